@@ -1,13 +1,15 @@
-"""A checkout of five thousand files, there and back, through the real programs and a real git repository.
+"""A checkout of five thousand files, there and back, through the real programs and a real git
+repository.
 
     python -m benchmarks.checkout [--files N] [--lines N] [--processes N]
 
-The repository is made of the standard library of the running Python, cut into files of about 120 lines, or of as many
-as are said. Its other branch differs in every file: most have one definition edited, a tenth is moved, a tenth deleted
-and as many are new.
-Prints, for each switch, the time and the CPU seconds of all processes from the end of git until everything is
-searchable, and how many embeddings were computed. With processes that do bulk work beside the indexing process
-(`indexing.processes`), theirs are `crew`: where each has a core of its own, it is `worker` that takes the longest.
+The repository is made of the standard library of the running Python, cut into files of about 120
+lines, or of as many as are said. Its other branch differs in every file: most have one definition
+edited, a tenth is moved, a tenth deleted and as many are new. Prints, for each switch, the time and
+the CPU seconds of all processes from the end of git until everything is searchable, and how many
+embeddings were computed. With processes that do bulk work beside the indexing process
+(`indexing.processes`), theirs are `crew`: where each has a core of its own, it is `worker` that
+takes the longest.
 """
 
 import argparse
@@ -30,7 +32,9 @@ EMBEDDINGS = ("computed", "reused")
 
 def main() -> None:
     """Make the repository, switch, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--lines", type=int, default=LINES, help="of a file, about")
     add_processes(parser)
@@ -42,7 +46,11 @@ def main() -> None:
     try:
         say(f"repository: {make_repository(root, given.files, given.lines)}")
         daemon.start()
-        measured(daemon, "first index", lambda: daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600))
+        measured(
+            daemon,
+            "first index",
+            lambda: daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600),
+        )
         for branch in ("other", "main", "other", "main"):
             git(root, "switch", "--quiet", branch)
             measured(daemon, f"switch to {branch}", lambda: None)
@@ -55,7 +63,9 @@ def main() -> None:
 
 def add_processes(parser: argparse.ArgumentParser) -> None:
     """The argument that says how many processes do bulk work beside the indexing process."""
-    parser.add_argument("--processes", type=int, help="beside the indexing process; by itself as the daemon chooses")
+    parser.add_argument(
+        "--processes", type=int, help="beside the indexing process; by itself as the daemon chooses"
+    )
 
 
 def crew(processes: int | None) -> dict[str, str]:
@@ -73,7 +83,9 @@ def measured(daemon: Daemon, title: str, act: Callable[[], object], index: str =
     spent = {name: after[name] - before[name] for name in after if name not in EMBEDDINGS}
     figures = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
     texts = ", ".join(f"{what} {after[what] - before[what]:.0f}" for what in EMBEDDINGS)
-    say(f"{title:<16} {wall:6.2f} s wall, {sum(spent.values()):6.2f} s CPU ({figures}); embeddings: {texts}")
+    say(
+        f"{title:<16} {wall:6.2f} s wall, {sum(spent.values()):6.2f} s CPU ({figures}); embeddings: {texts}"
+    )
 
 
 def parts(daemon: Daemon) -> dict[str, float]:
@@ -82,12 +94,14 @@ def parts(daemon: Daemon) -> dict[str, float]:
     own = psutil.Process(daemon.process.pid)
     postgres = daemon.postgres()
     texts = daemon.json("status")["worker"]
-    worker = [child for child in own.children() if child.pid == texts["pid"]]  # beside it there may be a git
+    # beside it there may be a git
+    worker = [child for child in own.children() if child.pid == texts["pid"]]
     alone = sum(map(own_seconds, worker))
     return {
         "daemon": own_seconds(own),
         "worker": alone,
-        "crew": cpu_seconds([*worker, *(mate for one in worker for mate in one.children())]) - alone,
+        "crew": cpu_seconds([*worker, *(mate for one in worker for mate in one.children())])
+        - alone,
         "PostgreSQL": cpu_seconds(postgres),
         **{what: texts[what] for what in EMBEDDINGS},
     }
@@ -100,7 +114,9 @@ def own_seconds(process: psutil.Process) -> float:
 
 
 def make_repository(root: Path, files: int, length: int) -> str:
-    """Two branches, `main` and `other`, with files of about `length` lines; a line that says what they are."""
+    """Two branches, `main` and `other`, with files of about `length` lines; a line that says what
+    they are.
+    """
     texts = list(zip(range(files), pieces(length), strict=False))
     for number, lines in texts:
         write(root, number, "package", lines)

@@ -1,9 +1,11 @@
-"""Edits first: a file is saved every 200 ms while ten thousand files are indexed, and asked for until it is found.
+"""Edits first: a file is saved every 200 ms while ten thousand files are indexed, and asked for
+until it is found.
 
     python -m benchmarks.edits [--files N] [--processes N]
 
-Saves in an index at rest come first, in the same minute and on the same daemon: the ratio is what bulk work costs a
-person. Then the same while a first index of N files is made, in the index that is being made and in the one at rest.
+Saves in an index at rest come first, in the same minute and on the same daemon: the ratio is what
+bulk work costs a person. Then the same while a first index of N files is made, in the index that is
+being made and in the one at rest.
 """
 
 import argparse
@@ -25,7 +27,9 @@ PATIENCE_S = 30.0
 
 def main() -> None:
     """Run all measurements and print them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--files", type=int, default=10_000)
     add_processes(parser)
     given = parser.parse_args()
@@ -65,7 +69,10 @@ def crowd(daemon: Daemon, rest: Path, busy: Path, idle: list[float]) -> None:
     bulk.start()
     while "busy" not in {index["name"] for index in daemon.json("status")["indexes"]}:
         time.sleep(0.1)
-    saves = {"the index being made": Saves(daemon, "busy", busy), "another index": Saves(daemon, "rest", rest)}
+    saves = {
+        "the index being made": Saves(daemon, "busy", busy),
+        "another index": Saves(daemon, "rest", rest),
+    }
     while not done.is_set():
         for each in saves.values():
             each.one()
@@ -77,7 +84,9 @@ def crowd(daemon: Daemon, rest: Path, busy: Path, idle: list[float]) -> None:
 
 
 class Saves:
-    """Milliseconds from the end of write() to the first answer that shows it, without waiting for freshness."""
+    """Milliseconds from the end of write() to the first answer that shows it, without waiting for
+    freshness.
+    """
 
     def __init__(self, daemon: Daemon, index: str, root: Path) -> None:
         self._socket, self._index, self._root = str(daemon.home / "run" / "rpc.sock"), index, root
@@ -86,7 +95,9 @@ class Saves:
     def one(self) -> None:
         """Save, find, and rest for what is left of `EVERY_S`."""
         word = f"wombat{self._index}{len(self.found)}"
-        (self._root / f"saved_{len(self.found) % 10}.py").write_text(f"def {word}():\n    return 1\n")
+        (self._root / f"saved_{len(self.found) % 10}.py").write_text(
+            f"def {word}():\n    return 1\n"
+        )
         began = time.perf_counter()
         asked = {"query": word, "index": self._index, "sync_timeout_ms": 0, "limit": 1}
         while True:

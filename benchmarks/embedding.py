@@ -2,8 +2,9 @@
 
     python -m benchmarks.embedding DIRECTORY [DIRECTORY ...]
 
-Files below the directories are cut as when indexing; their chunks are embedded with their header lines, file by file.
-One thread. The first run is reported by itself: it is the one that meets each word for the first time.
+Files below the directories are cut as when indexing; their chunks are embedded with their header
+lines, file by file. One thread. The first run is reported by itself: it is the one that meets each
+word for the first time.
 """
 
 import argparse
@@ -29,7 +30,9 @@ QUESTIONS = (
 
 async def main() -> None:
     """Embed, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("roots", type=Path, nargs="+")
     arguments = parser.parse_args()
     files = [
@@ -50,7 +53,9 @@ async def main() -> None:
     print(machine())
     print(f"{texts} chunks of {len(files)} files, {characters / texts:.0f} characters each")
     rates = [texts / each for each in seconds]
-    print(f"chunks per CPU second: first run {rates[0]:.0f}, then median {np.median(rates[1:]):.0f}")
+    print(
+        f"chunks per CPU second: first run {rates[0]:.0f}, then median {np.median(rates[1:]):.0f}"
+    )
     asked = []
     for number in range(2000):
         start = time.process_time()

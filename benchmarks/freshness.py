@@ -2,8 +2,9 @@
 
     python -m benchmarks.freshness [--files 1000] [--turns 200]
 
-All three watch one root of small files, and take turns, so that they share whatever load there is. Watchman (Debian's
-package; left out where it is missing) learns that a file changed; the daemon has it parsed, embedded and committed.
+All three watch one root of small files, and take turns, so that they share whatever load there is.
+Watchman (Debian's package; left out where it is missing) learns that a file changed; the daemon has
+it parsed, embedded and committed.
 """
 
 import argparse
@@ -36,12 +37,20 @@ IDLE_S = 20.0
 
 
 class Watchman:
-    """A server of its own, asked over its socket in JSON, one connection for each question as `cocosearchctl` does."""
+    """A server of its own, asked over its socket in JSON, one connection for each question as
+    `cocosearchctl` does.
+    """
 
     def __init__(self, home: Path, root: Path) -> None:
         self._socket, self._root = home / "watchman.sock", root
-        files = [f"--sockname={self._socket}", f"--statefile={home / 'state'}", f"--logfile={home / 'log'}"]
-        self._process = subprocess.Popen(["watchman", "--foreground", "--no-save-state", *files, "--log-level=0"])
+        files = [
+            f"--sockname={self._socket}",
+            f"--statefile={home / 'state'}",
+            f"--logfile={home / 'log'}",
+        ]
+        self._process = subprocess.Popen(
+            ["watchman", "--foreground", "--no-save-state", *files, "--log-level=0"]
+        )
         self.process = psutil.Process(self._process.pid)
         end = time.monotonic() + 30
         while not self._socket.exists():
@@ -97,7 +106,11 @@ class Daemons:
     """What is measured, turn by turn."""
 
     def __init__(self, daemon: Daemon, root: Path, watchman: Watchman | None) -> None:
-        self._rpc, self._root, self._watchman = str(daemon.home / "run" / "rpc.sock"), root, watchman
+        self._rpc, self._root, self._watchman = (
+            str(daemon.home / "run" / "rpc.sock"),
+            root,
+            watchman,
+        )
         self.found: dict[str, list[float]] = defaultdict(list)
 
     def idle_turn(self) -> None:
@@ -118,8 +131,16 @@ class Daemons:
             assert call(self._rpc, "sync", {"index": "bench", "timeout_ms": SYNC_MS})["fresh"]
         with self._timed("save -> searchable, nobody waits: cocosearchd"):
             self._save(f"polled_{number % 10}", f"wombat{number}")
-            request = {"query": f"wombat{number}", "index": "bench", "limit": 1, "sync_timeout_ms": 0}
-            while not any(f"wombat{number}" in hit["content"] for hit in call(self._rpc, "search", request)["results"]):
+            request = {
+                "query": f"wombat{number}",
+                "index": "bench",
+                "limit": 1,
+                "sync_timeout_ms": 0,
+            }
+            while not any(
+                f"wombat{number}" in hit["content"]
+                for hit in call(self._rpc, "search", request)["results"]
+            ):
                 pass
         if self._watchman is not None:
             clock = self._watchman.sync()
@@ -133,7 +154,9 @@ class Daemons:
         self._save(f"told_{number}", "x")
         while (item := told.get(timeout=30))[0] != f"told_{number}.py":
             pass
-        self.found["save -> known to have changed: watchfiles' default"].append((item[1] - began) * 1000)
+        self.found["save -> known to have changed: watchfiles' default"].append(
+            (item[1] - began) * 1000
+        )
 
     def _save(self, name: str, word: str) -> None:
         (self._root / f"{name}.py").write_text(f"def {word}():\n    return 1\n")
@@ -164,12 +187,17 @@ def measure(daemon: Daemon, root: Path, turns: int, watchman: Watchman | None) -
     before = {name: cpu_seconds(each) for name, each in processes.items()}
     time.sleep(IDLE_S)
     for name, each in processes.items():
-        say(f"idle CPU: {name}", f"{(cpu_seconds(each) - before[name]) / IDLE_S:.2%} of a core over {IDLE_S:.0f} s")
+        say(
+            f"idle CPU: {name}",
+            f"{(cpu_seconds(each) - before[name]) / IDLE_S:.2%} of a core over {IDLE_S:.0f} s",
+        )
 
 
 def main() -> None:
     """Print all figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--turns", type=int, default=200)
     chosen = parser.parse_args()

@@ -1,10 +1,12 @@
-"""The write flow alone, without daemon, watcher and words: the updater, its child and an embedded PostgreSQL.
+"""The write flow alone, without daemon, watcher and words: the updater, its child and an embedded
+PostgreSQL.
 
     python -m benchmarks.indexing [DIRECTORY] [--files N] [--saves N]
 
-Prints files and megabytes a second and CPU seconds of a first indexing, the same for a run in which nothing changed,
-the time from handing over a saved file to its commit, idle and during another first indexing, and memory. Without a
-directory the standard library of the running Python is copied and indexed.
+Prints files and megabytes a second and CPU seconds of a first indexing, the same for a run in which
+nothing changed, the time from handing over a saved file to its commit, idle and during another
+first indexing, and memory. Without a directory the standard library of the running Python is copied
+and indexed.
 """
 
 import argparse
@@ -43,14 +45,20 @@ class Job:
 
 def main() -> None:
     """Run all measurements and print them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", nargs="?", type=Path, default=Path(sysconfig.get_paths()["stdlib"]))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "directory", nargs="?", type=Path, default=Path(sysconfig.get_paths()["stdlib"])
+    )
     parser.add_argument("--files", type=int, default=800)
     parser.add_argument("--saves", type=int, default=60)
     given = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-", dir="/tmp"))
     work.chmod(0o711)
-    postgres = EmbeddedPostgres(work / "postgres", {"shared_buffers": "128MB", "max_wal_size": "1GB"})
+    postgres = EmbeddedPostgres(
+        work / "postgres", {"shared_buffers": "128MB", "max_wal_size": "1GB"}
+    )
     say(machine())
     try:
         root = copy(given.directory, work / "root", given.files)
@@ -62,7 +70,11 @@ def main() -> None:
 
 def copy(source: Path, root: Path, files: int) -> Path:
     """The first `files` Python files below `source`, spread over its folders as they are."""
-    found = [path for path in sorted(source.rglob("*.py")) if "site-packages" not in path.parts and path.is_file()]
+    found = [
+        path
+        for path in sorted(source.rglob("*.py"))
+        if "site-packages" not in path.parts and path.is_file()
+    ]
     for path in found[:: max(1, len(found) // files)][:files]:
         target = root / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +116,9 @@ async def indexing(bench: Bench, job: Job, title: str) -> None:
 
 
 async def saving(bench: Bench, job: Job) -> list[float]:
-    """Milliseconds from handing over a saved file to the return of the hook; the edit is inside of the file."""
+    """Milliseconds from handing over a saved file to the return of the hook; the edit is inside of
+    the file.
+    """
     found = []
     for number in range(job.saves):
         path = job.root / job.paths[number * 7 % len(job.paths)]
@@ -119,7 +133,9 @@ async def saving(bench: Bench, job: Job) -> list[float]:
 
 
 async def crowd(bench: Bench, job: Job) -> None:
-    """Saves in one index while another one is made for the first time; then in the one that is being made."""
+    """Saves in one index while another one is made for the first time; then in the one that is
+    being made.
+    """
     other = await new_record(bench.db, job.root, "crowd", suffix=b"/.")
     busy = replace(bench, record=other, source=Source())
     await bench.updater.add(other, busy.source)

@@ -1,9 +1,11 @@
-"""The longest time that work of the daemon over one hostile file of 1 MiB keeps the interpreter to itself.
+"""The longest time that work of the daemon over one hostile file of 1 MiB keeps the interpreter to
+itself.
 
 `python -m benchmarks.interpreter_holds [--rounds 5]`
 
-A second thread asks for the interpreter without end. The longest time that it had to wait is the longest hold, and a
-busy machine adds to it: so each row is the least of several rounds. Work that is done in worker processes is not here.
+A second thread asks for the interpreter without end. The longest time that it had to wait is the
+longest hold, and a busy machine adds to it: so each row is the least of several rounds. Work that
+is done in worker processes is not here.
 """
 
 import argparse
@@ -28,7 +30,12 @@ from cocosearchd.search.lexical.analysis.analysis_messages import (
     analysis_from_bytes,
     analysis_to_bytes,
 )
-from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, analyse, with_analysis
+from cocosearchd.search.lexical.analysis.documents import (
+    ChunkText,
+    FileText,
+    analyse,
+    with_analysis,
+)
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.segments.segment import build
 
@@ -85,7 +92,10 @@ def file_of(text: str) -> FileText:
     """The text in chunks."""
     parts = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
     sizes = np.cumsum([0, *(len(part.encode()) for part in parts)]).tolist()
-    chunks = tuple(ChunkText(start, end, 1, part) for part, start, end in zip(parts, sizes, sizes[1:], strict=False))
+    chunks = tuple(
+        ChunkText(start, end, 1, part)
+        for part, start, end in zip(parts, sizes, sizes[1:], strict=False)
+    )
     return FileText("a.c", 1, "c", chunks, np.zeros((len(chunks), 64), np.float32))
 
 

@@ -1,9 +1,11 @@
-"""Throughput of parse + chunk against CocoIndex's plain splitter on the same files, in MB per CPU second; parse health.
+"""Throughput of parse + chunk against CocoIndex's plain splitter on the same files, in MB per CPU
+second; parse health.
 
     python benchmarks/languages.py DIR [DIR ...] [--by-language] [--no-splitter]
 
-Files of unknown type, binary, minified or larger than 1 MiB are left out, as they are when indexing. Every chunk is
-checked: in bounds, in order, nothing but blanks between two chunks, none over the hard cap.
+Files of unknown type, binary, minified or larger than 1 MiB are left out, as they are when
+indexing. Every chunk is checked: in bounds, in order, nothing but blanks between two chunks, none
+over the hard cap.
 """
 
 import argparse
@@ -38,7 +40,16 @@ class Figures:
 
     def add(self, other: "Figures") -> None:
         """Adds the sums of another."""
-        for name in ("files", "size", "chunks", "symbols", "parsing", "chunking", "splitting", "split"):
+        for name in (
+            "files",
+            "size",
+            "chunks",
+            "symbols",
+            "parsing",
+            "chunking",
+            "splitting",
+            "split",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.status += other.status
 
@@ -50,7 +61,9 @@ class Figures:
         columns = [
             f"{name:22}{self.files:7}{self.size / 1e6:8.2f}{self.chunks:8}{self.symbols:8}",
             f"{self.size / 1e6 / max(ours, 1e-9):9.2f}",
-            f"{self.size / 1e6 / self.splitting:9.2f}{ours / self.splitting:7.2f}" if self.splitting else " " * 16,
+            f"{self.size / 1e6 / self.splitting:9.2f}{ours / self.splitting:7.2f}"
+            if self.splitting
+            else " " * 16,
             f"{100 * healthy / known:8.1f}%" if known else "       -",
             "  " + " ".join(f"{status}={count}" for status, count in sorted(self.status.items())),
         ]
@@ -90,22 +103,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("directories", nargs="+", type=Path)
     parser.add_argument("--by-language", action="store_true")
-    parser.add_argument("--no-splitter", action="store_true", help="do not run CocoIndex's splitter")
-    parser.add_argument("--errors", action="store_true", help="name each file whose parse status is error")
+    parser.add_argument(
+        "--no-splitter", action="store_true", help="do not run CocoIndex's splitter"
+    )
+    parser.add_argument(
+        "--errors", action="store_true", help="name each file whose parse status is error"
+    )
     options = parser.parse_args()
     rows: dict[str, Figures] = defaultdict(Figures)
     for directory in options.directories:
-        for file in sorted(one for one in directory.rglob("*") if one.is_file() and ".git" not in one.parts):
+        for file in sorted(
+            one for one in directory.rglob("*") if one.is_file() and ".git" not in one.parts
+        ):
             path, data = file.relative_to(directory).as_posix(), file.read_bytes()
-            if not detect.detect(path, data[: detect.HEAD_BYTES]) or detect.skip_reason(data, LIMIT):
+            if not detect.detect(path, data[: detect.HEAD_BYTES]) or detect.skip_reason(
+                data, LIMIT
+            ):
                 continue
             parsed, figures = measure(path, data, not options.no_splitter)
             rows[parsed.language if options.by_language else directory.name].add(figures)
             if options.errors and parsed.report.status == "error":
                 print(f"{file}: {parsed.report.error_message}")
-    names = (
-        f"{'':22}{'files':>7}{'MB':>8}{'chunks':>8}{'symbols':>8}{'MB/s':>9}{'splitter':>9}{'ratio':>7}{'healthy':>9}"
-    )
+    names = f"{'':22}{'files':>7}{'MB':>8}{'chunks':>8}{'symbols':>8}{'MB/s':>9}"
+    names += f"{'splitter':>9}{'ratio':>7}{'healthy':>9}"
     print(names)
     total = Figures()
     for name, figures in sorted(rows.items()):
@@ -113,7 +133,9 @@ def main() -> None:
         total.add(figures)
     print(total.row("all"))
     if total.splitting:
-        print(f"chunks: {total.chunks} at definitions, {total.split} by the splitter with overlap 300")
+        print(
+            f"chunks: {total.chunks} at definitions, {total.split} by the splitter with overlap 300"
+        )
 
 
 if __name__ == "__main__":

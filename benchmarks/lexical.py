@@ -1,9 +1,11 @@
-"""The lexical index by itself: CPU per query, per edited file and per start, at several sizes. No database.
+"""The lexical index by itself: CPU per query, per edited file and per start, at several sizes. No
+database.
 
     python -m benchmarks.lexical [DIRECTORY ...] [--chunks 10000 100000]
 
-Files are read from the directories (default: the standard library and the installed packages) and repeated under other
-names until there are enough chunks. Vectors are random: their cost does not depend on what they say.
+Files are read from the directories (default: the standard library and the installed packages) and
+repeated under other names until there are enough chunks. Vectors are random: their cost does not
+depend on what they say.
 """
 
 import argparse
@@ -40,12 +42,23 @@ PLAIN = (
     "open a socket and listen for connections", "compress a stream of bytes", "walk a directory tree recursively",
     "format the traceback of an exception", "schedule a callback for later", "read values from a configuration file",
 )  # fmt: skip
-SYMBOLS = ("HTTPServer", "ThreadPoolExecutor", "json_dumps", "urlparse", "asyncio.Queue", "OrderedDict", "Path", "main")
+SYMBOLS = (
+    "HTTPServer",
+    "ThreadPoolExecutor",
+    "json_dumps",
+    "urlparse",
+    "asyncio.Queue",
+    "OrderedDict",
+    "Path",
+    "main",
+)
 
 
 def main() -> None:
     """Measure every size and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("directory", nargs="*", type=Path)
     parser.add_argument("--chunks", nargs="*", type=int, default=[10_000, 100_000])
     arguments = parser.parse_args()
@@ -73,7 +86,13 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
             if chunks:
                 found += len(chunks)
                 vectors = rng.standard_normal((len(chunks), DIMENSION)).astype(np.float32)
-                yield FileText(name, 1, language, chunks, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+                yield FileText(
+                    name,
+                    1,
+                    language,
+                    chunks,
+                    vectors / np.linalg.norm(vectors, axis=1, keepdims=True),
+                )
 
 
 def measure(files: list[FileText], chunks: int) -> None:
@@ -83,7 +102,9 @@ def measure(files: list[FileText], chunks: int) -> None:
     state = filled(files, chunks, terms)
     print(f"{state.chunks} chunks, {state.files} files, {len(state.parts)} segments")
     print(f"  build             {time.process_time() - began:.1f} CPU s")
-    print(f"  arrays            {sum(size_bytes(part.segment) for part in state.parts) / 2**20:.0f} MiB")
+    print(
+        f"  arrays            {sum(size_bytes(part.segment) for part in state.parts) / 2**20:.0f} MiB"
+    )
     vector = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
     for kind, queries in (("plain", PLAIN), ("symbol", SYMBOLS)):
         for name, asked in (("words only", None), ("with vectors", vector)):
@@ -91,7 +112,9 @@ def measure(files: list[FileText], chunks: int) -> None:
             print(f"  {kind:<6} {name:<12}", spread(times))
     print(
         "  edit a file       ",
-        spread(cpu_times(lambda n: replaced(state, edited(files[n % len(files)]), terms), REPLACED)),
+        spread(
+            cpu_times(lambda n: replaced(state, edited(files[n % len(files)]), terms), REPLACED)
+        ),
     )
     snapshots(state)
 
@@ -104,7 +127,9 @@ def filled(files: list[FileText], chunks: int, terms: TermCache) -> IndexSnapsho
             batch.append(replace(file, path=f"copy{copy}/{file.path}") if copy else file)
             found += len(file.chunks)
             if sum(len(each.chunks) for each in batch) > 5000 or found >= chunks:
-                parts = compacted((*parts, SegmentView(build(list(documents(batch, terms)), DIMENSION))), BUSY)
+                parts = compacted(
+                    (*parts, SegmentView(build(list(documents(batch, terms)), DIMENSION))), BUSY
+                )
                 batch = []
             if found >= chunks:
                 return view(compacted(parts, QUIET), 1)
@@ -112,7 +137,11 @@ def filled(files: list[FileText], chunks: int, terms: TermCache) -> IndexSnapsho
 
 
 def ask(
-    state: IndexSnapshot, terms: TermCache, queries: Sequence[str], vector: NDArray[np.float32] | None, number: int
+    state: IndexSnapshot,
+    terms: TermCache,
+    queries: Sequence[str],
+    vector: NDArray[np.float32] | None,
+    number: int,
 ) -> None:
     """All of what the daemon does in memory for one query."""
     asked = terms.query(queries[number % len(queries)])

@@ -1,4 +1,6 @@
-"""How figures are taken and printed: percentiles, CPU seconds of process trees, and the machine they were taken on."""
+"""How figures are taken and printed: percentiles, CPU seconds of process trees, and the machine
+they were taken on.
+"""
 
 import os
 import platform
@@ -57,7 +59,9 @@ def timed(run: Callable[[], object], n: int) -> list[float]:
     return found
 
 
-def command_cost(command: Sequence[str], n: int, environment: dict[str, str], cwd: Path) -> tuple[list[float], float]:
+def command_cost(
+    command: Sequence[str], n: int, environment: dict[str, str], cwd: Path
+) -> tuple[list[float], float]:
     """Wall milliseconds of n runs of a command, and the mean of their CPU milliseconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     walls = timed(
@@ -70,7 +74,9 @@ def command_cost(command: Sequence[str], n: int, environment: dict[str, str], cw
 
 
 def tree_bytes(root: Path, largest: int = 1 << 20) -> tuple[int, int]:
-    """(files, bytes) below a directory; `.git` and files above the daemon's default size limit are left out."""
+    """(files, bytes) below a directory; `.git` and files above the daemon's default size limit are
+    left out.
+    """
     files = (p for p in root.rglob("*") if p.is_file() and ".git" not in p.relative_to(root).parts)
     sizes = [size for size in (p.stat().st_size for p in files) if size <= largest]
     return len(sizes), sum(sizes)

@@ -1,10 +1,12 @@
-"""What memory comes back: a daemon indexes and answers about several roots, rests, and forgets all of them.
+"""What memory comes back: a daemon indexes and answers about several roots, rests, and forgets all
+of them.
 
     python -m benchmarks.memory [--roots 12] [--sources DIRECTORY ...] [--megabytes 40] [--rest 60] [--json]
 
-Prints PSS by role (see `tests.footprint`) at a fresh start, after each root, a minute after the last one, and every
-ten seconds after `clear` of all; then the state directory by entry. The sources are the Python files of this
-interpreter's standard library and of the environment, copied, so that no built-in exclusion leaves them out.
+Prints PSS by role (see `tests.footprint`) at a fresh start, after each root, a minute after the
+last one, and every ten seconds after `clear` of all; then the state directory by entry. The sources
+are the Python files of this interpreter's standard library and of the environment, copied, so that
+no built-in exclusion leaves them out.
 """
 
 import argparse
@@ -22,16 +24,27 @@ from tests.daemon import Daemon, make_daemon
 from tests.footprint import MB, Footprint, measured_footprint, state_bytes
 
 SETTLED_S = 10.0  # MCP is loaded three seconds after the start
-QUESTIONS = ("where is the configuration read", "parse", "retry after a failure", "lang:python path:**/test* assert")
+QUESTIONS = (
+    "where is the configuration read",
+    "parse",
+    "retry after a failure",
+    "lang:python path:**/test* assert",
+)
 
 
 def main() -> None:
     """Measure, print, and leave nothing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--roots", type=int, default=12)
     parser.add_argument("--sources", type=Path, nargs="*", default=python_sources())
-    parser.add_argument("--megabytes", type=float, default=40.0, help="of all roots together, about")
-    parser.add_argument("--rest", type=float, default=60.0, help="seconds to rest before and after clear")
+    parser.add_argument(
+        "--megabytes", type=float, default=40.0, help="of all roots together, about"
+    )
+    parser.add_argument(
+        "--rest", type=float, default=60.0, help="seconds to rest before and after clear"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     corpus = Path(tempfile.mkdtemp(prefix="cocosearch-memory-"))
@@ -45,10 +58,14 @@ def main() -> None:
         shutil.rmtree(daemon.home, ignore_errors=True)
         shutil.rmtree(corpus, ignore_errors=True)
     if options.json:
-        sys.stdout.write(json.dumps({moment: footprint.total for moment, footprint in table.items()}) + "\n")
+        sys.stdout.write(
+            json.dumps({moment: footprint.total for moment, footprint in table.items()}) + "\n"
+        )
 
 
-def measurements(daemon: Daemon, roots: Sequence[Path], rest_s: float) -> Iterator[tuple[str, Footprint]]:
+def measurements(
+    daemon: Daemon, roots: Sequence[Path], rest_s: float
+) -> Iterator[tuple[str, Footprint]]:
     """The footprint at each moment, printed as it is taken. Starts and stops the daemon."""
     daemon.start()
     time.sleep(SETTLED_S)
@@ -90,7 +107,12 @@ def python_sources() -> list[Path]:
 
 def make_roots(sources: Sequence[Path], corpus: Path, count: int, megabytes: float) -> list[Path]:
     """Copy Python files of `sources`, evenly chosen, into `count` roots of about the same size."""
-    every = [(source, path) for source in sources for path in sorted(source.rglob("*.py")) if path.is_file()]
+    every = [
+        (source, path)
+        for source in sources
+        for path in sorted(source.rglob("*.py"))
+        if path.is_file()
+    ]
     size = sum(path.stat().st_size for _, path in every)
     files = every[:: max(1, round(size / MB / megabytes))]
     total, done = sum(path.stat().st_size for _, path in files), 0
@@ -98,7 +120,9 @@ def make_roots(sources: Sequence[Path], corpus: Path, count: int, megabytes: flo
     for source, path in files:
         root = roots[min(count - 1, done * count // max(total, 1))]
         done += path.stat().st_size
-        names = [name.replace("site-packages", "packages") for name in path.relative_to(source).parts]
+        names = [
+            name.replace("site-packages", "packages") for name in path.relative_to(source).parts
+        ]
         target = root.joinpath(source.name.replace("site-packages", "packages"), *names)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)

@@ -1,10 +1,12 @@
-"""What a restart costs when nothing has changed, and what waiting costs: a root of many small files.
+"""What a restart costs when nothing has changed, and what waiting costs: a root of many small
+files.
 
     python -m benchmarks.restart [--seeded] [FILES]
 
-CPU seconds are those of all processes (daemon, worker, PostgreSQL) from their start until `sync` says fresh. With
-`--seeded` there is no first index: the store's own functions write the rows, a chunk a file, with vectors of chance.
-At the end the comparison with the disk is measured by itself, in this process.
+CPU seconds are those of all processes (daemon, worker, PostgreSQL) from their start until `sync`
+says fresh. With `--seeded` there is no first index: the store's own functions write the rows, a
+chunk a file, with vectors of chance. At the end the comparison with the disk is measured by itself,
+in this process.
 """
 
 import argparse
@@ -42,7 +44,9 @@ AT_ONCE = 500  # files in a transaction
 
 def main() -> None:
     """Index once, then restart three times."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", type=int, nargs="?", default=10_000)
     parser.add_argument("--seeded", action="store_true")
     asked = parser.parse_args()
@@ -56,7 +60,8 @@ def main() -> None:
         else:
             indexed(daemon, root, asked.files)
         for _ in range(3):
-            time.sleep(3)  # files younger than two seconds are read again, because their times prove nothing
+            # files younger than two seconds are read again, because their times prove nothing
+            time.sleep(3)
             restarting(daemon)
         time.sleep(10)  # the daemon loads MCP three seconds after its start
         idling(daemon)
@@ -73,7 +78,9 @@ def make_files(root: Path, files: int) -> list[Path]:
     paths = [root / f"package_{number // 100}" / f"module_{number}.py" for number in range(files)]
     for number, path in enumerate(paths):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f'"""Module {number}."""\n\n\ndef function_{number}(value):\n    return value * {number}\n')
+        path.write_text(
+            f'"""Module {number}."""\n\n\ndef function_{number}(value):\n    return value * {number}\n'
+        )
     return paths
 
 
@@ -84,7 +91,10 @@ def indexed(daemon: Daemon, root: Path, files: int) -> None:
     daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600)
     wall = time.perf_counter() - began
     cpu = cpu_seconds(everything(daemon)) - cpu
-    say(f"initial index of {files} files", f"{wall:.1f} s wall, {cpu:.1f} s CPU, {files / wall:.0f} files/s")
+    say(
+        f"initial index of {files} files",
+        f"{wall:.1f} s wall, {cpu:.1f} s CPU, {files / wall:.0f} files/s",
+    )
 
 
 def seeded(daemon: Daemon, root: Path, files: int) -> None:
@@ -95,7 +105,9 @@ def seeded(daemon: Daemon, root: Path, files: int) -> None:
         asyncio.run(write_rows(dsn, root, make_files(root, files)))
     daemon.start()
     daemon.ctl("sync", "--index", "bench", "--timeout", "600", limit_s=700)
-    while f'"files": {files}' not in "".join(line for line in daemon.log.splitlines() if "lexical_warm" in line):
+    while f'"files": {files}' not in "".join(
+        line for line in daemon.log.splitlines() if "lexical_warm" in line
+    ):
         time.sleep(0.1)
     say("seeded", f"{files} files")
 
@@ -111,7 +123,9 @@ def served(daemon: Daemon) -> Iterator[str]:
 
 
 def reconciling(daemon: Daemon, root: Path) -> None:
-    """The comparison of all files with what is stored, by itself: directories are watched, nothing has changed."""
+    """The comparison of all files with what is stored, by itself: directories are watched, nothing
+    has changed.
+    """
     (daemon.home / "sync").mkdir()
     with served(daemon) as dsn:
         asyncio.run(reconciled(daemon, dsn, os.fsencode(root), os.fsencode(daemon.home / "sync")))
@@ -130,7 +144,10 @@ async def reconciled(daemon: Daemon, dsn: str, root: bytes, sync: bytes) -> None
             await survey.scan(dirty.begin_scan(), hints.watch, lambda: True)
             own, server = time.process_time() - own, cpu_seconds(daemon.postgres()) - server
             hints.close()
-            say("reconcile by itself", f"{survey.total} files: {own:.2f} s CPU, PostgreSQL {server:.2f} s")
+            say(
+                "reconcile by itself",
+                f"{survey.total} files: {own:.2f} s CPU, PostgreSQL {server:.2f} s",
+            )
 
 
 async def write_rows(dsn: str, root: Path, paths: Iterable[Path]) -> None:
@@ -148,9 +165,23 @@ def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Gener
     chunks = chunk(parsed, Limits())
     vectors = rng.standard_normal((len(chunks), record.dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    known = Fingerprint(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
+    known = Fingerprint(
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+        found.st_mode,
+    )
     return FileWrite(
-        name, content_hash(data), known, parsed.language, chunks, vectors, parsed.report, keywords=keywords
+        name,
+        content_hash(data),
+        known,
+        parsed.language,
+        chunks,
+        vectors,
+        parsed.report,
+        keywords=keywords,
     )
 
 

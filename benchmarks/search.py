@@ -1,10 +1,12 @@
-"""Latency of the search pipeline: real text, vectors of the built-in model, a PostgreSQL of its own.
+"""Latency of the search pipeline: real text, vectors of the built-in model, a PostgreSQL of its
+own.
 
     python -m benchmarks.search [--chunks 10000] [--queries 100] [--writer] [--several N] [--home DIR]
 
-Wall time is from the pipeline's call to its answer, hits widened from disk. CPU is of this process (all threads) and of
-PostgreSQL, each per query. Questions are words of a random file, or a name that one defines. With `--home` the index is
-made once and kept: a million chunks take a quarter of an hour.
+Wall time is from the pipeline's call to its answer, hits widened from disk. CPU is of this process
+(all threads) and of PostgreSQL, each per query. Questions are words of a random file, or a name
+that one defines. With `--home` the index is made once and kept: a million chunks take a quarter of
+an hour.
 """
 
 import argparse
@@ -105,7 +107,9 @@ async def warm(lexical: LexicalIndex) -> AsyncIterator[None]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def measure(bench: Bench, name: str, texts: Sequence[str], ask: Callable[[str], Awaitable[object]]) -> None:
+async def measure(
+    bench: Bench, name: str, texts: Sequence[str], ask: Callable[[str], Awaitable[object]]
+) -> None:
     """Ask each text once, after a few to warm up, and print a row."""
     for text in texts[:5]:
         await ask(text)
@@ -118,7 +122,9 @@ async def measure(bench: Bench, name: str, texts: Sequence[str], ask: Callable[[
         cpu.append((time.process_time() - used) * 1000)
     theirs = (cpu_seconds(servers) - before) * 1000 / len(texts)
     cells = [percentile(values, share) for values in (wall, cpu) for share in (0.5, 0.95)]
-    print(f"| {name} | {' | '.join(f'{cell:.2f}' for cell in cells)} | {theirs:.2f} | {len(texts)} |")
+    print(
+        f"| {name} | {' | '.join(f'{cell:.2f}' for cell in cells)} | {theirs:.2f} | {len(texts)} |"
+    )
 
 
 def row(bench: Bench, **parameters: object) -> Callable[[str], Awaitable[object]]:
@@ -134,7 +140,9 @@ def row(bench: Bench, **parameters: object) -> Callable[[str], Awaitable[object]
 async def latencies(bench: Bench) -> None:
     """The table."""
     plain, names = bench.plain, bench.names
-    print("| question | wall p50 ms | wall p95 | CPU p50 ms | CPU p95 | PostgreSQL CPU mean ms | n |")
+    print(
+        "| question | wall p50 ms | wall p95 | CPU p50 ms | CPU p95 | PostgreSQL CPU mean ms | n |"
+    )
     print("|---|---|---|---|---|---|---|")
     again = [text for text, _ in zip(cycle(plain[:20]), range(5 * len(plain)), strict=False)]
     for text in plain[:20]:
@@ -145,7 +153,12 @@ async def latencies(bench: Bench) -> None:
     for folder_name, share in SHARES.items():
         ask = row(bench, use_cache=False, paths=(f"{folder_name}/**",))
         await measure(bench, f"code, filter on {share:.2%} of files", plain, ask)
-    await measure(bench, "code, functions only", plain, row(bench, use_cache=False, symbol_types=("function",)))
+    await measure(
+        bench,
+        "code, functions only",
+        plain,
+        row(bench, use_cache=False, symbol_types=("function",)),
+    )
     phrases = [f'"{" ".join(text.split()[:2])}" {text}' for text in plain[:20]]
     await measure(bench, "code, a phrase in quotes", phrases, row(bench, use_cache=False))
 
@@ -153,21 +166,35 @@ async def latencies(bench: Bench) -> None:
 async def through_postgres(bench: Bench) -> None:
     """The rows of the profile that asks PostgreSQL, and of the other one while it has to."""
     plain, names = bench.plain, bench.names
-    await measure(bench, "classic, plain words", plain, row(bench, use_cache=False, profile="classic"))
+    await measure(
+        bench, "classic, plain words", plain, row(bench, use_cache=False, profile="classic")
+    )
     await measure(bench, "classic, a name", names, row(bench, use_cache=False, profile="classic"))
     for folder_name, share in SHARES.items():
         ask = row(bench, use_cache=False, profile="classic", paths=(f"{folder_name}/**",))
         await measure(bench, f"classic, filter on {share:.2%} of files", plain, ask)
     ask = row(bench, use_cache=False, profile="classic", reranker="functional")
     await measure(bench, "classic, functional reranker", plain[:50], ask)
-    with_words, bench.pipeline = bench.pipeline, Pipeline(bench.db, bench.embedder, SearchSettings())
-    await measure(bench, "code while the lexical index is cold, plain words", plain, row(bench, use_cache=False))
-    await measure(bench, "code while the lexical index is cold, a name", names, row(bench, use_cache=False))
+    with_words, bench.pipeline = (
+        bench.pipeline,
+        Pipeline(bench.db, bench.embedder, SearchSettings()),
+    )
+    await measure(
+        bench,
+        "code while the lexical index is cold, plain words",
+        plain,
+        row(bench, use_cache=False),
+    )
+    await measure(
+        bench, "code while the lexical index is cold, a name", names, row(bench, use_cache=False)
+    )
     bench.pipeline = with_words
 
 
 async def recall(bench: Bench) -> None:
-    """The vector leg, and what the profile `code` compares, against an exact scan of the vectors as stored."""
+    """The vector leg, and what the profile `code` compares, against an exact scan of the vectors as
+    stored.
+    """
     keys, vectors = list[tuple[str, int, int]](), list[NDArray[np.float16]]()
     async for file in file_chunks(bench.db, bench.record, None):
         for one in file.chunks:
@@ -178,8 +205,13 @@ async def recall(bench: Bench) -> None:
     print("| recall@10 of the cosines that `code` compares | mean | least | n |")
     print("|---|---|---|---|")
     for name in ("", *SHARES):
-        rows = [number for number, key in enumerate(keys) if not name or key[0].startswith(f"{name}/")]
-        found = [await _recall_of(bench, text, name, keys, matrix, rows) for text in bench.plain[:RECALL_QUERIES]]
+        rows = [
+            number for number, key in enumerate(keys) if not name or key[0].startswith(f"{name}/")
+        ]
+        found = [
+            await _recall_of(bench, text, name, keys, matrix, rows)
+            for text in bench.plain[:RECALL_QUERIES]
+        ]
         shown = f"filter on {SHARES[name]:.2%} of files" if name else "no filter"
         print(f"| {shown} | {sum(found) / len(found):.3f} | {min(found):.1f} | {len(found)} |")
 
@@ -192,12 +224,17 @@ async def _recall_of(
     matrix: NDArray[np.float16],
     rows: Sequence[int],
 ) -> float:
-    """The share of the ten chunks nearest by an exact scan that are among the ten nearest that were compared."""
+    """The share of the ten chunks nearest by an exact scan that are among the ten nearest that were
+    compared.
+    """
     vector = await bench.embedder.embed_query(text)
     if not vector.any() or not rows:
         return 1.0
     exact = np.concatenate(
-        [matrix[rows[start : start + 50_000]].astype(np.float32) @ vector for start in range(0, len(rows), 50_000)]
+        [
+            matrix[rows[start : start + 50_000]].astype(np.float32) @ vector
+            for start in range(0, len(rows), 50_000)
+        ]
     )
     best = {keys[rows[place]][:2] for place in np.argsort(-exact)[:10].tolist()}
     found = await compared(bench, text, vector, (f"{folder_name}/**",) if folder_name else ())
@@ -207,7 +244,9 @@ async def _recall_of(
 async def compared(
     bench: Bench, text: str, vector: NDArray[np.float32], paths: tuple[str, ...]
 ) -> list[tuple[str, int]]:
-    """The ten chunks that pass the filter and have the highest cosine known to the profile `code`."""
+    """The ten chunks that pass the filter and have the highest cosine known to the profile
+    `code`.
+    """
     asked = bench.lexical.query(text)
     evidence = await bench.lexical.evidence(asked, vector, partial(file_mask, Filter(paths=paths)))
     assert evidence is not None
@@ -216,7 +255,10 @@ async def compared(
     if evidence.allowed is not None:
         cosines[~evidence.allowed[evidence.chunk_files]] = -2
     order = np.argsort(-cosines)[:10].tolist()
-    return [(evidence.paths[evidence.chunk_files[chunk]], int(evidence.keys[chunk, 0])) for chunk in order]
+    return [
+        (evidence.paths[evidence.chunk_files[chunk]], int(evidence.keys[chunk, 0]))
+        for chunk in order
+    ]
 
 
 async def with_writer(bench: Bench) -> None:
@@ -253,7 +295,9 @@ async def with_writer(bench: Bench) -> None:
 
     writing = asyncio.create_task(write())
     try:
-        await measure(bench, "code beside a writer, plain words", bench.plain, row(bench, use_cache=False))
+        await measure(
+            bench, "code beside a writer, plain words", bench.plain, row(bench, use_cache=False)
+        )
         ask = row(bench, use_cache=False, profile="classic", use_hybrid=True)
         await measure(bench, "classic hybrid beside a writer, plain words", bench.plain, ask)
     finally:
@@ -291,19 +335,29 @@ async def run(options: argparse.Namespace, home: Path) -> None:
         if options.writer:
             await with_writer(bench)
         memory = psutil.Process().memory_full_info()
-        print(f"memory: {memory.uss / 2**20:.0f} MiB of its own, {memory.rss / 2**20:.0f} MiB with mapped files")
+        print(
+            f"memory: {memory.uss / 2**20:.0f} MiB of its own, {memory.rss / 2**20:.0f} MiB with mapped files"
+        )
         await recall(bench)
 
 
 def main() -> None:
     """Fill, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--writer", action="store_true", help="also measure beside a writer")
-    parser.add_argument("--several", type=int, default=0, metavar="N", help="also ask N smaller indexes at once")
-    parser.add_argument("--code", action="store_true", help="leave out what PostgreSQL ranks: seconds at a million")
-    parser.add_argument("--home", type=Path, metavar="DIR", help="keep the index here for the next time")
+    parser.add_argument(
+        "--several", type=int, default=0, metavar="N", help="also ask N smaller indexes at once"
+    )
+    parser.add_argument(
+        "--code", action="store_true", help="leave out what PostgreSQL ranks: seconds at a million"
+    )
+    parser.add_argument(
+        "--home", type=Path, metavar="DIR", help="keep the index here for the next time"
+    )
     options = parser.parse_args()
     print(machine())
     interpreter.prepare()

@@ -1,8 +1,9 @@
-"""An index of any size over real text, made once and kept: what `benchmarks.search` asks its questions of.
+"""An index of any size over real text, made once and kept: what `benchmarks.search` asks its
+questions of.
 
-Files are those of the standard library and of the installed packages. When there are not enough, they are repeated
-under other names, their vectors turned a little aside, so that no two chunks are alike. Secondary indexes
-are made at the end.
+Files are those of the standard library and of the installed packages. When there are not enough,
+they are repeated under other names, their vectors turned a little aside, so that no two chunks are
+alike. Secondary indexes are made at the end.
 """
 
 import itertools
@@ -19,7 +20,13 @@ import numpy as np
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
-from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, Limits, chunk, chunker_id, keywords
+from cocosearchd.indexing.pipeline.chunker import (
+    HEADER_VERSION,
+    Limits,
+    chunk,
+    chunker_id,
+    keywords,
+)
 from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
@@ -34,7 +41,12 @@ from cocosearchd.store.server.embedded import EmbeddedPostgres
 # Folders by the share of files that lie in them: what a filter is measured with.
 SHARES = {"five": 0.05, "one": 0.01, "rare": 0.0005}
 ASIDE = 0.45  # length of the noise on a repeated vector: its cosine with the first is about .91
-SERVER = {"shared_buffers": "256MB", "max_connections": "50", "jit": "off", "random_page_cost": "1.1"}
+SERVER = {
+    "shared_buffers": "256MB",
+    "max_connections": "50",
+    "jit": "off",
+    "random_page_cost": "1.1",
+}
 LOADING = {"statement_timeout": "0", "maintenance_work_mem": "512MB"}
 BATCH_FILES = 100
 
@@ -49,7 +61,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a benchmark's index lives: a PostgreSQL, the files, and the snapshots of the lexical index."""
+    """Where a benchmark's index lives: a PostgreSQL, the files, and the snapshots of the lexical
+    index.
+    """
 
     path: Path
 
@@ -92,9 +106,18 @@ async def corpus(db: Database, home: Home, name: str, chunks: int, seed: int = 1
 
 
 def sources(seed: int) -> Iterator[Path]:
-    """Files of supported types of the standard library and of the installed packages, in a random order."""
+    """Files of supported types of the standard library and of the installed packages, in a random
+    order.
+    """
     paths = sysconfig.get_paths()
-    found = sorted({p for top in ("stdlib", "purelib") for p in Path(paths[top]).rglob("*") if supported(p.name)})
+    found = sorted(
+        {
+            p
+            for top in ("stdlib", "purelib")
+            for p in Path(paths[top]).rglob("*")
+            if supported(p.name)
+        }
+    )
     random.Random(seed).shuffle(found)
     yield from (path for path in found if path.is_file() and 200 < path.stat().st_size < 100_000)
 
@@ -126,7 +149,9 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
         )
 
 
-async def _load(db: Database, record: IndexRecord, root: Path, embedder: Embedder, chunks: int, seed: int) -> None:
+async def _load(
+    db: Database, record: IndexRecord, root: Path, embedder: Embedder, chunks: int, seed: int
+) -> None:
     rng, noise, done = random.Random(seed), np.random.default_rng(seed), 0
     firsts, files = list[Source](), list[FileWrite]()
     async with db.session(LOADING) as connection:
@@ -148,7 +173,9 @@ async def _load(db: Database, record: IndexRecord, root: Path, embedder: Embedde
         await connection.execute("vacuum analyze")
 
 
-async def _repeated(first: AsyncIterator[Source], kept: list[Source]) -> AsyncIterator[tuple[int, tuple[Source, bool]]]:
+async def _repeated(
+    first: AsyncIterator[Source], kept: list[Source]
+) -> AsyncIterator[tuple[int, tuple[Source, bool]]]:
     """The sources, then the same again and again; numbered, and whether each has come before."""
     number = 0
     async for source in first:

@@ -1,9 +1,11 @@
-"""The main job, measured on the real programs: index a tree, save a file and find it, ask, ask again, start and idle.
+"""The main job, measured on the real programs: index a tree, save a file and find it, ask, ask
+again, start and idle.
 
     python -m benchmarks.spine [DIRECTORY]
 
-Without a directory the standard library of the running Python is copied and indexed. The reference of the command line
-is a bare `python -c pass` and, where it is installed, `rg` on the same tree, in the same minute.
+Without a directory the standard library of the running Python is copied and indexed. The reference
+of the command line is a bare `python -c pass` and, where it is installed, `rg` on the same tree, in
+the same minute.
 """
 
 import argparse
@@ -31,13 +33,18 @@ QUESTIONS = (
 
 def main() -> None:
     """Run all measurements and print them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("directory", nargs="?", type=Path)
     source = parser.parse_args().directory or Path(sysconfig.get_paths()["stdlib"])
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     root = work / "root"
     shutil.copytree(
-        source, root, symlinks=True, ignore=shutil.ignore_patterns("site-packages", "__pycache__", ".git", "*.pyc")
+        source,
+        root,
+        symlinks=True,
+        ignore=shutil.ignore_patterns("site-packages", "__pycache__", ".git", "*.pyc"),
     )
     daemon = make_daemon()
     sys.stdout.write(f"{machine()}\n")
@@ -64,7 +71,9 @@ def say(what: str, figure: str) -> None:
 def everything(daemon: Daemon) -> list[psutil.Process]:
     assert daemon.process is not None
     own = psutil.Process(daemon.process.pid)
-    return list({p.pid: p for p in (own, *own.children(recursive=True), *daemon.postgres())}.values())
+    return list(
+        {p.pid: p for p in (own, *own.children(recursive=True), *daemon.postgres())}.values()
+    )
 
 
 def indexing(daemon: Daemon, root: Path) -> None:
@@ -74,9 +83,15 @@ def indexing(daemon: Daemon, root: Path) -> None:
     wall, cpu = time.perf_counter() - began, cpu_seconds(everything(daemon)) - cpu
     stats = daemon.json("stats", "bench")
     megabytes = size / 1e6
-    say("tree", f"{files} files, {megabytes:.1f} MB; indexed {stats['files']} files, {stats['chunks']} chunks")
+    say(
+        "tree",
+        f"{files} files, {megabytes:.1f} MB; indexed {stats['files']} files, {stats['chunks']} chunks",
+    )
     say("initial index", f"{wall:.1f} s wall, {cpu:.1f} s CPU (daemon, worker, PostgreSQL)")
-    say("", f"{files / wall:.0f} files/s, {megabytes / wall:.2f} MB/s, {cpu / megabytes:.2f} CPU s per MB")
+    say(
+        "",
+        f"{files / wall:.0f} files/s, {megabytes / wall:.2f} MB/s, {cpu / megabytes:.2f} CPU s per MB",
+    )
 
 
 def request(daemon: Daemon, **parameters: Any) -> Any:
@@ -84,15 +99,21 @@ def request(daemon: Daemon, **parameters: Any) -> Any:
 
 
 def saving(daemon: Daemon, root: Path, n: int = 100) -> None:
-    """From the end of write() to the first answer that shows it: asking with sync, and polling without."""
+    """From the end of write() to the first answer that shows it: asking with sync, and polling
+    without.
+    """
     found: dict[str, list[float]] = {"sync": [], "poll": []}
     for number in range(n):
         for way, patience in (("sync", 10_000), ("poll", 0)):
             word = f"quokka{way}{number}"
-            (root / f"saved_{way}_{number % 10}.py").write_text(f"def {word}():\n    return {number}\n")
+            (root / f"saved_{way}_{number % 10}.py").write_text(
+                f"def {word}():\n    return {number}\n"
+            )
             began = time.perf_counter()
             while True:
-                reply = request(daemon, query=word, index="bench", sync_timeout_ms=patience, limit=1)
+                reply = request(
+                    daemon, query=word, index="bench", sync_timeout_ms=patience, limit=1
+                )
                 if reply["results"] and word in reply["results"][0]["content"]:
                     break
                 assert time.perf_counter() - began < 30, reply
@@ -124,7 +145,13 @@ def asking(daemon: Daemon, rounds: int = 10) -> None:
 def command_line(daemon: Daemon, root: Path, n: int = 20) -> None:
     environment = daemon.environment
     programs = {
-        "cocosearchctl query": [str(daemon.bin / "cocosearchctl"), "query", "HTTPServer", "--index", "bench"],
+        "cocosearchctl query": [
+            str(daemon.bin / "cocosearchctl"),
+            "query",
+            "HTTPServer",
+            "--index",
+            "bench",
+        ],
         "python -c pass": [sys.executable, "-c", "pass"],
     }
     if rg := shutil.which("rg"):
@@ -134,7 +161,9 @@ def command_line(daemon: Daemon, root: Path, n: int = 20) -> None:
         walls, cpu = command_cost(command, n, environment, daemon.home)
         costs[name] = cpu
         say(name, f"{percentile(walls, 0.5):.1f} ms wall p50, {cpu:.1f} ms CPU mean (n={n})")
-    say("ratio to bare Python, CPU", f"{costs['cocosearchctl query'] / costs['python -c pass']:.2f}")
+    say(
+        "ratio to bare Python, CPU", f"{costs['cocosearchctl query'] / costs['python -c pass']:.2f}"
+    )
 
 
 def idling(daemon: Daemon, seconds: float = 20.0) -> None:
@@ -144,7 +173,12 @@ def idling(daemon: Daemon, seconds: float = 20.0) -> None:
     time.sleep(seconds)
     share = (cpu_seconds(processes) - before) / seconds * 100
     say("idle", f"{share:.2f} % of a core over {seconds:.0f} s ({len(processes)} processes)")
-    say("memory", json.dumps({k: f"{v / 2**20:.0f} MiB" for k, v in daemon.json("status")["rss_bytes"].items()}))
+    say(
+        "memory",
+        json.dumps(
+            {k: f"{v / 2**20:.0f} MiB" for k, v in daemon.json("status")["rss_bytes"].items()}
+        ),
+    )
 
 
 def restarting(daemon: Daemon) -> None:
@@ -153,7 +187,10 @@ def restarting(daemon: Daemon) -> None:
     daemon.start()
     daemon.ctl("sync", "--index", "bench", "--timeout", "60")
     wall, cpu = time.perf_counter() - began, cpu_seconds(everything(daemon))
-    say("restart, nothing changed", f"{wall:.2f} s wall to in sync, {cpu:.2f} s CPU of all processes since the start")
+    say(
+        "restart, nothing changed",
+        f"{wall:.2f} s wall to in sync, {cpu:.2f} s CPU of all processes since the start",
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""How fast changes are noticed and how little it costs to wait for them: `python -m benchmarks.watching [FILES ...]`.
+"""How fast changes are noticed and how little it costs to wait for them: `python -m
+benchmarks.watching [FILES ...]`.
 
-Without PostgreSQL and indexing: the index is a dictionary. Beside each figure stands a reference of the same minute.
+Without PostgreSQL and indexing: the index is a dictionary. Beside each figure stands a reference of
+the same minute.
 """
 
 import argparse
@@ -51,7 +53,9 @@ async def event_to_dirty(root: Path, sync_dir: Path, backend: str) -> list[float
                 loop.call_soon_threadsafe(named.put_nowait, (hint.path, time.perf_counter()))
 
     settings = WatchingSettings(backend=backend)  # type: ignore[arg-type]
-    hints, _ = await asyncio.to_thread(open_hints, os.fsencode(root), os.fsencode(sync_dir), settings, sink)
+    hints, _ = await asyncio.to_thread(
+        open_hints, os.fsencode(root), os.fsencode(sync_dir), settings, sink
+    )
     hints.watch(b"")
     found = []
     for number in range(EVENTS // (1 if hints.exact else 4)):
@@ -97,7 +101,9 @@ async def idle_cpu() -> float:
 
 
 def reconcile_cpu(root: Path) -> tuple[float, float]:
-    """CPU seconds of one comparison that finds nothing, and of only walking and stating (the reference)."""
+    """CPU seconds of one comparison that finds nothing, and of only walking and stating (the
+    reference).
+    """
     raw = os.fsencode(root)
     index = MemoryIndex(raw)
     for directory, _, names in os.walk(raw):
@@ -132,19 +138,28 @@ async def small(base: Path) -> None:
     root = base / "small"
     populate(root, 1000)
     for backend in ("inotify", "watchfiles"):
-        print(f"event -> dirty, {backend}: {spread(await event_to_dirty(root, base / 'probe', backend))}")
+        print(
+            f"event -> dirty, {backend}: {spread(await event_to_dirty(root, base / 'probe', backend))}"
+        )
     old(root)
     for backend, count in (("inotify", SYNCS), ("watchfiles", SYNCS // 5), ("polling", SYNCS // 5)):
-        async with following(root, base / f"sync-{backend}", backend, WatchingSettings()) as (live, _):
+        async with following(root, base / f"sync-{backend}", backend, WatchingSettings()) as (
+            live,
+            _,
+        ):
             await in_sync(live)
             await asyncio.sleep(2.1)
             await in_sync(live)
             print(f"sync, nothing pending, {backend}: {spread(await syncs(live, count))}")
-            print(f"write + sync, {backend}: {spread(await save_to_applied(live, root, count // 5))}")
+            print(
+                f"write + sync, {backend}: {spread(await save_to_applied(live, root, count // 5))}"
+            )
             await asyncio.sleep(2.5)
             await in_sync(live)
             print(f"idle CPU, {backend}: {await idle_cpu():.2%} of a core over {IDLE_S:.0f} s")
-    print(f"reference, making and removing a file: {spread(timed(lambda: touch_and_remove(base / 'x'), 200))}")
+    print(
+        f"reference, making and removing a file: {spread(timed(lambda: touch_and_remove(base / 'x'), 200))}"
+    )
 
 
 def touch_and_remove(path: Path) -> None:
@@ -159,14 +174,18 @@ def large(base: Path, files: int) -> None:
     populate(root, files)
     old(root)
     cost, reference = reconcile_cpu(root)
-    print(f"reconcile of {files} files, nothing changed: {cost:.2f} CPU s; walk + lstat alone: {reference:.2f} CPU s")
+    print(
+        f"reconcile of {files} files, nothing changed: {cost:.2f} CPU s; walk + lstat alone: {reference:.2f} CPU s"
+    )
     shutil.rmtree(root)
 
 
 def main() -> None:
     """Print all figures."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("files", nargs="*", type=int, default=[10_000, 100_000], help="sizes of roots to reconcile")
+    arguments.add_argument(
+        "files", nargs="*", type=int, default=[10_000, 100_000], help="sizes of roots to reconcile"
+    )
     chosen = arguments.parse_args()
     print(machine())
     base = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))

@@ -1,4 +1,6 @@
-"""The code map of ARCHITECTURE.md, made from docstrings: `python -m tests.code_map` writes it anew."""
+"""The code map of ARCHITECTURE.md, made from docstrings: `python -m tests.code_map` writes it
+anew.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -11,9 +13,9 @@ BEGIN, END = "<!-- code map: `make map` writes it -->", "<!-- end of the code ma
 
 
 def summary(path: Path) -> str:
-    """Return the first line of a module's docstring, without the full stop."""
+    """Return the first paragraph of a module's docstring in one line, without the full stop."""
     docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-    return docstring.partition("\n")[0].removesuffix(".")
+    return " ".join(docstring.partition("\n\n")[0].split()).removesuffix(".")
 
 
 def rooms(package: Path) -> Iterator[Path]:
@@ -36,7 +38,12 @@ def room_lines(room: Path, package: Path) -> Iterator[str]:
 
 def code_map() -> str:
     """Return the whole map as Markdown."""
-    return "\n".join(line for package in PACKAGES for room in rooms(package) for line in room_lines(room, package))
+    return "\n".join(
+        line
+        for package in PACKAGES
+        for room in rooms(package)
+        for line in room_lines(room, package)
+    )
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""Real PostgreSQL for every test that asks: one embedded server per run, one database per test, made from a template.
+"""Real PostgreSQL for every test that asks: one embedded server per run, one database per test,
+made from a template.
 
 `dsn` is the address of an empty, migrated database of the test's own; `db` is it opened.
 """
@@ -28,22 +29,31 @@ from tests.daemon import Daemon, copy_cluster, passing_daemon
 
 SOURCES = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("daemon", "ipc")]
 TEMPLATE = "template_cocosearch"
-# Tests do not outlive a power cut. The crash tests run servers of their own, with the product's settings.
-QUICK = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "64MB", "max_connections": "80"}
+# Tests do not outlive a power cut. The crash tests run servers of their own, with the product's
+# settings.
+QUICK = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "64MB",
+    "max_connections": "80",
+}
 STATE_PREFIX = f"cocosearch-tests-{os.geteuid()}-"
 DATABASE_NUMBERS = count(1)
 
 
 def pytest_configure() -> None:
-    """What the tests start is of the tree they belong to, whichever tree the interpreter has installed.
+    """What the tests start is of the tree they belong to, whichever tree the interpreter has
+    installed.
 
-    Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program that they start.
+    Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program
+    that they start.
 
-    A hook of git, a bisection or a rebase has them speak of its own repository, whatever directory they are in.
+    A hook of git, a bisection or a rebase has them speak of its own repository, whatever directory
+    they are in.
     """
-    os.environ["PYTHONPATH"] = os.pathsep.join([*SOURCES, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).strip(
-        ":"
-    )
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [*SOURCES, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    ).strip(":")
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -51,7 +61,9 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Set aside the modules, which stay to the end: a collection of garbage then takes milliseconds, not 0.2 s."""
+    """Set aside the modules, which stay to the end: a collection of garbage then takes
+    milliseconds, not 0.2 s.
+    """
     gc.collect()
     gc.freeze()
 
@@ -64,9 +76,11 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def public_state() -> Iterator[Path]:
-    """A short-named directory of this run that every account may enter: as root, PostgreSQL runs as another one.
+    """A short-named directory of this run that every account may enter: as root, PostgreSQL runs as
+    another one.
 
-    (pytest's own temporary directories are closed to others, and too deep for the name of a socket.)
+    (pytest's own temporary directories are closed to others, and too deep for the name of a
+    socket.)
     """
     _sweep()
     path = Path(tempfile.mkdtemp(prefix=f"{STATE_PREFIX}{os.getpid()}-", dir="/tmp"))
@@ -94,7 +108,8 @@ def _alive(pid: int) -> bool:
 
 @pytest.fixture(scope="session")
 def cluster(public_state: Path) -> Path:
-    """A directory of PostgreSQL as `initdb` makes it, for servers to begin with a copy: that is made once a run.
+    """A directory of PostgreSQL as `initdb` makes it, for servers to begin with a copy: that is
+    made once a run.
 
     (Where `initdb` itself is tested, and where people start the daemon, it runs.)
     """
@@ -113,7 +128,9 @@ def stopped(cluster: Path) -> Iterator[Daemon]:
 
 @pytest.fixture
 def daemon(stopped: Daemon) -> Daemon:
-    """A running daemon without indexes, of the test's own: the test may kill, stop, starve and configure it."""
+    """A running daemon without indexes, of the test's own: the test may kill, stop, starve and
+    configure it.
+    """
     stopped.start()
     return stopped
 
@@ -136,7 +153,9 @@ def shared(common_daemon: Daemon) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="session")
 def embedded_server(public_state: Path, cluster: Path) -> Iterator[str]:
-    """The DSN of this run's embedded server, as the daemon's role, which may make databases here."""
+    """The DSN of this run's embedded server, as the daemon's role, which may make databases
+    here.
+    """
     copy_cluster(cluster, public_state / "server")
     postgres = EmbeddedPostgres(public_state / "server", QUICK)
     try:
@@ -156,19 +175,29 @@ def server(embedded_server: str) -> str:
 
 @pytest.fixture(scope="session")
 def template(server: str) -> str:
-    """A migrated, empty database for others to be copied from. (Not async, so that sync tests may ask for it.)"""
+    """A migrated, empty database for others to be copied from. (Not async, so that sync tests may
+    ask for it.)
+    """
     return asyncio.run(make_template(server))
 
 
 async def make_template(server: str) -> str:
-    """Makes the template database on `server`, unless it is there, migrates it, and returns its name."""
+    """Makes the template database on `server`, unless it is there, migrates it, and returns its
+    name.
+    """
     async with await psycopg.AsyncConnection.connect(server, autocommit=True) as connection:
-        known = await connection.execute("select 1 from pg_database where datname = %s", (TEMPLATE,))
+        known = await connection.execute(
+            "select 1 from pg_database where datname = %s", (TEMPLATE,)
+        )
         if await known.fetchone() is None:
             await connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
-            with psycopg.connect(make_conninfo(server, dbname=TEMPLATE, user=SUPERUSER)) as superuser:
+            with psycopg.connect(
+                make_conninfo(server, dbname=TEMPLATE, user=SUPERUSER)
+            ) as superuser:
                 superuser.execute("create extension vector")
-    async with Database.open(make_conninfo(server, dbname=TEMPLATE), DatabaseSettings(pool_min=1, pool_max=1)) as made:
+    async with Database.open(
+        make_conninfo(server, dbname=TEMPLATE), DatabaseSettings(pool_min=1, pool_max=1)
+    ) as made:
         await migrate_registry(made)
     return TEMPLATE
 

@@ -1,4 +1,6 @@
-"""A whole daemon for tests and benchmarks: the real programs with directories and sockets of their own."""
+"""A whole daemon for tests and benchmarks: the real programs with directories and sockets of their
+own.
+"""
 
 import contextlib
 import json
@@ -24,10 +26,12 @@ START_S = 60.0
 
 @dataclass
 class Daemon:
-    """One `cocosearchd` with directories of its own. `ctl` runs `cocosearchctl` against it, `call` asks it from here.
+    """One `cocosearchd` with directories of its own. `ctl` runs `cocosearchctl` against it, `call`
+    asks it from here.
 
-    `cluster` is a directory of PostgreSQL that `initdb` has made, by the account that the server runs as: `start`
-    begins with a copy of it, which costs a sixth of `initdb`. None: the daemon makes its own.
+    `cluster` is a directory of PostgreSQL that `initdb` has made, by the account that the server
+    runs as: `start` begins with a copy of it, which costs a sixth of `initdb`. None: the daemon
+    makes its own.
     """
 
     home: Path
@@ -38,7 +42,9 @@ class Daemon:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("COCOSEARCH_", "XDG_", "PG"))}
+        kept = {
+            k: v for k, v in os.environ.items() if not k.startswith(("COCOSEARCH_", "XDG_", "PG"))
+        }
         return kept | {
             "COCOSEARCH_STATE_DIR": str(self.home / "state"),
             "COCOSEARCH_RUNTIME_DIR": str(self.home / "run"),
@@ -51,12 +57,20 @@ class Daemon:
 
     @property
     def log(self) -> str:
-        return (self.home / "log").read_text("utf-8", "replace") if (self.home / "log").exists() else ""
+        return (
+            (self.home / "log").read_text("utf-8", "replace")
+            if (self.home / "log").exists()
+            else ""
+        )
 
     def launch(self) -> subprocess.Popen[bytes]:
         with (self.home / "log").open("ab") as log:
             return subprocess.Popen(
-                [self.bin / "cocosearchd"], env=self.environment, stdout=log, stderr=log, start_new_session=True
+                [self.bin / "cocosearchd"],
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def start(self) -> None:
@@ -92,9 +106,15 @@ class Daemon:
         return client.call(address.rpc_socket(self.environment), method, parameters)
 
     def index(self, root: Path, name: str | None = None) -> None:
-        """As `cocosearchctl up ROOT --wait`, without a process: have a directory indexed, and wait until it is."""
-        index = self.call("index_codebase", path=os.fspath(root), **({"name": name} if name else {}))["index"]
-        for progress in client.stream(address.rpc_socket(self.environment), "follow", {"index": index}):
+        """As `cocosearchctl up ROOT --wait`, without a process: have a directory indexed, and wait
+        until it is.
+        """
+        index = self.call(
+            "index_codebase", path=os.fspath(root), **({"name": name} if name else {})
+        )["index"]
+        for progress in client.stream(
+            address.rpc_socket(self.environment), "follow", {"index": index}
+        ):
             assert progress["state"] != "refused", progress
         self.call("sync", index=index)
 
@@ -122,7 +142,11 @@ class Daemon:
         """A command of `cocosearchctl` that goes on."""
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [self.bin / "cocosearchctl", *arguments], env=self.environment, stdout=pipe, stderr=pipe, text=True
+            [self.bin / "cocosearchctl", *arguments],
+            env=self.environment,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
         )
 
     def json(self, *arguments: str, cwd: Path | None = None) -> Any:
@@ -138,7 +162,10 @@ class Daemon:
         """The postmaster that runs below this daemon's state, and its children."""
         found = []
         for process in psutil.process_iter(["cmdline"]):
-            if str(self.home) in " ".join(process.info["cmdline"] or []) and "postgres" in (process.info["cmdline"][0]):
+            if (
+                str(self.home) in " ".join(process.info["cmdline"] or [])
+                and "postgres" in (process.info["cmdline"][0])
+            ):
                 with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
                     found += [process, *process.children(recursive=True)]
         return found
@@ -170,11 +197,15 @@ class Daemon:
             self.process.kill()
             self.process.wait()
         with contextlib.suppress(client.CallFailed):  # one that `up` started
-            os.kill(client.call(address.rpc_socket(self.environment), "status", timeout_s=5)["pid"], signal.SIGKILL)
+            os.kill(
+                client.call(address.rpc_socket(self.environment), "status", timeout_s=5)["pid"],
+                signal.SIGKILL,
+            )
         servers = self.postgres()
         for process in servers[:1]:
             with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
-                process.send_signal(signal.SIGQUIT)  # it gives its shared memory back, which a kill would leave behind
+                # it gives its shared memory back, which a kill would leave behind
+                process.send_signal(signal.SIGQUIT)
         _, alive = psutil.wait_procs(servers, 5)
         for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):  # a child goes with its postmaster
@@ -183,7 +214,9 @@ class Daemon:
 
 @contextlib.contextmanager
 def freezing(processes: list[psutil.Process]) -> Iterator[None]:
-    """Stop processes for a while. Those that end meanwhile are passed over: a postmaster's children come and go."""
+    """Stop processes for a while. Those that end meanwhile are passed over: a postmaster's children
+    come and go.
+    """
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()
@@ -215,7 +248,8 @@ def passing_daemon(cluster: Path | None = None, **variables: str) -> Iterator[Da
 
 def make_daemon(**variables: str) -> Daemon:
     """A daemon with new directories, not started yet."""
-    # Not pytest's tmp_path: it is 0700, and PostgreSQL, which never runs as root, must reach its data when tests do.
+    # Not pytest's tmp_path: it is 0700, and PostgreSQL, which never runs as root, must reach its
+    # data when tests do.
     home = Path(tempfile.mkdtemp(prefix="cocosearch-test-"))
     home.chmod(0o711)
     return Daemon(home, variables)

@@ -1,7 +1,9 @@
-"""Memory of a running daemon by role, in bytes, read from `/proc/PID/smaps_rollup` (Linux; proc(5)).
+"""Memory of a running daemon by role, in bytes, read from `/proc/PID/smaps_rollup` (Linux;
+proc(5)).
 
-PSS counts a page shared by n processes as 1/n in each, so a sum over processes is what they take of the machine.
-PostgreSQL's shared memory (shared_buffers) is left out: its size is a setting, filled by reading and never given back.
+PSS counts a page shared by n processes as 1/n in each, so a sum over processes is what they take of
+the machine. PostgreSQL's shared memory (shared_buffers) is left out: its size is a setting, filled
+by reading and never given back.
 """
 
 import contextlib
@@ -19,7 +21,9 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes by role. `indexer` is the child; `workers` are its children and the daemon's other processes."""
+    """Bytes by role. `indexer` is the child; `workers` are its children and the daemon's other
+    processes.
+    """
 
     daemon: int
     indexer: int
@@ -32,7 +36,10 @@ class Footprint:
         return self.daemon + self.indexer + self.workers + self.postgres
 
     def __str__(self) -> str:
-        parts = [f"{name} {getattr(self, name) / MB:.1f}" for name in ("daemon", "indexer", "workers", "postgres")]
+        parts = [
+            f"{name} {getattr(self, name) / MB:.1f}"
+            for name in ("daemon", "indexer", "workers", "postgres")
+        ]
         return f"{self.total / MB:.1f} MB ({', '.join(parts)})"
 
 

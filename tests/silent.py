@@ -1,6 +1,8 @@
-"""A file system of a few files whose server stops answering when it is told to, as that of a network mount may.
+"""A file system of a few files whose server stops answering when it is told to, as that of a
+network mount may.
 
-Speaks the kernel's protocol itself (`man 4 fuse`, <linux/fuse.h>, version 7.31): no library stops in mid-request.
+Speaks the kernel's protocol itself (`man 4 fuse`, <linux/fuse.h>, version 7.31): no library stops
+in mid-request.
 """
 
 import contextlib
@@ -26,14 +28,18 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SilentFileSystem:
-    """Holds `files` (name -> content), all in its root. While `answers` is clear, whoever asks it anything waits."""
+    """Holds `files` (name -> content), all in its root. While `answers` is clear, whoever asks it
+    anything waits.
+    """
 
     def __init__(self, files: Mapping[bytes, bytes]) -> None:
         self.answers = threading.Event()
         self.answers.set()
         self._files, self._names = files, list(files)
         self._does: dict[int, Callable[[int, bytes], bytes]] = {
-            INIT: lambda _, body: struct.pack("<IIIIHHIIHHI28x", 7, 31, *struct.unpack_from("<8xI", body), *[0] * 8),
+            INIT: lambda _, body: struct.pack(
+                "<IIIIHHIIHHI28x", 7, 31, *struct.unpack_from("<8xI", body), *[0] * 8
+            ),
             GETATTR: lambda node, _: bytes(16) + self._attributes(node),
             LOOKUP: self._lookup,
             OPEN: lambda _node, _body: bytes(16),
@@ -46,7 +52,9 @@ class SilentFileSystem:
 
     @contextlib.contextmanager
     def mounted(self, place: Path) -> Iterator[None]:
-        """There, as what the name of its type says: reached over a network. Raises `OSError` where that may not be."""
+        """There, as what the name of its type says: reached over a network. Raises `OSError` where
+        that may not be.
+        """
         device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         try:
             options = f"fd={device},rootmode=40000,user_id={os.geteuid()},group_id={os.getegid()},allow_other"
@@ -111,6 +119,9 @@ class SilentFileSystem:
         _, offset, _ = struct.unpack_from("<QQI", body)
         entries = b""
         for place, name in list(enumerate(self._names))[offset:]:
-            entry = struct.pack("<QQII", place + ROOT + 1, place + 1, len(name), stat.S_IFREG >> 12) + name
+            entry = (
+                struct.pack("<QQII", place + ROOT + 1, place + 1, len(name), stat.S_IFREG >> 12)
+                + name
+            )
             entries += entry + bytes(-len(entry) % 8)
         return entries

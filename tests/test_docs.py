@@ -1,4 +1,6 @@
-"""The documents are true: their commands run, their names exist, and everything a person can set or call is in them."""
+"""The documents are true: their commands run, their names exist, and everything a person can set or
+call is in them.
+"""
 
 import os
 import re
@@ -36,7 +38,9 @@ def home() -> Iterator[Daemon]:
     shutil.copytree(ROOT / "ipc", project / "ipc", ignore=shutil.ignore_patterns("__pycache__"))
     git(project, "init", "-q")
     yield daemon
-    subprocess.run([daemon.bin / "cocosearchctl", "down"], env=daemon.environment, capture_output=True)
+    subprocess.run(
+        [daemon.bin / "cocosearchctl", "down"], env=daemon.environment, capture_output=True
+    )
     daemon.sweep()
     shutil.rmtree(daemon.home, ignore_errors=True)
 
@@ -45,7 +49,10 @@ def home() -> Iterator[Daemon]:
 def test_every_block_of_the_readme_runs(home: Daemon) -> None:
     blocks = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
     assert len(blocks) >= 2
-    environment = home.environment | {"HOME": str(home.home), "PATH": f"{home.bin}{os.pathsep}{os.environ['PATH']}"}
+    environment = home.environment | {
+        "HOME": str(home.home),
+        "PATH": f"{home.bin}{os.pathsep}{os.environ['PATH']}",
+    }
     for block in blocks:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block],
@@ -60,9 +67,14 @@ def test_every_block_of_the_readme_runs(home: Daemon) -> None:
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
 def test_every_verb_is_documented_and_has_help_with_an_example(verb: str) -> None:
-    assert re.search(rf"\b{verb}\b", (ROOT / "README.md").read_text("utf-8")), f"README.md does not mention {verb}"
+    assert re.search(rf"\b{verb}\b", (ROOT / "README.md").read_text("utf-8")), (
+        f"README.md does not mention {verb}"
+    )
     done = subprocess.run(
-        [Path(sys.executable).parent / "cocosearchctl", verb, "--help"], capture_output=True, text=True, check=True
+        [Path(sys.executable).parent / "cocosearchctl", verb, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert f"cocosearchctl {verb}" in done.stdout.partition("example")[2]
 
@@ -75,7 +87,9 @@ def test_every_setting_is_documented() -> None:
 
 def test_documented_defaults_are_the_ones_of_the_code() -> None:
     rows = re.findall(
-        r"^\| `(\w+\.\w+)` \| ([^|]*?) ?\|", (ROOT / "docs" / "settings.md").read_text("utf-8"), re.MULTILINE
+        r"^\| `(\w+\.\w+)` \| ([^|]*?) ?\|",
+        (ROOT / "docs" / "settings.md").read_text("utf-8"),
+        re.MULTILINE,
     )
     assert dict(rows) == {key: _default(value_of(Settings(), key)) for key in keys()}
 
@@ -109,7 +123,9 @@ def test_architecture_names_modules_that_exist() -> None:
 
 def test_what_to_touch_exists() -> None:
     rows = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding things")[2]
-    named = {name for name in re.findall(r"`([\w/.]+(?:/|\.(?:py|sql|md)))`", rows) if "<" not in name}
+    named = {
+        name for name in re.findall(r"`([\w/.]+(?:/|\.(?:py|sql|md)))`", rows) if "<" not in name
+    }
     assert len(named) > 10
     homes = (ROOT, ROOT / "daemon" / "cocosearchd", ROOT / "ipc" / "cocosearch_ipc")
     assert not [name for name in named if not any((home / name).exists() for home in homes)]

@@ -13,11 +13,22 @@ LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 # One package: its pin and marker, then a line for each hash.
 ENTRY = re.compile(
-    r"^(?P<pin>\S+==\S+(?: ; [^\\]+?)?) \\\n(?P<hashes>(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
+    r"^(?P<pin>\S+==\S+(?: ; [^\\]+?)?) \\\n(?P<hashes>(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)",
+    re.MULTILINE,
 )
-ENTRIES = {canonicalize_name(Requirement(found["pin"]).name): found for found in ENTRY.finditer(LOCK)}
+ENTRIES = {
+    canonicalize_name(Requirement(found["pin"]).name): found for found in ENTRY.finditer(LOCK)
+}
 # Compiled for each platform: Python 3.11 to 3.13, two kinds of processor.
-COMPILED = ("cocoindex", "numpy", "psycopg-binary", "pydantic-core", "tree-sitter", "uvloop", "watchfiles")
+COMPILED = (
+    "cocoindex",
+    "numpy",
+    "psycopg-binary",
+    "pydantic-core",
+    "tree-sitter",
+    "uvloop",
+    "watchfiles",
+)
 
 
 def test_every_line_is_a_pin_with_hashes() -> None:
@@ -30,17 +41,23 @@ def test_no_registry_is_named() -> None:
     assert not re.search(r"://|--(extra-)?index-url|--find-links|--trusted-host", LOCK)
 
 
-@pytest.mark.parametrize("text", [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]])
+@pytest.mark.parametrize(
+    "text", [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
+)
 def test_what_the_project_asks_for_is_locked(text: str) -> None:
     wanted = Requirement(text)
     entry = ENTRIES[canonicalize_name(wanted.name)]
     version = entry["pin"].partition("==")[2].split()[0]
-    assert wanted.specifier.contains(version, prereleases=True), f"{text} is locked as {version}: run `make lock`"
+    assert wanted.specifier.contains(version, prereleases=True), (
+        f"{text} is locked as {version}: run `make lock`"
+    )
 
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_wheels_of_every_platform_are_known(name: str) -> None:
-    """At least one for each of the Python versions and processors; one with a stable ABI serves several."""
+    """At least one for each of the Python versions and processors; one with a stable ABI serves
+    several.
+    """
     assert ENTRIES[canonicalize_name(name)]["hashes"].count("--hash") >= 4
 
 
@@ -49,4 +66,6 @@ def test_make_installs_by_hash_alone() -> None:
     installs = [line for line in rule.splitlines() if "pip install" in line]
     assert len(installs) == 2
     assert "--require-hashes --requirement requirements.lock" in installs[0]
-    assert "--no-deps --no-build-isolation --editable ." in installs[1], "nothing is fetched for the project itself"
+    assert "--no-deps --no-build-isolation --editable ." in installs[1], (
+        "nothing is fetched for the project itself"
+    )

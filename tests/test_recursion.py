@@ -1,4 +1,6 @@
-"""Every function that may call itself is listed here with what bounds its depth: nothing recurses over its input."""
+"""Every function that may call itself is listed here with what bounds its depth: nothing recurses
+over its input.
+"""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -7,14 +9,21 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("daemon/cocosearchd", "ipc/cocosearch_ipc")
 
-# (File name, function) -> what bounds how deep it goes. Functions that call each other in a circle are listed as well.
-# What the event loop calls, or runs as a task, begins at its level again and is none.
+# (File name, function) -> what bounds how deep it goes. Functions that call each other in a circle
+# are listed as well. What the event loop calls, or runs as a task, begins at its level again and is
+# none.
 BOUNDED = {
-    ("__main__.py", "_first_failure"): "groups of exceptions are nested as task groups of the program are",
+    (
+        "__main__.py",
+        "_first_failure",
+    ): "groups of exceptions are nested as task groups of the program are",
     ("batching.py", "_ask_or_split"): "halves a batch: its depth is the logarithm of its length",
     ("cocoindex_app.py", "IndexApp._confirm"): "calls itself once, with again=False",
     ("cut_points.py", "_cut"): "goes at most _MAX_ROUNDS deep",
-    ("transaction_group.py", "GroupWriter._fill"): "parts a group into single files, which have no parts",
+    (
+        "transaction_group.py",
+        "GroupWriter._fill",
+    ): "parts a group into single files, which have no parts",
     (
         "transaction_group.py",
         "GroupWriter._settle",
@@ -53,12 +62,16 @@ def test_what_calls_itself_is_bounded() -> None:
         for name in circular(path.read_text("utf-8"))
     }
     assert circles - BOUNDED.keys() == set(), "iterate, or list what bounds the depth"
-    assert BOUNDED.keys() - circles == set(), "these call themselves no more: take them off the list"
+    assert BOUNDED.keys() - circles == set(), (
+        "these call themselves no more: take them off the list"
+    )
 
 
 def test_circles_are_seen() -> None:
     assert circular("def f(x):\n    return f(x)") == {"f"}
-    assert circular("class A:\n    def f(self):\n        self.g()\n    def g(self):\n        self.f()") == {
+    assert circular(
+        "class A:\n    def f(self):\n        self.g()\n    def g(self):\n        self.f()"
+    ) == {
         "A.f",
         "A.g",
     }
@@ -72,7 +85,9 @@ def circular(source: str) -> set[str]:
     return {name for name in calls if name in _reached(calls, name)}
 
 
-def _functions(node: ast.AST, lead: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+def _functions(
+    node: ast.AST, lead: str
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield lead + child.name, child
@@ -98,7 +113,12 @@ def _calls(name: str, function: ast.AST, functions: Functions) -> Iterator[str]:
 def _waited_for(function: ast.AST) -> Iterator[ast.Call]:
     """The calls in a function whose end it waits for: not those that become tasks of their own."""
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-    tasks = {id(argument) for call in calls if getattr(call.func, "attr", "") in TASKS for argument in call.args}
+    tasks = {
+        id(argument)
+        for call in calls
+        if getattr(call.func, "attr", "") in TASKS
+        for argument in call.args
+    }
     return (call for call in calls if id(call) not in tasks)
 
 

@@ -1,1 +1,3 @@
-"""How the built-in model is made: from package names to weights. Not part of the product; see README.md."""
+"""How the built-in model is made: from package names to weights. Not part of the product; see
+README.md.
+"""

@@ -1,6 +1,7 @@
 """The ordinary package clients, each asked for one package by name: pip, npm, apt-get.
 
-No address is written here or in the manifest: where packages come from is the clients' own configuration.
+No address is written here or in the manifest: where packages come from is the clients' own
+configuration.
 """
 
 import hashlib
@@ -21,7 +22,9 @@ class NotFetched(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """An unpacked package. `digest` is the SHA-256 of what the client delivered (for a source package: its .dsc)."""
+    """An unpacked package. `digest` is the SHA-256 of what the client delivered (for a source
+    package: its .dsc).
+    """
 
     version: str
     licence: str  # as declared; for Debian the copyright file decides, package- or file-wise
@@ -32,11 +35,15 @@ class Delivered:
 def run(command: list[str], cwd: Path, timeout_s: float = 600) -> str:
     """Standard output. Raises `NotFetched`."""
     try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
     except subprocess.TimeoutExpired:
         raise NotFetched(f"no answer in {timeout_s} s") from None
     if done.returncode:
-        raise NotFetched(([*done.stderr.strip().splitlines(), "failed"])[-1 if not done.stderr else -2][:200])
+        raise NotFetched(
+            ([*done.stderr.strip().splitlines(), "failed"])[-1 if not done.stderr else -2][:200]
+        )
     return done.stdout
 
 
@@ -47,9 +54,23 @@ def sha256(path: Path) -> str:
 
 
 def fetch_pypi(name: str, version: str, home: Path) -> Delivered:
-    """A wheel: it holds the package's Python files as they are in the source distribution, and needs no build."""
+    """A wheel: it holds the package's Python files as they are in the source distribution, and
+    needs no build.
+    """
     wanted = f"{name}=={version}" if version else name
-    command = ["python3", "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", str(home), wanted]
+    command = [
+        "python3",
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "-d",
+        str(home),
+        wanted,
+    ]
     run(command, home)
     wheel = next(iter(sorted(home.glob("*.whl"))))
     tree = home / "tree"
@@ -102,7 +123,8 @@ def fetch_debian_source(name: str, version: str, home: Path, apt: Path) -> Deliv
 
 
 def fetch_debian_orig(name: str, version: str, home: Path, apt: Path) -> Delivered:
-    """The upstream tarball of a source package alone; without the packaging each file must speak for itself.
+    """The upstream tarball of a source package alone; without the packaging each file must speak
+    for itself.
 
     The client knows versions of packages, not of their upstreams: the hash in the manifest must do.
     """
@@ -112,7 +134,9 @@ def fetch_debian_orig(name: str, version: str, home: Path, apt: Path) -> Deliver
     tree = home / "tree"
     with tarfile.open(tarball) as archive:
         archive.extractall(tree, filter="data")
-    delivered = Delivered(tarball.name.split("_")[1].split(".orig")[0], "see heads", sha256(tarball), tree)
+    delivered = Delivered(
+        tarball.name.split("_")[1].split(".orig")[0], "see heads", sha256(tarball), tree
+    )
     for path in home.iterdir():
         if path.is_file():
             path.unlink()
@@ -121,14 +145,22 @@ def fetch_debian_orig(name: str, version: str, home: Path, apt: Path) -> Deliver
 
 def apt_options(apt: Path) -> list[str]:
     """Options by which apt-get uses only what lies below `apt`."""
-    places = {"Dir::Etc::sourcelist": apt / "sources.sources", "Dir::Etc::sourceparts": "-", "Dir::State": apt}
+    places = {
+        "Dir::Etc::sourcelist": apt / "sources.sources",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State": apt,
+    }
     return [part for name, place in places.items() for part in ("-o", f"{name}={place}")]
 
 
 def source_index(apt: Path, system: Path = Path("/etc/apt/sources.list.d/debian.sources")) -> None:
-    """A private package index like the system's, but of source packages, so that the system's needs no change."""
+    """A private package index like the system's, but of source packages, so that the system's needs
+    no change.
+    """
     (apt / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-    (apt / "sources.sources").write_text(system.read_text("utf-8").replace("Types: deb\n", "Types: deb-src\n"), "utf-8")
+    (apt / "sources.sources").write_text(
+        system.read_text("utf-8").replace("Types: deb\n", "Types: deb-src\n"), "utf-8"
+    )
     run(["apt-get", *apt_options(apt), "update", "-q"], apt)
 
 

@@ -1,10 +1,13 @@
-"""A raw documentation comment -> one sentence or paragraph in plain words, or "" if it says nothing about the code."""
+"""A raw documentation comment -> one sentence or paragraph in plain words, or "" if it says nothing
+about the code.
+"""
 
 import re
 
 MIN_WORDS, MAX_WORDS, MIN_SENTENCE = 4, 45, 20
 _MARKS = re.compile(
-    r"^\s*(/\*[*!]?|\*/|\*(?!\*)|//[/!]?|#+|--+\[*\[*|\"\"\"|''')[<|^]?\s?|\s*(\*+/|\"\"\"|''')\s*$", re.MULTILINE
+    r"^\s*(/\*[*!]?|\*/|\*(?!\*)|//[/!]?|#+|--+\[*\[*|\"\"\"|''')[<|^]?\s?|\s*(\*+/|\"\"\"|''')\s*$",
+    re.MULTILINE,
 )
 _STOP = re.compile(
     r"^\s*(@|\\(param|return|brief$)|:(param|return|raise|type|rtype)|---|===|>>>|```|# (Example|Safety|Panics)"
@@ -28,7 +31,9 @@ _MARKUP = (
 
 
 def clean(raw: str, language: str, name: str) -> str:
-    """The first sentence of at least 20 characters, else the first paragraph; no marks, markup or leading name."""
+    """The first sentence of at least 20 characters, else the first paragraph; no marks, markup or
+    leading name.
+    """
     if not raw:
         return ""
     text = raw
@@ -44,7 +49,10 @@ def clean(raw: str, language: str, name: str) -> str:
         text = pattern.sub(by, text)
     text = " ".join(text.split())
     text = re.sub(
-        rf"^(the )?{re.escape(name)}(\(\))?( (is|are|method|function))?\b[\s:,.-]*", "", text, flags=re.IGNORECASE
+        rf"^(the )?{re.escape(name)}(\(\))?( (is|are|method|function))?\b[\s:,.-]*",
+        "",
+        text,
+        flags=re.IGNORECASE,
     )
     sentence = re.match(rf".{{{MIN_SENTENCE},}}?[.!?](?=\s|$)", text)
     text = sentence[0] if sentence else text
@@ -54,4 +62,9 @@ def clean(raw: str, language: str, name: str) -> str:
 def _accepted(text: str) -> bool:
     plain = sum(character.isalpha() or character == " " for character in text)
     words = len(text.split())
-    return MIN_WORDS <= words <= MAX_WORDS and text.isascii() and plain > 0.75 * len(text) and not _REFUSED.match(text)
+    return (
+        MIN_WORDS <= words <= MAX_WORDS
+        and text.isascii()
+        and plain > 0.75 * len(text)
+        and not _REFUSED.match(text)
+    )

@@ -1,11 +1,13 @@
-"""Step 4: how well a sentence finds the function it documents, in packages that were never trained on.
+"""Step 4: how well a sentence finds the function it documents, in packages that were never trained
+on.
 
-`python -m training.evaluate HOLDOUT MODEL.npz`. Prints MRR@10 of the model, of the product's lexical index, and of both
-together, over one index of all held-out packages, for each language, and within the sentence's own package.
+`python -m training.evaluate HOLDOUT MODEL.npz`. Prints MRR@10 of the model, of the product's
+lexical index, and of both together, over one index of all held-out packages, for each language, and
+within the sentence's own package.
 
 *Both* is one linear score of all that the product knows of a function: of its chunk and of its file, as the profile
-`code` scores files. Its weights are learned as those are: half of the packages is asked with weights from the other
-half. *Mean* is simpler: a weighted mean of the two scores.
+`code` scores files. Its weights are learned as those are: half of the packages is asked with
+weights from the other half. *Mean* is simpler: a weighted mean of the two scores.
 """
 
 import argparse
@@ -43,7 +45,9 @@ Function = dict[str, Any]  # a line of holdout.jsonl: see `mine.Pair`
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A corpus of functions and the sentences that document some of them: query i is about function `targets[i]`."""
+    """A corpus of functions and the sentences that document some of them: query i is about function
+    `targets[i]`.
+    """
 
     functions: tuple[Function, ...]
     texts: tuple[str, ...]  # as they are embedded: header line and body
@@ -54,22 +58,34 @@ class Collection:
 
 
 def collect(path: Path, caps: dict[str, int]) -> Collection:
-    """All functions with their header line; the first `caps[language]` sentences that document one function only."""
+    """All functions with their header line; the first `caps[language]` sentences that document one
+    function only.
+    """
     with path.open(encoding="utf-8") as file:
         functions = [json.loads(line) for line in file]
-    names = {name: number for number, name in enumerate(sorted({one["package"] for one in functions}))}
+    names = {
+        name: number for number, name in enumerate(sorted({one["package"] for one in functions}))
+    }
     docs = Counter(one["doc"] for one in functions)
     taken, queries, targets, languages = Counter[str](), list[str](), list[int](), list[str]()
     for number in np.random.default_rng(1).permutation(len(functions)):
         one = functions[number]
-        if one["doc"] and docs[one["doc"]] == 1 and taken[one["language"]] < caps.get(one["language"], caps["other"]):
+        if (
+            one["doc"]
+            and docs[one["doc"]] == 1
+            and taken[one["language"]] < caps.get(one["language"], caps["other"])
+        ):
             taken[one["language"]] += 1
             queries.append(one["doc"])
             targets.append(int(number))
             languages.append(one["language"])
-    texts = tuple(f"{one['path']} {one['parent']} {one['name']}\n{one['text']}" for one in functions)
+    texts = tuple(
+        f"{one['path']} {one['parent']} {one['name']}\n{one['text']}" for one in functions
+    )
     packages = np.array([names[one["package"]] for one in functions])
-    return Collection(tuple(functions), texts, packages, tuple(queries), np.array(targets), tuple(languages))
+    return Collection(
+        tuple(functions), texts, packages, tuple(queries), np.array(targets), tuple(languages)
+    )
 
 
 def encoder_of(path: Path) -> Encoder:
@@ -77,12 +93,18 @@ def encoder_of(path: Path) -> Encoder:
     stored = np.load(path)
     known = tuple(str(word) for word in stored["words"])
     weighing = TermWeights(float(stored["weighing"][0]), HEADER, PATH)
-    return Encoder(StaticModel(path.stem, "", weighing, int(stored["buckets"]), known, *quantised(stored["matrix"])))
+    return Encoder(
+        StaticModel(
+            path.stem, "", weighing, int(stored["buckets"]), known, *quantised(stored["matrix"])
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The functions as the daemon would have them in memory; `places`: path and start byte -> number of a function."""
+    """The functions as the daemon would have them in memory; `places`: path and start byte ->
+    number of a function.
+    """
 
     state: IndexSnapshot
     terms: TermCache
@@ -91,7 +113,10 @@ class Index:
     def numbers(self, found: FeatureMatrix) -> NDArray[np.int64]:
         """The function that each compared chunk is."""
         paths = (found.paths[file] for file in found.chunk_files.tolist())
-        return np.array([self.places[place] for place in zip(paths, found.keys[:, 0].tolist(), strict=True)], np.int64)
+        return np.array(
+            [self.places[place] for place in zip(paths, found.keys[:, 0].tolist(), strict=True)],
+            np.int64,
+        )
 
 
 def index(collection: Collection, vectors: Scores) -> Index:
@@ -101,16 +126,21 @@ def index(collection: Collection, vectors: Scores) -> Index:
         files[f"{one['package']}/{one['path']}"].append(number)
     terms = TermCache()
     texts = [
-        _file(path, [collection.functions[n] for n in files[path]], vectors[files[path]]) for path in sorted(files)
+        _file(path, [collection.functions[n] for n in files[path]], vectors[files[path]])
+        for path in sorted(files)
     ]
     found = list(documents(texts, terms))
     keys = ((one.path, start) for one in found for start in one.keys[:, 0].tolist())
-    places = dict(zip(keys, (number for path in sorted(files) for number in files[path]), strict=True))
+    places = dict(
+        zip(keys, (number for path in sorted(files) for number in files[path]), strict=True)
+    )
     return Index(view((SegmentView(build(found, vectors.shape[1])),), 1), terms, places)
 
 
 def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
-    """Shape ``(queries, functions)``: what the product's lexical index says of each chunk, a function being one."""
+    """Shape ``(queries, functions)``: what the product's lexical index says of each chunk, a
+    function being one.
+    """
     known = index(collection, np.zeros((len(collection.functions), 0), np.float32))
     scores = np.zeros((len(queries), len(collection.functions)), np.float32)
     for row, query in zip(scores, queries, strict=True):
@@ -129,10 +159,14 @@ def _file(path: str, functions: Sequence[Function], vectors: Scores) -> FileText
 
 
 def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Scores:
-    """Shape ``(queries, functions)``: all evidence in one score; weights of a half of the packages from the other."""
+    """Shape ``(queries, functions)``: all evidence in one score; weights of a half of the packages
+    from the other.
+    """
     known = index(collection, encoder.documents(collection.texts))
     rows, numbers = list[Row](), list[NDArray[np.int64]]()
-    for query, vector, target in zip(queries, encoder.queries(queries), collection.targets.tolist(), strict=True):
+    for query, vector, target in zip(
+        queries, encoder.queries(queries), collection.targets.tolist(), strict=True
+    ):
         asked = known.terms.query(query)
         found = evidence(known.state, asked, known.terms, vector)
         numbers.append(known.numbers(found))
@@ -146,35 +180,49 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
         weights = fit([rows[number] for number in np.flatnonzero(half != side)], names)
         for number in np.flatnonzero(half == side).tolist():
             values = rows[number].values
-            scores[number, numbers[number]] = sum(values[name] * w for name, w in zip(names, weights, strict=True))
+            scores[number, numbers[number]] = sum(
+                values[name] * w for name, w in zip(names, weights, strict=True)
+            )
     return scores
 
 
 def of_chunks(found: FeatureMatrix) -> dict[str, Scores]:
-    """What `both` weighs, for each compared chunk; what is said of a file is said of all its chunks."""
+    """What `both` weighs, for each compared chunk; what is said of a file is said of all its
+    chunks.
+    """
     assert found.cosines is not None
     among = found.among
-    values = {name: value[found.chunk_files] for name, value in signals(found).items() if name in OF_FILES}
+    values = {
+        name: value[found.chunk_files] for name, value in signals(found).items() if name in OF_FILES
+    }
     values["words"] = features.scaled(found.chunk_scores)
     values["coverage"] = found.chunk_coverage
-    values["vector"] = np.nan_to_num(found.cosines - np.float32(among.cosine)) / np.float32(among.deviation)
+    values["vector"] = np.nan_to_num(found.cosines - np.float32(among.cosine)) / np.float32(
+        among.deviation
+    )
     return values
 
 
 def mixed(collection: Collection, words: Scores, vectors: Scores) -> tuple[Scores, list[float]]:
-    """Both sides together, and the shares of words: for each half of the packages what was best on the other half."""
+    """Both sides together, and the shares of words: for each half of the packages what was best on
+    the other half.
+    """
     half = collection.packages[collection.targets] % 2
     tried = [fused(words, vectors, share) for share in SHARES]
     gains = np.stack([reciprocal_ranks(scores, collection.targets) for scores in tried])
     best = [int(gains[:, half != side].mean(axis=1).argmax()) for side in (0, 1)]
-    return np.where((half == 0)[:, None], tried[best[0]], tried[best[1]]), [SHARES[one] for one in best]
+    return np.where((half == 0)[:, None], tried[best[0]], tried[best[1]]), [
+        SHARES[one] for one in best
+    ]
 
 
 def fused(left: Scores, right: Scores, weight: float) -> Scores:
     """`weight` x left + the rest x right, each brought to 0..1 over its own top 200; 0 below."""
 
     def scaled(scores: Scores) -> Scores:
-        low = np.partition(scores, -min(DEPTH, scores.shape[1]), axis=1)[:, -min(DEPTH, scores.shape[1])][:, None]
+        low = np.partition(scores, -min(DEPTH, scores.shape[1]), axis=1)[
+            :, -min(DEPTH, scores.shape[1])
+        ][:, None]
         high = scores.max(axis=1, keepdims=True)
         shown: Scores = np.clip((scores - low) / np.maximum(high - low, 1e-9), 0, 1)
         return shown
@@ -191,11 +239,15 @@ def reciprocal_ranks(scores: Scores, targets: NDArray[np.int64]) -> NDArray[np.f
 
 
 def styled(query: str, style: str) -> str:
-    """The sentence as a question, or as two to four of its longest words; `sentence` leaves it as it is."""
+    """The sentence as a question, or as two to four of its longest words; `sentence` leaves it as
+    it is.
+    """
     if style == "question":
         return f"where is the code that {query[0].lower()}{query[1:].rstrip('.')}?"
     if style == "key words":
-        long = sorted({word for word in query.split() if len(word) > 3}, key=lambda word: (-len(word), word))
+        long = sorted(
+            {word for word in query.split() if len(word) > 3}, key=lambda word: (-len(word), word)
+        )
         return " ".join(long[: max(2, min(4, len(long) // 2))]) or query
     return query
 
@@ -208,10 +260,16 @@ def report(collection: Collection, systems: dict[str, Scores]) -> dict[str, Any]
         ranks = reciprocal_ranks(scores, collection.targets)
         own = reciprocal_ranks(np.where(same, scores, -1e9), collection.targets)
         by = {
-            language: round(float(ranks[[one == language for one in collection.languages]].mean()), 3)
+            language: round(
+                float(ranks[[one == language for one in collection.languages]].mean()), 3
+            )
             for language in sorted(set(collection.languages))
         }
-        result[title] = {"all": round(float(ranks.mean()), 4), "own": round(float(own.mean()), 4), **by}
+        result[title] = {
+            "all": round(float(ranks.mean()), 4),
+            "own": round(float(own.mean()), 4),
+            **by,
+        }
     return result
 
 
@@ -220,12 +278,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("holdout", type=Path)
     parser.add_argument("model", type=Path, nargs="+")
-    parser.add_argument("--styles", nargs="+", default=["sentence"], help="sentence, question, key words")
+    parser.add_argument(
+        "--styles", nargs="+", default=["sentence"], help="sentence, question, key words"
+    )
     parser.add_argument("--cap", type=int, default=300)
     parser.add_argument("--python", type=int, default=600)
     arguments = parser.parse_args()
     collection = collect(arguments.holdout, {"python": arguments.python, "other": arguments.cap})
-    print(len(collection.texts), "functions,", len(collection.queries), dict(Counter(collection.languages)))
+    print(
+        len(collection.texts),
+        "functions,",
+        len(collection.queries),
+        dict(Counter(collection.languages)),
+    )
     for style in arguments.styles:
         queries = tuple(styled(query, style) for query in collection.queries)
         words = lexical(collection, queries)

@@ -1,4 +1,5 @@
-"""Step 5: float32 weights -> the files the product ships. `python -m training.export MODEL.npz [--name static_v2]`.
+"""Step 5: float32 weights -> the files the product ships. `python -m training.export MODEL.npz
+[--name static_v2]`.
 
 int8 with one scale a row loses nothing that the evaluation can see.
 """
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from cocosearchd.embedding.providers.static_model import PARTS, TermWeights, digest_of
 
 DATA = Path(__file__).resolve().parent.parent / "daemon" / "cocosearchd" / "embedding" / "data"
-# Of `static.TermWeights`, in use. Training weighs headers more, as its sentences speak of names more than questions do.
-# With .35 a sentence finds its function better and a question its file worse: see the model card.
+# Of `static.TermWeights`, in use. Training weighs headers more, as its sentences speak of names
+# more than questions do. With .35 a sentence finds its function better and a question its file
+# worse: see the model card.
 HEADER, PATH = 0.15, 0.1
 
 
@@ -39,7 +41,9 @@ def main() -> None:
     stored = np.load(arguments.model)
     rows, scales = quantised(stored["matrix"])
     weighing = TermWeights(float(stored["weighing"][0]), arguments.header, arguments.path)
-    files = dict(zip(PARTS, (arguments.to / f"{arguments.name}{part}" for part in PARTS), strict=True))
+    files = dict(
+        zip(PARTS, (arguments.to / f"{arguments.name}{part}" for part in PARTS), strict=True)
+    )
     files[".words"].write_text("\n".join(str(word) for word in stored["words"]), "utf-8")
     np.save(files[".rows.npy"], rows)
     np.save(files[".scales.npy"], scales)
@@ -50,7 +54,9 @@ def main() -> None:
         "buckets": int(stored["buckets"]),
         "sha256": digest_of(arguments.to, arguments.name, weighing),
     }
-    (arguments.to / f"{arguments.name}.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+    (arguments.to / f"{arguments.name}.json").write_text(
+        json.dumps(about, indent=2) + "\n", "utf-8"
+    )
     print(about["sha256"])
 
 

@@ -18,7 +18,9 @@ Taken = tuple[Ints, Floats, Ints]  # word numbers, what each counts, how many ea
 
 @dataclass(frozen=True, slots=True)
 class Bags:
-    """Texts as word numbers, compressed by row: text i has `ids[starts[i]:starts[i + 1]]` with as many `counts`."""
+    """Texts as word numbers, compressed by row: text i has `ids[starts[i]:starts[i + 1]]` with as
+    many `counts`.
+    """
 
     starts: Ints
     ids: Ints
@@ -27,7 +29,9 @@ class Bags:
     def take(self, texts: Ints) -> Taken:
         """(ids, counts, lengths) of some texts, in their order."""
         lengths = self.starts[texts + 1] - self.starts[texts]
-        begin = np.repeat(self.starts[texts] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+        begin = np.repeat(
+            self.starts[texts] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths
+        )
         at = begin + np.arange(lengths.sum())
         return self.ids[at], self.counts[at], lengths
 
@@ -71,7 +75,9 @@ class Lexicon:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """`known` words have a row each, after them come `buckets` rows; `row_of` gives a word number its row or -1."""
+    """`known` words have a row each, after them come `buckets` rows; `row_of` gives a word number
+    its row or -1.
+    """
 
     known: tuple[str, ...]
     row_of: Ints
@@ -84,12 +90,17 @@ class Vocabulary:
         return len(self.known) + self.buckets
 
 
-def choose_vocabulary(lexicon: Lexicon, texts: Sequence[Bags], size: int, minimum: int, buckets: int) -> Vocabulary:
+def choose_vocabulary(
+    lexicon: Lexicon, texts: Sequence[Bags], size: int, minimum: int, buckets: int
+) -> Vocabulary:
     """The most frequent words; ties in alphabetical order, so that the choice is deterministic."""
     every = lexicon.words
     totals = sum(np.bincount(one.ids, weights=one.counts, minlength=len(every)) for one in texts)
     assert isinstance(totals, np.ndarray)
-    order = sorted(np.flatnonzero(totals >= minimum).tolist(), key=lambda number: (-totals[number], every[number]))
+    order = sorted(
+        np.flatnonzero(totals >= minimum).tolist(),
+        key=lambda number: (-totals[number], every[number]),
+    )
     chosen = np.array(order[:size], dtype=np.int64)
     row_of = np.full(len(every), -1, dtype=np.int64)
     row_of[chosen] = np.arange(len(chosen))
@@ -105,4 +116,6 @@ def piece_rows(lexicon: Lexicon, vocabulary: Vocabulary) -> Bags:
         rows.extend(len(vocabulary.known) + bucket for bucket in found)
         shares.extend([1 / len(found)] * len(found) if found else [])
         starts.append(len(rows))
-    return Bags(np.array(starts), np.array(rows, dtype=np.int64), np.array(shares, dtype=np.float32))
+    return Bags(
+        np.array(starts), np.array(rows, dtype=np.int64), np.array(shares, dtype=np.float32)
+    )

@@ -1,7 +1,8 @@
-"""Step 1: package names -> unpacked packages and a manifest. `python -m training.fetch CACHE [--jobs N] [--update]`.
+"""Step 1: package names -> unpacked packages and a manifest. `python -m training.fetch CACHE
+[--jobs N] [--update]`.
 
-With a manifest its exact versions are asked for, and a package that differs from its recorded hash stops the run.
-`--update` ignores the manifest and takes what the clients deliver today.
+With a manifest its exact versions are asked for, and a package that differs from its recorded hash
+stops the run. `--update` ignores the manifest and takes what the clients deliver today.
 """
 
 import argparse
@@ -21,9 +22,11 @@ ECOSYSTEMS = ("pypi", "npm", "debian", "debian-source", "debian-orig")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the manifest. `role`: train, holdout (evaluation only), benchmark (only hashed, to be avoided).
+    """A line of the manifest. `role`: train, holdout (evaluation only), benchmark (only hashed, to
+    be avoided).
 
-    `verdict` is `used`, `by file` (as declared for each), `by head` (as each says), or why it is refused.
+    `verdict` is `used`, `by file` (as declared for each), `by head` (as each says), or why it is
+    refused.
     """
 
     source: str
@@ -56,7 +59,10 @@ def read_manifest() -> dict[tuple[str, str], Entry]:
 
 def write_manifest(entries: list[Entry]) -> None:
     """Sorted, tab-separated, with a heading."""
-    rows = [tuple(field.name for field in fields(Entry)), *sorted(astuple(entry) for entry in entries)]
+    rows = [
+        tuple(field.name for field in fields(Entry)),
+        *sorted(astuple(entry) for entry in entries),
+    ]
     MANIFEST.write_text("".join("\t".join(row) + "\n" for row in rows), "utf-8")
 
 
@@ -89,7 +95,15 @@ def fetch_one(cache: Path, source: str, name: str, role: str, pinned: Entry | No
     try:
         delivered = obtain(cache, source, name, pinned.version if pinned else "")
     except (NotFetched, StopIteration, OSError, ValueError) as error:
-        return Entry(source, name, role, "", "", "", f"refused: not fetched ({' '.join(str(error).split())[:80]})")
+        return Entry(
+            source,
+            name,
+            role,
+            "",
+            "",
+            "",
+            f"refused: not fetched ({' '.join(str(error).split())[:80]})",
+        )
     licence, verdict = judge(source, delivered)
     if role == "benchmark":
         verdict = "used"
@@ -97,7 +111,9 @@ def fetch_one(cache: Path, source: str, name: str, role: str, pinned: Entry | No
 
 
 def obtain(cache: Path, source: str, name: str, version: str) -> Delivered:
-    """The package from the cache, where a note beside it says what was delivered, else from the client."""
+    """The package from the cache, where a note beside it says what was delivered, else from the
+    client.
+    """
     home = home_of(cache, source, name)
     note = home.with_name(home.name + ".delivered")
     if note.exists():
@@ -111,7 +127,9 @@ def obtain(cache: Path, source: str, name: str, version: str) -> Delivered:
     else:
         delivered = CLIENTS[source](name, version, home)
     licence = " ".join(delivered.licence.split())
-    note.write_text("\n".join((delivered.version, licence, delivered.digest, delivered.tree.name)), "utf-8")
+    note.write_text(
+        "\n".join((delivered.version, licence, delivered.digest, delivered.tree.name)), "utf-8"
+    )
     return delivered
 
 

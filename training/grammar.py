@@ -1,7 +1,8 @@
 """Definitions and the comments that document them, for each language of the training text.
 
-The product's own symbol queries are not used here on purpose: they may improve at any time, and with them the training
-text, the vocabulary and the weights would change without anybody asking for it.
+The product's own symbol queries are not used here on purpose: they may improve at any time, and
+with them the training text, the vocabulary and the weights would change without anybody asking for
+it.
 """
 
 import re
@@ -97,7 +98,8 @@ EXTENSIONS = {
     ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".hpp": "cpp", ".hh": "cpp", ".hxx": "cpp", ".cs": "csharp",
     ".rb": "ruby", ".php": "php", ".scala": "scala", ".lua": "lua", ".kt": "kotlin",
 }  # fmt: skip
-# What a comment must begin with to document what follows; where any comment does, the pattern is empty.
+# What a comment must begin with to document what follows; where any comment does, the pattern is
+# empty.
 DOC_MARK = {
     "javascript": r"/\*\*", "typescript": r"/\*\*", "tsx": r"/\*\*", "java": r"/\*\*", "php": r"/\*\*",
     "scala": r"/\*\*", "kotlin": r"/\*\*", "rust": r"///|/\*\*",
@@ -108,7 +110,9 @@ DOC_MARK = {
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function, method or type. `text` has lost the documentation; `doc` is raw, with its comment marks."""
+    """A function, method or type. `text` has lost the documentation; `doc` is raw, with its comment
+    marks.
+    """
 
     kind: str  # function or type
     name: str
@@ -128,7 +132,9 @@ class Grammar:
         self._mark = re.compile(DOC_MARK.get(language, ""))
 
     def definitions(self, data: bytes) -> Iterator[Definition]:
-        """The definitions of a file in order. A file that does not parse gives what could be read of it."""
+        """The definitions of a file in order. A file that does not parse gives what could be read
+        of it.
+        """
         root = self._parser.parse(data).root_node
         found = _matches(QueryCursor(self._query).matches(root))
         docstrings = _docstrings(found) if self.language == "python" else []
@@ -142,7 +148,9 @@ class Grammar:
             yield Definition(kind, name, _parent(node), text, doc)
 
     def _comment(self, node: Node) -> str:
-        """The comments right above a definition, joined by line ends; "" when they do not document."""
+        """The comments right above a definition, joined by line ends; "" when they do not
+        document.
+        """
         lines: list[str] = []
         row, above = node.start_point[0], node.prev_sibling
         while above is not None and above.type in TRANSPARENT:
@@ -169,7 +177,9 @@ def _matches(matches: list[tuple[int, dict[str, list[Node]]]]) -> list[tuple[str
 
 
 def _name(node: Node) -> str:
-    """The last identifier of a name node: in C the declarator carries pointers and parameters around it."""
+    """The last identifier of a name node: in C the declarator carries pointers and parameters
+    around it.
+    """
     while node.child_by_field_name("declarator") is not None:
         inner = node.child_by_field_name("declarator")
         assert inner is not None
@@ -181,7 +191,11 @@ def _name(node: Node) -> str:
 
 def _outer(node: Node) -> Node:
     """The definition with what wraps it: `export`, a template, a `const` with one binding."""
-    while node.parent is not None and node.parent.type in WRAPPERS and node.parent.named_child_count <= 3:
+    while (
+        node.parent is not None
+        and node.parent.type in WRAPPERS
+        and node.parent.named_child_count <= 3
+    ):
         node = node.parent
     return node
 
@@ -199,7 +213,11 @@ def _parent(node: Node) -> str:
                 return (named.text or b"").decode("utf-8", "replace")[:60]
         above = above.parent
     receiver = node.child_by_field_name("receiver")
-    return re.sub(r"\W+", " ", (receiver.text or b"").decode("utf-8", "replace")).strip()[:60] if receiver else ""
+    return (
+        re.sub(r"\W+", " ", (receiver.text or b"").decode("utf-8", "replace")).strip()[:60]
+        if receiver
+        else ""
+    )
 
 
 def _docstring_node(node: Node) -> Node | None:

@@ -1,4 +1,5 @@
-"""Which text may be trained on. Permissive licences only; what is not known to be permissive is refused.
+"""Which text may be trained on. Permissive licences only; what is not known to be permissive is
+refused.
 
 Standard library only, so that the policy can be tested without the training environment.
 """
@@ -20,7 +21,8 @@ PERMISSIVE = {
     "unicode-dfs-2015", "unicode-dfs-2016", "unicode-3.0", "unlicense", "upl-1.0", "w3c", "wtfpl", "x11", "zlib",
     "zlib/libpng", "zpl-2.1",
 }  # fmt: skip
-# Free-text names of these licences as package indexes carry them. Matched on the whole lower-case text.
+# Free-text names of these licences as package indexes carry them. Matched on the whole lower-case
+# text.
 NAMES = (
     r"(the )?mit( license| licence)?( \(mit\))?",
     r"(the )?apache(( software)? license)?,?( version)?[ -]?v?2(\.0)?( license| licence)?( \(apache[ -]2\.0\))?",
@@ -36,7 +38,9 @@ NAMES = (
     r"historical permission notice and disclaimer( \(hpnd\))?",
     r"cc0 1\.0 universal.*",
 )
-COPYLEFT = re.compile(r"\b([al]?gpl|gnu|copyleft|sspl|busl|eupl|cc-by-(sa|nc)|cddl|mpl|epl)", re.IGNORECASE)
+COPYLEFT = re.compile(
+    r"\b([al]?gpl|gnu|copyleft|sspl|busl|eupl|cc-by-(sa|nc)|cddl|mpl|epl)", re.IGNORECASE
+)
 # In a file's own head this settles it, whatever the package says.
 COPYLEFT_HEAD = re.compile(
     r"GNU\s+(Lesser |Library |Affero )?(General )?Public Licen[sc]e|SPDX-License-Identifier:[^\n]*\b[AL]?GPL"
@@ -56,7 +60,8 @@ HEAD_CHARACTERS = 4000
 def is_permissive(expression: str) -> bool:
     """Whether a declared licence allows training: of alternatives one must, of a conjunction all.
 
-    Any mention of a copyleft licence refuses the whole expression, even as an alternative; so does an empty one.
+    Any mention of a copyleft licence refuses the whole expression, even as an alternative; so does
+    an empty one.
     """
     text = expression.strip().lower().replace("licence", "license")
     if not text or COPYLEFT.search(text):
@@ -72,7 +77,9 @@ def _all_known(conjunction: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """Without brackets around the whole and without a bracket whose partner another part of the expression has."""
+    """Without brackets around the whole and without a bracket whose partner another part of the
+    expression has.
+    """
     text = text.strip()
     while text.startswith("(") and (text.endswith(")") or ")" not in text):
         text = text[1:].removesuffix(")").strip()
@@ -82,7 +89,9 @@ def _bare(text: str) -> str:
 def _known(name: str) -> bool:
     plain = re.sub(r"\s+with llvm-exception$|\.$|(?<=\S) license$", "", name)
     # Debian numbers its variants: BSD-3-clause-Google, Expat~Foo, MIT-1.
-    variant = r"(bsd-[1234]-clause|expat|mit|isc|bsd|hpnd|public-domain|ncsa|apache-2(\.0)?)[-~.][\w.+-]*"
+    variant = (
+        r"(bsd-[1234]-clause|expat|mit|isc|bsd|hpnd|public-domain|ncsa|apache-2(\.0)?)[-~.][\w.+-]*"
+    )
     base = re.fullmatch(variant, plain)
     if plain in PERMISSIVE or (base and not COPYLEFT.search(plain)):
         return True
@@ -90,7 +99,9 @@ def _known(name: str) -> bool:
 
 
 def licence_of_wheel(tree: Path) -> str:
-    """The licence a wheel declares: its expression, else its classifiers, else a short free text. Empty: unknown."""
+    """The licence a wheel declares: its expression, else its classifiers, else a short free text.
+    Empty: unknown.
+    """
     found = sorted(tree.glob("*.dist-info/METADATA"))
     if not found:
         return ""
@@ -98,8 +109,14 @@ def licence_of_wheel(tree: Path) -> str:
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])
     prefix = "License :: OSI Approved :: "
-    classifiers = [str(value) for value in metadata.get_all("Classifier", []) if str(value).startswith("License ::")]
-    named = [value.removeprefix(prefix) for value in classifiers if value != "License :: OSI Approved"]
+    classifiers = [
+        str(value)
+        for value in metadata.get_all("Classifier", [])
+        if str(value).startswith("License ::")
+    ]
+    named = [
+        value.removeprefix(prefix) for value in classifiers if value != "License :: OSI Approved"
+    ]
     if named:
         return " and ".join(named)
     text = str(metadata["License"] or "").strip()
@@ -114,7 +131,9 @@ def licence_of_npm(tree: Path) -> tuple[str, str]:
     package = json.loads(found[0].read_text("utf-8", "replace"))
     declared = package.get("license") or package.get("licenses") or ""
     if isinstance(declared, list):
-        declared = " or ".join(str(one.get("type", "") if isinstance(one, dict) else one) for one in declared)
+        declared = " or ".join(
+            str(one.get("type", "") if isinstance(one, dict) else one) for one in declared
+        )
     if isinstance(declared, dict):
         declared = declared.get("type", "")
     return str(declared), str(package.get("version", ""))
@@ -129,7 +148,9 @@ class Stanza:
 
 
 def stanzas(copyright_text: str) -> tuple[Stanza, ...]:
-    """The `Files:` paragraphs in order; empty when the file is not machine-readable (then the licence is unknown)."""
+    """The `Files:` paragraphs in order; empty when the file is not machine-readable (then the
+    licence is unknown).
+    """
     if not re.search(r"^Format:.*copyright-format", copyright_text, re.MULTILINE):
         return ()
     found = []
@@ -139,18 +160,28 @@ def stanzas(copyright_text: str) -> tuple[Stanza, ...]:
             fields[match[1].lower()] = match[2]
         if "files" in fields and "license" in fields:
             licence = fields["license"].splitlines()
-            found.append(Stanza(tuple(fields["files"].split()), licence[0].strip() if licence else ""))
+            found.append(
+                Stanza(tuple(fields["files"].split()), licence[0].strip() if licence else "")
+            )
     return tuple(found)
 
 
 def package_licence(found: Sequence[Stanza]) -> str:
-    """The licences of all but the packaging, joined by `and`: for packages whose paths differ from the source's."""
-    own = [one.licence for one in found if not all(pattern.startswith("debian/") for pattern in one.patterns)]
+    """The licences of all but the packaging, joined by `and`: for packages whose paths differ from
+    the source's.
+    """
+    own = [
+        one.licence
+        for one in found
+        if not all(pattern.startswith("debian/") for pattern in one.patterns)
+    ]
     return " and ".join(dict.fromkeys(own))
 
 
 def file_licences(found: Sequence[Stanza]) -> Callable[[str], str]:
-    """Path in the source package -> declared licence, the last matching paragraph winning. Empty: unknown."""
+    """Path in the source package -> declared licence, the last matching paragraph winning. Empty:
+    unknown.
+    """
 
     def licence(path: str) -> str:
         for stanza in reversed(found):
@@ -162,15 +193,19 @@ def file_licences(found: Sequence[Stanza]) -> Callable[[str], str]:
 
 
 def head_allows(text: str, *, alone: bool = False) -> bool:
-    """Whether the first characters of a file name no copyleft licence and, if they stand alone, a permissive one."""
+    """Whether the first characters of a file name no copyleft licence and, if they stand alone, a
+    permissive one.
+    """
     head = re.sub(r"\n\s*[*/#;-]*\s*", " ", text[:HEAD_CHARACTERS])
     return not COPYLEFT_HEAD.search(head) and (not alone or bool(PERMISSIVE_HEAD.search(head)))
 
 
 def excluded_by(name: str, exclusions: Sequence[str]) -> str:
-    """The exclusion whose words occur in a row in the package's name, or "": rather too many than too few.
+    """The exclusion whose words occur in a row in the package's name, or "": rather too many than
+    too few.
 
-    `golang-github-spf13-cobra-dev` is excluded by `cobra`, `@trpc/server` by `trpc`, `requests-oauthlib` by `requests`.
+    `golang-github-spf13-cobra-dev` is excluded by `cobra`, `@trpc/server` by `trpc`,
+    `requests-oauthlib` by `requests`.
     """
     parts = _parts(name)
     for exclusion in exclusions:

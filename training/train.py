@@ -1,8 +1,10 @@
-"""Step 3: pairs -> weights. `python -m training.train PAIRS OUT.npz [--set name=value …]`. Needs torch; see README.md.
+"""Step 3: pairs -> weights. `python -m training.train PAIRS OUT.npz [--set name=value …]`. Needs
+torch; see README.md.
 
-A text is the sum of the vectors of its words, at length 1; a sentence must lie nearer to its code than to the other
-code of its batch (symmetric InfoNCE). Batches are made of runs from one package, because near neighbours are what a
-search in one project must tell apart. Everything is drawn from one seed: same pairs, same library, same bytes.
+A text is the sum of the vectors of its words, at length 1; a sentence must lie nearer to its code
+than to the other code of its batch (symmetric InfoNCE). Batches are made of runs from one package,
+because near neighbours are what a search in one project must tell apart. Everything is drawn from
+one seed: same pairs, same library, same bytes.
 """
 
 import argparse
@@ -16,9 +18,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from training.features import Bags, Floats, Ints, Lexicon, Taken, Vocabulary, bags, choose_vocabulary, piece_rows
+from training.features import (
+    Bags,
+    Floats,
+    Ints,
+    Lexicon,
+    Taken,
+    Vocabulary,
+    bags,
+    choose_vocabulary,
+    piece_rows,
+)
 
-# Ways to ask that say nothing about what is asked for. Training sees them before sentences, so their words lose weight.
+# Ways to ask that say nothing about what is asked for. Training sees them before sentences, so
+# their words lose weight.
 LEAD_INS = (
     "how to", "where is", "where do we", "how does it", "function that", "function to", "code that", "method which",
     "find the code that", "what", "which part", "show me", "implementation of", "where is the code for", "how are",
@@ -48,7 +61,8 @@ class Recipe:
     lead_ins: float = 0.2
     soups: float = 0.3  # share of queries that lose words
     kept: float = 0.6  # of which each word stays with this probability
-    unknown: float = 0.1  # share of known words that are spelled out in pieces, another choice for each epoch
+    # share of known words that are spelled out in pieces, another choice for each epoch
+    unknown: float = 0.1
     power: float = 0.5  # these three: see `static.TermWeights`
     header: float = 0.5
     path: float = 0.25
@@ -77,11 +91,17 @@ class Encoder(torch.nn.Module):
 
     def __init__(self, start: NDArray[np.float32]) -> None:
         super().__init__()
-        self.bag = torch.nn.EmbeddingBag.from_pretrained(torch.from_numpy(start), freeze=False, mode="sum")
+        self.bag = torch.nn.EmbeddingBag.from_pretrained(
+            torch.from_numpy(start), freeze=False, mode="sum"
+        )
 
-    def forward(self, rows: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, rows: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor
+    ) -> torch.Tensor:
         """Shape ``(len(offsets), d)``."""
-        return torch.nn.functional.normalize(self.bag(rows, offsets, per_sample_weights=weights), dim=1)
+        return torch.nn.functional.normalize(
+            self.bag(rows, offsets, per_sample_weights=weights), dim=1
+        )
 
 
 class Batches:
@@ -97,7 +117,9 @@ class Batches:
         self._spelled = (self._row_of < 0) | (generator.random(len(self._row_of)) < share)
 
     def tensors(self, ids: Ints, weights: Floats, lengths: Ints) -> list[torch.Tensor]:
-        """(rows, weights, offsets) of texts given as `Bags.take` gives them, weights in the place of counts."""
+        """(rows, weights, offsets) of texts given as `Bags.take` gives them, weights in the place
+        of counts.
+        """
         owner = np.repeat(np.arange(len(lengths)), lengths)
         whole = ~self._spelled[ids]
         split_ids, split_owner, split_weights = ids[~whole], owner[~whole], weights[~whole]
@@ -123,7 +145,9 @@ def start_matrix(vocabulary: Vocabulary, recipe: Recipe) -> NDArray[np.float32]:
     return matrix
 
 
-def ordered(packages: NDArray[np.int64], recipe: Recipe, generator: np.random.Generator) -> NDArray[np.int64]:
+def ordered(
+    packages: NDArray[np.int64], recipe: Recipe, generator: np.random.Generator
+) -> NDArray[np.int64]:
     """Numbers of all pairs: shuffled runs of `recipe.run` pairs of one package."""
     shuffled = generator.permutation(len(packages))
     by_package = shuffled[np.argsort(packages[shuffled], kind="stable")]
@@ -132,13 +156,17 @@ def ordered(packages: NDArray[np.int64], recipe: Recipe, generator: np.random.Ge
 
 
 def vary(bag: Taken, lead_ins: Bags, recipe: Recipe, generator: np.random.Generator) -> Taken:
-    """Queries as people put them: some with a lead-in, some as a few key words out of the sentence."""
+    """Queries as people put them: some with a lead-in, some as a few key words out of the
+    sentence.
+    """
     ids, counts, lengths = bag
     owner = np.repeat(np.arange(len(lengths)), lengths)
     souped = generator.random(len(lengths)) < recipe.soups
     keep = ~souped[owner] | (generator.random(len(ids)) < recipe.kept)
     led = np.flatnonzero(generator.random(len(lengths)) < recipe.lead_ins)
-    more, more_counts, more_lengths = lead_ins.take(generator.integers(0, len(lead_ins.starts) - 1, len(led)))
+    more, more_counts, more_lengths = lead_ins.take(
+        generator.integers(0, len(lead_ins.starts) - 1, len(led))
+    )
     kept = (ids[keep], counts[keep], np.bincount(owner[keep], minlength=len(lengths)))
     added = np.zeros(len(lengths), np.int64)
     added[led] = more_lengths
@@ -156,7 +184,9 @@ def documents(bodies: Taken, headers: Taken, recipe: Recipe, headed: NDArray[np.
     inside = np.bincount(np.repeat(np.arange(len(lengths)), lengths), weights, len(lengths)) + 1
     head_owner = np.repeat(np.arange(len(lengths)), head_lengths)
     above = np.bincount(head_owner, head_weights, len(lengths))
-    head_weights *= (recipe.header * inside / np.maximum(above, 1e-6))[head_owner].astype(np.float32)
+    head_weights *= (recipe.header * inside / np.maximum(above, 1e-6))[head_owner].astype(
+        np.float32
+    )
     return joined((ids, weights, lengths), (head_ids, head_weights, head_lengths))
 
 
@@ -178,15 +208,25 @@ def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDAr
     lexicon = Lexicon()
     queries = bags(lexicon.counter(pair["doc"]) for pair in pairs)
     bodies = bags(lexicon.counter(pair["text"]) for pair in pairs)
-    headers = bags(lexicon.header(pair["path"], f"{pair['parent']} {pair['name']}", recipe.path) for pair in pairs)
+    headers = bags(
+        lexicon.header(pair["path"], f"{pair['parent']} {pair['name']}", recipe.path)
+        for pair in pairs
+    )
     lead_ins = bags(lexicon.counter(text) for text in LEAD_INS)
-    vocabulary = choose_vocabulary(lexicon, (queries, bodies, headers), recipe.words, recipe.minimum, recipe.buckets)
-    names = {name: number for number, name in enumerate(sorted({pair["package"] for pair in pairs}))}
+    vocabulary = choose_vocabulary(
+        lexicon, (queries, bodies, headers), recipe.words, recipe.minimum, recipe.buckets
+    )
+    names = {
+        name: number for number, name in enumerate(sorted({pair["package"] for pair in pairs}))
+    }
     packages = np.array([names[pair["package"]] for pair in pairs])
     batches = Batches(lexicon, vocabulary)
     encoder = Encoder(start_matrix(vocabulary, recipe))
-    # Dense on purpose: with a thousand texts a step the gradient is not sparse enough to pay for being so.
-    optimiser = torch.optim.Adam(encoder.parameters(), lr=recipe.rate, betas=(recipe.beta1, recipe.beta2), fused=True)
+    # Dense on purpose: with a thousand texts a step the gradient is not sparse enough to pay for
+    # being so.
+    optimiser = torch.optim.Adam(
+        encoder.parameters(), lr=recipe.rate, betas=(recipe.beta1, recipe.beta2), fused=True
+    )
     steps = recipe.epochs * (len(pairs) // recipe.batch)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, recipe))
     generator, cross = np.random.default_rng(recipe.seed), torch.nn.functional.cross_entropy
@@ -197,8 +237,14 @@ def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDAr
         for start in range(0, len(order) - recipe.batch + 1, recipe.batch):
             chosen = order[start : start + recipe.batch]
             headed = generator.random(len(chosen)) < recipe.headers
-            asked = encoder(*batches.tensors(*vary(queries.take(chosen), lead_ins, recipe, generator)))
-            code = encoder(*batches.tensors(*documents(bodies.take(chosen), headers.take(chosen), recipe, headed)))
+            asked = encoder(
+                *batches.tensors(*vary(queries.take(chosen), lead_ins, recipe, generator))
+            )
+            code = encoder(
+                *batches.tensors(
+                    *documents(bodies.take(chosen), headers.take(chosen), recipe, headed)
+                )
+            )
             scores = asked @ code.T / recipe.temperature
             right = torch.arange(len(chosen))
             loss = (cross(scores, right) + cross(scores.T, right)) / 2
@@ -219,7 +265,9 @@ def _rate(step: int, steps: int, recipe: Recipe) -> float:
 def recipe_from(settings: list[str]) -> Recipe:
     """The default recipe with some `name=value` changed."""
     changes = dict(setting.split("=", 1) for setting in settings)
-    kinds = {field.name: float if field.type in (float, "float") else int for field in fields(Recipe)}
+    kinds = {
+        field.name: float if field.type in (float, "float") else int for field in fields(Recipe)
+    }
     return Recipe(**{name: kinds[name](value) for name, value in changes.items()})
 
 
@@ -235,7 +283,9 @@ def main() -> None:
     recipe = recipe_from(arguments.set)
     vocabulary, matrix = train(load(arguments.pairs, recipe), recipe)
     words, weighing = np.array(vocabulary.known), [recipe.power, recipe.header, recipe.path]
-    np.savez(arguments.out, matrix=matrix, words=words, buckets=vocabulary.buckets, weighing=weighing)
+    np.savez(
+        arguments.out, matrix=matrix, words=words, buckets=vocabulary.buckets, weighing=weighing
+    )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
-"""Ranking quality through a running daemon and its public interface: NDCG@10 over annotated queries.
+"""Ranking quality through a running daemon and its public interface: NDCG@10 over annotated
+queries.
 
     python -m benchmarks.quality.clone DIRECTORY
     python -m benchmarks.quality --checkouts DIRECTORY [--folds DIRECTORY] [--all-files] [--only NAME ...]
 
-A daemon of its own is started, indexes the repositories, is asked every query and ended. By default only files of code
-are indexed, as the published systems do; `--all-files` indexes whatever a user would have.
+A daemon of its own is started, indexes the repositories, is asked every query and ended. By default
+only files of code are indexed, as the published systems do; `--all-files` indexes whatever a user
+would have.
 
-The shipped weights were fitted on these very repositories. An honest figure needs weights that have not seen the one
-they are asked about: `python -m training.ranking.fit --checkouts DIRECTORY --folds FOLDS` writes such weights, and
-`--folds FOLDS` runs one daemon for each of them. Such a daemon is started again with the weights that were fitted
-without vectors, without paths and without definitions, to say what each is worth.
+The shipped weights were fitted on these very repositories. An honest figure needs weights that have
+not seen the one they are asked about: `python -m training.ranking.fit --checkouts DIRECTORY --folds
+FOLDS` writes such weights, and `--folds FOLDS` runs one daemon for each of them. Such a daemon is
+started again with the weights that were fitted without vectors, without paths and without
+definitions, to say what each is worth.
 """
 
 import argparse
@@ -35,7 +38,12 @@ RESULTS = Path(__file__).parent / "results"
 PROFILES = ("code", "classic")
 INDEX_S, WARM_S = 600.0, 60.0
 # On this half of the benchmark, as its authors publish them; ripgrep as they run it.
-PUBLISHED = {"semble": 0.866, "CodeRankEmbed hybrid": 0.876, "CodeRankEmbed": 0.780, "ripgrep": 0.128}
+PUBLISHED = {
+    "semble": 0.866,
+    "CodeRankEmbed hybrid": 0.876,
+    "CodeRankEmbed": 0.780,
+    "ripgrep": 0.128,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,9 @@ class Asked:
 
 def main() -> int:
     """Run, print, and write the results beside the commit they are of."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--checkouts", type=Path, default=Path("/tmp/cocosearch-quality"))
     parser.add_argument("--folds", type=Path)
     parser.add_argument("--all-files", action="store_true")
@@ -73,8 +83,12 @@ def main() -> int:
     return 0
 
 
-def runs(chosen: Sequence[Repository], folder: Path | None) -> Iterator[tuple[Path | None, list[Repository]]]:
-    """The weights of each run, None for the shipped ones, and the repositories to be asked about with them."""
+def runs(
+    chosen: Sequence[Repository], folder: Path | None
+) -> Iterator[tuple[Path | None, list[Repository]]]:
+    """The weights of each run, None for the shipped ones, and the repositories to be asked about
+    with them.
+    """
     if folder is None:
         yield None, list(chosen)
         return
@@ -89,7 +103,9 @@ def measured(
     """Start a daemon, index, ask, and end it."""
     daemon = make_daemon()
     if not all_files:
-        daemon.variables["COCOSEARCH_INDEXING_INCLUDE"] = ",".join(f"*{suffix}" for suffix in CODE_SUFFIXES)
+        daemon.variables["COCOSEARCH_INDEXING_INCLUDE"] = ",".join(
+            f"*{suffix}" for suffix in CODE_SUFFIXES
+        )
     if weights is not None:
         daemon.variables["COCOSEARCH_SEARCH_WEIGHTS_FILE"] = str(weights)
     try:
@@ -105,7 +121,9 @@ def measured(
             daemon.start()
             for repository in chosen:
                 until_warm(socket, repository.name)
-                yield from answers(socket, repository.name, {file.parent.name.replace("-", " "): "code"})
+                yield from answers(
+                    socket, repository.name, {file.parent.name.replace("-", " "): "code"}
+                )
             daemon.stop()
     finally:
         daemon.sweep()
@@ -134,29 +152,55 @@ def answers(socket: str, name: str, systems: Mapping[str, str]) -> Iterator[Aske
     """Every query of a repository under every system, each the name of a profile."""
     for question in questions(name):
         for system, profile in systems.items():
-            request = {"query": question.text, "index": name, "limit": 10, "profile": profile, "use_cache": False}
+            request = {
+                "query": question.text,
+                "index": name,
+                "limit": 10,
+                "profile": profile,
+                "use_cache": False,
+            }
             reply = call(socket, "search", request)
-            results = [Result(each["path"], each["start_line"], each["end_line"]) for each in reply["results"]]
-            yield Asked(name, question.category, system, question.text, ndcg(question.targets, results))
+            results = [
+                Result(each["path"], each["start_line"], each["end_line"])
+                for each in reply["results"]
+            ]
+            yield Asked(
+                name, question.category, system, question.text, ndcg(question.targets, results)
+            )
 
 
 def report(asked: Sequence[Asked], *, cross_validated: bool, all_files: bool) -> None:
     """Print the tables and write them with the commit they are of."""
     systems = tuple(dict.fromkeys(one.system for one in asked))
-    summary = {system: figures([one for one in asked if one.system == system]) for system in systems}
-    kind = "weights from other repositories" if cross_validated else "shipped weights, fitted on these repositories"
+    summary = {
+        system: figures([one for one in asked if one.system == system]) for system in systems
+    }
+    kind = (
+        "weights from other repositories"
+        if cross_validated
+        else "shipped weights, fitted on these repositories"
+    )
     files = "all files" if all_files else "files of code"
     lines = [machine(), f"NDCG@10, {files}, {kind}, {len(asked) // len(systems)} queries"]
     lines += [f"  {name:<24} {value:.3f}" for name, value in PUBLISHED.items()]
     rows = list(summary["code"])
     widths = {system: max(8, len(system)) for system in systems}
-    lines.append("  ".join([f"{'':<24}", *(f"{system:>{width}}" for system, width in widths.items())]))
+    lines.append(
+        "  ".join([f"{'':<24}", *(f"{system:>{width}}" for system, width in widths.items())])
+    )
     lines += [
-        "  ".join([f"{row:<24}", *(f"{summary[system][row]:{width}.4f}" for system, width in widths.items())])
+        "  ".join(
+            [
+                f"{row:<24}",
+                *(f"{summary[system][row]:{width}.4f}" for system, width in widths.items()),
+            ]
+        )
         for row in rows
     ]
     sys.stdout.write("\n".join(lines) + "\n")
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     RESULTS.mkdir(exist_ok=True)
     name = f"{'cv' if cross_validated else 'shipped'}-{'all' if all_files else 'code'}.json"
     body = {"commit": head, "machine": machine(), "published": PUBLISHED, "ndcg_at_10": summary}
@@ -164,9 +208,14 @@ def report(asked: Sequence[Asked], *, cross_validated: bool, all_files: bool) ->
 
 
 def figures(asked: Sequence[Asked]) -> dict[str, float]:
-    """The mean over repositories of their queries' means; by category over queries; by repository."""
+    """The mean over repositories of their queries' means; by category over queries; by
+    repository.
+    """
     names = sorted({one.repository for one in asked})
-    by_name = {name: float(np.mean([one.ndcg for one in asked if one.repository == name])) for name in names}
+    by_name = {
+        name: float(np.mean([one.ndcg for one in asked if one.repository == name]))
+        for name in names
+    }
     found = {"overall": float(np.mean(list(by_name.values())))}
     for category in CATEGORIES:
         values = [one.ndcg for one in asked if one.category == category]

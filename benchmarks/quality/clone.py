@@ -1,4 +1,5 @@
-"""Clones the benchmark's repositories at their pinned revisions. Needs git and access to the internet.
+"""Clones the benchmark's repositories at their pinned revisions. Needs git and access to the
+internet.
 
     python -m benchmarks.quality.clone DIRECTORY
 
@@ -16,7 +17,9 @@ from benchmarks.quality.corpus import Repository, repositories
 
 def main() -> int:
     """Clone what is missing; 1 if one could not be had."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     arguments = parser.parse_args()
@@ -29,14 +32,24 @@ def main() -> int:
 
 
 def clone(repository: Repository, place: Path) -> bool:
-    """Fetch one revision, and only the folder that is indexed; the root's ignore file comes along."""
+    """Fetch one revision, and only the folder that is indexed; the root's ignore file comes
+    along.
+    """
     if place.exists():
         return True
     git = ["git", "-C", str(place)]
     steps = [
         ["git", "init", "--quiet", str(place)],
         [*git, "remote", "add", "origin", repository.url],
-        [*git, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", repository.revision],
+        [
+            *git,
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "--filter=blob:none",
+            "origin",
+            repository.revision,
+        ],
         [*git, "sparse-checkout", "set", repository.benchmark_root or "/"],
         [*git, "checkout", "--quiet", "FETCH_HEAD"],
     ]

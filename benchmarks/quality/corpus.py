@@ -23,7 +23,8 @@ class Repository:
     url: str
     revision: str
     benchmark_root: str
-    substituted: bool  # the revision of the annotations was not to be had; all targets exist in this one
+    # the revision of the annotations was not to be had; all targets exist in this one
+    substituted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,9 @@ def questions(name: str, data: Path = DATA) -> tuple[Question, ...]:
 
 
 def strict_labels(targets: tuple[Target, ...], root: str, paths: tuple[str, ...]) -> frozenset[str]:
-    """The files a target means, for training: the exact path if there is one, else the longest that agrees."""
+    """The files a target means, for training: the exact path if there is one, else the longest that
+    agrees.
+    """
     return frozenset(path for target in targets for path in _strict(target.path, root, paths))
 
 

@@ -1,4 +1,5 @@
-"""Names and sentences as questions: is the profile `code` at least as good as words alone and vectors alone?
+"""Names and sentences as questions: is the profile `code` at least as good as words alone and
+vectors alone?
 
     python -m benchmarks.quality.legs --checkouts DIRECTORY [--each 40] [--folds DIRECTORY] [--web DIRECTORY]
 
@@ -6,12 +7,12 @@ Two sets are made from the benchmark's own checkouts, in process, repository by 
 - *names*: a name that is defined once in a repository; right is the chunk that defines it;
 - *sentences*: the first sentence of a comment, asked of an index from which all comments were removed; right is the
   chunk it was in. Such sentences share few words with the code.
-With `--web`, a third and a fourth: questions typed into a web search, with and without docstrings in the index. See
-`benchmarks.quality.web`. The weights have seen neither them nor such code.
+With `--web`, a third and a fourth: questions typed into a web search, with and without docstrings
+in the index. See `benchmarks.quality.web`. The weights have seen neither them nor such code.
 
-MRR@10 by chunk and by file. The shipped weights were fitted on the annotated queries of the same repositories and on
-some names in them. With `--folds`, as `training.ranking.fit --folds` writes them, each repository is asked with weights
-from the others.
+MRR@10 by chunk and by file. The shipped weights were fitted on the annotated queries of the same
+repositories and on some names in them. With `--folds`, as `training.ranking.fit --folds` writes
+them, each repository is asked with weights from the others.
 """
 
 import argparse
@@ -44,10 +45,16 @@ SYSTEMS = ("code", "words alone", "vectors alone")
 
 def main() -> None:
     """Make the sets, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--checkouts", type=Path, help="made by python -m benchmarks.quality.clone")
-    parser.add_argument("--each", type=int, default=40, help="questions of each kind and repository at most")
-    parser.add_argument("--folds", type=Path, help="weights that have not seen the repository they are asked about")
+    parser.add_argument(
+        "--each", type=int, default=40, help="questions of each kind and repository at most"
+    )
+    parser.add_argument(
+        "--folds", type=Path, help="weights that have not seen the repository they are asked about"
+    )
     parser.add_argument("--web", type=Path, help="a checkout of microsoft/CodeXGLUE")
     arguments = parser.parse_args()
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
@@ -55,7 +62,10 @@ def main() -> None:
     if arguments.checkouts:
         found |= of_repositories(arguments.checkouts, arguments.folds, arguments.each, embedder)
     if arguments.web:
-        found |= {kind: of_web(arguments.web, embedder, documented=documented) for kind, documented in WEB.items()}
+        found |= {
+            kind: of_web(arguments.web, embedder, documented=documented)
+            for kind, documented in WEB.items()
+        }
     print(machine())
     for kind, rows in found.items():
         means = np.mean(rows, axis=0)
@@ -82,7 +92,9 @@ def of_repositories(
         chosen["sentences"] = chosen_of(sentences, random_, each)
         for kind, corpus in (("names", files), ("sentences", silent)):
             state, terms = indexed(corpus, embedder)
-            found[kind] += [asked(state, terms, embedder, sample, weights) for sample in chosen[kind]]
+            found[kind] += [
+                asked(state, terms, embedder, sample, weights) for sample in chosen[kind]
+            ]
     return found
 
 
@@ -99,7 +111,9 @@ def weights_for(repository: str, folder: Path | None) -> Weights:
     if folder is None:
         return load_weights()
     files = sorted(folder.glob("fold-*.json"))
-    return load_weights(str(next(file for file in files if repository in json.loads(file.read_text())["held_out"])))
+    return load_weights(
+        str(next(file for file in files if repository in json.loads(file.read_text())["held_out"]))
+    )
 
 
 def names(files: Sequence[File]) -> list[Sample]:
@@ -116,8 +130,12 @@ def indexed(files: Sequence[File], embedder: Embedder) -> tuple[IndexSnapshot, T
     """What the daemon would have in memory."""
     terms, documents = TermCache(), []
     for path, language, chunks in files:
-        vectors = asyncio.run(embedder.embed_documents([f"{each.header}\n{each.text}" for each in chunks]))
-        documents.append(document(FileText(path, 1, language, tuple(chunk_texts(path, chunks)), vectors), terms))
+        vectors = asyncio.run(
+            embedder.embed_documents([f"{each.header}\n{each.text}" for each in chunks])
+        )
+        documents.append(
+            document(FileText(path, 1, language, tuple(chunk_texts(path, chunks)), vectors), terms)
+        )
     return view((SegmentView(build(documents, embedder.fingerprint.dimension)),), 1), terms
 
 
@@ -134,7 +152,9 @@ def asked(
         best_per_file(found, found.chunk_scores),
         best_per_file(found, np.nan_to_num(found.cosines, nan=-1.0)),
     ]
-    return np.array([(reciprocal(order, sample.place), by_file(order, sample.place)) for order in orders])
+    return np.array(
+        [(reciprocal(order, sample.place), by_file(order, sample.place)) for order in orders]
+    )
 
 
 def best_per_file(found: FeatureMatrix, scores: NDArray[np.float32]) -> list[Place]:

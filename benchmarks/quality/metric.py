@@ -26,9 +26,13 @@ class Result:
 
 
 def found_by(target: Target, result: Result) -> bool:
-    """Paths agree when one is a trailing part of the other; lines must overlap when the target has any."""
+    """Paths agree when one is a trailing part of the other; lines must overlap when the target has
+    any.
+    """
     same = (
-        result.path == target.path or result.path.endswith("/" + target.path) or target.path.endswith("/" + result.path)
+        result.path == target.path
+        or result.path.endswith("/" + target.path)
+        or target.path.endswith("/" + result.path)
     )
     if not same or not target.start_line:
         return same

@@ -1,12 +1,13 @@
 """Questions as people type them into a search engine, and the Python functions that answer them.
 
-They come from CoSQA and WebQueryTest (Huang et al. 2021), which are published under the Computational Use of Data
-Agreement: they may be computed with, so they are read from a checkout of microsoft/CodeXGLUE and not kept here.
+They come from CoSQA and WebQueryTest (Huang et al. 2021), which are published under the
+Computational Use of Data Agreement: they may be computed with, so they are read from a checkout of
+microsoft/CodeXGLUE and not kept here.
 
     git clone https://github.com/microsoft/CodeXGLUE DIRECTORY
 
-Every function is a file of its own. Right is the one that an annotator said answers the question; some of the others
-would do as well, so figures are too low, for every system alike.
+Every function is a file of its own. Right is the one that an annotator said answers the question;
+some of the others would do as well, so figures are too low, for every system alike.
 """
 
 import json
@@ -25,7 +26,9 @@ _DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|''')(.|\n)*?\1")
 
 
 def functions(checkout: Path, *, documented: bool) -> tuple[list[tuple[str, int]], list[str]]:
-    """(question, number of the function that answers it), and all functions, with their docstrings or without."""
+    """(question, number of the function that answers it), and all functions, with their docstrings
+    or without.
+    """
     asked = json.loads((checkout / QUESTIONS).read_text("utf-8"))
     others = json.loads((checkout / OTHERS).read_text("utf-8"))
     numbers = dict[str, int]()
@@ -39,7 +42,9 @@ def functions(checkout: Path, *, documented: bool) -> tuple[list[tuple[str, int]
 
 
 def with_lines(code: str) -> str:
-    """Functions of the second file have lost their line ends: a blank and the indentation stand where they were."""
+    """Functions of the second file have lost their line ends: a blank and the indentation stand
+    where they were.
+    """
     return code if "\n" in code else re.sub(r" ((?: {4})+)(?! )", r"\n\1", code)
 
 

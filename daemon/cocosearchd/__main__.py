@@ -1,6 +1,7 @@
 """`cocosearchd`: flags → settings → `service.run` → exit code.
 
-Exit codes: 0 stopped, 69 PostgreSQL cannot be used, 75 already running, 78 bad settings, 1 anything else (sysexits.h).
+Exit codes: 0 stopped, 69 PostgreSQL cannot be used, 75 already running, 78 bad settings, 1 anything
+else (sysexits.h).
 """
 
 import argparse
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _tell(flags, env, read)
         found = read()
         interpreter.prepare()
-        faulthandler.enable()  # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
+        # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
+        faulthandler.enable()
         places = service.DaemonPaths.of(env, found.settings, os.getpid(), read)
         secrets = service.secrets_in(found.settings, places)
         log = found.settings.log
@@ -60,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failure as failure:
         return _end(failure)
     except OSError as error:
-        hint = "set COCOSEARCH_STATE_DIR and COCOSEARCH_RUNTIME_DIR to directories that can be written"
+        hint = (
+            "set COCOSEARCH_STATE_DIR and COCOSEARCH_RUNTIME_DIR to directories that can be written"
+        )
         return _end(Failure(f"{error.filename or 'a file'}: {error.strerror or error}", hint))
     except BaseExceptionGroup as group:
         first = _first_failure(group)
@@ -71,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(found: LoadedSettings, places: service.DaemonPaths) -> None:
-    """Serve. A thread that waits for a file server cannot be ended: when all else has, the process ends without it."""
+    """Serve. A thread that waits for a file server cannot be ended: when all else has, the process
+    ends without it.
+    """
     await service.run(found, places)
     leaving = threading.Timer(LEAVE_S, os._exit, (0,))
     leaving.daemon = True
@@ -85,21 +91,42 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 stopped, 69 no PostgreSQL, 75 already running, 78 bad settings, 1 anything else.",
     )
     parser.add_argument("--version", action="version", version=f"cocosearchd {service.version()}")
-    parser.add_argument("--config", metavar="FILE", help="settings, instead of the user's config.yaml")
+    parser.add_argument(
+        "--config", metavar="FILE", help="settings, instead of the user's config.yaml"
+    )
     parser.add_argument("--state-dir", metavar="DIR", help="where the database and the index live")
     parser.add_argument(
-        "--set", metavar="SECTION.FIELD=VALUE", action="append", default=[], help="one setting, over all other layers"
+        "--set",
+        metavar="SECTION.FIELD=VALUE",
+        action="append",
+        default=[],
+        help="one setting, over all other layers",
     )
-    parser.add_argument("--show-settings", action="store_true", help="print the settings as JSON, with their origins")
-    parser.add_argument("--check", action="store_true", help="print as JSON whether database and embedder can be used")
     parser.add_argument(
-        "--project", metavar="DIR", default="/", help="for the two above: whose files of settings count"
+        "--show-settings",
+        action="store_true",
+        help="print the settings as JSON, with their origins",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="print as JSON whether database and embedder can be used",
+    )
+    parser.add_argument(
+        "--project",
+        metavar="DIR",
+        default="/",
+        help="for the two above: whose files of settings count",
     )
     return parser
 
 
-def _tell(flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], LoadedSettings]) -> int:
-    """Print as JSON what there is to say of the settings. Raises `BadSettings` if they are to be shown."""
+def _tell(
+    flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], LoadedSettings]
+) -> int:
+    """Print as JSON what there is to say of the settings. Raises `BadSettings` if they are to be
+    shown.
+    """
     if flags.check:
         answer: dict[str, object] = {"findings": anyio.run(_findings, read, env, flags.project)}
     else:
@@ -111,7 +138,9 @@ def _tell(flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], 
     return 0
 
 
-async def _findings(read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str) -> list[dict[str, str]]:
+async def _findings(
+    read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
+) -> list[dict[str, str]]:
     return [asdict(found) async for found in settings_check.findings(read, env, project)]
 
 
@@ -138,7 +167,9 @@ def _first_failure(group: BaseExceptionGroup[BaseException]) -> Failure | None:
 
 
 def _end(failure: Failure) -> int:
-    sys.stderr.write(f"error: {mask_urls(failure.message)}{f' — hint: {failure.hint}' if failure.hint else ''}\n")
+    sys.stderr.write(
+        f"error: {mask_urls(failure.message)}{f' — hint: {failure.hint}' if failure.hint else ''}\n"
+    )
     if isinstance(failure, BadSettings):
         return EXIT_SETTINGS
     if isinstance(failure, Conflict) or failure.code == Conflict.code:

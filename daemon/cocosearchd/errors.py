@@ -1,12 +1,14 @@
-"""What can go wrong, for people. One base, few children, each with the JSON-RPC code its callers see.
+"""What can go wrong, for people. One base, few children, each with the JSON-RPC code its callers
+see.
 
-Driver errors are turned into these once, at the edge where the driver is used. The first argument is one sentence; the
-hint says what to do next.
+Driver errors are turned into these once, at the edge where the driver is used. The first argument
+is one sentence; the hint says what to do next.
 """
 
 from cocosearch_ipc import protocol
 
-TIMED_OUT = protocol.TIMED_OUT  # a code for any of these: the work is possible, but not in the time given
+# a code for any of these: the work is possible, but not in the time given
+TIMED_OUT = protocol.TIMED_OUT
 
 
 class CocoSearchError(protocol.Failure):
@@ -34,7 +36,9 @@ class Refused(CocoSearchError):
 
 
 class InvalidInput(CocoSearchError):
-    """A value outside of what is documented; the hint names the nearest valid one where there is one."""
+    """A value outside of what is documented; the hint names the nearest valid one where there is
+    one.
+    """
 
     code = protocol.INVALID_PARAMS
 

@@ -19,8 +19,8 @@ ParseStatus = Literal["ok", "partial", "error", "no_grammar"]
 MatchType = Literal["semantic", "keyword", "both"]
 SkipReason = Literal["binary", "too_large", "minified", "unreadable", "secret", "unsupported"]
 
-# 30 combining marks before another one. Some runs of other signs are parted as well, which changes no word. Those two
-# letters become marks in the compatibility forms.
+# 30 combining marks before another one. Some runs of other signs are parted as well, which changes
+# no word. Those two letters become marks in the compatibility forms.
 _MARK = r"[^\w\x00-\x7f]|[\uff9e\uff9f]"
 _LONG_RUN = re.compile(rf"((?:{_MARK}){{30}})(?={_MARK})")
 _SURROGATE = re.compile("[\udc80-\udcff]")
@@ -33,12 +33,16 @@ def encode_path(raw: bytes) -> str:
 
 
 def named_path(text: str) -> str:
-    """The text form of a path as somebody named it: bytes that are no UTF-8 are lone surrogates there (PEP 383)."""
+    """The text form of a path as somebody named it: bytes that are no UTF-8 are lone surrogates
+    there (PEP 383).
+    """
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def named_glob(text: str) -> str:
-    """The same of a glob, where such a byte matches any: no glob can say the backslash of its text form."""
+    """The same of a glob, where such a byte matches any: no glob can say the backslash of its text
+    form.
+    """
     return _SURROGATE.sub("????", text)
 
 
@@ -50,16 +54,20 @@ def decode_path(text: str) -> bytes:
     )
 
 
-# "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove nothing yet.
+# "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove
+# nothing yet.
 RACY_NS = 2_000_000_000
-# Set in the mode of what is stored of a file that was read within that time; no mode that a kernel knows has this bit.
+# Set in the mode of what is stored of a file that was read within that time; no mode that a kernel
+# knows has this bit.
 READ_YOUNG = 1 << 32
 
 
 class Fingerprint(NamedTuple):
-    """What `lstat` says of a file. Equal fingerprints, old enough, mean equal content; unequal ones prove nothing.
+    """What `lstat` says of a file. Equal fingerprints, old enough, mean equal content; unequal ones
+    prove nothing.
 
-    Times are nanoseconds since the epoch. ctime catches a restored mtime. A tuple for the reason of `FileRecord`.
+    Times are nanoseconds since the epoch. ctime catches a restored mtime. A tuple for the reason of
+    `FileRecord`.
     """
 
     device: int
@@ -74,7 +82,8 @@ class Fingerprint(NamedTuple):
 class Symbol:
     """A named definition. `signature` is one line of at most 200 characters."""
 
-    kind: str  # function, method, class, interface, struct, enum, trait, module, type, constant, ...
+    # function, method, class, interface, struct, enum, trait, module, type, constant, ...
+    kind: str
     name: str  # last part: get_user
     qualified_name: str  # UserService.get_user
     signature: str
@@ -89,9 +98,9 @@ class Symbol:
 class Chunk:
     """What is embedded and found: a byte range of a file.
 
-    `text` is the range decoded as UTF-8 with replacement; `header` is the line that is embedded and keyword-indexed in
-    front of it (path, enclosing and defined names) and is never shown. A chunk that is not inside or around a
-    definition has no symbol.
+    `text` is the range decoded as UTF-8 with replacement; `header` is the line that is embedded and
+    keyword-indexed in front of it (path, enclosing and defined names) and is never shown. A chunk
+    that is not inside or around a definition has no symbol.
     """
 
     start_byte: int
@@ -107,7 +116,8 @@ class Chunk:
     symbol_name: str | None = None
     symbol_signature: str | None = None
     definitions: tuple[str, ...] = ()  # names defined inside the chunk, in order
-    symbols: tuple[Symbol, ...] = ()  # every definition that starts inside the chunk: what symbol filters should see
+    # every definition that starts inside the chunk: what symbol filters should see
+    symbols: tuple[Symbol, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,9 @@ class FileRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """Everything that shapes a stored row apart from the file itself. Unequal identities never share an index."""
+    """Everything that shapes a stored row apart from the file itself. Unequal identities never
+    share an index.
+    """
 
     embedder: tuple[tuple[str, str], ...]  # sorted pairs of the embedder's fingerprint
     chunker: str  # name and version: "definitions-1", "recursive-1:1000/300"
@@ -148,7 +160,9 @@ class IndexIdentity:
 
 @dataclass(frozen=True, slots=True)
 class IndexRecord:
-    """One row of the registry. `slug` is what table names are made of; `number` what index names are made of."""
+    """One row of the registry. `slug` is what table names are made of; `number` what index names
+    are made of.
+    """
 
     number: int
     name: str
@@ -158,7 +172,8 @@ class IndexRecord:
     dimension: int
     identity: IndexIdentity
     generation: int
-    made_with: tuple[tuple[str, str], ...] = ()  # sorted pairs: what else shaped the rows, see `store.invalidation`
+    # sorted pairs: what else shaped the rows, see `store.invalidation`
+    made_with: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +184,15 @@ class Commit:
     generation: int
     paths: tuple[str, ...]
     urgent: bool = False  # what a person has just saved
-    as_of: "Clock | None" = None  # of its root as it was told, itself not counted: all before it had been told of
+    # of its root as it was told, itself not counted: all before it had been told of
+    as_of: "Clock | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A point in the life of a root: `seq` counts changes noticed within one `epoch`; epochs are never compared."""
+    """A point in the life of a root: `seq` counts changes noticed within one `epoch`; epochs are
+    never compared.
+    """
 
     epoch: str
     seq: int
@@ -199,21 +217,30 @@ class Filter:
     not_paths: tuple[str, ...] = ()
     symbol_types: tuple[str, ...] = ()
     symbol_name: str | None = None  # case-insensitive glob over the qualified and the last name
-    phrases: tuple[str, ...] = ()  # each must occur in the chunk, case-insensitive, in any of its `spellings`
+    # each must occur in the chunk, case-insensitive, in any of its `spellings`
+    phrases: tuple[str, ...] = ()
 
 
 def spellings(phrase: str) -> tuple[str, ...]:
-    """A phrase as it is, and in both normal forms of Unicode: an é may be one character or two, and looks the same."""
+    """A phrase as it is, and in both normal forms of Unicode: an é may be one character or two, and
+    looks the same.
+    """
     if phrase.isascii():
         return (phrase,)
     safe = stream_safe(phrase)
-    return tuple(dict.fromkeys((phrase, unicodedata.normalize("NFC", safe), unicodedata.normalize("NFD", safe))))
+    return tuple(
+        dict.fromkeys(
+            (phrase, unicodedata.normalize("NFC", safe), unicodedata.normalize("NFD", safe))
+        )
+    )
 
 
 def stream_safe(text: str) -> str:
-    """Part long runs of combining marks, as the Stream-Safe Text Format of Unicode does (UAX #15, section 13).
+    """Part long runs of combining marks, as the Stream-Safe Text Format of Unicode does (UAX #15,
+    section 13).
 
-    Normalisation sorts the marks of each letter, in quadratic time: 80,000 of them take twenty seconds.
+    Normalisation sorts the marks of each letter, in quadratic time: 80,000 of them take twenty
+    seconds.
     """
     return _LONG_RUN.sub("\\1\u034f", text)
 
@@ -239,6 +266,7 @@ class Hit:
     content: str
     context_before: str = ""
     context_after: str = ""
-    scores: tuple[tuple[str, float], ...] = field(default=(), compare=False)  # features, for explain
+    # features, for explain
+    scores: tuple[tuple[str, float], ...] = field(default=(), compare=False)
     stale: bool = False  # the file is no longer as it was indexed: `content` is what was stored
     overlay: bool = False  # `content` is a client's unsaved text

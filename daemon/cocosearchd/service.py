@@ -1,7 +1,8 @@
 """Wiring: what the daemon is made of, in which order it starts and stops, and what signals do.
 
-Start: lock the state, bind the sockets, PostgreSQL, registry, embedder, the child, the indexes, serve.
-Stop: the same backwards; requests in flight are answered, then work is dropped (it is found again), then PostgreSQL.
+Start: lock the state, bind the sockets, PostgreSQL, registry, embedder, the child, the indexes,
+serve. Stop: the same backwards; requests in flight are answered, then work is dropped (it is found
+again), then PostgreSQL.
 """
 
 import asyncio
@@ -32,7 +33,14 @@ from cocosearch_ipc.trust.credentials import TokenFile
 from cocosearchd.api.engine import DaemonInfo, Engine
 from cocosearchd.api.health import parts_of
 from cocosearchd.config.project import OWN
-from cocosearchd.config.settings import ADDRESSES, LoadedSettings, ServerSettings, Settings, keys, value_of
+from cocosearchd.config.settings import (
+    ADDRESSES,
+    LoadedSettings,
+    ServerSettings,
+    Settings,
+    keys,
+    value_of,
+)
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.embedding.factory import api_key, open_embedder, patience_s
 from cocosearchd.embedding.lazy import LazyEmbedder
@@ -61,7 +69,8 @@ log = logging.getLogger(__name__)
 # A killed PostgreSQL is back within this and its own recovery; where its end is an event, at once.
 LOOK_S, CALM_LOOK_S = 1.0, 5.0
 EMBEDDER_RETRY_S = 5.0
-# Made as they are needed. A file server that hangs holds a few for each root of it, and the others need some as well.
+# Made as they are needed. A file server that hangs holds a few for each root of it, and the others
+# need some as well.
 THREADS = 64
 # Settings that running indexes follow without a restart, beside those that a project may set.
 INDEXED = OWN | {"indexing.index_secrets", "indexing.max_file_bytes", "indexing.queries_dir"}
@@ -71,7 +80,9 @@ STARTED = frozenset({"search.cache_bytes", "search.cache_ttl_s", "search.weights
 
 @dataclass(frozen=True, slots=True)
 class DaemonPaths:
-    """Where this daemon lives, and the secrets it may use. All from the environment, read by the caller."""
+    """Where this daemon lives, and the secrets it may use. All from the environment, read by the
+    caller.
+    """
 
     state: Path
     rpc: Path
@@ -89,10 +100,18 @@ class DaemonPaths:
 
     @classmethod
     def of(
-        cls, env: Mapping[str, str], settings: Settings, pid: int, reload: Callable[[], LoadedSettings]
+        cls,
+        env: Mapping[str, str],
+        settings: Settings,
+        pid: int,
+        reload: Callable[[], LoadedSettings],
     ) -> "DaemonPaths":
-        """As `cocosearch_ipc.address` says, so that both programs agree. `reload` reads the settings again."""
-        watchdog = env.get("WATCHDOG_USEC", "") if env.get("WATCHDOG_PID", str(pid)) == str(pid) else ""
+        """As `cocosearch_ipc.address` says, so that both programs agree. `reload` reads the
+        settings again.
+        """
+        watchdog = (
+            env.get("WATCHDOG_USEC", "") if env.get("WATCHDOG_PID", str(pid)) == str(pid) else ""
+        )
         return cls(
             state=Path(address.state_dir(env)),
             rpc=Path(address.rpc_socket(env)),
@@ -105,7 +124,8 @@ class DaemonPaths:
             database_password=env.get("PGPASSWORD", ""),
             reload=reload,
             notifier=Notifier(
-                env.get("NOTIFY_SOCKET", ""), int(watchdog) / 2_000_000 if watchdog.isdecimal() else None
+                env.get("NOTIFY_SOCKET", ""),
+                int(watchdog) / 2_000_000 if watchdog.isdecimal() else None,
             ),
             sockets=sockets.inherited(env, pid) or sockets.launchd(("rpc", "mcp")),
             watchdog=WatchdogPlan.of(env, settings.server.watchdog_s, os.getppid()),
@@ -113,7 +133,9 @@ class DaemonPaths:
 
 
 async def run(loaded: LoadedSettings, places: DaemonPaths) -> None:
-    """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
+    """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a
+    group.
+    """
     started, settings = time.monotonic(), loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     with own(places.state, places.rpc), watched(places.watchdog, places.state):
@@ -129,9 +151,11 @@ async def run(loaded: LoadedSettings, places: DaemonPaths) -> None:
 
 
 def _bound(loaded: LoadedSettings, places: DaemonPaths, *, secure: bool) -> sockets.BoundSockets:
-    """The listening sockets. Raises `BadSettings` when another program holds a port that a setting names.
+    """The listening sockets. Raises `BadSettings` when another program holds a port that a setting
+    names.
 
-    The default port alone is not worth a daemon: a second one of the same user answers without it, and says so.
+    The default port alone is not worth a daemon: a second one of the same user answers without it,
+    and says so.
     """
     server, origin = loaded.settings.server, loaded.origins.get("server.port")
     try:
@@ -192,15 +216,18 @@ class RunningParts:
 async def _serve(running: RunningParts) -> None:
     settings, places, tasks, db = running.settings, running.places, running.tasks, running.store.db
     stop = anyio.Event()
-    engines: list[tuple[Engine, IndexRegistry]] = []  # empty until there is one: a signal may come before
+    # empty until there is one: a signal may come before
+    engines: list[tuple[Engine, IndexRegistry]] = []
     tasks.start_soon(_signals, stop, running, engines)
     if running.store.postgres is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
-    if running.store.postgres is None:  # of an embedded server the lock of the state directory sees to that
+    # of an embedded server the lock of the state directory sees to that
+    if running.store.postgres is None:
         await tasks.start(hold, db)  # before anything is changed there that another daemon uses
     await migrate_registry(db)
     embedder = LazyEmbedder(
-        partial(open_embedder, settings.embedder, places.api_key), patience_s=patience_s(settings.embedder)
+        partial(open_embedder, settings.embedder, places.api_key),
+        patience_s=patience_s(settings.embedder),
     )
     embedders = EmbedderRegistry(
         embedder, settings.embedder, partial(open_embedder, api_key=places.api_key), places.api_key
@@ -213,19 +240,27 @@ async def _serve(running: RunningParts) -> None:
         tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, indexes))
     if places.notifier.watchdog_s is not None:
         own = None if running.store.postgres is None else db
-        tasks.start_soon(supervise, "watchdog", partial(_watchdog, places.notifier, places.notifier.watchdog_s, own))
+        tasks.start_soon(
+            supervise,
+            "watchdog",
+            partial(_watchdog, places.notifier, places.notifier.watchdog_s, own),
+        )
     token = TokenFile(places.token)
     token.ensure()
     server = settings.server
     front = FrontEnd(
         engine,
         token,
-        roots=RootPolicy(server.allowed_roots, places.home, (str(places.state), str(places.rpc.parent))),
+        roots=RootPolicy(
+            server.allowed_roots, places.home, (str(places.state), str(places.rpc.parent))
+        ),
         version=version(),
         max_body_bytes=server.max_body_bytes,
         hosts=(*server.hosts, server.host),
     )
-    await serve(front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls)
+    await serve(
+        front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls
+    )
     places.notifier.stopping()
     await engine.aclose()
     await embedders.aclose()
@@ -252,7 +287,8 @@ async def _engine(
     updater = Updater(spec, on_commit, back=batches_back(usable_cores()))
     indexes = IndexRegistry(db, updater, embedder, running.loaded, places.state, running.tasks)
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.of)
-    # What is read of an index must have in it what a daemon that was killed has sent: nobody tells of that any more.
+    # What is read of an index must have in it what a daemon that was killed has sent: nobody tells
+    # of that any more.
     await db.outlive(spec.series)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
@@ -263,11 +299,15 @@ async def _engine(
     parts = parts_of(db, embedder, indexes.retry)
     for part in (parts.store, parts.embedder):
         running.tasks.start_soon(supervise, f"health of the {part.name}", part.watch)
-    return Engine(db, embedders, indexes, pipeline, updater, settings, running.about(), parts, stop.set), indexes
+    return Engine(
+        db, embedders, indexes, pipeline, updater, settings, running.about(), parts, stop.set
+    ), indexes
 
 
 def _tls(server: ServerSettings, places: DaemonPaths) -> SSLContext | None:
-    """How the TCP listener speaks, where there is one; one that a service manager opened is judged by its address."""
+    """How the TCP listener speaks, where there is one; one that a service manager opened is judged
+    by its address.
+    """
     given = places.sockets.get("mcp")
     if given is None and not server.enabled:
         return None
@@ -278,7 +318,9 @@ def _tls(server: ServerSettings, places: DaemonPaths) -> SSLContext | None:
 def secrets_in(settings: Settings, places: DaemonPaths) -> tuple[str, ...]:
     """The secrets that no record of the log may show."""
     addresses = secrets_of(*(value_of(settings, key) for key in ADDRESSES))
-    return tuple(secret for secret in (places.api_key, places.database_password, *addresses) if secret)
+    return tuple(
+        secret for secret in (places.api_key, places.database_password, *addresses) if secret
+    )
 
 
 def _ready(running: RunningParts) -> None:
@@ -295,7 +337,9 @@ def version() -> str:
 
 @asynccontextmanager
 async def _store(settings: Settings, places: DaemonPaths) -> AsyncIterator[StoreConnection]:
-    """PostgreSQL, embedded unless a URL is set, and a pool to it. An embedded server is stopped at the end."""
+    """PostgreSQL, embedded unless a URL is set, and a pool to it. An embedded server is stopped at
+    the end.
+    """
     if settings.database.url:
         async with Database.open(settings.database.url, settings.database) as db:
             yield StoreConnection(db, settings.database.url, None)
@@ -313,7 +357,9 @@ async def _store(settings: Settings, places: DaemonPaths) -> AsyncIterator[Store
 
 
 async def _keep_store(postgres: EmbeddedPostgres) -> None:
-    """Start the server again whenever it is gone, whoever ended it; pass on what it says, and keep that short."""
+    """Start the server again whenever it is gone, whoever ended it; pass on what it says, and keep
+    that short.
+    """
     said = ServerLog(postgres.log)
     while True:
         await _ended(postgres)
@@ -360,10 +406,12 @@ async def _await_embedder(embedder: LazyEmbedder, indexes: IndexRegistry) -> Non
 
 
 async def _watchdog(notifier: Notifier, every_s: float, own: Database | None) -> None:
-    """Says that the daemon lives when the event loop runs this, and a server of its `own` is not frozen.
+    """Says that the daemon lives when the event loop runs this, and a server of its `own` is not
+    frozen.
 
-    A frozen one is ended with the daemon, which helps. One that is away does not hang, and its end is no reason to end
-    the daemon, which goes on without it, and could not be started again without it.
+    A frozen one is ended with the daemon, which helps. One that is away does not hang, and its end
+    is no reason to end the daemon, which goes on without it, and could not be started again without
+    it.
     """
     while True:
         if own is not None:
@@ -374,12 +422,15 @@ async def _watchdog(notifier: Notifier, every_s: float, own: Database | None) ->
         await anyio.sleep(every_s)
 
 
-async def _signals(stop: anyio.Event, running: RunningParts, engine: list[tuple[Engine, IndexRegistry]]) -> None:
+async def _signals(
+    stop: anyio.Event, running: RunningParts, engine: list[tuple[Engine, IndexRegistry]]
+) -> None:
     """SIGTERM and SIGINT stop; a second one stops at once. SIGHUP reads the settings again."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
-                for each in engine:  # beside this: what follows may wait for a model server, and must not keep a stop
+                # beside this: what follows may wait for a model server, and must not keep a stop
+                for each in engine:
                     running.tasks.start_soon(_reload, running, *each)
             elif stop.is_set():
                 log.warning("forced_exit")
@@ -390,21 +441,30 @@ async def _signals(stop: anyio.Event, running: RunningParts, engine: list[tuple[
 
 
 async def _reload(running: RunningParts, engine: Engine, indexes: IndexRegistry) -> None:
-    """Logs, defaults of queries and what shapes indexes change now; what else differs is named: it needs a restart."""
+    """Logs, defaults of queries and what shapes indexes change now; what else differs is named: it
+    needs a restart.
+    """
     running.places.notifier.reloading()
     try:
         await _follow(running, running.places.reload(), engine, indexes)
     except BadSettings as error:
-        log.error("reload_refused", extra={"error": error.message, "hint": error.hint})  # the old ones stay
+        # the old ones stay
+        log.error("reload_refused", extra={"error": error.message, "hint": error.hint})
     running.places.notifier.ready("answering")
 
 
-async def _follow(running: RunningParts, loaded: LoadedSettings, engine: Engine, indexes: IndexRegistry) -> None:
+async def _follow(
+    running: RunningParts, loaded: LoadedSettings, engine: Engine, indexes: IndexRegistry
+) -> None:
     settings = loaded.settings
     secrets = (*secrets_in(settings, running.places), *secrets_in(running.settings, running.places))
     logs.configure(settings.log.level, settings.log.format, running.places.log, secrets=secrets)
     engine.configure(settings)
     await indexes.configure(loaded)
     differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]
-    later = [key for key in differ if key in STARTED or not (key.startswith(("search.", "log.")) or key in INDEXED)]
+    later = [
+        key
+        for key in differ
+        if key in STARTED or not (key.startswith(("search.", "log.")) or key in INDEXED)
+    ]
     log.info("reloaded", extra={"changed": differ, "needs_restart": later})

@@ -1,8 +1,10 @@
-"""Where the daemon's files and sockets are, for both ends. The only reader of the environment in this package.
+"""Where the daemon's files and sockets are, for both ends. The only reader of the environment in
+this package.
 
-Every function takes the environment as a mapping and returns an absolute path as text (`pathlib` would cost the command
-line a quarter of its start). Order: our own variable, the XDG variable, the platform's default. An instance with its
-own `COCOSEARCH_STATE_DIR` has its own runtime directory as well, so that instances can live side by side.
+Every function takes the environment as a mapping and returns an absolute path as text (`pathlib`
+would cost the command line a quarter of its start). Order: our own variable, the XDG variable, the
+platform's default. An instance with its own `COCOSEARCH_STATE_DIR` has its own runtime directory as
+well, so that instances can live side by side.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def state_dir(env: Mapping[str, str]) -> str:
         return os.path.join(base, "cocosearch")
     if system := _of_system("/var/lib"):
         return system
-    if os.geteuid() == 0:  # not below /root: PostgreSQL gives up root's rights and must still reach it
+    # not below /root: PostgreSQL gives up root's rights and must still reach it
+    if os.geteuid() == 0:
         return "/var/lib/cocosearch"
     if sys.platform == "darwin":
         return os.path.join(home(env), "Library", "Application Support", "cocosearch")
@@ -87,7 +90,9 @@ def bridge_socket(env: Mapping[str, str]) -> str:
 
 
 def socket_dir(runtime: str) -> str:
-    """`runtime`, or a short directory that stands for it where the socket's path would be too long for the kernel."""
+    """`runtime`, or a short directory that stands for it where the socket's path would be too long
+    for the kernel.
+    """
     if len(os.fsencode(os.path.join(runtime, _LONGEST_NAME))) <= SOCKET_PATH_BYTES:
         return runtime
     return f"/tmp/cocosearch-{os.geteuid()}-{_fnv1a(os.fsencode(runtime)):016x}"  # noqa: S108 - checked at bind
@@ -120,7 +125,9 @@ def home(env: Mapping[str, str]) -> str:
 
 
 def _of_system(base: str) -> str:
-    """The directory that the system service cocosearchd@UID made for this user; empty where it never ran."""
+    """The directory that the system service cocosearchd@UID made for this user; empty where it
+    never ran.
+    """
     uid = os.geteuid()
     path = f"{base}/cocosearch/{uid}"
     return path if _is_own_dir(path, uid) else ""
@@ -135,7 +142,9 @@ def _is_own_dir(path: str, uid: int) -> bool:
 
 
 def _fnv1a(data: bytes) -> int:
-    """FNV-1a, 64 bits (draft-eastlake-fnv): no secret depends on it, and `hashlib` costs the hot path OpenSSL."""
+    """FNV-1a, 64 bits (draft-eastlake-fnv): no secret depends on it, and `hashlib` costs the hot
+    path OpenSSL.
+    """
     value = 0xCBF29CE484222325
     for byte in data:
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

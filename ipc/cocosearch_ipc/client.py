@@ -1,9 +1,11 @@
-"""Asks a running daemon: JSON-RPC over HTTP on its Unix socket. Standard library only; made to be vendored.
+"""Asks a running daemon: JSON-RPC over HTTP on its Unix socket. Standard library only; made to be
+vendored.
 
     from cocosearch_ipc import address, client
     reply = client.call(address.rpc_socket(address.environment()), "search", {"query": "where are retries decided"})
 
-Only parameters that differ from their default should be sent: an older daemon refuses names it does not know.
+Only parameters that differ from their default should be sent: an older daemon refuses names it does
+not know.
 """
 
 from __future__ import annotations
@@ -32,14 +34,17 @@ LINUX = sys.platform == "linux"
 
 
 class CallFailed(Exception):
-    """A call without a result: the daemon's own error, or none could be reached (`reason` says which).
+    """A call without a result: the daemon's own error, or none could be reached (`reason` says
+    which).
 
     `exit_code` is for the command line, where the code alone does not say enough.
     """
 
     exit_code: int | None = None
 
-    def __init__(self, message: str, hint: str = "", *, code: int = UNAVAILABLE, reason: str = "") -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, code: int = UNAVAILABLE, reason: str = ""
+    ) -> None:
         super().__init__(message)
         self.message, self.hint, self.code, self.reason = message, hint, code, reason
 
@@ -54,8 +59,8 @@ def call(
 ) -> Any:
     """The result of one call over the socket at `path`. Raises `CallFailed`.
 
-    `other` is told the daemon's version when that is not this client's. `silent` is called every two seconds in which
-    nothing comes; what it raises ends the call.
+    `other` is told the daemon's version when that is not this client's. `silent` is called every
+    two seconds in which nothing comes; what it raises ends the call.
     """
     with _connected(path, timeout_s) as s:
         try:
@@ -67,13 +72,19 @@ def call(
             raise _timed_out(method, timeout_s) from None
         except OSError as error:
             raise _gone(error) from None
-    if other is not None and (version := _header(head, b"x-cocosearch-version")) not in ("", VERSION):
+    if other is not None and (version := _header(head, b"x-cocosearch-version")) not in (
+        "",
+        VERSION,
+    ):
         other(version)
     return _result(head, payload)
 
 
-def stream(path: str, method: str, params: Params | None = None, idle_s: float = 60.0) -> Generator[Any, None, None]:
-    """Yield every progress value of a call as it comes; the last one is its result. Raises `CallFailed`.
+def stream(
+    path: str, method: str, params: Params | None = None, idle_s: float = 60.0
+) -> Generator[Any, None, None]:
+    """Yield every progress value of a call as it comes; the last one is its result. Raises
+    `CallFailed`.
 
     Closing the iterator closes the connection, which cancels the call.
     """
@@ -100,7 +111,11 @@ def stream(path: str, method: str, params: Params | None = None, idle_s: float =
             raise _timed_out(method, idle_s) from None
         except OSError as error:
             raise _gone(error) from None
-    raise CallFailed("cocosearchd stopped while it was answering", "look at `cocosearchctl logs`", reason=NOT_RUNNING)
+    raise CallFailed(
+        "cocosearchd stopped while it was answering",
+        "look at `cocosearchctl logs`",
+        reason=NOT_RUNNING,
+    )
 
 
 def reachable(path: str) -> bool:
@@ -135,32 +150,52 @@ def _connected(path: str, timeout_s: float) -> _ClientConnection:
 
 
 def require_own_peer(s: _socket.socket, path: str) -> None:
-    """Close a connected Unix socket and raise `CallFailed` when another user than this one, or root, answers it."""
+    """Close a connected Unix socket and raise `CallFailed` when another user than this one, or
+    root, answers it.
+    """
     if peer_uid(s) not in (os.geteuid(), 0):
         s.close()
         message = f"the socket {path} belongs to another user"
-        raise CallFailed(message, "set COCOSEARCH_RUNTIME_DIR to a directory of yours", reason=REFUSED_SOCKET)
+        raise CallFailed(
+            message, "set COCOSEARCH_RUNTIME_DIR to a directory of yours", reason=REFUSED_SOCKET
+        )
 
 
 def peer_uid(s: _socket.socket) -> int:
-    """Who holds the other end of a connected Unix socket: SO_PEERCRED, or LOCAL_PEERCRED's `xucred.cr_uid`."""
+    """Who holds the other end of a connected Unix socket: SO_PEERCRED, or LOCAL_PEERCRED's
+    `xucred.cr_uid`.
+    """
     if LINUX:
-        return int(struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[1])
+        return int(
+            struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[1]
+        )
     return int(struct.unpack_from("II", s.getsockopt(0, 1, 76))[1])
 
 
 def peer_pid(s: _socket.socket) -> int:
-    """The process at the other end of a connected Unix socket: SO_PEERCRED, or LOCAL_PEERPID of macOS."""
+    """The process at the other end of a connected Unix socket: SO_PEERCRED, or LOCAL_PEERPID of
+    macOS.
+    """
     if LINUX:
-        return int(struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[0])
+        return int(
+            struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[0]
+        )
     return int(struct.unpack("i", s.getsockopt(0, 2, 4))[0])
 
 
 def _unreachable(path: str, error: OSError) -> CallFailed:
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-        return CallFailed("cocosearchd is not running", "start it with `cocosearchctl up PATH`", reason=NOT_RUNNING)
+        return CallFailed(
+            "cocosearchd is not running",
+            "start it with `cocosearchctl up PATH`",
+            reason=NOT_RUNNING,
+        )
     if isinstance(error, TimeoutError | BlockingIOError):
-        return CallFailed("cocosearchd does not accept connections", "look at `cocosearchctl logs`", code=TIMED_OUT)
+        return CallFailed(
+            "cocosearchd does not accept connections",
+            "look at `cocosearchctl logs`",
+            code=TIMED_OUT,
+        )
     message = f"cannot connect to {path}: {error.strerror or error}"
     return CallFailed(message, "run `cocosearchctl doctor`", reason=REFUSED_SOCKET)
 
@@ -171,20 +206,31 @@ def _gone(error: OSError) -> CallFailed:
 
 
 def _timed_out(method: str, timeout_s: float) -> CallFailed:
-    return CallFailed(f"no answer to {method} within {timeout_s:g} s", "look at `cocosearchctl status`", code=TIMED_OUT)
+    return CallFailed(
+        f"no answer to {method} within {timeout_s:g} s",
+        "look at `cocosearchctl status`",
+        code=TIMED_OUT,
+    )
 
 
-def _send(s: _socket.socket, method: str, params: Params, timeout_s: float | None, accept: bytes) -> None:
+def _send(
+    s: _socket.socket, method: str, params: Params, timeout_s: float | None, accept: bytes
+) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    deadline = b"" if timeout_s is None else b"X-Cocosearch-Deadline-Ms: %d\r\n" % (timeout_s * 1000)
+    deadline = (
+        b"" if timeout_s is None else b"X-Cocosearch-Deadline-Ms: %d\r\n" % (timeout_s * 1000)
+    )
     request = (
         b"POST /rpc HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: %s\r\n"
-        b"X-Cocosearch-Protocol: %d\r\n%sContent-Length: %d\r\n\r\n" % (accept, SPEAKS, deadline, len(body)) + body
+        b"X-Cocosearch-Protocol: %d\r\n%sContent-Length: %d\r\n\r\n"
+        % (accept, SPEAKS, deadline, len(body))
+        + body
     )
     try:
         s.sendall(request)
     except (BrokenPipeError, ConnectionResetError):
-        if not s.recv(1, _socket.MSG_PEEK):  # else it was refused at its head, and what is said of that can be read
+        # else it was refused at its head, and what is said of that can be read
+        if not s.recv(1, _socket.MSG_PEEK):
             raise
 
 
@@ -203,7 +249,9 @@ def _look(s: _socket.socket, timeout_s: float, silent: Callable[[], object]) -> 
 
 
 def _received(s: _socket.socket, most: int) -> Iterator[bytes]:
-    """What comes. Behind the answer to a request that was not read to its end there is a reset in place of an end."""
+    """What comes. Behind the answer to a request that was not read to its end there is a reset in
+    place of an end.
+    """
     some = False
     try:
         while data := s.recv(most):
@@ -219,7 +267,9 @@ def _chunks(received: Iterator[bytes]) -> Iterator[bytes]:
     for data in received:
         size += len(data)
         if size > MAX_REPLY_BYTES:
-            raise CallFailed(f"an answer of more than {MAX_REPLY_BYTES >> 20} MiB", "lower the limit")
+            raise CallFailed(
+                f"an answer of more than {MAX_REPLY_BYTES >> 20} MiB", "lower the limit"
+            )
         yield data
 
 
@@ -240,10 +290,16 @@ def _result(head: bytes, payload: bytes) -> Any:
         if "error" not in message:
             return message["result"]
         error = message["error"]
-        code, text, hint = error["code"], error["message"], (error.get("data") or {}).get("hint", "")
+        code, text, hint = (
+            error["code"],
+            error["message"],
+            (error.get("data") or {}).get("hint", ""),
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         status = head.split(b"\r\n", 1)[0].decode("latin-1") or "nothing"
-        raise CallFailed(f"cocosearchd answered {status}", "is something else on its socket?") from None
+        raise CallFailed(
+            f"cocosearchd answered {status}", "is something else on its socket?"
+        ) from None
     raise CallFailed(text, _with_upgrade(hint, head), code=code)
 
 
@@ -271,14 +327,16 @@ def _header(head: bytes, name: bytes) -> str:
 
 
 class ClientSession:
-    """An editor's session: text that is put is searched in place of what is on disk, by calls of this session alone.
+    """An editor's session: text that is put is searched in place of what is on disk, by calls of
+    this session alone.
 
         with client.Session(address.rpc_socket(address.environment())) as session:
             session.put("/home/me/project/app.py", buffer)  # at each pause in typing
             session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
             session.clear("/home/me/project/app.py")  # when it is saved or closed
 
-    It holds one connection; all unsaved text is forgotten when that ends, however it ends. Raises `CallFailed`.
+    It holds one connection; all unsaved text is forgotten when that ends, however it ends. Raises
+    `CallFailed`.
     """
 
     def __init__(self, path: str) -> None:
@@ -288,11 +346,15 @@ class ClientSession:
 
     def put(self, path: str, text: str, index: str | None = None) -> Any:
         """Hold the text of a file: an absolute path, or one of a named index as results have it."""
-        return self.call("overlay.put", {"path": path, "text": text} | ({"index": index} if index else {}))
+        return self.call(
+            "overlay.put", {"path": path, "text": text} | ({"index": index} if index else {})
+        )
 
     def clear(self, path: str | None = None, index: str | None = None) -> Any:
         """What is on disk counts again, of a file or of all."""
-        return self.call("overlay.clear", ({"path": path} if path else {}) | ({"index": index} if index else {}))
+        return self.call(
+            "overlay.clear", ({"path": path} if path else {}) | ({"index": index} if index else {})
+        )
 
     def call(self, method: str, params: Params, timeout_s: float = 60.0) -> Any:
         """As `call`, for search, get_file and find_related, with the unsaved text."""

@@ -1,7 +1,9 @@
-"""The port between front ends and daemon: requests, replies, errors and `Engine`. Standard library only.
+"""The port between front ends and daemon: requests, replies, errors and `Engine`. Standard library
+only.
 
-JSON-RPC and MCP call the same methods of `Engine`; the daemon implements it. A new field always has a default, so that
-an older client and a newer daemon (and the other way round) understand each other.
+JSON-RPC and MCP call the same methods of `Engine`; the daemon implements it. A new field always has
+a default, so that an older client and a newer daemon (and the other way round) understand each
+other.
 """
 
 from collections.abc import AsyncGenerator
@@ -12,8 +14,21 @@ PROTOCOL_VERSION = 1
 MAX_LINE_BYTES = 4 << 20  # of one message of MCP through the stdio bridge
 
 # Error codes. -32768..-32000 are JSON-RPC's own; ours are stable and documented.
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
-UNAVAILABLE, NOT_FOUND, CONFLICT, REFUSED, MISMATCH, TIMED_OUT = -32001, -32002, -32003, -32004, -32005, -32006
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = (
+    -32700,
+    -32600,
+    -32601,
+    -32602,
+    -32603,
+)
+UNAVAILABLE, NOT_FOUND, CONFLICT, REFUSED, MISMATCH, TIMED_OUT = (
+    -32001,
+    -32002,
+    -32003,
+    -32004,
+    -32005,
+    -32006,
+)
 
 
 class Failure(Exception):
@@ -30,10 +45,11 @@ class Failure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What to find and where. With no index, topic or `all_indexes` named, `cwd` decides (nearest root wins).
+    """What to find and where. With no index, topic or `all_indexes` named, `cwd` decides (nearest
+    root wins).
 
-    A question has at most 10,000 characters, and 200 filters (languages, paths, symbol types and names, phrases) of at
-    most 4,096 characters: what is larger is refused.
+    A question has at most 10,000 characters, and 200 filters (languages, paths, symbol types and
+    names, phrases) of at most 4,096 characters: what is larger is refused.
     """
 
     query: str
@@ -57,13 +73,16 @@ class SearchRequest:
     lines_after: int | None = None
     smart_context: bool = True
     budget_chars: int | None = None
-    sync_timeout_ms: int | None = None  # None: the configured one; 0: do not wait for pending changes
+    # None: the configured one; 0: do not wait for pending changes
+    sync_timeout_ms: int | None = None
     use_cache: bool = True
     explain: bool = False
     why_not: str | None = None  # a path as a hit would have it, or absolute, or as seen from `cwd`
     linked: bool = True  # a question to one index is put to those that it links as well
-    budget_tokens: int | None = None  # as estimated, for a language model; with a line for each result that says where
-    session: str | None = None  # of overlay.open: its unsaved text is searched in place of what is on disk
+    # as estimated, for a language model; with a line for each result that says where
+    budget_tokens: int | None = None
+    # of overlay.open: its unsaved text is searched in place of what is on disk
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +95,9 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One hit. `path` is relative to the root; lines are 1-based and inclusive; bytes are half-open."""
+    """One hit. `path` is relative to the root; lines are 1-based and inclusive; bytes are
+    half-open.
+    """
 
     index: str
     path: str
@@ -95,7 +116,8 @@ class SearchResult:
     content: str
     context_before: str
     context_after: str
-    stale: bool = False  # the file has changed since: content is what was indexed, not what is on disk
+    # the file has changed since: content is what was indexed, not what is on disk
+    stale: bool = False
     overlay: bool = False  # content is the session's unsaved text
 
 
@@ -113,7 +135,8 @@ class SearchReply:
     index: str | None = None
     indexes: tuple[str, ...] | None = None
     pending: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what a person should know: a leg that is down, an unknown filter value
+    # what a person should know: a leg that is down, an unknown filter value
+    notes: tuple[str, ...] = ()
     explain: dict[str, Any] | None = None
 
 
@@ -141,12 +164,15 @@ class StatsRequest:
     index: str | None = None
     cwd: str | None = None
     include_failures: bool = False
-    sync_timeout_ms: int | None = None  # None: the configured one; 0: do not wait for pending changes
+    # None: the configured one; 0: do not wait for pending changes
+    sync_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """Wait until every change made before now is searchable: in one index, or in all with none named or around."""
+    """Wait until every change made before now is searchable: in one index, or in all with none
+    named or around.
+    """
 
     index: str | None = None
     cwd: str | None = None
@@ -157,7 +183,8 @@ class SyncRequest:
 class IndexProgress:
     """A moment of an index's work. `total` is None until the first scan has ended.
 
-    `done` and `total` count all files in scope, `skipped` those of them that hold nothing to be searched.
+    `done` and `total` count all files in scope, `skipped` those of them that hold nothing to be
+    searched.
     """
 
     index: str
@@ -194,7 +221,9 @@ class ExcludedFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """One index, as `list` and `status` show it. `files` can be searched; those that are skipped are counted apart."""
+    """One index, as `list` and `status` show it. `files` can be searched; those that are skipped
+    are counted apart.
+    """
 
     name: str
     root: str
@@ -209,12 +238,15 @@ class IndexStatus:
     failed: tuple[FailedFile, ...] = ()  # at most 200, those that failed first
     skipped: dict[str, int] = field(default_factory=dict)  # reason -> files that are not searched
     watcher: str = ""  # which hints backend, and why not a better one
-    unreadable: tuple[str, ...] = ()  # directories (with a `/`) and files that may not be read, at most 20
+    # directories (with a `/`) and files that may not be read, at most 20
+    unreadable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what a person should know of its settings and rows
     linked: tuple[str, ...] = ()  # indexes that a question to this one is put to as well
     failed_count: int = 0
-    excluded: tuple[ExcludedFile, ...] = ()  # some of `skipped`, at most 20; those of a fault in the file first
-    # Some of `files` that ended or stalled their parser, at most 20: they are searched as plain text.
+    # some of `skipped`, at most 20; those of a fault in the file first
+    excluded: tuple[ExcludedFile, ...] = ()
+    # Some of `files` that ended or stalled their parser, at most 20: they are searched as plain
+    # text.
     unparsed: tuple[ExcludedFile, ...] = ()
 
 
@@ -268,7 +300,8 @@ class StatusReply:
     protocol: int
     pid: int
     uptime_s: float
-    mcp: dict[str, str]  # url, sse_url, page_url; nothing where it is off; `error` where its port is taken
+    # url, sse_url, page_url; nothing where it is off; `error` where its port is taken
+    mcp: dict[str, str]
     store: dict[str, Any]
     embedder: dict[str, Any]
     worker: dict[str, Any]
@@ -276,7 +309,8 @@ class StatusReply:
     rss_bytes: dict[str, int]  # daemon, worker, analysis, postgres, total
     indexes: tuple[IndexStatus, ...]
     warnings: tuple[str, ...] = ()
-    queries: dict[str, Any] = field(default_factory=dict)  # count; of the last ones p50_ms, p95_ms, recent_ms
+    # count; of the last ones p50_ms, p95_ms, recent_ms
+    queries: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +326,9 @@ class ClearReply:
 class SyncReply:
     """Whether the index is known to equal the disk as it was when the request came.
 
-    Of several, `index` is one that is not fresh, if there is one; `indexes` are all of them. `refused` are those that
-    cannot be searched as they are, however long one waits, each with why and what would help.
+    Of several, `index` is one that is not fresh, if there is one; `indexes` are all of them.
+    `refused` are those that cannot be searched as they are, however long one waits, each with why
+    and what would help.
     """
 
     index: str
@@ -327,7 +362,9 @@ class Engine(Protocol):
         """Add a root; returns at once, the work goes on."""
 
     def follow(self, request: IndexRequest) -> AsyncGenerator[IndexProgress, None]:
-        """Progress of one index, a few times a second, ending when it is searchable and nothing is pending."""
+        """Progress of one index, a few times a second, ending when it is searchable and nothing is
+        pending.
+        """
 
     async def list_indexes(self, request: Empty) -> IndexesReply:
         """All indexes."""

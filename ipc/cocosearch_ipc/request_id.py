@@ -3,7 +3,8 @@
 import os
 from contextvars import ContextVar
 
-# The log's formatter puts context variables of this prefix into every record of a request, also those of libraries.
+# The log's formatter puts context variables of this prefix into every record of a request, also
+# those of libraries.
 REQUEST_ID: ContextVar[str] = ContextVar("structlog_request_id")
 
 

@@ -1,8 +1,10 @@
-"""Spans of OpenTelemetry, where the SDK was loaded by who started the program; elsewhere nothing, not even an import.
+"""Spans of OpenTelemetry, where the SDK was loaded by who started the program; elsewhere nothing,
+not even an import.
 
     opentelemetry-instrument cocosearchd
 
-loads and configures it. The API alone, which other libraries bring along, is not worth a span that nobody exports.
+loads and configures it. The API alone, which other libraries bring along, is not worth a span that
+nobody exports.
 """
 
 import sys

@@ -12,9 +12,11 @@ from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
 
 @dataclass(frozen=True, slots=True)
 class ListFilesRequest:
-    """Indexed files below `under` (relative to the root, "" is all) that match `pattern` (a glob), by index and path.
+    """Indexed files below `under` (relative to the root, "" is all) that match `pattern` (a glob),
+    by index and path.
 
-    Of one index, or of all of a topic. Where there are none, `under` may be absolute, or as seen from `cwd`.
+    Of one index, or of all of a topic. Where there are none, `under` may be absolute, or as seen
+    from `cwd`.
     """
 
     index: str | None = None
@@ -24,7 +26,8 @@ class ListFilesRequest:
     pattern: str | None = None
     limit: int = 100
     cursor: str | None = None  # that of the page before
-    sync_timeout_ms: int | None = None  # None: the configured one; 0: do not wait for pending changes
+    # None: the configured one; 0: do not wait for pending changes
+    sync_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class FileEntry:
 class ListFilesReply:
     """A page of files; `cursor` continues the list, None at its end. `as_of` is that of one index.
 
-    Where it is not `fresh`, files may be missing that are on disk, and others be named that are gone.
+    Where it is not `fresh`, files may be missing that are on disk, and others be named that are
+    gone.
     """
 
     files: tuple[FileEntry, ...]
@@ -54,9 +58,11 @@ class ListFilesReply:
 
 @dataclass(frozen=True, slots=True)
 class GetFileRequest:
-    """A file of an index. Lines are 1-based and inclusive; with neither first nor last, all of it as it is.
+    """A file of an index. Lines are 1-based and inclusive; with neither first nor last, all of it
+    as it is.
 
-    `path` is what a hit has, or absolute, or as seen from `cwd`. With no index named or around `cwd`, it may be in any.
+    `path` is what a hit has, or absolute, or as seen from `cwd`. With no index named or around
+    `cwd`, it may be in any.
     """
 
     path: str
@@ -70,7 +76,9 @@ class GetFileRequest:
 
 @dataclass(frozen=True, slots=True)
 class GetFileReply:
-    """What is on disk, when `fresh`; else what was indexed, with a line `…` where nothing is known."""
+    """What is on disk, when `fresh`; else what was indexed, with a line `…` where nothing is
+    known.
+    """
 
     index: str
     path: str
@@ -86,7 +94,9 @@ class GetFileReply:
 
 @dataclass(frozen=True, slots=True)
 class FindRelatedRequest:
-    """Code in other files that resembles the definition at `path` (as for a file), line `line` (1-based)."""
+    """Code in other files that resembles the definition at `path` (as for a file), line `line`
+    (1-based).
+    """
 
     path: str
     line: int
@@ -98,7 +108,9 @@ class FindRelatedRequest:
 
 @dataclass(frozen=True, slots=True)
 class LanguageEntry:
-    """What is known about a language: how it is recognised, and whether symbols and context are taken from it."""
+    """What is known about a language: how it is recognised, and whether symbols and context are
+    taken from it.
+    """
 
     name: str
     extensions: tuple[str, ...]
@@ -125,7 +137,9 @@ class LocateRequest:
 
 @dataclass(frozen=True, slots=True)
 class LocateReply:
-    """The index whose root holds `path`, the first of the directories that is held by any; else all empty."""
+    """The index whose root holds `path`, the first of the directories that is held by any; else all
+    empty.
+    """
 
     index: str | None = None
     root: str | None = None
@@ -136,19 +150,22 @@ class LocateReply:
 class WatchRequest:
     """Changes of one index, or of all with no index named. `lifecycle` asks for more than commits.
 
-    `query`: only what this question would show in the files that changed, and has not shown before. Filters stand in
-    the question; `limit` is how many results it is compared by. What is there at the start counts as shown.
+    `query`: only what this question would show in the files that changed, and has not shown before.
+    Filters stand in the question; `limit` is how many results it is compared by. What is there at
+    the start counts as shown.
 
-    `since`: first what has changed after a clock that an answer or an event had, in the index that is named, or is
-    around `cwd`; with neither in each. An index that knows nothing of that clock (too old, of another index or another
-    run of the daemon) gives an event `missed`: then look at everything. So does one that was cleared and made again.
+    `since`: first what has changed after a clock that an answer or an event had, in the index that
+    is named, or is around `cwd`; with neither in each. An index that knows nothing of that clock
+    (too old, of another index or another run of the daemon) gives an event `missed`: then look at
+    everything. So does one that was cleared and made again.
     """
 
     index: str | None = None
     lifecycle: bool = False
     query: str | None = None
     limit: int | None = None
-    min_score: float | None = None  # None: so that what has nothing to do with the question is no match
+    # None: so that what has nothing to do with the question is no match
+    min_score: float | None = None
     all_chunks: bool = False
     since: AsOf | None = None
     cwd: str | None = None
@@ -156,9 +173,11 @@ class WatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A committed batch of an index. The stream ends for a client that does not keep up: subscribe again.
+    """A committed batch of an index. The stream ends for a client that does not keep up: subscribe
+    again.
 
-    With `lifecycle` also an index that was added or removed, or whose state has changed, within a second of it.
+    With `lifecycle` also an index that was added or removed, or whose state has changed, within a
+    second of it.
     """
 
     index: str
@@ -180,7 +199,9 @@ class OverlaySession:
 
 @dataclass(frozen=True, slots=True)
 class OverlayPutRequest:
-    """The unsaved `text` of a file: an absolute path, or one relative to the root as results have it."""
+    """The unsaved `text` of a file: an absolute path, or one relative to the root as results have
+    it.
+    """
 
     session: str
     path: str
@@ -201,7 +222,9 @@ class OverlayClearRequest:
 
 @dataclass(frozen=True, slots=True)
 class OverlayReply:
-    """What the session holds now; `index`, `path` and `chunks` are those of the file, if one was named."""
+    """What the session holds now; `index`, `path` and `chunks` are those of the file, if one was
+    named.
+    """
 
     files: int
     bytes: int
@@ -213,7 +236,9 @@ class OverlayReply:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRequest:
-    """The settings that hold for an index, or without one around `cwd` and none named, those of the daemon."""
+    """The settings that hold for an index, or without one around `cwd` and none named, those of the
+    daemon.
+    """
 
     index: str | None = None
     cwd: str | None = None
@@ -221,7 +246,9 @@ class ConfigRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """A setting: its value, the layer that it comes from, and the file and line, variable or option there."""
+    """A setting: its value, the layer that it comes from, and the file and line, variable or option
+    there.
+    """
 
     key: str
     value: Any
@@ -231,7 +258,9 @@ class ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReply:
-    """Every setting. Passwords are left out. `notes` are about files that are not followed as they are."""
+    """Every setting. Passwords are left out. `notes` are about files that are not followed as they
+    are.
+    """
 
     values: tuple[ConfigValue, ...]
     index: str | None = None
@@ -240,7 +269,9 @@ class ConfigReply:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model that could make vectors, or a provider that has none. `detail`: where it is, or what to do."""
+    """A model that could make vectors, or a provider that has none. `detail`: where it is, or what
+    to do.
+    """
 
     provider: str
     model: str
@@ -263,7 +294,9 @@ class ModelUse:
 
 @dataclass(frozen=True, slots=True)
 class ModelsReply:
-    """`configured` is the embedder of the settings: provider, model, dimension, digest and whether it is up."""
+    """`configured` is the embedder of the settings: provider, model, dimension, digest and whether
+    it is up.
+    """
 
     configured: dict[str, Any]
     models: tuple[ModelEntry, ...]
@@ -271,13 +304,17 @@ class ModelsReply:
 
 
 class WorkspaceEngine(Protocol):
-    """What an engine may have beside `Engine`. Front ends offer the verbs that `methods.METHODS` has a row for."""
+    """What an engine may have beside `Engine`. Front ends offer the verbs that `methods.METHODS`
+    has a row for.
+    """
 
     async def list_files(self, request: ListFilesRequest) -> ListFilesReply:
         """Indexed files, page by page."""
 
     async def get_file(self, request: GetFileRequest) -> GetFileReply:
-        """A file or some of its lines. Refuses paths outside of the root and what the scope leaves out."""
+        """A file or some of its lines. Refuses paths outside of the root and what the scope leaves
+        out.
+        """
 
     async def find_related(self, request: FindRelatedRequest) -> SearchReply:
         """Code like the definition at a line."""
@@ -298,15 +335,19 @@ class WorkspaceEngine(Protocol):
         """Committed batches, as they come, until the client goes."""
 
     def overlay_open(self, request: Empty) -> AsyncGenerator[OverlaySession, None]:
-        """A session for unsaved text, named in the first value. It ends, with all its text, with this call: stream it.
+        """A session for unsaved text, named in the first value. It ends, with all its text, with
+        this call: stream it.
 
-        Other calls that name the session are answered as if the text were saved; no other client is.
+        Other calls that name the session are answered as if the text were saved; no other client
+        is.
         """
 
     async def overlay_put(self, request: OverlayPutRequest) -> OverlayReply:
-        """Hold the unsaved text of a file. It is searchable when this returns. At most 200 files, 32 MiB in all.
+        """Hold the unsaved text of a file. It is searchable when this returns. At most 200 files,
+        32 MiB in all.
 
-        Refused, with the rule, for what would not be indexed if it were saved; what was held of the file before stays.
+        Refused, with the rule, for what would not be indexed if it were saved; what was held of the
+        file before stays.
         """
 
     async def overlay_clear(self, request: OverlayClearRequest) -> OverlayReply:

@@ -1,4 +1,6 @@
-"""What a client asked for and no longer waits for is done all the same, or not begun: never by half."""
+"""What a client asked for and no longer waits for is done all the same, or not begun: never by
+half.
+"""
 
 import asyncio
 import os
@@ -58,7 +60,9 @@ async def test_settings_that_a_question_noticed_are_followed_when_nobody_waits_f
         assert await bench.files() == {"src/a.py", "src/b.go"}
 
 
-async def test_an_index_that_is_being_cleared_is_gone_when_nobody_waits_for_it(dsn: str, tmp_path: Path) -> None:
+async def test_an_index_that_is_being_cleared_is_gone_when_nobody_waits_for_it(
+    dsn: str, tmp_path: Path
+) -> None:
     async with shop(dsn, tmp_path) as bench:
         root, begun = bench.index.record.root, anyio.Event()
         lexical, discard = bench.index.lexical, bench.index.lexical.discard
@@ -78,7 +82,11 @@ async def test_an_index_that_is_being_cleared_is_gone_when_nobody_waits_for_it(d
 async def test_a_new_index_runs_when_nobody_waits_for_it(dsn: str, tmp_path: Path) -> None:
     async with shop(dsn, tmp_path) as bench:
         (tmp_path / "other").mkdir()
-        other, begun, lacking = os.fsencode(tmp_path / "other"), anyio.Event(), index_records.lacking
+        other, begun, lacking = (
+            os.fsencode(tmp_path / "other"),
+            anyio.Event(),
+            index_records.lacking,
+        )
 
         async def slow(db: Database, record: Any) -> int:
             begun.set()

@@ -20,6 +20,8 @@ RECORD = IndexRecord(1, "code", "code", b"/code", (), 8, IDENTITY, 3)
         (7, 50, Counts(40, 90), 7),
     ],
 )
-def test_progress_begins_with_what_is_stored(done: int, total: int | None, stored: Counts, shown: int) -> None:
+def test_progress_begins_with_what_is_stored(
+    done: int, total: int | None, stored: Counts, shown: int
+) -> None:
     status = RootStatus("cold", done, total, 0, (), "inotify", None, Clock("e", 1))
     assert replies.progress(RECORD, status, stored).done == shown

@@ -11,7 +11,23 @@ pytestmark = pytest.mark.anyio
 
 def result(path: str, content: str = "a circuit breaker") -> SearchResult:
     return SearchResult(
-        "code", path, 1, 1, 0, len(content), "python", 1.0, "both", "", "", None, None, None, content, "", ""
+        "code",
+        path,
+        1,
+        1,
+        0,
+        len(content),
+        "python",
+        1.0,
+        "both",
+        "",
+        "",
+        None,
+        None,
+        None,
+        content,
+        "",
+        "",
     )
 
 
@@ -29,7 +45,8 @@ async def test_what_an_answer_shows_before_its_commit_is_told_of_is_told_then() 
     answers = Answers(result("old.py"))
     saved = SavedQuery(answers, SearchRequest("circuit breaker"))
     assert await saved.begin("code") == ()
-    answers.there = (result("old.py"), result("a.py"), result("b.py"))  # b.py has come since the commit of a.py
+    # b.py has come since the commit of a.py
+    answers.there = (result("old.py"), result("a.py"), result("b.py"))
     assert await saved.new("code", ["a.py"]) == (result("a.py"),)
     assert await saved.new("code", ["b.py", "a.py"]) == (result("b.py"),)
     assert await saved.new("code", ["b.py", "a.py", "old.py"]) == ()

@@ -109,7 +109,8 @@ async def test_settings_and_changes_share_the_patience_of_a_question() -> None:
     index = cast(RunningIndex, SimpleNamespace(root=root, refusal=None))
     until = workspace._until(400)
     indexes.s = 0.1
-    await workspace._freshness(index, until)  # as the settings are asked for again by a question that needs them before
+    # as the settings are asked for again by a question that needs them before
+    await workspace._freshness(index, until)
     await workspace._freshness(index, until)
     assert root.may_wait_s[0] <= 0.3
     assert root.may_wait_s[1] <= 0.2
@@ -119,13 +120,20 @@ async def test_settings_and_changes_share_the_patience_of_a_question() -> None:
     assert workspace._until(0) is None
 
 
-async def test_an_index_that_goes_while_a_commit_is_told_ends_no_subscription(db: Database, tmp_path: Path) -> None:
+async def test_an_index_that_goes_while_a_commit_is_told_ends_no_subscription(
+    db: Database, tmp_path: Path
+) -> None:
     indexes, nothing = Still(), cast(Any, None)
     workspace = WorkspaceVerbs(db, cast(IndexRegistry, indexes), nothing, nothing, nothing)
-    corpora = [await new_corpus(db, tmp_path / name, {"a.py": "x = 1\n"}, name=name) for name in ("gone", "kept")]
+    corpora = [
+        await new_corpus(db, tmp_path / name, {"a.py": "x = 1\n"}, name=name)
+        for name in ("gone", "kept")
+    ]
     root = SimpleNamespace(clock=lambda: Clock("", 0), status=lambda: SimpleNamespace(state="live"))
     for corpus in corpora:
-        indexes.running(corpus.record.name, cast(RunningIndex, SimpleNamespace(record=corpus.record, root=root)))
+        indexes.running(
+            corpus.record.name, cast(RunningIndex, SimpleNamespace(record=corpus.record, root=root))
+        )
     await drop_index(db, corpora[0].record)
     async with aclosing(workspace.watch(w.WatchRequest())) as events:
         waiting = asyncio.ensure_future(anext(events))

@@ -59,7 +59,9 @@ def test_all_that_may_stand_there(tmp_path: Path) -> None:
 def test_it_stands_between_the_users_file_and_the_environment(tmp_path: Path) -> None:
     config = tmp_path / "user" / "config.yaml"
     config.parent.mkdir()
-    config.write_text("indexing: {chunk_size: 700, exclude: [a], extend_exclude: [b]}\nsearch: {limit: 3}")
+    config.write_text(
+        "indexing: {chunk_size: 700, exclude: [a], extend_exclude: [b]}\nsearch: {limit: 3}"
+    )
     loaded = load(config, {"COCOSEARCH_SEARCH_LIMIT": "30"})
     effective = loaded.beside(project(tmp_path, FULL, "COCOSEARCH_INDEXING_CHUNK_SIZE=800\n").given)
     assert (effective.settings.search.limit, effective.settings.indexing.chunk_size) == (30, 800)
@@ -73,12 +75,17 @@ def test_the_hidden_file_and_none(tmp_path: Path) -> None:
     assert read_project(os.fsencode(tmp_path), {}) == Project()
     assert project(tmp_path, "name: hidden", name=".cocosearch.yaml").name == "hidden"
     both = project(tmp_path, "name: plain")
-    assert (both.name, both.said) == ("plain", (".cocosearch.yaml is not read, because cocosearch.yaml is there",))
+    assert (both.name, both.said) == (
+        "plain",
+        (".cocosearch.yaml is not read, because cocosearch.yaml is there",),
+    )
 
 
 @pytest.mark.parametrize("key", sorted(set(keys()) - OWN))
 def test_no_other_setting_is_taken_from_a_project(tmp_path: Path, key: str) -> None:
-    """A database, an embedder's address, a key, a directory: whoever clones a repository has not said these."""
+    """A database, an embedder's address, a key, a directory: whoever clones a repository has not
+    said these.
+    """
     section, _, name = key.partition(".")
     variable = f"COCOSEARCH_{key.upper().replace('.', '_')}"
     found = project(tmp_path, f"{section}:\n  {name}: '1'\n", f"{variable}=1\n")
@@ -93,8 +100,13 @@ def test_files_of_cocosearch_are_understood(tmp_path: Path) -> None:
     text = "indexName: old\nembedding: {provider: openai, baseUrl: 'http://evil'}\n"
     text += "search: {resultLimit: 4, minScore: .3}\n"
     found = project(tmp_path, text + "controller: {enabled: true}\nlogging: {file: true}\n")
-    assert (found.name, [(one.key, one.value) for one in found.given]) == ("old", [("search.limit", 4)])
-    assert [sentence.count(", ") for sentence in found.said] == [1, 3], "one sentence for all of a kind"
+    assert (found.name, [(one.key, one.value) for one in found.given]) == (
+        "old",
+        [("search.limit", 4)],
+    )
+    assert [sentence.count(", ") for sentence in found.said] == [1, 3], (
+        "one sentence for all of a kind"
+    )
 
 
 def test_the_environment_is_out_of_reach(tmp_path: Path) -> None:
@@ -126,7 +138,9 @@ def test_the_environment_is_out_of_reach(tmp_path: Path) -> None:
         ("indexing: {include: [\"a\\0b\"]}", "cannot read cocosearch.yaml: it is not YAML", "mend the file"),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_refused_with_one_sentence(tmp_path: Path, text: str, sentence: str, hint: str) -> None:
+def test_a_bad_file_is_refused_with_one_sentence(
+    tmp_path: Path, text: str, sentence: str, hint: str
+) -> None:
     with pytest.raises(BadSettings) as caught:
         project(tmp_path, text)
     assert sentence in caught.value.message
@@ -160,10 +174,15 @@ def test_an_env_file_that_cannot_be_read_costs_itself_alone(tmp_path: Path) -> N
     place = tmp_path / ".env"
     place.symlink_to("/nowhere")
     linked = project(tmp_path, "name: shop\n")
-    assert (linked.name, linked.said) == ("shop", ("cannot read .env: it is a symbolic link; nothing of it is used",))
+    assert (linked.name, linked.said) == (
+        "shop",
+        ("cannot read .env: it is a symbolic link; nothing of it is used",),
+    )
     place.unlink()
     place.mkdir()
-    assert project(tmp_path, "name: shop\n").said == ("cannot read .env: it is not a file; nothing of it is used",)
+    assert project(tmp_path, "name: shop\n").said == (
+        "cannot read .env: it is not a file; nothing of it is used",
+    )
     place.rmdir()
     place.write_bytes(b"COCOSEARCH_SEARCH_LIMIT=3 # \xe9")
     assert project(tmp_path, "name: shop\n").given == ()
@@ -171,7 +190,12 @@ def test_an_env_file_that_cannot_be_read_costs_itself_alone(tmp_path: Path) -> N
 
 def test_stamps_tell_every_change(tmp_path: Path) -> None:
     seen = [stamps(os.fsencode(tmp_path))]
-    for name, text in [("cocosearch.yaml", "a"), (".cocosearch.yaml", "b"), (".env", "c"), ("cocosearch.yaml", "dd")]:
+    for name, text in [
+        ("cocosearch.yaml", "a"),
+        (".cocosearch.yaml", "b"),
+        (".env", "c"),
+        ("cocosearch.yaml", "dd"),
+    ]:
         (tmp_path / name).write_text(text)
         seen.append(stamps(os.fsencode(tmp_path)))
     (tmp_path / ".env").unlink()

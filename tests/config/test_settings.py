@@ -1,4 +1,6 @@
-"""The layers of settings: which wins, where each value came from, and what each kind of mistake says."""
+"""The layers of settings: which wins, where each value came from, and what each kind of mistake
+says.
+"""
 
 import inspect
 from dataclasses import fields
@@ -10,7 +12,14 @@ from cocosearch_ipc import client
 from cocosearch_ipc.cli import query
 from cocosearchd.config.index_settings import IndexSettings, shown
 from cocosearchd.config.layers import load
-from cocosearchd.config.settings import LoadedSettings, SearchSettings, Settings, ValueOrigin, keys, value_of
+from cocosearchd.config.settings import (
+    LoadedSettings,
+    SearchSettings,
+    Settings,
+    ValueOrigin,
+    keys,
+    value_of,
+)
 from cocosearchd.errors import BadSettings
 from cocosearchd.store.connection.database import without_password
 
@@ -29,10 +38,22 @@ def test_defaults_need_nothing() -> None:
 
 def test_later_layers_win_and_each_value_names_its_place(tmp_path: Path) -> None:
     text = "search:\n  limit: 20\n  profile: classic\nembedder:\n  model: '${MODEL:-small}'\n  batch_size: 8\n"
-    file = written(tmp_path, text, "# ours\nexport COCOSEARCH_EMBEDDER_BATCH_SIZE='16'\nCOCOSEARCH_LOG_LEVEL=debug\n")
-    loaded = load(file, {"COCOSEARCH_SEARCH_LIMIT": "30", "COCOSEARCH_LOG_LEVEL": "error"}, {"search.limit": 40})
+    file = written(
+        tmp_path,
+        text,
+        "# ours\nexport COCOSEARCH_EMBEDDER_BATCH_SIZE='16'\nCOCOSEARCH_LOG_LEVEL=debug\n",
+    )
+    loaded = load(
+        file,
+        {"COCOSEARCH_SEARCH_LIMIT": "30", "COCOSEARCH_LOG_LEVEL": "error"},
+        {"search.limit": 40},
+    )
     settings = loaded.settings
-    assert (settings.search.limit, settings.search.profile, settings.embedder.model) == (40, "classic", "small")
+    assert (settings.search.limit, settings.search.profile, settings.embedder.model) == (
+        40,
+        "classic",
+        "small",
+    )
     assert (settings.embedder.batch_size, settings.log.level) == (16, "error")
     assert loaded.origins == {
         "search.limit": ValueOrigin("command line", "--set search.limit"),
@@ -45,9 +66,17 @@ def test_later_layers_win_and_each_value_names_its_place(tmp_path: Path) -> None
 
 def test_what_extends_is_added_layer_by_layer(tmp_path: Path) -> None:
     file = written(tmp_path, "indexing: {exclude: [a], extend_exclude: [b, c]}")
-    loaded = load(file, {"COCOSEARCH_INDEXING_EXCLUDE": "x", "COCOSEARCH_INDEXING_EXTEND_EXCLUDE": "d"})
-    assert (loaded.settings.indexing.exclude, loaded.settings.indexing.extend_exclude) == (("x",), ("b", "c", "d"))
-    assert loaded.origins["indexing.extend_exclude"].place == f"COCOSEARCH_INDEXING_EXTEND_EXCLUDE and {file}:1"
+    loaded = load(
+        file, {"COCOSEARCH_INDEXING_EXCLUDE": "x", "COCOSEARCH_INDEXING_EXTEND_EXCLUDE": "d"}
+    )
+    assert (loaded.settings.indexing.exclude, loaded.settings.indexing.extend_exclude) == (
+        ("x",),
+        ("b", "c", "d"),
+    )
+    assert (
+        loaded.origins["indexing.extend_exclude"].place
+        == f"COCOSEARCH_INDEXING_EXTEND_EXCLUDE and {file}:1"
+    )
 
 
 def test_variables_of_the_file(tmp_path: Path) -> None:
@@ -61,10 +90,19 @@ def test_variables_of_the_file(tmp_path: Path) -> None:
 def test_names_of_habit_mean_the_same(tmp_path: Path) -> None:
     text = "embedding: {provider: ollama, baseUrl: http://e}\nindexing: {chunkSize: 500, excludePatterns: [a]}\n"
     file = written(tmp_path, text + "search: {resultLimit: 7}\nindexing2:\n")
-    settings = load(file, {"COCOSEARCH_OLLAMA_URL": "http://s", "COCOSEARCH_INDEXING_INCLUDE": "*.py, *.go,"}).settings
+    settings = load(
+        file, {"COCOSEARCH_OLLAMA_URL": "http://s", "COCOSEARCH_INDEXING_INCLUDE": "*.py, *.go,"}
+    ).settings
     assert (settings.embedder.provider, settings.embedder.url) == ("ollama", "http://e")
-    assert (settings.indexing.chunk_size, settings.indexing.exclude, settings.search.limit) == (500, ("a",), 7)
-    assert (settings.embedder.ollama_url, settings.indexing.include) == ("http://s", ("*.py", "*.go"))
+    assert (settings.indexing.chunk_size, settings.indexing.exclude, settings.search.limit) == (
+        500,
+        ("a",),
+        7,
+    )
+    assert (settings.embedder.ollama_url, settings.indexing.include) == (
+        "http://s",
+        ("*.py", "*.go"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,16 +128,52 @@ def test_every_key_has_a_value() -> None:
 @pytest.mark.parametrize(
     ("variables", "sentence", "hint"),
     [
-        ({"COCOSEARCH_SEARCH_LIMT": "3"}, "unknown variable COCOSEARCH_SEARCH_LIMT", "COCOSEARCH_SEARCH_LIMIT"),
-        ({"COCOSEARCH_SEARCH_LIMIT": "many"}, "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'", "a number"),
-        ({"COCOSEARCH_SEARCH_LIMIT": "0"}, "search.limit in COCOSEARCH_SEARCH_LIMIT is 0", "use 1 to 200"),
-        ({"COCOSEARCH_EMBEDDER_TIMEOUT_S": "nan"}, "COCOSEARCH_EMBEDDER_TIMEOUT_S is nan", "use 0.1 to 3600"),
+        (
+            {"COCOSEARCH_SEARCH_LIMT": "3"},
+            "unknown variable COCOSEARCH_SEARCH_LIMT",
+            "COCOSEARCH_SEARCH_LIMIT",
+        ),
+        (
+            {"COCOSEARCH_SEARCH_LIMIT": "many"},
+            "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'",
+            "a number",
+        ),
+        (
+            {"COCOSEARCH_SEARCH_LIMIT": "0"},
+            "search.limit in COCOSEARCH_SEARCH_LIMIT is 0",
+            "use 1 to 200",
+        ),
+        (
+            {"COCOSEARCH_EMBEDDER_TIMEOUT_S": "nan"},
+            "COCOSEARCH_EMBEDDER_TIMEOUT_S is nan",
+            "use 0.1 to 3600",
+        ),
         ({"COCOSEARCH_INDEXING_NICE": "-5"}, "COCOSEARCH_INDEXING_NICE is -5", "use 0 to 19"),
-        ({"COCOSEARCH_DATABASE_POOL_MAX": "1"}, "pool_min in COCOSEARCH_DATABASE_POOL_MAX is 2, more than", "use"),
-        ({"COCOSEARCH_OLLAMA_URL": "http://h:1143x"}, "embedder.ollama_url in COCOSEARCH_OLLAMA_URL is not", "http"),
-        ({"COCOSEARCH_EMBEDDER_URL": "http://[::1"}, "embedder.url in COCOSEARCH_EMBEDDER_URL is not a URL", "http"),
-        ({"COCOSEARCH_SEARCH_PROFILE": "best"}, "COCOSEARCH_SEARCH_PROFILE is 'best'", "code, classic"),
-        ({"COCOSEARCH_SERVER_ENABLED": "perhaps"}, "COCOSEARCH_SERVER_ENABLED is 'perhaps'", "true or false"),
+        (
+            {"COCOSEARCH_DATABASE_POOL_MAX": "1"},
+            "pool_min in COCOSEARCH_DATABASE_POOL_MAX is 2, more than",
+            "use",
+        ),
+        (
+            {"COCOSEARCH_OLLAMA_URL": "http://h:1143x"},
+            "embedder.ollama_url in COCOSEARCH_OLLAMA_URL is not",
+            "http",
+        ),
+        (
+            {"COCOSEARCH_EMBEDDER_URL": "http://[::1"},
+            "embedder.url in COCOSEARCH_EMBEDDER_URL is not a URL",
+            "http",
+        ),
+        (
+            {"COCOSEARCH_SEARCH_PROFILE": "best"},
+            "COCOSEARCH_SEARCH_PROFILE is 'best'",
+            "code, classic",
+        ),
+        (
+            {"COCOSEARCH_SERVER_ENABLED": "perhaps"},
+            "COCOSEARCH_SERVER_ENABLED is 'perhaps'",
+            "true or false",
+        ),
     ],
 )
 def test_mistakes_in_the_environment(variables: dict[str, str], sentence: str, hint: str) -> None:
@@ -112,7 +186,11 @@ def test_mistakes_in_the_environment(variables: dict[str, str], sentence: str, h
 @pytest.mark.parametrize(
     ("text", "sentence", "hint"),
     [
-        ("search: {limt: 3}", "unknown setting 'search.limt' in FILE:1", "did you mean search.limit?"),
+        (
+            "search: {limt: 3}",
+            "unknown setting 'search.limt' in FILE:1",
+            "did you mean search.limit?",
+        ),
         (
             "indexing:\n  chunkSiz: 3",
             "unknown setting 'indexing.chunkSiz' in FILE:2",
@@ -125,9 +203,21 @@ def test_mistakes_in_the_environment(variables: dict[str, str], sentence: str, h
         ("indexing:\n  include: 3", "indexing.include in FILE:2 is not a list of texts", "[a, b]"),
         ("indexing: {include: [[a]]}", "is not a list of texts", "[a, b]"),
         ("embedder: {model: {a: 1}}", "is not a text", ""),
-        ("search:\n  limit: 3\n  limit: 4", "search.limit stands twice in FILE: lines 2 and 3", "keep one"),
-        ("embedder: {model: '${NO_SUCH_THING}'}", "needs the variable NO_SUCH_THING, which is not set", ":-default"),
-        ("indexing: {chunker: recursive, chunk_size: 300}", "is 300, as large as chunk_size 300", "smaller overlap"),
+        (
+            "search:\n  limit: 3\n  limit: 4",
+            "search.limit stands twice in FILE: lines 2 and 3",
+            "keep one",
+        ),
+        (
+            "embedder: {model: '${NO_SUCH_THING}'}",
+            "needs the variable NO_SUCH_THING, which is not set",
+            ":-default",
+        ),
+        (
+            "indexing: {chunker: recursive, chunk_size: 300}",
+            "is 300, as large as chunk_size 300",
+            "smaller overlap",
+        ),
         ("indexing: {chunk_size: 10}", "indexing.chunk_size in FILE:1 is 10", "use 100 to 100000"),
         ("[" * 50_000, "cannot read FILE", "mend"),
         ("a: \xff" * 200_000, "larger than 256 kB", "mend"),
@@ -142,7 +232,9 @@ def test_mistakes_in_the_file(tmp_path: Path, text: str, sentence: str, hint: st
 
 
 def test_no_number_may_be_just_any(tmp_path: Path) -> None:
-    """A number that no part of the daemon was made for ends it later, with a worse sentence or none."""
+    """A number that no part of the daemon was made for ends it later, with a worse sentence or
+    none.
+    """
     numbers = [key for key in keys() if type(value_of(Settings(), key)) in (int, float)]
     assert len(numbers) > 20
     for key in (*numbers, "indexing.processes"):  # which is none by itself
@@ -153,13 +245,22 @@ def test_no_number_may_be_just_any(tmp_path: Path) -> None:
 
 
 def test_clients_wait_longer_than_a_question_does_by_itself() -> None:
-    """They do not know what is configured: `cocosearchctl`, and editors with the client as it is."""
-    longest = next(field for field in fields(SearchSettings) if field.name == "sync_timeout_ms").metadata["within"][1]
+    """They do not know what is configured: `cocosearchctl`, and editors with the client as it
+    is.
+    """
+    longest = next(
+        field for field in fields(SearchSettings) if field.name == "sync_timeout_ms"
+    ).metadata["within"][1]
     patience_s = inspect.signature(client.call).parameters["timeout_s"].default
     assert longest / 1000 <= min(patience_s, query.WORK_S) / 2
 
 
 def test_what_says_nothing(tmp_path: Path) -> None:
-    for text in ("", "# only a comment\n", "search:\n#  limit: 3\n", "indexing:\n  include:\n#  - a\n"):
+    for text in (
+        "",
+        "# only a comment\n",
+        "search:\n#  limit: 3\n",
+        "indexing:\n  include:\n#  - a\n",
+    ):
         assert load(written(tmp_path, text), {}).settings == Settings()
     assert load(tmp_path / "absent.yaml", {}).settings == Settings()

@@ -1,4 +1,6 @@
-"""Writes `golden_static.json` from the shipped model: `python -m tests.embedding.golden`, after a new model only."""
+"""Writes `golden_static.json` from the shipped model: `python -m tests.embedding.golden`, after a
+new model only.
+"""
 
 import json
 from pathlib import Path
@@ -27,10 +29,14 @@ def main() -> None:
     encoder = Encoder(model)
     cases = [
         {"text": text, "query": _rounded(query), "document": _rounded(document)}
-        for text, query, document in zip(TEXTS, encoder.queries(TEXTS), encoder.documents(TEXTS), strict=True)
+        for text, query, document in zip(
+            TEXTS, encoder.queries(TEXTS), encoder.documents(TEXTS), strict=True
+        )
     ]
     target = Path(__file__).parent / "golden_static.json"
-    target.write_text(json.dumps({"sha256": model.sha256, "cases": cases}, ensure_ascii=False) + "\n", "utf-8")
+    target.write_text(
+        json.dumps({"sha256": model.sha256, "cases": cases}, ensure_ascii=False) + "\n", "utf-8"
+    )
 
 
 def _rounded(vector: Vectors) -> list[float]:

@@ -1,7 +1,9 @@
-"""A loopback server that speaks Ollama's HTTP contract, because a real one needs a model of hundreds of megabytes.
+"""A loopback server that speaks Ollama's HTTP contract, because a real one needs a model of
+hundreds of megabytes.
 
-It answers over real sockets with the statuses, bodies and order of checks of the real server. Its vectors are made from
-a hash of the text, L2-normalised as Ollama's are, so equal texts have equal vectors and different prefixes differ.
+It answers over real sockets with the statuses, bodies and order of checks of the real server. Its
+vectors are made from a hash of the text, L2-normalised as Ollama's are, so equal texts have equal
+vectors and different prefixes differ.
 """
 
 import hashlib
@@ -19,9 +21,11 @@ import numpy as np
 
 MODEL_CONTEXT_CHARACTERS = 8000  # stands for the 2,048 tokens of nomic-embed-text
 OVERLONG = (
-    "<<overlong after truncation>>"  # a text that the real server refuses even with truncate: a single huge token
+    # a text that the real server refuses even with truncate: a single huge token
+    "<<overlong after truncation>>"
 )
-NOT_A_NUMBER = "<<nan>>"  # a text whose vector is not finite, which the real server cannot write as JSON: status 500
+# a text whose vector is not finite, which the real server cannot write as JSON: status 500
+NOT_A_NUMBER = "<<nan>>"
 
 
 def set_event() -> threading.Event:
@@ -35,15 +39,19 @@ def set_event() -> threading.Event:
 class Script:
     """What the server holds and how it misbehaves. Tests change it while it runs."""
 
-    models: dict[str, str] = field(default_factory=lambda: {"nomic-embed-text:latest": "sha256:0a109f42"})
+    models: dict[str, str] = field(
+        default_factory=lambda: {"nomic-embed-text:latest": "sha256:0a109f42"}
+    )
     dimension: int = 768
     status: int = 0  # answer every /api/embed with this
     raw: bytes | None = None  # answer every /api/embed with these bytes
     delay_s: float = 0.0
-    answers: threading.Event = field(default_factory=set_event)  # while it is clear, whoever asks anything waits
+    # while it is clear, whoever asks anything waits
+    answers: threading.Event = field(default_factory=set_event)
     ignores_dimensions: bool = False  # as servers did before they knew them
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of /api/embed
-    headers: list[dict[str, str]] = field(default_factory=list)  # of /api/embed, names in lower case
+    # of /api/embed, names in lower case
+    headers: list[dict[str, str]] = field(default_factory=list)
 
 
 def vector_of(text: str, dimension: int) -> list[float]:
@@ -57,7 +65,8 @@ class Handler(BaseHTTPRequestHandler):
     """One request. The order of checks is the real server's: body, type of input, model, input."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: otherwise 40 ms pass between them
+    # head and body are two writes: otherwise 40 ms pass between them
+    disable_nagle_algorithm = True
     script: Script
 
     def do_GET(self) -> None:
@@ -67,7 +76,10 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/api/version":
             self._json(200, {"version": "0.6.3"})
         elif self.path == "/api/tags":
-            models = [{"name": name, "model": name, "digest": digest} for name, digest in self.script.models.items()]
+            models = [
+                {"name": name, "model": name, "digest": digest}
+                for name, digest in self.script.models.items()
+            ]
             self._json(200, {"models": models})
         else:
             self._send(404, b"404 page not found", "text/plain")
@@ -105,7 +117,9 @@ class Handler(BaseHTTPRequestHandler):
             self._json(400, {"error": "input after truncation exceeds maximum context length"})
         elif any(NOT_A_NUMBER in text for text in inputs):
             self._json(500, {"error": "failed to encode response: json: unsupported value: NaN"})
-        elif not body.get("truncate", True) and any(len(text) > MODEL_CONTEXT_CHARACTERS for text in inputs):
+        elif not body.get("truncate", True) and any(
+            len(text) > MODEL_CONTEXT_CHARACTERS for text in inputs
+        ):
             self._json(400, {"error": "the input length exceeds the context length"})
         else:
             asked = None if self.script.ignores_dimensions else body.get("dimensions")
@@ -151,7 +165,9 @@ class Server(ThreadingHTTPServer):
 def serving(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterator[str]:
     """The handler on a loopback port, 0: a free one; gives its URL."""
     server = Server(handler, port)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"

@@ -32,7 +32,9 @@ async def test_batches_are_of_like_length_and_rows_in_the_order_of_the_texts() -
         assert (second == 0) == (expected == 0)
 
 
-async def test_a_text_that_a_local_model_makes_no_numbers_of_costs_no_other_its_vector(tmp_path: Path) -> None:
+async def test_a_text_that_a_local_model_makes_no_numbers_of_costs_no_other_its_vector(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("onnxruntime")
     write_model(tmp_path, broken="socket")
     embedder = await open_embedder(EmbedderSettings(provider="onnx", model=str(tmp_path)))

@@ -1,4 +1,6 @@
-"""Vectors are found again by their texts: across processes, within a bound, and never instead of an answer."""
+"""Vectors are found again by their texts: across processes, within a bound, and never instead of an
+answer.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +54,8 @@ async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(made[1], again[0])
     np.testing.assert_array_equal(found[1], made[0])
     stored = np.array(vector_of("one", SIZE), np.float32).astype(np.float16)
-    np.testing.assert_array_equal(made[0].astype(np.float16), stored)  # what a fresh index would hold
+    # what a fresh index would hold
+    np.testing.assert_array_equal(made[0].astype(np.float16), stored)
 
 
 async def test_what_nothing_is_known_of_is_asked_again(tmp_path: Path) -> None:

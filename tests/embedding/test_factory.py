@@ -1,4 +1,6 @@
-"""Opening an embedder: cheap to import, clear when something is missing, an identity that covers all that matters."""
+"""Opening an embedder: cheap to import, clear when something is missing, an identity that covers
+all that matters.
+"""
 
 import subprocess
 import sys
@@ -14,7 +16,16 @@ from cocosearchd.embedding.factory import PROVIDERS, open_embedder
 from cocosearchd.errors import BadSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = {"torch", "onnxruntime", "tokenizers", "sentence_transformers", "ollama", "httpx", "openai", "litellm"}
+HEAVY = {
+    "torch",
+    "onnxruntime",
+    "tokenizers",
+    "sentence_transformers",
+    "ollama",
+    "httpx",
+    "openai",
+    "litellm",
+}
 
 
 def test_importing_and_using_the_built_in_loads_no_other_client() -> None:
@@ -31,7 +42,11 @@ print(" ".join(sys.modules))
 """
     path = f"{ROOT / 'daemon'}:{ROOT / 'ipc'}"
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", program],
+        env={"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert not HEAVY & set(done.stdout.split())
 
@@ -41,7 +56,9 @@ def test_every_provider_of_the_settings_can_be_opened() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("provider", "package"), [("onnx", "onnxruntime"), ("sentence-transformers", "torch")])
+@pytest.mark.parametrize(
+    ("provider", "package"), [("onnx", "onnxruntime"), ("sentence-transformers", "torch")]
+)
 async def test_a_missing_extra_says_how_to_install_it(
     provider: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +77,12 @@ def test_each_field_of_the_identity_changes_its_digest() -> None:
     digests = {base.digest()}
     for field in fields(base):
         value = getattr(base, field.name)
-        changed: Any = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else value + "x"
+        changed: Any = (
+            not value
+            if isinstance(value, bool)
+            else value + 1
+            if isinstance(value, int)
+            else value + "x"
+        )
         digests.add(replace(base, **{field.name: changed}).digest())
     assert len(digests) == len(fields(base)) + 1

@@ -37,11 +37,15 @@ async def embedder(settings: EmbedderSettings) -> AsyncIterator[LazyEmbedder]:
 
 
 async def refused(embedder: LazyEmbedder) -> None:
-    with pytest.raises(EmbedderUnavailable, match=r"^the model server has not answered for 0\.3 s$"):
+    with pytest.raises(
+        EmbedderUnavailable, match=r"^the model server has not answered for 0\.3 s$"
+    ):
         await embedder.embed_query("where")
 
 
-async def test_questions_do_not_wait_for_a_server_that_is_frozen(embedder: LazyEmbedder, script: Script) -> None:
+async def test_questions_do_not_wait_for_a_server_that_is_frozen(
+    embedder: LazyEmbedder, script: Script
+) -> None:
     await embedder.opened()
     script.delay_s, began = FROZEN_S, time.monotonic()
     for _ in range(lazy.LATE_AT_MOST + 2):
@@ -53,8 +57,12 @@ async def test_questions_do_not_wait_for_a_server_that_is_frozen(embedder: LazyE
     np.testing.assert_allclose(await embedder.embed_query("where"), expected, atol=1e-6)
 
 
-async def test_a_server_that_loads_its_model_is_asked_on(embedder: LazyEmbedder, script: Script) -> None:
-    """Opening is part of the first question; who goes away before it ends does not begin it anew."""
+async def test_a_server_that_loads_its_model_is_asked_on(
+    embedder: LazyEmbedder, script: Script
+) -> None:
+    """Opening is part of the first question; who goes away before it ends does not begin it
+    anew.
+    """
     script.delay_s = FROZEN_S
     await refused(embedder)
     assert embedder.error is not None
@@ -62,7 +70,9 @@ async def test_a_server_that_loads_its_model_is_asked_on(embedder: LazyEmbedder,
     assert [request["input"] for request in script.requests].count(["probe"]) == 1
 
 
-async def test_whoever_no_longer_asks_keeps_nothing_going(embedder: LazyEmbedder, script: Script) -> None:
+async def test_whoever_no_longer_asks_keeps_nothing_going(
+    embedder: LazyEmbedder, script: Script
+) -> None:
     await embedder.opened()
     script.delay_s = FROZEN_S
     with anyio.move_on_after(0.1) as scope:

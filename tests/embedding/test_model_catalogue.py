@@ -20,7 +20,9 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 async def test_every_provider_is_listed() -> None:
-    script = Script(models={"nomic-embed-text:latest": "sha256:1", "all-minilm:22m": "sha256:2"}, dimension=8)
+    script = Script(
+        models={"nomic-embed-text:latest": "sha256:1", "all-minilm:22m": "sha256:2"}, dimension=8
+    )
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url, model="nomic-embed-text")
         embedder = await open_embedder(settings)
@@ -36,7 +38,11 @@ async def test_every_provider_is_listed() -> None:
 
 
 async def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
-    (ollama,) = [m for m in await catalogue(EmbedderSettings(ollama_url=NOWHERE), None, "") if m.provider == "ollama"]
+    (ollama,) = [
+        m
+        for m in await catalogue(EmbedderSettings(ollama_url=NOWHERE), None, "")
+        if m.provider == "ollama"
+    ]
     assert ollama.state == "unreachable"
     assert NOWHERE in ollama.detail
     settings = EmbedderSettings(provider="openai", url=NOWHERE, model="m", ollama_url=NOWHERE)
@@ -63,12 +69,16 @@ async def test_an_index_finds_the_embedder_it_was_made_by() -> None:
         settings = EmbedderSettings(provider="ollama", ollama_url=url)
         pairs = await made_by(settings)
         assert await made_by(as_made(EmbedderSettings(ollama_url=url), pairs)) == pairs
-        async with aclosing(EmbedderRegistry(builtin, EmbedderSettings(ollama_url=url), open_embedder)) as embedders:
+        async with aclosing(
+            EmbedderRegistry(builtin, EmbedderSettings(ollama_url=url), open_embedder)
+        ) as embedders:
             former = embedders.of(pairs)
             assert len(await former.embed_query("a question")) == 8
             assert former.fingerprint.pairs() == pairs
         script.models = {"nomic-embed-text:latest": "sha256:other"}
-        async with aclosing(EmbedderRegistry(builtin, EmbedderSettings(ollama_url=url), open_embedder)) as embedders:
+        async with aclosing(
+            EmbedderRegistry(builtin, EmbedderSettings(ollama_url=url), open_embedder)
+        ) as embedders:
             with pytest.raises(EmbedderUnavailable, match="another one of its name"):
                 await embedders.of(pairs).embed_query("a question")
     with pytest.raises(EmbedderUnavailable):
@@ -90,16 +100,22 @@ async def test_a_former_server_is_asked_only_where_settings_say_that_it_is() -> 
     await configured.opened()
     for settings in (EmbedderSettings(), EmbedderSettings(provider="ollama", url=NOWHERE)):
         async with aclosing(EmbedderRegistry(configured, settings, open_it)) as embedders:
-            with pytest.raises(EmbedderUnavailable, match="where its server was is not in the settings"):
+            with pytest.raises(
+                EmbedderUnavailable, match="where its server was is not in the settings"
+            ):
                 await embedders.of(made).embed_query("a question")
     assert not asked
     assert as_made(EmbedderSettings(url=NOWHERE), made).url == NOWHERE
     assert as_made(EmbedderSettings(provider="openai", url=NOWHERE), made).url == NOWHERE
-    assert as_made(EmbedderSettings(provider="openai", url=NOWHERE), ollama).url == "", "it has a setting of its own"
+    assert as_made(EmbedderSettings(provider="openai", url=NOWHERE), ollama).url == "", (
+        "it has a setting of its own"
+    )
 
 
 async def test_the_shipped_model_is_said_to_be_in_use() -> None:
     embedder = await open_embedder(EmbedderSettings())
     found = await catalogue(EmbedderSettings(ollama_url=NOWHERE), embedder.fingerprint, "")
     await embedder.aclose()
-    assert [(m.model, m.state) for m in found if m.provider == "builtin"] == [(embedder.fingerprint.model, "in use")]
+    assert [(m.model, m.state) for m in found if m.provider == "builtin"] == [
+        (embedder.fingerprint.model, "in use")
+    ]

@@ -1,4 +1,6 @@
-"""What both kinds of model servers share: URLs, keys, clients, and answers that do not end or are none."""
+"""What both kinds of model servers share: URLs, keys, clients, and answers that do not end or are
+none.
+"""
 
 import time
 from collections.abc import Iterator
@@ -84,7 +86,11 @@ async def test_what_no_vector_holds_is_no_answer(provider: str, number: bytes) -
 @pytest.mark.parametrize("tags", [b'{"models": null}', b'{"models": ["m"]}', b"[" * 100_000])
 async def test_a_list_of_models_that_is_none(tags: bytes) -> None:
     with answering(tags=tags) as url:
-        found = [m.state for m in await catalogue(settings("ollama", url), None, "") if m.provider == "ollama"]
+        found = [
+            m.state
+            for m in await catalogue(settings("ollama", url), None, "")
+            if m.provider == "ollama"
+        ]
     assert found[0] in ("not installed", "unreachable")
 
 
@@ -107,11 +113,18 @@ async def test_a_key_that_cannot_be_sent_is_not_quoted(key: str) -> None:
 
 def test_a_key_from_a_file_ends_with_its_line() -> None:
     assert api_key(EmbedderSettings(), {"OPENAI_API_KEY": "sk-1\n"}) == "sk-1"
-    assert api_key(EmbedderSettings(), {"OPENAI_API_KEY": "sk-1", "COCOSEARCH_EMBEDDER_API_KEY": "sk-2"}) == "sk-2"
+    assert (
+        api_key(
+            EmbedderSettings(), {"OPENAI_API_KEY": "sk-1", "COCOSEARCH_EMBEDDER_API_KEY": "sk-2"}
+        )
+        == "sk-2"
+    )
 
 
 @PROVIDERS
-async def test_a_proxy_that_cannot_be_is_said_to_be_one(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_that_cannot_be_is_said_to_be_one(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ALL_PROXY", f"nonsense://me:{SECRET}@127.0.0.1:1")
     with pytest.raises(CocoSearchError, match="cannot be asked") as caught:
         await open_embedder(settings(provider, "http://192.0.2.1"))

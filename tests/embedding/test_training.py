@@ -1,4 +1,6 @@
-"""The policy of the training text, and that the shipped manifest obeys it. Training itself needs torch: see there."""
+"""The policy of the training text, and that the shipped manifest obeys it. Training itself needs
+torch: see there.
+"""
 
 from pathlib import Path
 
@@ -6,7 +8,14 @@ import pytest
 
 from training.documentation import clean
 from training.fetch import MANIFEST, read_manifest, wanted
-from training.licences import excluded_by, file_licences, head_allows, is_permissive, read_exclusions, stanzas
+from training.licences import (
+    excluded_by,
+    file_licences,
+    head_allows,
+    is_permissive,
+    read_exclusions,
+    stanzas,
+)
 
 EXCLUSIONS = read_exclusions(MANIFEST.parent / "exclusions.txt")
 
@@ -77,7 +86,11 @@ License: Expat
  Permission is hereby granted
 """
     licence = file_licences(stanzas(text))
-    assert [licence(path) for path in ("src/a.c", "src/other.c", "src/special/b/c.c")] == ["Expat", "GPL-2+", "GPL-2+"]
+    assert [licence(path) for path in ("src/a.c", "src/other.c", "src/special/b/c.c")] == [
+        "Expat",
+        "GPL-2+",
+        "GPL-2+",
+    ]
     assert stanzas("This package was debianized by somebody. License: MIT") == ()
 
 
@@ -132,7 +145,9 @@ def test_nothing_of_the_training_names_an_address() -> None:
         ("// short", "go", "f", ""),
     ],
 )  # fmt: skip
-def test_documentation_becomes_one_plain_sentence(raw: str, language: str, name: str, expected: str) -> None:
+def test_documentation_becomes_one_plain_sentence(
+    raw: str, language: str, name: str, expected: str
+) -> None:
     assert clean(raw, language, name) == expected
 
 

@@ -1,6 +1,8 @@
-"""A real ONNX model and tokenizer of a few words, written by hand: no library to write one is needed, none to fetch.
+"""A real ONNX model and tokenizer of a few words, written by hand: no library to write one is
+needed, none to fetch.
 
-The graph is one Gather: token ids -> rows of a table, shape (texts, tokens, dimension), as an encoder's last layer.
+The graph is one Gather: token ids -> rows of a table, shape (texts, tokens, dimension), as an
+encoder's last layer.
 """
 
 import json
@@ -31,7 +33,9 @@ def _field(number: int, value: int | bytes | str) -> bytes:
 
 
 def _value(name: str, kind: int, shape: tuple[str | int, ...]) -> bytes:
-    dimensions = b"".join(_field(1, _field(2 if isinstance(size, str) else 1, size)) for size in shape)
+    dimensions = b"".join(
+        _field(1, _field(2 if isinstance(size, str) else 1, size)) for size in shape
+    )
     return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, dimensions)))
 
 
@@ -41,12 +45,24 @@ def table(dimension: int) -> NDArray[np.float32]:
 
 
 def write_model(home: Path, dimension: int = 8, broken: str | None = None) -> None:
-    """`model.onnx` and `tokenizer.json` into a directory. A text with the `broken` word has no numbers."""
+    """`model.onnx` and `tokenizer.json` into a directory. A text with the `broken` word has no
+    numbers.
+    """
     weights = table(dimension)
     if broken is not None:
         weights[WORDS.index(broken)] = np.nan
-    tensor = _field(1, weights.shape[0]) + _field(1, weights.shape[1]) + _field(2, FLOAT) + _field(8, "table")
-    node = _field(1, "table") + _field(1, "input_ids") + _field(2, "last_hidden_state") + _field(4, "Gather")
+    tensor = (
+        _field(1, weights.shape[0])
+        + _field(1, weights.shape[1])
+        + _field(2, FLOAT)
+        + _field(8, "table")
+    )
+    node = (
+        _field(1, "table")
+        + _field(1, "input_ids")
+        + _field(2, "last_hidden_state")
+        + _field(4, "Gather")
+    )
     graph = (
         _field(1, node)
         + _field(2, "tiny")
@@ -54,7 +70,9 @@ def write_model(home: Path, dimension: int = 8, broken: str | None = None) -> No
         + _field(11, _value("input_ids", INT64, ("texts", "tokens")))
         + _field(12, _value("last_hidden_state", FLOAT, ("texts", "tokens", dimension)))
     )
-    (home / "model.onnx").write_bytes(_field(1, 8) + _field(7, graph) + _field(8, _field(1, "") + _field(2, 13)))
+    (home / "model.onnx").write_bytes(
+        _field(1, 8) + _field(7, graph) + _field(8, _field(1, "") + _field(2, 13))
+    )
     tokenizer: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
@@ -64,6 +82,10 @@ def write_model(home: Path, dimension: int = 8, broken: str | None = None) -> No
         "pre_tokenizer": {"type": "Whitespace"},
         "post_processor": None,
         "decoder": None,
-        "model": {"type": "WordLevel", "vocab": {word: i for i, word in enumerate(WORDS)}, "unk_token": "[UNK]"},
+        "model": {
+            "type": "WordLevel",
+            "vocab": {word: i for i, word in enumerate(WORDS)},
+            "unk_token": "[UNK]",
+        },
     }
     (home / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")

@@ -1,4 +1,6 @@
-"""A real sentence-transformers model with random weights, saved to a directory: nothing is fetched. Needs the extra."""
+"""A real sentence-transformers model with random weights, saved to a directory: nothing is fetched.
+Needs the extra.
+"""
 
 from pathlib import Path
 

@@ -44,9 +44,17 @@ class Newcomer:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("COCOSEARCH_", "XDG_", "PYTHON", "PG"))}
+        kept = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("COCOSEARCH_", "XDG_", "PYTHON", "PG"))
+        }
         # Directories of its own, and not below /root: as root, PostgreSQL gives up root's rights.
-        own = {"HOME": str(self.home), "COCOSEARCH_STATE_DIR": str(self.home / "state"), "COCOSEARCH_SERVER_PORT": "0"}
+        own = {
+            "HOME": str(self.home),
+            "COCOSEARCH_STATE_DIR": str(self.home / "state"),
+            "COCOSEARCH_SERVER_PORT": "0",
+        }
         return kept | own | {"PATH": f"{self.bin}{os.pathsep}{kept.get('PATH', '')}"}
 
     def ctl(self, *arguments: str, code: int = 0) -> str:
@@ -58,17 +66,23 @@ class Newcomer:
             text=True,
             timeout=240,
         )
-        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done.stdout
 
     def session(self) -> None:
-        """Everything a newcomer does. Raises AssertionError where something is not as the README says."""
+        """Everything a newcomer does. Raises AssertionError where something is not as the README
+        says.
+        """
         project = self.home / "project"
         for name, text in PROJECT.items():
             (project / name).parent.mkdir(parents=True, exist_ok=True)
             (project / name).write_text(text, "utf-8")
         assert "project: " in self.ctl("up", str(project))
-        assert self.ctl("query", "should_retry").startswith(" 1. src/retry.py:1  function should_retry")
+        assert self.ctl("query", "should_retry").startswith(
+            " 1. src/retry.py:1  function should_retry"
+        )
         with (project / "src" / "retry.py").open("a", encoding="utf-8") as file:
             file.write("\n\ndef give_up_after(attempts: int) -> bool:\n    return attempts > 3\n")
         answer = self.ctl("query", "give_up_after")
@@ -79,7 +93,11 @@ class Newcomer:
         pid = json.loads(self.ctl("status", "--json"))["pid"]
         assert self.ctl("down") == f"cocosearchd (pid {pid}) has stopped\n"
         self.ctl("query", "should_retry", code=69)
-        left = [p.info for p in psutil.process_iter(["cmdline"]) if str(self.home) in " ".join(p.info["cmdline"] or ())]
+        left = [
+            p.info
+            for p in psutil.process_iter(["cmdline"])
+            if str(self.home) in " ".join(p.info["cmdline"] or ())
+        ]
         assert left == [], "a process is left"
 
     async def _assistants(self) -> None:
@@ -87,20 +105,32 @@ class Newcomer:
         mcp = json.loads(self.ctl("status", "--json"))["mcp"]
         headers = {"Authorization": f"Bearer {self.ctl('token').strip()}"}
         transports: tuple[Any, ...] = (
-            StdioTransport(str(self.bin / "cocosearchctl"), ["mcp"], env=dict(self.environment), cwd=str(self.home)),
+            StdioTransport(
+                str(self.bin / "cocosearchctl"),
+                ["mcp"],
+                env=dict(self.environment),
+                cwd=str(self.home),
+            ),
             StreamableHttpTransport(mcp["url"], headers=headers),
             SSETransport(mcp["sse_url"], headers=headers),
         )
         for transport in transports:
             async with Client(transport) as client:
-                answer = await client.call_tool("search_code", {"query": "give_up_after", "index_name": "project"})
+                answer = await client.call_tool(
+                    "search_code", {"query": "give_up_after", "index_name": "project"}
+                )
                 assert answer.structured_content is not None
                 assert answer.structured_content["results"][0]["path"] == "src/retry.py"
                 assert answer.structured_content["fresh"] is True
 
     def leave(self) -> None:
         """End what a failed session left, and remove the home."""
-        subprocess.run([self.bin / "cocosearchctl", "down"], env=self.environment, capture_output=True, timeout=60)
+        subprocess.run(
+            [self.bin / "cocosearchctl", "down"],
+            env=self.environment,
+            capture_output=True,
+            timeout=60,
+        )
         shutil.rmtree(self.home, ignore_errors=True)
 
 
@@ -113,7 +143,16 @@ def newcomer(bin: Path) -> Newcomer:  # noqa: A002 - what the directory is calle
 
 def build_wheel(out: Path) -> Path:
     """The wheel of this checkout."""
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(out),
+        str(ROOT),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     (built,) = out.glob("*.whl")
     return built
@@ -132,8 +171,16 @@ def main() -> None:
         venv.create(Path(place) / "venv", with_pip=True)
         programs = Path(place) / "venv" / "bin"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        # The versions alone: with hashes, pip would ask for one of the wheel that was built just now as well.
+        pip = [
+            str(programs / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
+        # The versions alone: with hashes, pip would ask for one of the wheel that was built just
+        # now as well.
         pinned = PIN.findall((ROOT / "requirements.lock").read_text("utf-8"))
         (Path(place) / "versions").write_text("\n".join(pinned))
         locked = ["--constraint", str(Path(place) / "versions")]

@@ -1,10 +1,12 @@
-"""The long proof: rounds of random changes to several roots while the daemon, its worker and PostgreSQL are killed.
+"""The long proof: rounds of random changes to several roots while the daemon, its worker and
+PostgreSQL are killed.
 
     python -m tests.flows.soak [--rounds 1000] [--ops 400] [--seed 1] [--keep]
 
-In a round, threads change three roots at once, somebody saves and asks all the time, and most rounds have a fault: a
-kill -9, or a stopped daemon whose queue of events overflows before it goes on. Then everything is asked to be in sync,
-and the rows, their text and the answers are compared with the disk. Ends with 1 if anything ever differed.
+In a round, threads change three roots at once, somebody saves and asks all the time, and most
+rounds have a fault: a kill -9, or a stopped daemon whose queue of events overflows before it goes
+on. Then everything is asked to be in sync, and the rows, their text and the answers are compared
+with the disk. Ends with 1 if anything ever differed.
 """
 
 import argparse
@@ -97,7 +99,9 @@ class Soak:
         path, scratch = os.fsencode(base / name), os.fsencode(base / f"{name}.scratch")
         subprocess.run([b"git", b"init", b"-q", b"--bare", scratch], check=True)
         seeds = [self.seed * 1000 + number * 10 + thread for thread in range(THREADS)]
-        hands = [Operations(path, seed, replace_root=replaced, repository=repository) for seed in seeds]
+        hands = [
+            Operations(path, seed, replace_root=replaced, repository=repository) for seed in seeds
+        ]
         hands[0].begin()
         return Plot(name, path, hands, scratch)
 
@@ -116,7 +120,11 @@ class Soak:
             plot.hands[0].thin_out()
         done = threading.Event()
         self._struck.clear()
-        hands = [threading.Thread(target=self._change, args=(hand,)) for plot in self.plots for hand in plot.hands]
+        hands = [
+            threading.Thread(target=self._change, args=(hand,))
+            for plot in self.plots
+            for hand in plot.hands
+        ]
         prober = threading.Thread(target=self._probe, args=(done,))
         for thread in (*hands, prober):
             thread.start()
@@ -132,7 +140,9 @@ class Soak:
         self._read_log()
 
     def _change(self, hand: Operations) -> None:
-        """The second half comes after the first fault has struck, so that whoever starts again meets changes."""
+        """The second half comes after the first fault has struck, so that whoever starts again
+        meets changes.
+        """
         hand.said.clear()
         share = -(-self.ops // (len(ROOTS) * THREADS))
         for number in range(share):
@@ -143,7 +153,9 @@ class Soak:
                 time.sleep(hand.rng.random() * 0.02)
 
     def _faults(self, number: int) -> list[Callable[[], None]]:
-        """Two rounds of five have a kill, two an overflow: by number, so that a thousand have more than 200 of each."""
+        """Two rounds of five have a kill, two an overflow: by number, so that a thousand have more
+        than 200 of each.
+        """
         faults = list[Callable[[], None]]()
         if number % 5 in (1, 3):
             victim = KILLS[number // 5 % len(KILLS)]
@@ -174,14 +186,17 @@ class Soak:
             self.tally.count("worker was not there to be killed")
 
     def _overflow(self) -> None:
-        """A stopped daemon reads no events: more than the queue holds, and what comes after them is lost."""
+        """A stopped daemon reads no events: more than the queue holds, and what comes after them is
+        lost.
+        """
         process, plot = self.daemon.process, self.rng.choice(self.plots)
         assert process is not None
         self._struck.set()
         self._in_sync(plot.name, limit_s=5)  # until it listens at all, nothing can be lost
         noise = [Path(os.fsdecode(plot.path), name) for name in ("noise0.py", "noise1.py")]
         process.send_signal(signal.SIGSTOP)
-        # Until all threads have stopped, one of them goes on reading events: on a busy machine, more than are too many.
+        # Until all threads have stopped, one of them goes on reading events: on a busy machine,
+        # more than are too many.
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         try:
             for path in noise:
@@ -196,7 +211,9 @@ class Soak:
             process.send_signal(signal.SIGCONT)
 
     def _circumstances(self, request: dict[str, Any], reply: dict[str, Any]) -> str:
-        """What there is to learn of a wrong answer: how it came to be, and whether the next one is right."""
+        """What there is to learn of a wrong answer: how it came to be, and whether the next one is
+        right.
+        """
         told = {name: reply[name] for name in ("as_of", "cache", "timings_ms")}
         shown = [(hit["path"], hit["match_type"], hit["content"][:60]) for hit in reply["results"]]
         try:
@@ -206,20 +223,31 @@ class Soak:
         return f"{told}, {shown}; asked again: {again['as_of']}, {[hit['path'] for hit in again['results']]}"
 
     def _probe(self, done: threading.Event) -> None:
-        """Save and ask, all the time: an answer that calls itself fresh must hold what was saved before it."""
+        """Save and ask, all the time: an answer that calls itself fresh must hold what was saved
+        before it.
+        """
         place = Path(os.fsdecode(self.plots[0].path)) / "probe"
         while not done.is_set():
             self._probes += 1
             word = f"probe{self.seed}x{self._probes}"
-            (place / f"page{self._probes % 5}.md").write_text(f"# {word}\n\nThis page says {word}.\n")
-            request = {"query": word, "index": self.plots[0].name, "limit": 1, "sync_timeout_ms": 2000}
+            (place / f"page{self._probes % 5}.md").write_text(
+                f"# {word}\n\nThis page says {word}.\n"
+            )
+            request = {
+                "query": word,
+                "index": self.plots[0].name,
+                "limit": 1,
+                "sync_timeout_ms": 2000,
+            }
             try:
                 reply = call(self.socket, "search", request, timeout_s=30)
             except CallFailed:
                 self.tally.count("questions without an answer")
                 time.sleep(0.02)
                 continue
-            self.tally.count("questions answered fresh" if reply["fresh"] else "questions answered not fresh")
+            self.tally.count(
+                "questions answered fresh" if reply["fresh"] else "questions answered not fresh"
+            )
             if reply["fresh"] and not any(word in hit["content"] for hit in reply["results"]):
                 self.tally.differs(
                     f"seed {self.seed}: fresh, but {word} was not found: {self._circumstances(request, reply)}"
@@ -256,7 +284,11 @@ class Soak:
         end, reason = time.monotonic() + limit_s, "no answer"
         while time.monotonic() < end:
             try:
-                reply = call(self.socket, "sync", {"index": index, "timeout_ms": min(10_000, int(limit_s * 1000))})
+                reply = call(
+                    self.socket,
+                    "sync",
+                    {"index": index, "timeout_ms": min(10_000, int(limit_s * 1000))},
+                )
                 if reply["fresh"]:
                     return None
                 reason = f"{reply['reason']} {reply['pending']}"
@@ -266,44 +298,77 @@ class Soak:
         return reason
 
     async def _stored(self, index: str) -> tuple[dict[bytes, bytes], list[str]]:
-        """The files of an index (path -> hash of the content), and those whose rows are not what the file says.
+        """The files of an index (path -> hash of the content), and those whose rows are not what
+        the file says.
 
         Spare rows are counted: none may be without a name, and none named without being there.
         """
-        async with Database.open(call(self.socket, "status", {})["store"]["dsn"], DatabaseSettings()) as db:
-            record = next(record for record in await index_records.list_indexes(db) if record.name == index)
-            files = [file for file in await index_records.file_records(db, record) if not file.skip_reason]
+        async with Database.open(
+            call(self.socket, "status", {})["store"]["dsn"], DatabaseSettings()
+        ) as db:
+            record = next(
+                record for record in await index_records.list_indexes(db) if record.name == index
+            )
+            files = [
+                file
+                for file in await index_records.file_records(db, record)
+                if not file.skip_reason
+            ]
             root = next(plot.path for plot in self.plots if plot.name == index)
             torn = {
                 found.path
                 async for found in file_chunks(db, record, None)
-                if not all(says(root, found.path, c.start_byte, c.end_byte, c.content) for c in found.chunks)
+                if not all(
+                    says(root, found.path, c.start_byte, c.end_byte, c.content)
+                    for c in found.chunks
+                )
             }
             torn |= set(await index_records.damaged_files(db, record))
         return {
-            decode_path(file.path): file.content_hash for file in files if file.language in ("python", "markdown")
+            decode_path(file.path): file.content_hash
+            for file in files
+            if file.language in ("python", "markdown")
         }, sorted(torn)
 
     def _ask(self, where: str, plot: Plot, disk: dict[bytes, bytes]) -> None:
-        """Words of files that are there are found; whatever is found is on the disk as it is shown."""
+        """Words of files that are there are found; whatever is found is on the disk as it is
+        shown.
+        """
         plain = sorted(path for path in disk if PLAIN.fullmatch(path.rpartition(b"/")[2]))
         for path in self.rng.sample(plain, min(ANSWERS, len(plain))):
             found = Path(os.fsdecode(plot.path), os.fsdecode(path)).read_bytes().split(b"def ")
             if len(found) < 2 or b"(" not in found[1]:
                 continue
             word = found[1].partition(b"(")[0].decode()
-            # A file twelve folders deep may rank below 200 others; among those of its name it must be there.
+            # A file twelve folders deep may rank below 200 others; among those of its name it must
+            # be there.
             same_name = {"paths": [f"**/{path.rpartition(b'/')[2].decode()}"]}
-            if not self._finds(where, plot, word, {}) and not self._finds(where, plot, word, same_name):
+            if not self._finds(where, plot, word, {}) and not self._finds(
+                where, plot, word, same_name
+            ):
                 self.tally.differs(f"{where}: {word} of {path!r} is not found")
 
     def _finds(self, where: str, plot: Plot, word: str, more: dict[str, Any]) -> bool:
         """Whether a word is among the best results; what is found is compared with the disk."""
-        request = {"query": word, "index": plot.name, "limit": 200, "sync_timeout_ms": 60_000} | more
+        request = {
+            "query": word,
+            "index": plot.name,
+            "limit": 200,
+            "sync_timeout_ms": 60_000,
+        } | more
         reply = call(self.socket, "search", request)
         for hit in reply["results"]:
-            if not says(plot.path, hit["path"], hit["start_byte"], hit["end_byte"], hit["content"], as_shown=True):
-                self.tally.differs(f"{where}: {hit['path']} is shown as it is not, fresh: {reply['fresh']}")
+            if not says(
+                plot.path,
+                hit["path"],
+                hit["start_byte"],
+                hit["end_byte"],
+                hit["content"],
+                as_shown=True,
+            ):
+                self.tally.differs(
+                    f"{where}: {hit['path']} is shown as it is not, fresh: {reply['fresh']}"
+                )
         return any(word in hit["content"] for hit in reply["results"])
 
     def _read_log(self) -> None:
@@ -319,8 +384,12 @@ class Soak:
         self.tally.count("tracebacks", news.count(b"Traceback"))
 
 
-def says(root: bytes, path: str, start: int, end: int, text: str, *, as_shown: bool = False) -> bool:
-    """Whether the file holds the text at these bytes; `as_shown`: with its long lines cut, as answers have them."""
+def says(
+    root: bytes, path: str, start: int, end: int, text: str, *, as_shown: bool = False
+) -> bool:
+    """Whether the file holds the text at these bytes; `as_shown`: with its long lines cut, as
+    answers have them.
+    """
     try:
         data = Path(os.fsdecode(root), os.fsdecode(decode_path(path))).read_bytes()
     except OSError:
@@ -330,8 +399,12 @@ def says(root: bytes, path: str, start: int, end: int, text: str, *, as_shown: b
 
 
 @contextmanager
-def soaking(seed: int, ops: int, *, keep: bool = False, cluster: Path | None = None) -> Iterator[Soak]:
-    """A running daemon over new roots, on a copy of `cluster`; nothing is left of them at the end."""
+def soaking(
+    seed: int, ops: int, *, keep: bool = False, cluster: Path | None = None
+) -> Iterator[Soak]:
+    """A running daemon over new roots, on a copy of `cluster`; nothing is left of them at the
+    end.
+    """
     daemon = make_daemon()
     daemon.cluster = cluster
     base = daemon.home / "roots"
@@ -365,16 +438,24 @@ def run(soak: Soak, rounds: int) -> None:
 def summary(tally: Tally) -> str:
     """Counts, for people."""
     kills = sum(number for what, number in tally.counts.items() if what.startswith("kill"))
-    return f"kills: {kills}, " + ", ".join(f"{what}: {number}" for what, number in sorted(tally.counts.items()))
+    return f"kills: {kills}, " + ", ".join(
+        f"{what}: {number}" for what, number in sorted(tally.counts.items())
+    )
 
 
 def main() -> int:
     """0 if no answer and no row ever differed."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--rounds", type=int, default=1000)
-    arguments.add_argument("--ops", type=int, default=400, help="operations in a round, over all threads")
+    arguments.add_argument(
+        "--ops", type=int, default=400, help="operations in a round, over all threads"
+    )
     arguments.add_argument("--seed", type=int, default=1)
-    arguments.add_argument("--keep", action="store_true", help="leave the roots, the state and the log")
+    arguments.add_argument(
+        "--keep", action="store_true", help="leave the roots, the state and the log"
+    )
     chosen: Any = arguments.parse_args()
     say(f"seed {chosen.seed}, {chosen.rounds} rounds of {chosen.ops} operations")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the daemon is ended as well

@@ -26,15 +26,21 @@ def scratch(shared: Daemon) -> Iterator[Path]:
 def begun(daemon: Daemon, *options: str) -> "subprocess.Popen[bytes]":
     """A run that has made its index."""
     process = subprocess.Popen(
-        [daemon.bin / "cocosearchctl", "bench", *options], env=daemon.environment, stderr=subprocess.PIPE
+        [daemon.bin / "cocosearchctl", "bench", *options],
+        env=daemon.environment,
+        stderr=subprocess.PIPE,
     )
-    while not any("cocosearch-bench-" in index["name"] for index in daemon.call("list_indexes")["indexes"]):
+    while not any(
+        "cocosearch-bench-" in index["name"] for index in daemon.call("list_indexes")["indexes"]
+    ):
         assert process.poll() is None
         time.sleep(0.05)
     return process
 
 
-def test_a_run_measures_everything_and_leaves_nothing(shared: Daemon, project: Path, scratch: Path) -> None:
+def test_a_run_measures_everything_and_leaves_nothing(
+    shared: Daemon, project: Path, scratch: Path
+) -> None:
     shared.ctl("up", str(project))
     killed = begun(shared, "--files", "20")
     os.kill(killed.pid, signal.SIGKILL)
@@ -43,14 +49,20 @@ def test_a_run_measures_everything_and_leaves_nothing(shared: Daemon, project: P
     found = shared.json("bench", "--files", "20")
     assert found["asked"] == "project"
     figures = {figure["name"]: figure for figure in found["figures"]}
-    assert {"index: files", "save to answer", "question, cold", "question, cached", "cocosearchctl query: CPU"} <= set(
-        figures
-    )
+    assert {
+        "index: files",
+        "save to answer",
+        "question, cold",
+        "question, cached",
+        "cocosearchctl query: CPU",
+    } <= set(figures)
     assert all(figure["p50"] > 0 for figure in figures.values())
     assert (figures["save to answer"]["n"], figures["question, cold"]["n"]) == (10, 30)
     assert found["machine"]["cpus"] >= 1
     assert found["rss_bytes"]["total"] > 0
-    assert shared.ctl("list", "--names").stdout == "project\n", "what the killed run left is gone as well"
+    assert shared.ctl("list", "--names").stdout == "project\n", (
+        "what the killed run left is gone as well"
+    )
     assert list(scratch.iterdir()) == []
 
 

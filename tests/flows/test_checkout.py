@@ -1,4 +1,6 @@
-"""git switches branches under a watching daemon: every row of every table is what a fresh index of the disk holds."""
+"""git switches branches under a watching daemon: every row of every table is what a fresh index of
+the disk holds.
+"""
 
 import asyncio
 import json
@@ -59,7 +61,10 @@ def held(daemon: Daemon) -> dict[str, dict[str, bytes]]:
         dsn: str = daemon.call("status")["store"]["dsn"]
         async with Database.open(dsn, DatabaseSettings()) as db:
             return {
-                record.name: {file.path: file.content_hash for file in await index_records.file_records(db, record)}
+                record.name: {
+                    file.path: file.content_hash
+                    for file in await index_records.file_records(db, record)
+                }
                 for record in await index_records.list_indexes(db)
             }
 
@@ -67,12 +72,17 @@ def held(daemon: Daemon) -> dict[str, dict[str, bytes]]:
 
 
 def on_disk(root: Path) -> dict[str, bytes]:
-    return {path.relative_to(root).as_posix(): content_hash(path.read_bytes()) for path in root.rglob("*.py")}
+    return {
+        path.relative_to(root).as_posix(): content_hash(path.read_bytes())
+        for path in root.rglob("*.py")
+    }
 
 
 @pytest.mark.timeout(120)
 def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Path) -> None:
-    """One stays, one is made anew, one leaves and comes back; the one around them, given by two names, is one index."""
+    """One stays, one is made anew, one leaves and comes back; the one around them, given by two
+    names, is one index.
+    """
     root = tmp_path / "root"
     two_branches(root)
     (root / "main_only").mkdir()
@@ -80,7 +90,12 @@ def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Pa
     git(root, "add", ".")
     git(root, "commit", "--quiet", "--message", "on main alone")
     (tmp_path / "link").symlink_to(root)
-    roots = {"outer": root, "stays": root / "package1", "anew": root / "package6", "leaves": root / "main_only"}
+    roots = {
+        "outer": root,
+        "stays": root / "package1",
+        "anew": root / "package6",
+        "leaves": root / "main_only",
+    }
     others = ("outer", "stays", "anew")
     for name, place in roots.items():
         daemon.index(place, name)
@@ -91,12 +106,18 @@ def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Pa
         for name in roots:
             patience = "30" if name in there else "0.3"
             reply = json.loads(
-                daemon.ctl("sync", "--index", name, "--timeout", patience, "--json", check=name in there).stdout
+                daemon.ctl(
+                    "sync", "--index", name, "--timeout", patience, "--json", check=name in there
+                ).stdout
             )
             assert reply["fresh"] is (name in there), (branch, name, reply)
         found = held(daemon)
-        assert {name: found[name] for name in there} == {name: on_disk(roots[name]) for name in there}, branch
-        assert "leaves" in there or found["leaves"] == before["leaves"], "what is indexed of a missing root is kept"
+        assert {name: found[name] for name in there} == {
+            name: on_disk(roots[name]) for name in there
+        }, branch
+        assert "leaves" in there or found["leaves"] == before["leaves"], (
+            "what is indexed of a missing root is kept"
+        )
 
 
 @pytest.mark.timeout(180)
@@ -131,7 +152,9 @@ def test_another_worktree_embeds_nothing(daemon: Daemon, tmp_path: Path) -> None
     two_branches(root)
     daemon.index(root, "sample")
     known = computed(daemon)
-    subprocess.run(["git", "worktree", "add", "--quiet", "--detach", worktree, "main"], cwd=root, check=True)
+    subprocess.run(
+        ["git", "worktree", "add", "--quiet", "--detach", worktree, "main"], cwd=root, check=True
+    )
     daemon.index(worktree, "worktree")
     assert {index["name"]: index["files"] for index in daemon.json("status")["indexes"]} == {
         "sample": FILES,

@@ -1,4 +1,5 @@
-"""kill -9 of the daemon, of PostgreSQL and of both, at random moments: afterwards the index equals a fresh one.
+"""kill -9 of the daemon, of PostgreSQL and of both, at random moments: afterwards the index equals
+a fresh one.
 
 Short and seeded here; `make slow` runs more, and `make soak` kills while many change several roots.
 """
@@ -71,16 +72,24 @@ def digest(daemon: Daemon) -> tuple[object, ...]:
 
 def in_sync(daemon: Daemon) -> None:
     end = time.monotonic() + 60
-    while (reply := daemon.ctl("sync", "--json", "--timeout", "30", check=False)).returncode in (1, 69):
-        assert time.monotonic() < end, f"never in sync: {reply.stdout} {reply.stderr} {daemon.log[-6000:]}"
+    while (reply := daemon.ctl("sync", "--json", "--timeout", "30", check=False)).returncode in (
+        1,
+        69,
+    ):
+        assert time.monotonic() < end, (
+            f"never in sync: {reply.stdout} {reply.stderr} {daemon.log[-6000:]}"
+        )
     assert reply.returncode == 0, f"not documented: {reply.returncode} {reply.stderr}"
 
 
-def crash_rounds(daemon: Daemon, fresh: Daemon, root: Path, seed: int, strikes: int, files: int) -> None:
+def crash_rounds(
+    daemon: Daemon, fresh: Daemon, root: Path, seed: int, strikes: int, files: int
+) -> None:
     rng = random.Random(seed)
     root.mkdir()
     populate(root, rng, files)
-    daemon.ctl("up", str(root), "--name", "sample")  # without --wait: the first strikes hit the initial indexing
+    # without --wait: the first strikes hit the initial indexing
+    daemon.ctl("up", str(root), "--name", "sample")
     for strike_number in range(strikes):
         time.sleep(rng.uniform(0, 0.4))
         if strike_number >= strikes // 2:
@@ -96,20 +105,31 @@ def crash_rounds(daemon: Daemon, fresh: Daemon, root: Path, seed: int, strikes: 
 
 
 @pytest.mark.timeout(180)
-def test_after_kills_the_index_equals_a_fresh_one(daemon: Daemon, other_daemon: Daemon, tmp_path: Path) -> None:
+def test_after_kills_the_index_equals_a_fresh_one(
+    daemon: Daemon, other_daemon: Daemon, tmp_path: Path
+) -> None:
     crash_rounds(daemon, other_daemon, tmp_path / "root", seed=20261121, strikes=6, files=120)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_after_many_kills_too(daemon: Daemon, other_daemon: Daemon, tmp_path: Path, seed: int) -> None:
+def test_after_many_kills_too(
+    daemon: Daemon, other_daemon: Daemon, tmp_path: Path, seed: int
+) -> None:
     crash_rounds(daemon, other_daemon, tmp_path / "root", seed=seed, strikes=12, files=600)
 
 
-def test_nothing_is_read_while_a_killed_daemon_may_still_commit(daemon: Daemon, project: Path) -> None:
-    """Of such a commit nobody would tell: what was read before it would be without it, and be called fresh."""
+def test_nothing_is_read_while_a_killed_daemon_may_still_commit(
+    daemon: Daemon, project: Path
+) -> None:
+    """Of such a commit nobody would tell: what was read before it would be without it, and be
+    called fresh.
+    """
     daemon.index(project, "project")
-    dsn, series = daemon.call("status")["store"]["dsn"], IndexerSpec("", str(daemon.home / "state")).series
+    dsn, series = (
+        daemon.call("status")["store"]["dsn"],
+        IndexerSpec("", str(daemon.home / "state")).series,
+    )
     daemon.kill()
     with psycopg.connect(dsn, autocommit=True) as former:
         former.execute("select pg_advisory_lock_shared(%s)", (series,))

@@ -1,4 +1,6 @@
-"""A daemon on somebody else's PostgreSQL, over TCP: its password is shown nowhere, and its absence has an exit code."""
+"""A daemon on somebody else's PostgreSQL, over TCP: its password is shown nowhere, and its absence
+has an exit code.
+"""
 
 import json
 import shutil
@@ -36,23 +38,40 @@ def external(public_state: Path, cluster: Path) -> Iterator[External]:
             connection.execute(f"create database {DATABASE} owner {USER}")
         with psycopg.connect(server.admin, dbname=DATABASE, autocommit=True) as connection:
             connection.execute("create extension vector")
-        with passing_daemon(COCOSEARCH_DATABASE_URL=make_conninfo(server.dsn, dbname=DATABASE)) as daemon:
+        with passing_daemon(
+            COCOSEARCH_DATABASE_URL=make_conninfo(server.dsn, dbname=DATABASE)
+        ) as daemon:
             daemon.start()
             yield External(daemon, server)
 
 
-def test_status_shows_where_the_database_is_and_no_password(external: External, project: Path) -> None:
+def test_status_shows_where_the_database_is_and_no_password(
+    external: External, project: Path
+) -> None:
     daemon = external.daemon
     daemon.index(project)
     store = daemon.json("status")["store"]
     assert store["kind"] == "external"
-    assert {f"user={USER}", f"port={external.server.port}", f"dbname={DATABASE}"} <= set(store["dsn"].split())
+    assert {f"user={USER}", f"port={external.server.port}", f"dbname={DATABASE}"} <= set(
+        store["dsn"].split()
+    )
     shown = [
         daemon.ctl(*arguments, check=False)
-        for arguments in (("status",), ("status", "--json"), ("doctor",), ("doctor", "--json"), ("config", "show"))
+        for arguments in (
+            ("status",),
+            ("status", "--json"),
+            ("doctor",),
+            ("doctor", "--json"),
+            ("config", "show"),
+        )
     ]
-    texts = [daemon.log, json.dumps(daemon.call("status")), *(done.stdout + done.stderr for done in shown)]
-    for secret in (PASSWORD, "correct horse", "correct%20horse"):  # whole, a part of it, and as it stands in a URL
+    texts = [
+        daemon.log,
+        json.dumps(daemon.call("status")),
+        *(done.stdout + done.stderr for done in shown),
+    ]
+    # whole, a part of it, and as it stands in a URL
+    for secret in (PASSWORD, "correct horse", "correct%20horse"):
         assert not [text for text in texts if secret in text]
 
 

@@ -1,6 +1,8 @@
-"""What goes wrong around a running daemon: it is stopped, runs out of something, or its servers talk nonsense.
+"""What goes wrong around a running daemon: it is stopped, runs out of something, or its servers
+talk nonsense.
 
-Each time: nothing that is not known is called fresh while it lasts, and afterwards everything is right by itself.
+Each time: nothing that is not known is called fresh while it lasts, and afterwards everything is
+right by itself.
 """
 
 import contextlib
@@ -29,7 +31,12 @@ def ask(daemon: Daemon, word: str, timeout_ms: int = 20_000) -> Any:
     """The answer to a word; None while there is none."""
     request = {"query": word, "index": "project", "limit": 3, "sync_timeout_ms": timeout_ms}
     try:
-        return call(str(daemon.home / "run" / "rpc.sock"), "search", request, timeout_s=timeout_ms / 1000 + 10)
+        return call(
+            str(daemon.home / "run" / "rpc.sock"),
+            "search",
+            request,
+            timeout_s=timeout_ms / 1000 + 10,
+        )
     except CallFailed:
         return None
 
@@ -92,7 +99,9 @@ def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:
     with freezing(daemon.postgres()):
         until = time.monotonic() + 10.0
         while (status := daemon.json("status"))["store"]["state"] == "up":
-            assert time.monotonic() < until, "status says within ten seconds that the store does not answer"
+            assert time.monotonic() < until, (
+                "status says within ten seconds that the store does not answer"
+            )
             time.sleep(0.2)
     assert status["store"]["state"] == "unresponsive"
     assert "answers nothing" in status["store"]["reason"]
@@ -101,7 +110,9 @@ def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:
 
 
 def test_questions_to_a_frozen_server_end(daemon: Daemon, project: Path) -> None:
-    """Each is answered from memory or gets a sentence, and what was saved meanwhile is found soon after the thaw."""
+    """Each is answered from memory or gets a sentence, and what was saved meanwhile is found soon
+    after the thaw.
+    """
     daemon.index(project)
     assert told(ask(daemon, "should_retry"), "should_retry")
     asked: list[tuple[str, dict[str, Any]]] = [
@@ -135,7 +146,9 @@ def test_a_daemon_with_a_frozen_server_stops(daemon: Daemon) -> None:
         assert daemon.postgres() == []
 
 
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="limits of another process: Linux only"
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["daemon", "worker"])
 def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> None:
@@ -156,7 +169,9 @@ def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> Non
         recovers(daemon, f"written_without_handles{number}")
 
 
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="limits of another process: Linux only"
+)
 def test_a_daemon_without_file_handles_says_so(shared: Daemon, project: Path) -> None:
     """`status` is what people ask then, and `up` asks it, too."""
     shared.index(project)
@@ -164,12 +179,18 @@ def test_a_daemon_without_file_handles_says_so(shared: Daemon, project: Path) ->
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
     free = next(number for number in itertools.count() if number not in used)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, before[1]))  # one is left: for whoever asks
+    # one is left: for whoever asks
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, before[1]))
     try:
-        assert any("no file handles are left" in warning for warning in shared.call("status")["warnings"])
+        assert any(
+            "no file handles are left" in warning for warning in shared.call("status")["warnings"]
+        )
         other = project.parent / "other"
         other.mkdir()
-        assert "no file handles are left" in shared.ctl("up", str(other), check=False, limit_s=30).stderr
+        assert (
+            "no file handles are left"
+            in shared.ctl("up", str(other), check=False, limit_s=30).stderr
+        )
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     assert not any("handles" in warning for warning in shared.call("status")["warnings"])
@@ -178,11 +199,15 @@ def test_a_daemon_without_file_handles_says_so(shared: Daemon, project: Path) ->
 
 @contextlib.contextmanager
 def small_disk(daemon: Daemon, part: str, size: int) -> Iterator[Path]:
-    """A small file system for the daemon's state, or a part of it; skips where mounting is not allowed."""
+    """A small file system for the daemon's state, or a part of it; skips where mounting is not
+    allowed.
+    """
     place = daemon.home / "state" / part
     place.mkdir(mode=0o711, parents=True)
     options = f"size={size},mode=711"
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", place], capture_output=True, text=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "none", place], capture_output=True, text=True
+    )
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
     try:
@@ -204,8 +229,12 @@ def mounted(*arguments: str | Path) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", arguments[-1]], check=True)
 
 
-def test_a_disk_that_is_unplugged_and_comes_after_the_daemon(daemon: Daemon, project: Path, tmp_path: Path) -> None:
-    """Its files are kept and not called fresh, over a restart as well; with the disk nothing is made anew."""
+def test_a_disk_that_is_unplugged_and_comes_after_the_daemon(
+    daemon: Daemon, project: Path, tmp_path: Path
+) -> None:
+    """Its files are kept and not called fresh, over a restart as well; with the disk nothing is
+    made anew.
+    """
     disk, place = tmp_path / "disk", tmp_path / "place"
     disk.mkdir()
     place.mkdir()
@@ -228,7 +257,9 @@ def test_a_disk_that_is_unplugged_and_comes_after_the_daemon(daemon: Daemon, pro
             assert (worker["computed"], worker["parsed"]) == (0, 0)
             for entry in disk.iterdir():
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-            assert not told(ask(daemon, "should_retry"), "should_retry"), "what is deleted there is deleted"
+            assert not told(ask(daemon, "should_retry"), "should_retry"), (
+                "what is deleted there is deleted"
+            )
 
 
 def fill(disk: Path) -> Path:
@@ -249,10 +280,14 @@ def fill(disk: Path) -> Path:
         pytest.param("", STATE_BYTES, "the disk of the database is full", id="everything"),
         pytest.param("postgres", STATE_BYTES, "the disk of the database is full", id="postgresql"),
         pytest.param("cocoindex", 16 << 20, "the disk of the state directory is full", id="memory"),
-        pytest.param("embeddings", 4 << 20, "vectors_not_kept error=database or disk is full", id="vectors"),
+        pytest.param(
+            "embeddings", 4 << 20, "vectors_not_kept error=database or disk is full", id="vectors"
+        ),
     ],
 )
-def test_a_full_disk_below_the_state(stopped: Daemon, project: Path, part: str, size: int, said: str) -> None:
+def test_a_full_disk_below_the_state(
+    stopped: Daemon, project: Path, part: str, size: int, said: str
+) -> None:
     with small_disk(stopped, part, size) as disk:
         full_and_free_again(stopped, project, disk, said)
 
@@ -263,7 +298,9 @@ def full_and_free_again(stopped: Daemon, project: Path, disk: Path, said: str) -
     stopped.index(project)
     ballast = fill(disk)
     for number in range(20):
-        body = "".join(f"def written_on_a_full_disk{number}_{line}(): return {line}\n" for line in range(400))
+        body = "".join(
+            f"def written_on_a_full_disk{number}_{line}(): return {line}\n" for line in range(400)
+        )
         (project / "src" / f"full{number}.py").write_text(body)
     word = "written_on_a_full_disk19_399"
     for _ in range(3):
@@ -274,7 +311,9 @@ def full_and_free_again(stopped: Daemon, project: Path, disk: Path, said: str) -
     assert stopped.stop() == 0
 
 
-def test_a_disk_that_is_nearly_full_is_named_by_whoever_waits_for_it(stopped: Daemon, project: Path) -> None:
+def test_a_disk_that_is_nearly_full_is_named_by_whoever_waits_for_it(
+    stopped: Daemon, project: Path
+) -> None:
     stopped.variables["COCOSEARCH_INDEXING_MIN_FREE_BYTES"] = str(1 << 40)
     stopped.start()
     with stopped.begin("up", str(project), "--wait") as up:
@@ -286,7 +325,10 @@ def test_a_disk_that_is_nearly_full_is_named_by_whoever_waits_for_it(stopped: Da
 
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(signal.SIGINT, marks=pytest.mark.slow, id="fast"), pytest.param(signal.SIGQUIT, id="immediate")],
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow, id="fast"),
+        pytest.param(signal.SIGQUIT, id="immediate"),
+    ],
 )
 def test_postgresql_restarts_in_the_middle_of_its_transactions(
     daemon: Daemon, project: Path, number: signal.Signals
@@ -305,7 +347,9 @@ def test_postgresql_restarts_in_the_middle_of_its_transactions(
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_model_server_that_talks_nonsense(stopped: Daemon, project: Path) -> None:
-    """Errors, silence, garbage, vectors of another kind: work waits for it, and words are found meanwhile."""
+    """Errors, silence, garbage, vectors of another kind: work waits for it, and words are found
+    meanwhile.
+    """
     script = Script()
     with ollama_server(script) as url:
         stopped.variables |= {

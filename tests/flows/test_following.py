@@ -1,4 +1,6 @@
-"""`cocosearchctl watch` goes on when its daemon does: restarted, killed, or with an index that is made again."""
+"""`cocosearchctl watch` goes on when its daemon does: restarted, killed, or with an index that is
+made again.
+"""
 
 import json
 import signal
@@ -22,7 +24,9 @@ WAIT_S = 30.0
 def watching(
     daemon: Daemon, *arguments: str
 ) -> Iterator[tuple["subprocess.Popen[str]", "Queue[dict[str, Any]]", "Queue[str]"]]:
-    """`watch --json` with what it prints, from when something was told: the file that was written for that is gone."""
+    """`watch --json` with what it prints, from when something was told: the file that was written
+    for that is gone.
+    """
     found, said = Queue[dict[str, Any]](), Queue[str]()
 
     def read_out(lines: IO[str]) -> None:
@@ -96,7 +100,11 @@ def test_who_follows_every_index_is_told_of_each_that_something_may_be_missed(
         daemon.kill()
         assert said.get(timeout=WAIT_S) == subscription.GONE
         daemon.start()
-        missed = [event for event in (found.get(timeout=WAIT_S) for _ in range(2)) if event["kind"] == "missed"]
+        missed = [
+            event
+            for event in (found.get(timeout=WAIT_S) for _ in range(2))
+            if event["kind"] == "missed"
+        ]
         while len(missed) < 2:
             event = found.get(timeout=WAIT_S)
             missed += [event] if event["kind"] == "missed" else []
@@ -106,7 +114,9 @@ def test_who_follows_every_index_is_told_of_each_that_something_may_be_missed(
         assert process.poll() is None
 
 
-def test_a_saved_query_finds_what_was_written_while_no_daemon_was_there(daemon: Daemon, project: Path) -> None:
+def test_a_saved_query_finds_what_was_written_while_no_daemon_was_there(
+    daemon: Daemon, project: Path
+) -> None:
     daemon.index(project)
     with watching(daemon, "--index", "project", "--query", '"circuit breaker"') as (_, found, said):
         begun(found, project, "CIRCUIT = 'circuit breaker'; AT")
@@ -123,8 +133,12 @@ def test_without_a_daemon_nothing_is_waited_for(stopped: Daemon) -> None:
     assert "cocosearchd is not running" in done.stderr
 
 
-def test_of_an_index_that_was_made_again_it_is_said_that_something_may_be_missed(shared: Daemon, project: Path) -> None:
-    """What went while there was no index is in no event: who keeps a copy would keep it for ever."""
+def test_of_an_index_that_was_made_again_it_is_said_that_something_may_be_missed(
+    shared: Daemon, project: Path
+) -> None:
+    """What went while there was no index is in no event: who keeps a copy would keep it for
+    ever.
+    """
     shared.index(project)
     with watching(shared, "--index", "project") as (_, found, said):
         begun(found, project)

@@ -1,4 +1,6 @@
-"""Read your writes: a question after a save sees it, or says that it may not. Through the socket, as clients ask."""
+"""Read your writes: a question after a save sees it, or says that it may not. Through the socket,
+as clients ask.
+"""
 
 import collections
 import contextlib
@@ -28,12 +30,20 @@ def pairs(daemon: Daemon, root: Path, count: int, seed: int) -> None:
         path = root / name
         before = path.read_text().split("def ")[1].split("(")[0] if path.exists() else None
         path.write_text(f"def {word}():\n    return {number}\n")
-        reply = call(socket, "search", {"query": word, "cwd": str(root), "limit": 1, "sync_timeout_ms": 20_000})
+        reply = call(
+            socket,
+            "search",
+            {"query": word, "cwd": str(root), "limit": 1, "sync_timeout_ms": 20_000},
+        )
         assert reply["fresh"] is True, reply["stale_reason"]
         assert reply["results"][0]["path"] == name
         assert word in reply["results"][0]["content"]
         if before is not None:
-            old = call(socket, "search", {"query": before, "cwd": str(root), "limit": 20, "sync_timeout_ms": 20_000})
+            old = call(
+                socket,
+                "search",
+                {"query": before, "cwd": str(root), "limit": 20, "sync_timeout_ms": 20_000},
+            )
             assert not [hit for hit in old["results"] if before in hit["content"]]
 
 
@@ -71,13 +81,19 @@ def test_while_git_checks_out_nothing_wrong_is_called_fresh(shared: Daemon, proj
     socket = str(shared.home / "run" / "rpc.sock")
     for branch, word in (("main", "on_main_7"), ("other", "on_other_7"), ("main", "on_main_7")):
         git(project, "checkout", "-q", branch)
-        reply = call(socket, "search", {"query": word, "cwd": str(project), "limit": 1, "sync_timeout_ms": 30_000})
+        reply = call(
+            socket,
+            "search",
+            {"query": word, "cwd": str(project), "limit": 1, "sync_timeout_ms": 30_000},
+        )
         assert reply["fresh"] is True, reply["stale_reason"]
         assert word in reply["results"][0]["content"]
 
 
 def beside_checkouts(daemon: Daemon, project: Path, files: int, checkouts: int) -> Counter[str]:
-    """Save and ask, and look at what git is writing, while it writes: what is called fresh must be so."""
+    """Save and ask, and look at what git is writing, while it writes: what is called fresh must be
+    so.
+    """
     many, mine, socket = project / "many", project / "mine", str(daemon.home / "run" / "rpc.sock")
     branches = commit_branches(project, many, files)
     mine.mkdir()
@@ -85,7 +101,11 @@ def beside_checkouts(daemon: Daemon, project: Path, files: int, checkouts: int) 
     rng, seen = random.Random(files), Counter[str]()
 
     def ask(word: str) -> Any:
-        reply = call(socket, "search", {"query": word, "cwd": str(project), "limit": 20, "sync_timeout_ms": 2000})
+        reply = call(
+            socket,
+            "search",
+            {"query": word, "cwd": str(project), "limit": 20, "sync_timeout_ms": 2000},
+        )
         seen["fresh" if reply["fresh"] else "not fresh"] += 1
         return reply
 
@@ -104,7 +124,9 @@ def beside_checkouts(daemon: Daemon, project: Path, files: int, checkouts: int) 
                 word = f"written{number}x{seen.total()}"
                 (mine / f"m{seen.total() % 20}.py").write_text(f"def {word}():\n    pass\n")
                 reply = ask(word)
-                assert not reply["fresh"] or any(word in hit["content"] for hit in reply["results"]), word
+                assert not reply["fresh"] or any(
+                    word in hit["content"] for hit in reply["results"]
+                ), word
                 place = many / f"m{rng.randrange(files)}.py"
                 before = place.read_text() if place.exists() else ""
                 if before.count("\n") != 2:
@@ -153,20 +175,28 @@ def test_what_becomes_searchable_is_told_to_who_watches(shared: Daemon, project:
     ) as watching:
         assert watching.stdout is not None
         events: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=collections.deque, args=(map(events.put, watching.stdout), 0), daemon=True).start()
+        threading.Thread(
+            target=collections.deque, args=(map(events.put, watching.stdout), 0), daemon=True
+        ).start()
         event = None
         while event is None:  # the subscription begins some time after the program has started
             told.write_text(f"TOLD = {time.monotonic_ns()}\n")
             with contextlib.suppress(queue.Empty):
                 event = json.loads(events.get(timeout=1))
-        assert (event["index"], event["changed"], event["removed"]) == ("project", ["src/told.py"], [])
+        assert (event["index"], event["changed"], event["removed"]) == (
+            "project",
+            ["src/told.py"],
+            [],
+        )
         told.unlink()
         while event["removed"] != ["src/told.py"]:
             event = json.loads(events.get(timeout=20))
         watching.terminate()
 
 
-def test_one_question_to_several_indexes_and_topics(shared: Daemon, project: Path, tmp_path: Path) -> None:
+def test_one_question_to_several_indexes_and_topics(
+    shared: Daemon, project: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
@@ -185,7 +215,10 @@ def test_one_question_to_several_indexes_and_topics(shared: Daemon, project: Pat
 
 def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    assert shared.ctl("files", "src", cwd=project).stdout.split() == ["src/retry.py", "src/server.go"]
+    assert shared.ctl("files", "src", cwd=project).stdout.split() == [
+        "src/retry.py",
+        "src/server.go",
+    ]
     shown = shared.ctl("cat", "src/retry.py:4-5", cwd=project).stdout
     assert shown.splitlines()[0] == "class RetryPolicy:"
     beyond = shared.ctl("cat", "src/retry.py:999", cwd=project, check=False)
@@ -193,7 +226,9 @@ def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> 
     assert "src/retry.py ends at line" in beyond.stderr
     outside = shared.ctl("cat", "../../etc/passwd", cwd=project, check=False)
     assert outside.returncode == 1
-    assert {hit["path"] for hit in shared.json("related", "src/retry.py:5", cwd=project)["results"]} <= {
+    assert {
+        hit["path"] for hit in shared.json("related", "src/retry.py:5", cwd=project)["results"]
+    } <= {
         "src/server.go",
         "README.md",
     }
@@ -209,7 +244,9 @@ def test_a_file_is_found_and_read_as_it_was_just_written(shared: Daemon, project
         related = shared.call("find_related", index="project", path=f"new{number}.py", line=1)
         assert related["fresh"]
         (project / f"read{number}.py").write_text("x = 1\n")
-        assert shared.call("get_file", path=str(project / f"read{number}.py"))["content"] == "x = 1\n"
+        assert (
+            shared.call("get_file", path=str(project / f"read{number}.py"))["content"] == "x = 1\n"
+        )
         (project / f"read{number}.py").write_text("x = 2\n")
         again = shared.call("get_file", index="project", path=f"read{number}.py")
         assert (again["content"], again["fresh"]) == ("x = 2\n", True)
@@ -223,10 +260,15 @@ def test_no_glob_holds_up_the_daemon(shared: Daemon, project: Path) -> None:
     assert shared.call("list_files", index="project", pattern=glob)["files"] == []
     for filtered in (f"retry path:{glob}", f"sym:function name:{glob}"):
         assert shared.call("search", index="project", query=filtered)["results"] == []
-        assert shared.call("search", index="project", query=filtered, profile="classic")["results"] == []
+        assert (
+            shared.call("search", index="project", query=filtered, profile="classic")["results"]
+            == []
+        )
 
 
-def test_files_are_named_as_a_shell_names_them(shared: Daemon, project: Path, tmp_path: Path) -> None:
+def test_files_are_named_as_a_shell_names_them(
+    shared: Daemon, project: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     (other / "src").mkdir(parents=True)
     (other / "src" / "retry.py").write_text("def other_retry():\n    pass\n")
@@ -258,7 +300,10 @@ def test_why_not_says_what_leaves_a_file_out(shared: Daemon, project: Path) -> N
         return found
 
     ignored = why("generated.py", project)
-    assert (ignored["status"], ignored["reason"]) == ("not_indexed", "it is left out by .gitignore:2: generated.py")
+    assert (ignored["status"], ignored["reason"]) == (
+        "not_indexed",
+        "it is left out by .gitignore:2: generated.py",
+    )
     assert why(str(project / "generated.py"), project) == ignored
     assert "its type" in why("notes.jpeg", project / "src")["reason"]
     assert "outside of the root" in why("/etc/passwd", project)["reason"]
@@ -269,7 +314,9 @@ def test_a_file_below_two_roots_is_one_result(shared: Daemon, project: Path) -> 
     shared.index(project)
     shared.index(project / "src")
     found = shared.json("query", "should_retry", "--all")["results"]
-    assert [(hit["index"], hit["path"]) for hit in found if "should_retry" in hit["content"]] == [("src", "retry.py")]
+    assert [(hit["index"], hit["path"]) for hit in found if "should_retry" in hit["content"]] == [
+        ("src", "retry.py")
+    ]
 
 
 def test_a_name_that_is_no_text_can_be_typed(shared: Daemon, project: Path) -> None:
@@ -280,7 +327,9 @@ def test_a_name_that_is_no_text_can_be_typed(shared: Daemon, project: Path) -> N
     below = project / "src"
     for typed in (name, f"src/{name}", str(below / name), "src/caf\\xe9.py"):
         assert shared.ctl("cat", typed, cwd=below).stdout == "def in_the_cafe():\n    pass\n", typed
-        why = shared.json("query", "in_the_cafe", "--why-not", typed, cwd=below)["explain"]["why_not"]
+        why = shared.json("query", "in_the_cafe", "--why-not", typed, cwd=below)["explain"][
+            "why_not"
+        ]
         assert (why["path"], why["status"]) == ("src/caf\\xe9.py", "shown"), typed
     assert shared.json("related", f"{name}:1", cwd=below)["query"] == "src/caf\\xe9.py:1"
     hits = shared.json("query", "in_the_cafe", "--path", f"**/{name}", cwd=below)["results"]

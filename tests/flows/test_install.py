@@ -35,10 +35,13 @@ def test_a_newcomer_with_a_clean_environment(wheel: Path, tmp_path: Path) -> Non
         check=True,
         capture_output=True,
     )
-    # The dependencies are those of this environment, by a path file; the package itself is the wheel's: a path file
-    # inside a directory that a path file names is not read, so the editable install stays invisible.
+    # The dependencies are those of this environment, by a path file; the package itself is the
+    # wheel's: a path file inside a directory that a path file names is not read, so the editable
+    # install stays invisible.
     site = next((home / "lib").glob("python*/site-packages"))
-    (site / "zz_dependencies.pth").write_text(next(p for p in sys.path if p.endswith("site-packages")) + "\n")
+    (site / "zz_dependencies.pth").write_text(
+        next(p for p in sys.path if p.endswith("site-packages")) + "\n"
+    )
     where = subprocess.run(
         [python, "-P", "-c", "import cocosearchd; print(cocosearchd.__file__)"],
         check=True,

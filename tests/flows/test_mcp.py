@@ -32,7 +32,9 @@ def served(listening: dict[str, str], shared: Daemon, project: Path) -> dict[str
 async def search(transport: Any) -> tuple[set[str], Any]:
     async with Client(transport) as client:
         tools = {tool.name for tool in await client.list_tools()}
-        answer = await client.call_tool("search_code", {"query": "should_retry", "index_name": "project"})
+        answer = await client.call_tool(
+            "search_code", {"query": "should_retry", "index_name": "project"}
+        )
         return tools, answer.structured_content
 
 
@@ -60,7 +62,9 @@ async def test_a_client_lists_the_tools_and_finds(served: dict[str, str], kind: 
         ({"Origin": "http://localhost:3000"}, 403),
     ],
 )
-async def test_strangers_are_refused(listening: dict[str, str], headers: dict[str, str], status: int) -> None:
+async def test_strangers_are_refused(
+    listening: dict[str, str], headers: dict[str, str], status: int
+) -> None:
     known = {} if status == 401 else {"Authorization": f"Bearer {listening['token']}"}
     async with httpx.AsyncClient() as client:
         reply = await client.post(listening["url"], json={}, headers=known | headers)
@@ -73,19 +77,25 @@ class Told(MessageHandler):
     def __init__(self) -> None:
         self.relisted, self.updated = 0, set[str]()
 
-    async def on_resource_list_changed(self, message: mcp_types.ResourceListChangedNotification) -> None:
+    async def on_resource_list_changed(
+        self, message: mcp_types.ResourceListChangedNotification
+    ) -> None:
         self.relisted += 1
 
     async def on_resource_updated(self, message: mcp_types.ResourceUpdatedNotification) -> None:
         self.updated.add(str(message.params.uri))
 
 
-async def test_what_others_change_is_told(served: dict[str, str], shared: Daemon, project: Path) -> None:
+async def test_what_others_change_is_told(
+    served: dict[str, str], shared: Daemon, project: Path
+) -> None:
     told, elsewhere = Told(), shared.home / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "b.py").write_text("B = 1\n")
     stats, file = "cocosearch://index/project/stats", "cocosearch://index/project/file/src/retry.py"
-    transport = StreamableHttpTransport(served["url"], headers={"Authorization": f"Bearer {served['token']}"})
+    transport = StreamableHttpTransport(
+        served["url"], headers={"Authorization": f"Bearer {served['token']}"}
+    )
     async with Client(transport, message_handler=told, mode="legacy") as client:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)
@@ -106,7 +116,9 @@ async def test_what_others_change_is_told(served: dict[str, str], shared: Daemon
                 await anyio.sleep(0.05)
 
 
-async def test_indexing_reports_progress_and_its_wait_can_be_given_up(served: dict[str, str], shared: Daemon) -> None:
+async def test_indexing_reports_progress_and_its_wait_can_be_given_up(
+    served: dict[str, str], shared: Daemon
+) -> None:
     many = shared.home / "many"
     many.mkdir()
     for number in range(400):
@@ -116,7 +128,9 @@ async def test_indexing_reports_progress_and_its_wait_can_be_given_up(served: di
     async def progress(done: float, total: float | None, message: str | None) -> None:
         seen.append(done)
 
-    transport = StreamableHttpTransport(served["url"], headers={"Authorization": f"Bearer {served['token']}"})
+    transport = StreamableHttpTransport(
+        served["url"], headers={"Authorization": f"Bearer {served['token']}"}
+    )
     async with Client(transport, progress_handler=progress) as client:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
@@ -125,7 +139,8 @@ async def test_indexing_reports_progress_and_its_wait_can_be_given_up(served: di
                     while not seen:
                         await anyio.sleep(0.01)
                 scope.cancel()
-        reply = await client.call_tool("index_codebase", {"path": str(many)})  # it goes on; this waits for it
+        # it goes on; this waits for it
+        reply = await client.call_tool("index_codebase", {"path": str(many)})
     assert reply.structured_content is not None
     assert reply.structured_content["created"] is False
     assert reply.structured_content["progress"]["done"] == 400

@@ -27,7 +27,9 @@ def test_a_newcomer_finds_what_was_saved(shared: Daemon, project: Path) -> None:
     data = (project / first["path"]).read_bytes()
     assert data[first["start_byte"] : first["end_byte"]].decode() == first["content"]
 
-    (project / "src" / "backoff.py").write_text("def exponential_backoff(attempt):\n    return 2 ** attempt\n")
+    (project / "src" / "backoff.py").write_text(
+        "def exponential_backoff(attempt):\n    return 2 ** attempt\n"
+    )
     answer = shared.query("exponential_backoff")
     assert (answer["results"][0]["path"], answer["fresh"]) == ("src/backoff.py", True)
     assert answer["cache"] == "miss"
@@ -42,11 +44,21 @@ def test_a_newcomer_finds_what_was_saved(shared: Daemon, project: Path) -> None:
 
 def test_a_directory_is_named_as_in_a_hit_or_from_here(shared: Daemon, project: Path) -> None:
     shared.ctl("up", str(project), "--wait")
-    inside = [path for path in shared.ctl("files", cwd=project).stdout.splitlines() if path.startswith("src/")]
+    inside = [
+        path
+        for path in shared.ctl("files", cwd=project).stdout.splitlines()
+        if path.startswith("src/")
+    ]
     assert inside
     for named in (".", "src", "../src/", "./", str(project / "src")):
-        assert shared.ctl("files", named, cwd=project / "src").stdout.splitlines()[-len(inside) :] == inside, named
-    assert shared.ctl("files", "..", cwd=project / "src").stdout == shared.ctl("files", cwd=project).stdout
+        assert (
+            shared.ctl("files", named, cwd=project / "src").stdout.splitlines()[-len(inside) :]
+            == inside
+        ), named
+    assert (
+        shared.ctl("files", "..", cwd=project / "src").stdout
+        == shared.ctl("files", cwd=project).stdout
+    )
     assert shared.ctl("files", "/etc", cwd=project).stdout == ""
 
 
@@ -61,7 +73,9 @@ def test_up_twice_changes_nothing_and_says_so(shared: Daemon, project: Path) -> 
     ]
 
 
-def test_the_same_question_is_answered_from_the_cache_until_a_save(shared: Daemon, project: Path) -> None:
+def test_the_same_question_is_answered_from_the_cache_until_a_save(
+    shared: Daemon, project: Path
+) -> None:
     shared.ctl("up", str(project), "--wait")
     assert shared.query("retry policy")["cache"] == "miss"
     assert shared.query("retry policy")["cache"] == "exact"
@@ -73,7 +87,9 @@ def test_a_checkout_of_another_branch_is_followed(shared: Daemon, project: Path)
     shared.ctl("up", str(project), "--wait")
     git(project, "checkout", "-q", "-b", "other")
     git(project, "rm", "-q", "src/server.go")
-    (project / "src" / "client.rs").write_text("pub fn connect_to_host(name: &str) -> bool {\n    true\n}\n")
+    (project / "src" / "client.rs").write_text(
+        "pub fn connect_to_host(name: &str) -> bool {\n    true\n}\n"
+    )
     git(project, "add", ".")
     git(project, "commit", "-q", "-m", "second")
     assert shared.paths("connect_to_host")[0] == "src/client.rs"
@@ -83,7 +99,9 @@ def test_a_checkout_of_another_branch_is_followed(shared: Daemon, project: Path)
     assert "src/client.rs" not in shared.paths("connect_to_host")
 
 
-def test_the_index_of_the_current_directory_is_used(shared: Daemon, project: Path, tmp_path: Path) -> None:
+def test_the_index_of_the_current_directory_is_used(
+    shared: Daemon, project: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "one.py").write_text("def only_here():\n    pass\n")
@@ -103,7 +121,8 @@ def test_a_restart_keeps_everything(daemon: Daemon, project: Path) -> None:
     assert daemon.postgres() == []
     (project / "src" / "while_away.py").write_text("def written_while_away():\n    pass\n")
     daemon.start()
-    answer = daemon.query("written_while_away", "--sync-timeout", "40")  # of a daemon that has just started
+    # of a daemon that has just started
+    answer = daemon.query("written_while_away", "--sync-timeout", "40")
     assert (answer["results"][0]["path"], answer["fresh"]) == ("src/while_away.py", True)
     assert daemon.paths("should_retry")[0] == "src/retry.py"
 
@@ -136,15 +155,23 @@ def test_a_second_daemon_on_the_same_state_is_refused(shared: Daemon) -> None:
     assert shared.json("list") == {"indexes": []}
 
 
-def test_what_runs_for_ever_is_no_part_of_the_request_that_began_it(shared: Daemon, project: Path) -> None:
+def test_what_runs_for_ever_is_no_part_of_the_request_that_began_it(
+    shared: Daemon, project: Path
+) -> None:
     shared.ctl("up", str(project), "--wait")
     records = [json.loads(line) for line in shared.log.splitlines() if line.startswith("{")]
-    watching = [record for record in records if record["event"] == "watching" and record["root"] == str(project)]
+    watching = [
+        record
+        for record in records
+        if record["event"] == "watching" and record["root"] == str(project)
+    ]
     assert watching
     assert not any("request_id" in record for record in watching)
 
 
-@pytest.mark.parametrize("arguments", [("lang:yaml deploy_the_site",), ("deploy_the_site", "--lang", "yaml")])
+@pytest.mark.parametrize(
+    "arguments", [("lang:yaml deploy_the_site",), ("deploy_the_site", "--lang", "yaml")]
+)
 @pytest.mark.parametrize("profile", ["code", "classic"])
 def test_a_language_finds_the_kinds_of_its_family(
     shared: Daemon, tmp_path: Path, arguments: tuple[str, ...], profile: str

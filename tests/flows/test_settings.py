@@ -15,7 +15,8 @@ from tests.daemon import Daemon, passing_daemon
 
 pytestmark = pytest.mark.timeout(120)
 
-SETTING = re.compile(r"# ( *(?:\w+:|- ).*)")  # of the starter file: what is left when a person takes away the `#`
+# of the starter file: what is left when a person takes away the `#`
+SETTING = re.compile(r"# ( *(?:\w+:|- ).*)")
 SHOP = """\
 topics: [web]
 linkedIndexes: [library, nowhere]
@@ -44,15 +45,25 @@ def make(home: Path, name: str, files: dict[str, str]) -> Path:
 
 def test_a_project_settles_its_own_index(settled: Daemon) -> None:
     daemon = settled
-    code = {f"{name}.py": f"def {name}_basket():\n    return 'basket'\n" for name in ("open", "close", "empty")}
+    code = {
+        f"{name}.py": f"def {name}_basket():\n    return 'basket'\n"
+        for name in ("open", "close", "empty")
+    }
     shop = make(
-        daemon.home, "shop", code | {"generated/basket.py": "def basket():\n    pass\n", "cocosearch.yaml": SHOP}
+        daemon.home,
+        "shop",
+        code | {"generated/basket.py": "def basket():\n    pass\n", "cocosearch.yaml": SHOP},
     )
-    library = make(daemon.home, "library", {"lib.py": "class Basket:\n    def add_basket(self):\n        return 1\n"})
+    library = make(
+        daemon.home,
+        "library",
+        {"lib.py": "class Basket:\n    def add_basket(self):\n        return 1\n"},
+    )
     daemon.ctl("up", str(library))
     daemon.ctl("up", str(shop))
 
-    # An answer is of the index and of what it links, with the project's limit; what cannot be searched is named.
+    # An answer is of the index and of what it links, with the project's limit; what cannot be
+    # searched is named.
     reply = daemon.query("basket", "--index", "shop")
     assert reply["indexes"] == ["shop", "library"]
     assert {hit["index"] for hit in reply["results"]} == {"shop", "library"}
@@ -60,24 +71,36 @@ def test_a_project_settles_its_own_index(settled: Daemon) -> None:
     assert reply["notes"] == ["shop links 'nowhere', and there is no such index"]
     alone = daemon.json("query", "basket", "--index", "shop", "--no-linked", "--limit", "9")
     assert (alone["index"], len(alone["results"])) == ("shop", 4), "three files and the settings"
-    assert daemon.query("basket", "--index", "library")["index"] == "library", "a link leads one way"
+    assert daemon.query("basket", "--index", "library")["index"] == "library", (
+        "a link leads one way"
+    )
     assert daemon.json("query", "basket", "--topic", "web")["indexes"] == ["shop", "library"]
 
     # A change holds for the next question.
-    (shop / "cocosearch.yaml").write_text(SHOP.replace("generated/", "empty.py").replace("nowhere", "shop"))
+    (shop / "cocosearch.yaml").write_text(
+        SHOP.replace("generated/", "empty.py").replace("nowhere", "shop")
+    )
     reply = daemon.json("query", "basket", "--index", "shop", "--limit", "9", "--no-linked")
     assert reply["fresh"]
     assert {hit["path"] for hit in reply["results"]} >= {"generated/basket.py"}
     assert "empty.py" not in {hit["path"] for hit in reply["results"]}
-    (said,) = [index["notes"] for index in daemon.json("list")["indexes"] if index["name"] == "shop"]
-    assert said == ["settings changed: exclude, linked_indexes; only files that come or go are touched"]
+    (said,) = [
+        index["notes"] for index in daemon.json("list")["indexes"] if index["name"] == "shop"
+    ]
+    assert said == [
+        "settings changed: exclude, linked_indexes; only files that come or go are touched"
+    ]
 
-    # A bad file is said in one sentence, and what held holds on; all indexes can be waited for from anywhere.
+    # A bad file is said in one sentence, and what held holds on; all indexes can be waited for from
+    # anywhere.
     (shop / "cocosearch.yaml").write_text("indexing: {exclud: [x]}\n")
     assert daemon.json("sync", cwd=daemon.home)["indexes"][:2] == ["library", "shop"]
     assert "empty.py" not in daemon.paths("basket", "--index", "shop", "--limit", "9")
     shown = daemon.ctl("status").stdout
-    assert "shop: unknown setting 'indexing.exclud' in cocosearch.yaml:1: did you mean indexing.exclude?" in shown
+    assert (
+        "shop: unknown setting 'indexing.exclud' in cocosearch.yaml:1: did you mean indexing.exclude?"
+        in shown
+    )
     assert "unknown setting 'indexing.exclud'" in daemon.ctl("up", str(shop)).stdout
 
     # Each value says where it comes from.
@@ -99,7 +122,10 @@ def test_settings_without_a_daemon(tmp_path: Path, stopped: Daemon) -> None:
     values = {one["key"]: one for one in json.loads(shown)["values"]}
     assert "hunter2" not in shown
     assert values["search.limit"]["place"] == f"{stopped.home}/.env:1"
-    assert (values["indexing.chunk_size"]["value"], values["indexing.chunk_size"]["layer"]) == (500, "project")
+    assert (values["indexing.chunk_size"]["value"], values["indexing.chunk_size"]["layer"]) == (
+        500,
+        "project",
+    )
 
     checked = stopped.ctl("config", "check", "--json", cwd=project, check=False)
     found = {one["what"]: one for one in json.loads(checked.stdout)["findings"]}
@@ -118,7 +144,9 @@ def test_settings_without_a_daemon(tmp_path: Path, stopped: Daemon) -> None:
 
 
 def test_init_writes_once(tmp_path: Path, stopped: Daemon) -> None:
-    assert json.loads(stopped.ctl("init", "--json", cwd=tmp_path).stdout) == {"path": str(tmp_path / "cocosearch.yaml")}
+    assert json.loads(stopped.ctl("init", "--json", cwd=tmp_path).stdout) == {
+        "path": str(tmp_path / "cocosearch.yaml")
+    }
     (tmp_path / "cocosearch.yaml").write_text("name: mine\n")
     refused = stopped.ctl("init", str(tmp_path), check=False)
     assert refused.returncode == 1
@@ -131,7 +159,9 @@ def test_init_writes_once(tmp_path: Path, stopped: Daemon) -> None:
 
 def test_the_starter_names_every_setting_and_holds_when_all_of_it_is_set(tmp_path: Path) -> None:
     lines = starter("shop").splitlines()
-    (tmp_path / "cocosearch.yaml").write_text("\n".join(found[1] for line in lines if (found := SETTING.match(line))))
+    (tmp_path / "cocosearch.yaml").write_text(
+        "\n".join(found[1] for line in lines if (found := SETTING.match(line)))
+    )
     project = read_project(os.fsencode(tmp_path), {})
     assert {one.key for one in project.given} == OWN
     assert {key for key, _ in project.origins} == set(TOP)
@@ -155,7 +185,9 @@ def test_rows_of_an_older_version_answer_with_a_warning(settled: Daemon, project
     assert warning in reply["notes"][0]
     assert daemon.query("retry", "--index", "project")["notes"] == [], "nothing is lacking for this"
     chunks = daemon.json("stats", "project")["chunks"]
-    (listed,) = [index["notes"] for index in daemon.json("list")["indexes"] if index["name"] == "project"]
+    (listed,) = [
+        index["notes"] for index in daemon.json("list")["indexes"] if index["name"] == "project"
+    ]
     assert daemon.json("stats", "project")["notes"] == listed
     assert daemon.json("stats", "project")["notes"][0].startswith(f"{chunks} {warning}")
     daemon.ctl("reindex", "project")
@@ -165,8 +197,12 @@ def test_rows_of_an_older_version_answer_with_a_warning(settled: Daemon, project
 
 
 def test_a_root_that_is_away_has_the_settings_it_had(settled: Daemon, tmp_path: Path) -> None:
-    """Without its file it would be another project, all of whose files are to be read again: twice."""
-    root = make(tmp_path, "mobile", {"cocosearch.yaml": "indexing: {chunk_size: 400}\n", "a.py": "a = 1\n"})
+    """Without its file it would be another project, all of whose files are to be read again:
+    twice.
+    """
+    root = make(
+        tmp_path, "mobile", {"cocosearch.yaml": "indexing: {chunk_size: 400}\n", "a.py": "a = 1\n"}
+    )
     settled.ctl("up", str(root), "--wait")
     for restart in (False, True):
         away = root.rename(tmp_path / "away")
@@ -178,8 +214,14 @@ def test_a_root_that_is_away_has_the_settings_it_had(settled: Daemon, tmp_path: 
         away.rename(root)
         assert settled.call("sync", index="mobile")["fresh"]
     (root / "later.py").write_text("b = 1\n")
-    assert settled.call("sync", index="mobile")["fresh"], "what is written then is made as all before was"
-    told = [line for line in settled.log.splitlines() if '"settings_changed"' in line and '"mobile"' in line]
+    assert settled.call("sync", index="mobile")["fresh"], (
+        "what is written then is made as all before was"
+    )
+    told = [
+        line
+        for line in settled.log.splitlines()
+        if '"settings_changed"' in line and '"mobile"' in line
+    ]
     assert told == []
     values = settled.call("config", index="mobile")["values"]
     assert [one["value"] for one in values if one["key"] == "indexing.chunk_size"] == [400]

@@ -1,4 +1,6 @@
-"""A root on a file server that stops answering: it is not fresh, and all else goes on as if it were not there."""
+"""A root on a file server that stops answering: it is not fresh, and all else goes on as if it were
+not there.
+"""
 
 import contextlib
 import signal
@@ -17,7 +19,10 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[tuple[Path, SilentFileSystem]]:
     """Where it is mounted, and what is."""
-    place, server = tmp_path / "far", SilentFileSystem({b"far.py": b"def lighthouse():\n    return 'far'\n"})
+    place, server = (
+        tmp_path / "far",
+        SilentFileSystem({b"far.py": b"def lighthouse():\n    return 'far'\n"}),
+    )
     place.mkdir()
     with contextlib.ExitStack() as stack:
         try:
@@ -39,7 +44,9 @@ def goes_on(daemon: Daemon, project: Path, word: str) -> None:
     assert fresh(daemon, "project", word) == (["src/new.py"], True)
 
 
-def test_nobody_waits_for_it(daemon: Daemon, project: Path, far: tuple[Path, SilentFileSystem], tmp_path: Path) -> None:
+def test_nobody_waits_for_it(
+    daemon: Daemon, project: Path, far: tuple[Path, SilentFileSystem], tmp_path: Path
+) -> None:
     place, server = far
     daemon.index(project)
     daemon.index(place, "far")
@@ -63,7 +70,10 @@ def test_nobody_waits_for_it(daemon: Daemon, project: Path, far: tuple[Path, Sil
     goes_on(daemon, project, "anchor")
     assert fresh(daemon, "far", "lighthouse") == (["far.py"], False)
     server.answers.set()
-    wait_until(lambda: fresh(daemon, "far", "lighthouse") == (["far.py"], True), "it is there again, and not looked at")
+    wait_until(
+        lambda: fresh(daemon, "far", "lighthouse") == (["far.py"], True),
+        "it is there again, and not looked at",
+    )
     assert '"settings_changed"' not in daemon.log
 
 
@@ -72,7 +82,8 @@ def restarted(daemon: Daemon, server: SilentFileSystem) -> None:
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGTERM)
     wait_until(lambda: '"event": "stopped"' in daemon.log, "it waits for the server")
-    server.answers.set()  # else the kernel keeps threads that wait for it, and with them the process
+    # else the kernel keeps threads that wait for it, and with them the process
+    server.answers.set()
     daemon.process.wait(30)
     server.answers.clear()
     daemon.start()

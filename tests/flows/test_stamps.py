@@ -12,8 +12,13 @@ pytestmark = pytest.mark.timeout(120)
 assert in_seconds  # a fixture
 
 
-def test_a_second_change_within_one_step_before_a_restart(stopped: Daemon, in_seconds: Path) -> None:
-    stopped.variables |= {"COCOSEARCH_WATCHING_BACKEND": "polling", "COCOSEARCH_WATCHING_POLL_S": "60"}
+def test_a_second_change_within_one_step_before_a_restart(
+    stopped: Daemon, in_seconds: Path
+) -> None:
+    stopped.variables |= {
+        "COCOSEARCH_WATCHING_BACKEND": "polling",
+        "COCOSEARCH_WATCHING_POLL_S": "60",
+    }
     stopped.start()
     place = in_seconds / "a.py"
     place.write_text("def warm(): pass\n")
@@ -33,5 +38,7 @@ def test_a_second_change_within_one_step_before_a_restart(stopped: Daemon, in_se
     stopped.start()
     assert stopped.call("sync", index="root", timeout_ms=60_000)["fresh"]
     found = stopped.query("heron", "--index", "root")
-    assert "heron" in found["results"][0]["content"], "what was read before the second change is shown"
+    assert "heron" in found["results"][0]["content"], (
+        "what was read before the second change is shown"
+    )
     assert found["fresh"]

@@ -1,4 +1,6 @@
-"""Another embedder: the old vectors answer until the new ones are complete, whatever happens meanwhile."""
+"""Another embedder: the old vectors answer until the new ones are complete, whatever happens
+meanwhile.
+"""
 
 import asyncio
 import random
@@ -35,8 +37,12 @@ def tables(daemon: Daemon) -> tuple[int, int]:
     async def read() -> tuple[int, int]:
         dsn = daemon.call("status")["store"]["dsn"]
         async with Database.open(dsn, DatabaseSettings()) as db, db.connection() as connection:
-            counted = "select (select count(*) from cocosearch_indexes), (select count(*) from pg_tables"
-            row = await (await connection.execute(counted + " where tablename like '%_chunks')")).fetchone()
+            counted = (
+                "select (select count(*) from cocosearch_indexes), (select count(*) from pg_tables"
+            )
+            row = await (
+                await connection.execute(counted + " where tablename like '%_chunks')")
+            ).fetchone()
         assert row
         return row[0], row[1]
 
@@ -52,11 +58,18 @@ def until_switched(daemon: Daemon) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_other_weights_under_the_same_name_are_never_mixed_in(stopped: Daemon, tmp_path: Path) -> None:
-    """As `ollama pull` brings them while the daemon runs; the remedy that is named helps without a restart."""
+def test_other_weights_under_the_same_name_are_never_mixed_in(
+    stopped: Daemon, tmp_path: Path
+) -> None:
+    """As `ollama pull` brings them while the daemon runs; the remedy that is named helps without a
+    restart.
+    """
     daemon, root, script = stopped, populated(tmp_path / "root"), Script(dimension=32)
     with ollama_server(script) as url:
-        daemon.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        daemon.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
+        }
         daemon.start()
         daemon.index(root, "sample")
         script.models = {"nomic-embed-text:latest": "sha256:other"}
@@ -87,9 +100,12 @@ def test_the_old_vectors_answer_until_the_new_ones_are_complete(
         ollama = {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
         daemon.variables |= ollama
         daemon.start()
-        assert daemon.ctl("query", QUESTION, "--index", "sample", check=False).returncode == 1  # not asked for yet
+        # not asked for yet
+        assert daemon.ctl("query", QUESTION, "--index", "sample", check=False).returncode == 1
         told = daemon.ctl("up", str(root), check=False)
-        assert (told.returncode, "cocosearchctl reindex sample" in told.stderr) == (1, True), told.stdout
+        assert (told.returncode, "cocosearchctl reindex sample" in told.stderr) == (1, True), (
+            told.stdout
+        )
         script.status = 503  # from here on nothing can be completed
         daemon.ctl("reindex", "sample", "--no-wait")
         assert "vectors of ollama" in notes(daemon)

@@ -1,4 +1,6 @@
-"""What goes wrong around a daemon, and what it does: settings, database, embedder, parts that die, signals."""
+"""What goes wrong around a daemon, and what it does: settings, database, embedder, parts that die,
+signals.
+"""
 
 import os
 import random
@@ -37,9 +39,17 @@ def first(daemon: Daemon, word: str) -> str | None:
 @pytest.mark.parametrize(
     ("variables", "code", "sentence"),
     [
-        ({"COCOSEARCH_SEARCH_LIMIT": "many"}, 78, "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'"),
+        (
+            {"COCOSEARCH_SEARCH_LIMIT": "many"},
+            78,
+            "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'",
+        ),
         ({"COCOSEARCH_SEARCH_LIMT": "3"}, 78, "did you mean COCOSEARCH_SEARCH_LIMIT"),
-        ({"COCOSEARCH_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, 69, "127.0.0.1:1 cannot be reached"),
+        (
+            {"COCOSEARCH_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"},
+            69,
+            "127.0.0.1:1 cannot be reached",
+        ),
     ],
 )
 def test_what_keeps_it_from_starting_is_one_sentence(
@@ -62,32 +72,46 @@ def test_up_says_why_the_daemon_does_not_start(stopped: Daemon, project: Path) -
     assert "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'" in refused.stderr
 
 
-def test_up_and_down_say_where_the_daemon_of_this_state_listens(daemon: Daemon, project: Path, tmp_path: Path) -> None:
+def test_up_and_down_say_where_the_daemon_of_this_state_listens(
+    daemon: Daemon, project: Path, tmp_path: Path
+) -> None:
     for line in (("up", str(project)), ("down",)):
         daemon.variables["COCOSEARCH_RUNTIME_DIR"] = str(tmp_path / "other")
         refused = daemon.ctl(*line, check=False, limit_s=30)
         del daemon.variables["COCOSEARCH_RUNTIME_DIR"]
         assert refused.returncode == 69
         run = daemon.home / "run"
-        assert f"is running, with its sockets in {run} and not in {tmp_path / 'other'}" in refused.stderr
+        assert (
+            f"is running, with its sockets in {run} and not in {tmp_path / 'other'}"
+            in refused.stderr
+        )
         assert f"hint: COCOSEARCH_RUNTIME_DIR={run}" in refused.stderr
         assert daemon.answers()
 
 
-def test_a_state_directory_that_cannot_be_made_is_one_sentence(stopped: Daemon, project: Path) -> None:
+def test_a_state_directory_that_cannot_be_made_is_one_sentence(
+    stopped: Daemon, project: Path
+) -> None:
     stopped.variables["COCOSEARCH_STATE_DIR"] = "/dev/null/state"
     assert stopped.launch().wait(30) == 1
-    assert stopped.log.startswith("error: /dev/null/state: Not a directory — hint: set COCOSEARCH_STATE_DIR")
+    assert stopped.log.startswith(
+        "error: /dev/null/state: Not a directory — hint: set COCOSEARCH_STATE_DIR"
+    )
     assert "Traceback" not in stopped.log
     refused = stopped.ctl("up", str(project), check=False)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.splitlines()[-1] == "error: /dev/null/state: Not a directory — hint: cocosearchctl doctor"
+    assert (
+        refused.stderr.splitlines()[-1]
+        == "error: /dev/null/state: Not a directory — hint: cocosearchctl doctor"
+    )
     looked = stopped.ctl("doctor", check=False).stdout
     assert "fail  state directory: /dev/null cannot be written" in looked
     assert "set COCOSEARCH_STATE_DIR" in looked
 
 
-def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(stopped: Daemon, project: Path) -> None:
+def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(
+    stopped: Daemon, project: Path
+) -> None:
     process = stopped.begin("up", str(project))
     assert process.stderr is not None
     assert process.stderr.readline().startswith("starting cocosearchd")
@@ -109,7 +133,9 @@ def test_a_killed_worker_costs_no_question(daemon: Daemon, project: Path) -> Non
     os.kill(daemon.json("status")["worker"]["pid"], signal.SIGKILL)
     assert daemon.paths("should_retry")[0] == "src/retry.py"
     (project / "src" / "later.py").write_text("def written_after_the_kill():\n    pass\n")
-    wait_until(lambda: first(daemon, "written_after_the_kill") == "src/later.py", daemon.log[-4000:])
+    wait_until(
+        lambda: first(daemon, "written_after_the_kill") == "src/later.py", daemon.log[-4000:]
+    )
     assert daemon.json("status")["worker"]["deaths"] == 1
 
 
@@ -117,7 +143,9 @@ def test_a_killed_postgres_comes_back_by_itself(daemon: Daemon, project: Path) -
     daemon.index(project)
     daemon.kill_postgres()
     (project / "src" / "later.py").write_text("def written_after_the_kill():\n    pass\n")
-    wait_until(lambda: first(daemon, "written_after_the_kill") == "src/later.py", daemon.log[-4000:])
+    wait_until(
+        lambda: first(daemon, "written_after_the_kill") == "src/later.py", daemon.log[-4000:]
+    )
     assert daemon.paths("written_after_the_kill")[0] == "src/later.py"
     assert daemon.json("status")["store"]["state"] == "up"
 
@@ -126,7 +154,8 @@ def test_a_removal_that_fails_changes_nothing(daemon: Daemon, project: Path) -> 
     daemon.index(project)
     dsn = daemon.call("status")["store"]["dsn"]
     blocked = (
-        "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and query ~* '^drop'"
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where wait_event_type = 'Lock' and query ~* '^drop'"
     )
     with psycopg.connect(dsn, autocommit=True) as ending, psycopg.connect(dsn) as reading:
         reading.execute("select count(*) from codeindex_project__project_chunks")
@@ -135,15 +164,22 @@ def test_a_removal_that_fails_changes_nothing(daemon: Daemon, project: Path) -> 
         assert "PostgreSQL went away" in removal.communicate(timeout=30)[1]
     save = project / "src" / "later.py"
     save.write_text("def written_after_the_failure():\n    pass\n")
-    wait_until(lambda: first(daemon, "written_after_the_failure") == "src/later.py", daemon.log[-4000:])
+    wait_until(
+        lambda: first(daemon, "written_after_the_failure") == "src/later.py", daemon.log[-4000:]
+    )
     daemon.ctl("clear", "project", "--yes")
     daemon.index(project)
 
 
-def test_without_its_model_server_words_are_found_and_work_waits(stopped: Daemon, project: Path) -> None:
+def test_without_its_model_server_words_are_found_and_work_waits(
+    stopped: Daemon, project: Path
+) -> None:
     script = Script()
     with ollama_server(script) as url:
-        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_OLLAMA_URL": url,
+        }
         stopped.start()
         stopped.index(project)
         assert stopped.json("status")["embedder"]["model"] == "nomic-embed-text"
@@ -157,11 +193,19 @@ def test_without_its_model_server_words_are_found_and_work_waits(stopped: Daemon
         assert late["fresh"] is False
         assert "src/later.py" in late["pending"]
         script.status = 0
-        wait_until(lambda: first(stopped, "written_in_the_meantime") == "src/later.py", stopped.log[-4000:], limit_s=60)
+        wait_until(
+            lambda: first(stopped, "written_in_the_meantime") == "src/later.py",
+            stopped.log[-4000:],
+            limit_s=60,
+        )
 
 
-def test_no_question_waits_for_a_slow_model_server_as_settings_change(stopped: Daemon, project: Path) -> None:
-    """They hold when what is being indexed by those of before is done; until then an answer says so."""
+def test_no_question_waits_for_a_slow_model_server_as_settings_change(
+    stopped: Daemon, project: Path
+) -> None:
+    """They hold when what is being indexed by those of before is done; until then an answer says
+    so.
+    """
     script = Script()
     with ollama_server(script) as url:
         stopped.variables |= {
@@ -177,12 +221,20 @@ def test_no_question_waits_for_a_slow_model_server_as_settings_change(stopped: D
         (project / "cocosearch.yaml").write_text("indexing: {chunkSize: 900}\n")
         reply = stopped.call("search", query="should_retry", index="project", sync_timeout_ms=200)
         assert reply["results"][0]["path"] == "src/retry.py"
-        assert (reply["fresh"], "its settings have changed" in reply["stale_reason"]) == (False, True), reply
+        assert (reply["fresh"], "its settings have changed" in reply["stale_reason"]) == (
+            False,
+            True,
+        ), reply
         script.delay_s = 0.0
-        wait_until(lambda: stopped.call("search", query="written_later", index="project")["fresh"], "it stays so")
+        wait_until(
+            lambda: stopped.call("search", query="written_later", index="project")["fresh"],
+            "it stays so",
+        )
 
 
-def test_settings_that_wait_for_a_slow_model_server_hold_up_nothing_else(stopped: Daemon, project: Path) -> None:
+def test_settings_that_wait_for_a_slow_model_server_hold_up_nothing_else(
+    stopped: Daemon, project: Path
+) -> None:
     """Neither another index nor the end: both came after the answer of the server."""
     script, other = Script(), stopped.home / "other"
     other.mkdir()
@@ -214,7 +266,10 @@ def changing(daemon: Daemon) -> bool:
 
 def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project: Path) -> None:
     with ollama_server(Script(models={})) as url:
-        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_OLLAMA_URL": url,
+        }
         stopped.start()
         assert "ollama pull nomic-embed-text" in stopped.json("status")["embedder"]["hint"]
         refused = stopped.ctl("up", str(project), check=False)
@@ -222,14 +277,19 @@ def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project
         assert "ollama pull nomic-embed-text" in refused.stderr
 
 
-def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: Path, tmp_path: Path) -> None:
+def test_another_embedder_is_refused_until_reindexed(
+    stopped: Daemon, project: Path, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "again.py").write_text("def should_retry(): return False\n")
     stopped.start()
     stopped.index(project)
     assert stopped.stop() == 0
     with ollama_server(Script()) as url:
-        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_OLLAMA_URL": url,
+        }
         stopped.start()
         refused = stopped.ctl("query", "should_retry", check=False)
         assert refused.returncode == 1
@@ -256,7 +316,9 @@ def test_a_file_that_cannot_be_read_stops_no_other(shared: Daemon, project: Path
 
 
 def test_a_path_that_is_too_long_stops_no_other(shared: Daemon, project: Path) -> None:
-    """PostgreSQL could not store it, nor anything in the same transaction. It compresses what repeats itself."""
+    """PostgreSQL could not store it, nor anything in the same transaction. It compresses what
+    repeats itself.
+    """
     letters = random.Random(7)
     names = ["".join(letters.choices(string.ascii_letters, k=199)) for _ in range(14)]
     deep = project.joinpath(*names)
@@ -266,7 +328,9 @@ def test_a_path_that_is_too_long_stops_no_other(shared: Daemon, project: Path) -
     assert shared.call("sync", index="project")["fresh"] is True
     assert shared.paths("should_retry")[0] == "src/retry.py"
     named = "/".join((*names, "deep.py"))
-    told = shared.call("search", query="far_below", index="project", why_not=named)["explain"]["why_not"]
+    told = shared.call("search", query="far_below", index="project", why_not=named)["explain"][
+        "why_not"
+    ]
     assert "is left out by its length" in told["reason"]
 
 
@@ -277,7 +341,10 @@ def test_skipped_files_are_counted_alike_everywhere(daemon: Daemon, project: Pat
     reasons = {"binary": 1, "too_large": 1}
     for _ in range(2):
         (listed,), (shown,) = (daemon.json(verb)["indexes"] for verb in ("list", "status"))
-        counted, files = daemon.json("stats", "project"), daemon.json("files", "--index", "project")["files"]
+        counted, files = (
+            daemon.json("stats", "project"),
+            daemon.json("files", "--index", "project")["files"],
+        )
         assert [found["files"] for found in (listed, shown, counted)] == [len(files)] * 3 == [3] * 3
         assert [found["skipped"] for found in (listed, shown, counted)] == [reasons] * 3
         assert daemon.stop() == 0
@@ -291,7 +358,9 @@ def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> Non
     assert daemon.process is not None
     config = Path(daemon.environment["COCOSEARCH_CONFIG"])
     assert len(daemon.query("retry server")["results"]) > 1
-    config.write_text("search: {limit: 1, cache_bytes: 1000000}\nserver: {max_body_bytes: 2000000}\n")
+    config.write_text(
+        "search: {limit: 1, cache_bytes: 1000000}\nserver: {max_body_bytes: 2000000}\n"
+    )
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: '"reloaded"' in daemon.log, daemon.log)
     assert len(daemon.query("retry server")["results"]) == 1
@@ -304,18 +373,26 @@ def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> Non
     assert "Traceback" not in daemon.log
 
 
-def test_an_embedder_that_comes_later_is_compared_with_the_index(stopped: Daemon, project: Path) -> None:
+def test_an_embedder_that_comes_later_is_compared_with_the_index(
+    stopped: Daemon, project: Path
+) -> None:
     stopped.start()
     stopped.index(project)
     assert stopped.stop() == 0
     script = Script(status=500)
     with ollama_server(script) as url:
-        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_OLLAMA_URL": url,
+        }
         stopped.start()
         assert stopped.paths("should_retry")[0] == "src/retry.py"  # by words
         script.status = 0
         wait_until(lambda: "index_refused" in stopped.log, stopped.log)
-        assert "cocosearchctl reindex project" in stopped.ctl("query", "should_retry", check=False).stderr
+        assert (
+            "cocosearchctl reindex project"
+            in stopped.ctl("query", "should_retry", check=False).stderr
+        )
 
 
 def test_any_other_postgresql_will_do(stopped: Daemon, project: Path, dsn: str) -> None:
@@ -347,7 +424,8 @@ def test_two_daemons_do_not_share_a_database(project: Path, dsn: str) -> None:
             shutil.rmtree(daemon.home, ignore_errors=True)
 
 
-# Each of them kept libpq from the daemon's own server, or had it speak an encoding that lacks characters.
+# Each of them kept libpq from the daemon's own server, or had it speak an encoding that lacks
+# characters.
 OF_ANOTHER_SERVER = {
     "PGHOSTADDR": "127.0.0.1",
     "PGSERVICE": "missing",
@@ -368,10 +446,16 @@ def test_variables_of_another_server_do_not_matter(stopped: Daemon, project: Pat
 
 
 def test_a_socket_that_was_cleaned_away_comes_back(stopped: Daemon, project: Path) -> None:
-    """The server lives, and whoever is connected goes on; the next one, as a child that is started again, cannot."""
+    """The server lives, and whoever is connected goes on; the next one, as a child that is started
+    again, cannot.
+    """
     stopped.start()
     stopped.index(project)
     (stopped.home / "state" / "postgres" / "run" / ".s.PGSQL.5432").unlink()
     psutil.Process(stopped.call("status")["worker"]["pid"]).kill()
     (project / "word.py").write_text("def zebra():\n    return 1\n")
-    wait_until(lambda: stopped.query("zebra")["fresh"] and first(stopped, "zebra") == "word.py", stopped.log, 60)
+    wait_until(
+        lambda: stopped.query("zebra")["fresh"] and first(stopped, "zebra") == "word.py",
+        stopped.log,
+        60,
+    )

@@ -27,7 +27,11 @@ def test_what_is_listed_and_counted_is_on_disk(shared: Daemon, project: Path) ->
         listed = shared.call("list_files", index="project", pattern="new*.py")
         assert (listed["files"], listed["fresh"], listed["stale_reason"]) == ([], True, None)
         counted = shared.call("index_stats", index="project")
-        assert (counted["files"], counted["languages"]["python"]["files"], counted["fresh"]) == (3, 1, True)
+        assert (counted["files"], counted["languages"]["python"]["files"], counted["fresh"]) == (
+            3,
+            1,
+            True,
+        )
     assert listed["as_of"]["seq"] > 0
 
 
@@ -55,17 +59,24 @@ def test_pages_of_a_list_are_one_answer(shared: Daemon, project: Path) -> None:
     assert shared.json("files", "many", "--limit", "2000", cwd=project)["cursor"] is None
 
 
-def test_a_refused_index_is_listed_as_one_that_is_not_followed(stopped: Daemon, project: Path) -> None:
+def test_a_refused_index_is_listed_as_one_that_is_not_followed(
+    stopped: Daemon, project: Path
+) -> None:
     stopped.start()
     stopped.index(project)
     stopped.stop()
     with ollama_server(Script(dimension=32)) as url:
-        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
+        }
         stopped.start()
         (project / "README.md").unlink()
         for method in ("list_files", "index_stats"):
             reply = stopped.call(method, index="project")
-            assert (reply["fresh"], "was built with" in reply["stale_reason"]) == (False, True), reply["stale_reason"]
+            assert (reply["fresh"], "was built with" in reply["stale_reason"]) == (False, True), (
+                reply["stale_reason"]
+            )
 
 
 def test_settings_of_a_project_are_those_on_disk(shared: Daemon, project: Path) -> None:
@@ -89,42 +100,61 @@ def test_an_index_that_fails_leaves_no_answer_of_several_fresh(
     asked = {"query": "should_retry", "all_indexes": True, "profile": "classic", "use_cache": False}
     assert stopped.call("search", **asked)["fresh"] is True
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier("codeindex_other__other_chunks")))
+        connection.execute(
+            sql.SQL("DROP TABLE {}").format(sql.Identifier("codeindex_other__other_chunks"))
+        )
     reply = stopped.call("search", **asked)
     assert {hit["index"] for hit in reply["results"]} == {"project"}
     assert (reply["fresh"], reply["indexes"]) == (False, ["other", "project"])
     assert reply["stale_reason"].startswith("other: not searched: "), reply["stale_reason"]
 
 
-def test_of_several_indexes_the_one_that_is_not_fresh_is_named(shared: Daemon, project: Path, tmp_path: Path) -> None:
+def test_of_several_indexes_the_one_that_is_not_fresh_is_named(
+    shared: Daemon, project: Path, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     shared.ctl("up", str(tmp_path / "other"), "--topic", "both", "--wait")
     shared.ctl("up", str(project), "--topic", "both", "--wait")
     project.rename(tmp_path / "elsewhere")
     asked = {"query": "should_retry", "all_indexes": True}
-    for reply in (shared.call("search", **asked), shared.call("list_files", topic="both", sync_timeout_ms=100)):
+    for reply in (
+        shared.call("search", **asked),
+        shared.call("list_files", topic="both", sync_timeout_ms=100),
+    ):
         assert reply["fresh"] is False
         assert reply["stale_reason"].startswith("project: "), reply["stale_reason"]
-    assert not shared.call("search", query="x", index="project")["stale_reason"].startswith("project: ")
+    assert not shared.call("search", query="x", index="project")["stale_reason"].startswith(
+        "project: "
+    )
 
 
-def test_a_refused_index_is_named_where_all_are_waited_for(stopped: Daemon, project: Path, tmp_path: Path) -> None:
+def test_a_refused_index_is_named_where_all_are_waited_for(
+    stopped: Daemon, project: Path, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
     stopped.start()
     stopped.index(project)
     stopped.stop()
     with ollama_server(Script(dimension=32)) as url:
-        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
+        }
         stopped.start()
         stopped.index(tmp_path / "other")
-        done = stopped.ctl("sync", check=False, cwd=tmp_path, limit_s=20)  # 30 s are waited for what may pass
+        # 30 s are waited for what may pass
+        done = stopped.ctl("sync", check=False, cwd=tmp_path, limit_s=20)
         assert done.returncode == exits.FAILED
         (line,) = done.stdout.splitlines()
         assert line.startswith("project: not fresh: ")
         assert "cocosearchctl reindex project" in line
         reply = stopped.call("sync")
-        assert (reply["fresh"], reply["index"], [*reply["refused"]]) == (False, "project", ["project"])
+        assert (reply["fresh"], reply["index"], [*reply["refused"]]) == (
+            False,
+            "project",
+            ["project"],
+        )
         (tmp_path / "other").rename(tmp_path / "elsewhere")
         lines = stopped.ctl("sync", "--timeout", "1", check=False, cwd=tmp_path).stdout.splitlines()
         assert [line.partition(": not fresh: ")[0] for line in lines] == ["other", "project"]
@@ -147,15 +177,23 @@ def test_unsaved_text_stays_when_its_index_is_made_again(shared: Daemon, project
         shared.call("clear_index", index="project")
         shared.index(project)
         assert unsaved(editor) == ("src/retry.py", True)
-        assert editor.call("get_file", {"path": "src/retry.py", "index": "project"})["content"] == UNSAVED
+        assert (
+            editor.call("get_file", {"path": "src/retry.py", "index": "project"})["content"]
+            == UNSAVED
+        )
         assert editor.clear(str(project / "src" / "retry.py"))["files"] == 0
         assert unsaved(editor)[1] is False
 
 
-def test_unsaved_text_stays_when_another_embedder_takes_over(stopped: Daemon, project: Path) -> None:
+def test_unsaved_text_stays_when_another_embedder_takes_over(
+    stopped: Daemon, project: Path
+) -> None:
     script = Script(dimension=32, models={"nomic-embed-text:latest": "sha256:old"})
     with ollama_server(script) as url:
-        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
+        }
         stopped.start()
         stopped.index(project)
         with client.ClientSession(address.rpc_socket(stopped.environment)) as editor:
@@ -166,7 +204,12 @@ def test_unsaved_text_stays_when_another_embedder_takes_over(stopped: Daemon, pr
             asked = len(script.requests)
             assert unsaved(editor) == ("src/retry.py", True)
             assert unsaved(editor) == ("src/retry.py", True)
-            made = [text for request in script.requests[asked:] for text in request["input"] if "return None" in text]
+            made = [
+                text
+                for request in script.requests[asked:]
+                for text in request["input"]
+                if "return None" in text
+            ]
             assert len(made) == 1, "the vectors of the other embedder, made once"
 
 
@@ -185,17 +228,29 @@ def test_what_would_hold_up_others_is_refused(shared: Daemon, project: Path) -> 
     for profile in ("code", "classic"):
         many = {"query": " ".join(f"word_{number}" for number in range(8000)), "profile": profile}
         assert "characters" in refused(shared, "search", **many)
-        assert "3,000 filters" in refused(shared, "search", query="retry", profile=profile, paths=globs)
+        assert "3,000 filters" in refused(
+            shared, "search", query="retry", profile=profile, paths=globs
+        )
         largest = " ".join(f"{chr(97 + n % 26)}_{n // 26:x}" for n in range(3000))[:10_000]
         assert (
-            shared.call("search", index="project", query=largest, profile=profile, sync_timeout_ms=0)["indexes"] is None
+            shared.call(
+                "search", index="project", query=largest, profile=profile, sync_timeout_ms=0
+            )["indexes"]
+            is None
         )
     assert "a filter has 5,000 characters" in refused(shared, "list_files", pattern="*" * 5000)
 
 
 def test_an_index_without_a_name_is_not_the_one_around_here(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    for command in (("query", "retry"), ("files",), ("cat", "README.md"), ("sync",), ("config", "show"), ("repl",)):
+    for command in (
+        ("query", "retry"),
+        ("files",),
+        ("cat", "README.md"),
+        ("sync",),
+        ("config", "show"),
+        ("repl",),
+    ):
         done = shared.ctl(*command, "--index", "", cwd=project, check=False)
         assert (done.returncode, "no index is named" in done.stderr) == (2, True), command
     with pytest.raises(client.CallFailed, match="no index ''"):

@@ -22,7 +22,9 @@ def rpc(daemon: Daemon) -> str:
 
 @contextmanager
 def events(daemon: Daemon, **params: Any) -> Iterator["Queue[dict[str, Any]]"]:
-    """Events of a subscription, of what happens from now on: it names the clock, as it begins when it can."""
+    """Events of a subscription, of what happens from now on: it names the clock, as it begins when
+    it can.
+    """
     found: Queue[dict[str, Any]] = Queue()
     since = daemon.json("sync", "--index", params["index"])["as_of"]
     stream = client.stream(rpc(daemon), "watch", params | {"since": since}, WAIT_S)
@@ -51,42 +53,64 @@ def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) 
         assert "circuit breaker" in event["matches"][0]["content"]
         # Moved text, other files and files without the phrase are no news.
         breaker.write_text("\n\ndef open_circuit():\n    '''Opens the circuit breaker.'''\n")
-        (project / "src" / "other.py").write_text("def other():\n    return 'nothing of the kind'\n")
+        (project / "src" / "other.py").write_text(
+            "def other():\n    return 'nothing of the kind'\n"
+        )
         shared.ctl("sync")
-        (project / "src" / "half.py").write_text("def half():\n    '''A circuit breaker, half open.'''\n")
+        (project / "src" / "half.py").write_text(
+            "def half():\n    '''A circuit breaker, half open.'''\n"
+        )
         shared.ctl("sync")
         event = found.get(timeout=WAIT_S)
         assert [match["path"] for match in event["matches"]] == ["src/half.py"]
 
 
-def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(daemon: Daemon, project: Path) -> None:
+def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(
+    daemon: Daemon, project: Path
+) -> None:
     """The commit is known, and what to tell of it is asked a quarter of a second later."""
     daemon.index(project)
     with events(daemon, index="project", query='"circuit breaker"', all_chunks=True) as found:
         for name in ("first", "second"):
-            (project / "src" / f"{name}.py").write_text(f"def {name}():\n    return 'circuit breaker'\n")
+            (project / "src" / f"{name}.py").write_text(
+                f"def {name}():\n    return 'circuit breaker'\n"
+            )
             assert daemon.call("sync", index="project")["fresh"]
             with freezing(daemon.postgres()):
                 time.sleep(4)  # a server is given two seconds
-            assert [match["path"] for match in found.get(timeout=WAIT_S)["matches"]] == [f"src/{name}.py"]
+            assert [match["path"] for match in found.get(timeout=WAIT_S)["matches"]] == [
+                f"src/{name}.py"
+            ]
 
 
-def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(shared: Daemon, project: Path) -> None:
+def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(
+    shared: Daemon, project: Path
+) -> None:
     shared.index(project)
     with (
         events(shared, index="project", query="database connection pool") as found,
-        events(shared, index="project", query="database connection pool", min_score=0) as everything,
+        events(
+            shared, index="project", query="database connection pool", min_score=0
+        ) as everything,
     ):
-        (project / "src" / "user.py").write_text("def check_password(user, secret):\n    return 1\n")
+        (project / "src" / "user.py").write_text(
+            "def check_password(user, secret):\n    return 1\n"
+        )
         shared.ctl("sync")
-        assert [match["path"] for match in everything.get(timeout=WAIT_S)["matches"]] == ["src/user.py"]
-        (project / "src" / "pool.py").write_text("class ConnectionPool:\n    '''Connections of a database.'''\n")
+        assert [match["path"] for match in everything.get(timeout=WAIT_S)["matches"]] == [
+            "src/user.py"
+        ]
+        (project / "src" / "pool.py").write_text(
+            "class ConnectionPool:\n    '''Connections of a database.'''\n"
+        )
         shared.ctl("sync")
         matches = found.get(timeout=WAIT_S)["matches"]
     assert [match["path"] for match in matches] == ["src/pool.py"]
 
 
-def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(shared: Daemon, project: Path) -> None:
+def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(
+    shared: Daemon, project: Path
+) -> None:
     (project / ".gitignore").write_text("generated/\n")
     shared.index(project)
     shared.ctl("sync")
@@ -97,38 +121,63 @@ def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(shared:
             (".env", "files with secrets"),
             ("src/scratch", "unsupported"),
         ):
-            with pytest.raises(client.CallFailed, match="would not be searched on disk either") as refused:
+            with pytest.raises(
+                client.CallFailed, match="would not be searched on disk either"
+            ) as refused:
                 editor.put(str(project / name), "def give_up_quietly(error):\n    return None\n")
             assert rule in refused.value.message
         assert editor.put(str(project / "new" / "deep" / "a.py"), "x = 1\n")["files"] == 1
-        assert editor.put(str(project / "src" / "run"), "#!/usr/bin/env python\nx = 1\n")["files"] == 2
+        assert (
+            editor.put(str(project / "src" / "run"), "#!/usr/bin/env python\nx = 1\n")["files"] == 2
+        )
 
 
-def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(shared: Daemon, project: Path) -> None:
+def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(
+    shared: Daemon, project: Path
+) -> None:
     shared.index(project)
     with client.ClientSession(rpc(shared)) as editor:
-        held = editor.put(str(project / "a.kt"), 'val a = "${\n' * 1_100)  # its parser aborts at 1,025
+        held = editor.put(
+            str(project / "a.kt"), 'val a = "${\n' * 1_100
+        )  # its parser aborts at 1,025
         assert "found without its definitions" in held["notes"][0]
-        held = editor.put(str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n")
+        held = editor.put(
+            str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n"
+        )
         assert held["notes"] == []
         (result,) = editor.call("search", {"query": "give_up_quietly", "limit": 1})["results"]
-        assert (result["path"], result["symbol_name"], result["overlay"]) == ("src/retry.py", "give_up_quietly", True)
+        assert (result["path"], result["symbol_name"], result["overlay"]) == (
+            "src/retry.py",
+            "give_up_quietly",
+            True,
+        )
 
 
 def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:
     shared.index(project)
     with client.ClientSession(rpc(shared)) as editor, client.ClientSession(rpc(shared)) as other:
-        held = editor.put(str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n")
+        held = editor.put(
+            str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n"
+        )
         assert (held["index"], held["path"], held["chunks"]) == ("project", "src/retry.py", 1)
         answer = editor.call("search", {"query": "give_up_quietly", "index": "project"})
-        assert (answer["results"][0]["path"], answer["results"][0]["overlay"]) == ("src/retry.py", True)
+        assert (answer["results"][0]["path"], answer["results"][0]["overlay"]) == (
+            "src/retry.py",
+            True,
+        )
         shown = editor.call("get_file", {"path": "src/retry.py", "index": "project"})
-        assert (shown["overlay"], shown["content"].splitlines()[0]) == (True, "def give_up_quietly(error):")
+        assert (shown["overlay"], shown["content"].splitlines()[0]) == (
+            True,
+            "def give_up_quietly(error):",
+        )
         for asked in (
             other.call("search", {"query": "should_retry", "index": "project"}),
             shared.query("should_retry"),
         ):
-            assert (asked["results"][0]["path"], asked["results"][0]["overlay"]) == ("src/retry.py", False)
+            assert (asked["results"][0]["path"], asked["results"][0]["overlay"]) == (
+                "src/retry.py",
+                False,
+            )
         hidden = editor.call("search", {"query": "should_retry", "index": "project"})
         assert not any("def should_retry" in result["content"] for result in hidden["results"])
         assert editor.clear(str(project / "src" / "retry.py"))["files"] == 0
@@ -166,18 +215,26 @@ def ask_until_refused(daemon: Daemon, session: str) -> None:
 def test_what_was_missed_is_told_since_a_clock(shared: Daemon, project: Path) -> None:
     shared.index(project)
     clock = shared.json("sync", cwd=project)["as_of"]
-    (project / "src" / "breaker.py").write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
+    (project / "src" / "breaker.py").write_text(
+        "def open_circuit():\n    '''Opens the circuit breaker.'''\n"
+    )
     (project / "src" / "server.go").unlink()
     shared.ctl("sync", cwd=project)
     stream = client.stream(rpc(shared), "watch", {"index": "project", "since": clock}, WAIT_S)
     event = next(stream)
-    assert (event["kind"], event["changed"], event["removed"]) == ("commit", ["src/breaker.py"], ["src/server.go"])
+    assert (event["kind"], event["changed"], event["removed"]) == (
+        "commit",
+        ["src/breaker.py"],
+        ["src/server.go"],
+    )
     stream.close()
     asked = {"index": "project", "since": clock, "query": '"circuit breaker"'}
     stream = client.stream(rpc(shared), "watch", asked, WAIT_S)
     assert [match["path"] for match in next(stream)["matches"]] == ["src/breaker.py"]
     stream.close()
-    stream = client.stream(rpc(shared), "watch", {"index": "project", "since": {"epoch": "x", "seq": 1}}, WAIT_S)
+    stream = client.stream(
+        rpc(shared), "watch", {"index": "project", "since": {"epoch": "x", "seq": 1}}, WAIT_S
+    )
     assert next(stream)["kind"] == "missed"
     stream.close()
 
@@ -186,13 +243,16 @@ def test_what_was_missed_is_told_since_a_clock(shared: Daemon, project: Path) ->
 def test_the_clock_of_an_event_counts_nothing_that_is_still_to_be_told(
     shared: Daemon, project: Path, lifecycle: bool
 ) -> None:
-    """Whoever comes back with it would miss that. Here more is to be told than a connection holds unread."""
+    """Whoever comes back with it would miss that. Here more is to be told than a connection holds
+    unread.
+    """
     shared.index(project)
     asked = {"index": "project", "lifecycle": lifecycle}
     clock = shared.call("sync", index="project")["as_of"]
     stream = client.stream(rpc(shared), "watch", asked | {"since": clock}, WAIT_S)
     (project / "begun.py").write_text("BEGUN = True\n")
-    assert "begun.py" in next(event for event in stream if event["changed"])["changed"]  # the subscription has begun
+    # the subscription has begun
+    assert "begun.py" in next(event for event in stream if event["changed"])["changed"]
     names = [f"{'long' * 50}{number}.py" for number in range(3000)]
     for name in names:
         (project / name).write_text("")
@@ -207,4 +267,6 @@ def test_the_clock_of_an_event_counts_nothing_that_is_still_to_be_told(
                 break
         else:  # on a slow machine it is cut off, as too slow
             stream = client.stream(rpc(shared), "watch", asked | {"since": clock}, WAIT_S)
-    assert told >= {*names}, f"{len(told)} of {len(names)} files are told, and the clock is that of all"
+    assert told >= {*names}, (
+        f"{len(told)} of {len(names)} files are told, and the clock is that of all"
+    )

@@ -1,7 +1,9 @@
-"""Run a hostile corpus through a real daemon and judge it: `python -m tests.hostile.campaign --help`.
+"""Run a hostile corpus through a real daemon and judge it: `python -m tests.hostile.campaign
+--help`.
 
-Every input must be searchable or left out with a reason. Meanwhile the daemon and its indexer process live on, saves
-in a neighbouring root stay fresh within two seconds, and all processes together stay below a bound of memory.
+Every input must be searchable or left out with a reason. Meanwhile the daemon and its indexer
+process live on, saves in a neighbouring root stay fresh within two seconds, and all processes
+together stay below a bound of memory.
 """
 
 import argparse
@@ -51,7 +53,9 @@ class Report:
         return "\n".join([summary, *self.problems[:SHOWN_PROBLEMS]])
 
 
-def run_campaign(daemon: Daemon, neighbour: Neighbour, root: Path, inputs: Sequence[Case], limit_bytes: int) -> Report:
+def run_campaign(
+    daemon: Daemon, neighbour: Neighbour, root: Path, inputs: Sequence[Case], limit_bytes: int
+) -> Report:
     """Write the inputs below `root`, index them, and judge what became of each."""
     report = Report(inputs=len(inputs))
     neighbour.watch(daemon)
@@ -98,7 +102,9 @@ def _missing_marker(daemon: Daemon, index: str, case: Case, path: str) -> str | 
 
 
 def _reason(daemon: Daemon, index: str, path: str) -> str:
-    answer = daemon.call("search", query="anything", index=index, limit=1, explain=True, why_not=path)
+    answer = daemon.call(
+        "search", query="anything", index=index, limit=1, explain=True, why_not=path
+    )
     why_not: dict[str, str] = answer["explain"]["why_not"]
     return why_not["reason"]
 
@@ -114,7 +120,9 @@ def _indexed_paths(daemon: Daemon, index: str) -> set[str]:
             return paths
 
 
-def _check_processes(daemon: Daemon, before: dict[str, Any], report: Report, limit_bytes: int) -> None:
+def _check_processes(
+    daemon: Daemon, before: dict[str, Any], report: Report, limit_bytes: int
+) -> None:
     status = daemon.call("status")
     if status["pid"] != before["pid"]:
         report.problems.append("the daemon was started again")
@@ -124,7 +132,9 @@ def _check_processes(daemon: Daemon, before: dict[str, Any], report: Report, lim
         report.problems.append(f"memory reached {report.peak_bytes / 2**30:.2f} GiB")
     if not report.saves:
         report.problems.append("no save was tried beside it")
-    events = (json.loads(line).get("event") for line in daemon.log.splitlines() if line.startswith("{"))
+    events = (
+        json.loads(line).get("event") for line in daemon.log.splitlines() if line.startswith("{")
+    )
     report.contained_deaths = sum(event in {"mate_ended", "parser_ended"} for event in events)
 
 
@@ -190,8 +200,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
-    parser.add_argument("--size", type=int, default=200_000, help="bytes that contents are pumped to")
-    parser.add_argument("--limit-gib", type=float, default=4.0, help="memory of all processes together")
+    parser.add_argument(
+        "--size", type=int, default=200_000, help="bytes that contents are pumped to"
+    )
+    parser.add_argument(
+        "--limit-gib", type=float, default=4.0, help="memory of all processes together"
+    )
     arguments = parser.parse_args()
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):
         with passing_daemon() as daemon, tempfile.TemporaryDirectory(prefix="hostile-") as place:
@@ -201,7 +215,9 @@ def main() -> int:
                 root.mkdir()
             (roots[1] / "main.py").write_text("def neighbour_main():\n    return 1\n")
             inputs = list(cases(seed, arguments.size))
-            report = run_campaign(daemon, Neighbour(roots[1]), roots[0], inputs, int(arguments.limit_gib * 2**30))
+            report = run_campaign(
+                daemon, Neighbour(roots[1]), roots[0], inputs, int(arguments.limit_gib * 2**30)
+            )
         print(f"seed {seed}: {report}", flush=True)
         if report.problems:
             return 1

@@ -26,7 +26,9 @@ def canary(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def neighbour(tmp_path: Path) -> Neighbour:
-    """A second root; `watch` it in the test's daemon, then `assert_fresh` while the attack goes on."""
+    """A second root; `watch` it in the test's daemon, then `assert_fresh` while the attack goes
+    on.
+    """
     root = tmp_path / "neighbour"
     root.mkdir()
     (root / "main.py").write_text("def neighbour_main():\n    return 1\n")

@@ -1,7 +1,9 @@
-"""A seeded corpus of hostile files: names, contents, encodings, depth, links, devices, in every language.
+"""A seeded corpus of hostile files: names, contents, encodings, depth, links, devices, in every
+language.
 
-`cases(seed, size_bytes)` yields more than 1,500 cases; the same seed yields the same bytes. A case writes files below
-a directory of its own and says whether a query for its marker, a word no other case has, must find it.
+`cases(seed, size_bytes)` yields more than 1,500 cases; the same seed yields the same bytes. A case
+writes files below a directory of its own and says whether a query for its marker, a word no other
+case has, must find it.
 """
 
 import os
@@ -63,7 +65,9 @@ def _content_cases(seed: int, size_bytes: int) -> Iterator[Case]:
             marker = _marker("content", f"{language.name}{shape}")
             content = f"{marker}\n".encode() + build(rng, sample, size_bytes)
             path = f"content/{shape}/{language.name}/{_file_name(language)}".encode()
-            yield Case("content", f"{shape} {language.name}", path, _writer(content), "searchable", marker)
+            yield Case(
+                "content", f"{shape} {language.name}", path, _writer(content), "searchable", marker
+            )
 
 
 def _marker(group: str, name: str) -> str:
@@ -116,25 +120,39 @@ _SHAPES: dict[str, Callable[[random.Random, bytes, int], bytes]] = {
     "mutated": _mutated,
     "truncated": lambda rng, sample, _: sample[: rng.randrange(len(sample) + 1)],
     "distinct_words": _distinct_words,
-    "brackets": lambda _, __, size: _pumped(b"(", size // 3) + _pumped(b"[", size // 3) + _pumped(b"{", size // 3),
+    "brackets": lambda _, __, size: (
+        _pumped(b"(", size // 3) + _pumped(b"[", size // 3) + _pumped(b"{", size // 3)
+    ),
     "angles": lambda _, __, size: _pumped(b"a<", size),
-    "pointers": lambda _, __, size: b"char " + b", ".join(b"*p%d" % i for i in range(size // 8)) + b";\n",
+    "pointers": lambda _, __, size: (
+        b"char " + b", ".join(b"*p%d" % i for i in range(size // 8)) + b";\n"
+    ),
     "stars": lambda _, __, size: b"/*\nint " + _pumped(b"** ", size) + b"*/\n",
     "one_line": lambda _, __, size: b"x = 1; " * (size // 7),
     "one_word": lambda _, __, size: b"a" * size,
     "blanks": lambda _, __, size: b" " * size,
     "tabs": lambda _, __, size: b"\t" * size,
     "line_ends": lambda _, __, size: b"\n" * size,
-    "carriage_returns": lambda _, sample, size: (sample * (size // len(sample) + 1))[:size].replace(b"\n", b"\r"),
-    "unclosed": lambda _, sample, __: sample + b"\n/* <!-- \"\"\" ''' ` {{ {% (* #| --[[ =begin <<EOF\n" + sample,
+    "carriage_returns": lambda _, sample, size: (sample * (size // len(sample) + 1))[:size].replace(
+        b"\n", b"\r"
+    ),
+    "unclosed": lambda _, sample, __: (
+        sample + b"\n/* <!-- \"\"\" ''' ` {{ {% (* #| --[[ =begin <<EOF\n" + sample
+    ),
     "quotes": lambda _, __, size: _pumped(b"'\"`", size),
     "backslashes": lambda _, __, size: _pumped(b"\\", size),
     "continuations": lambda _, __, size: b"a \\\n" * (size // 4),
     "dashes": lambda _, __, size: _pumped(b"-", size // 2) + _pumped(b"=", size // 2),
     "decorators": lambda _, __, size: _pumped(b"@a.b ", size),
-    "indents": lambda _, __, size: b"".join(b" " * i + b"if a:\n" for i in range(min(400, int((2 * size) ** 0.5)))),
-    "comments": lambda _, __, size: b"".join(mark + b" words of a comment\n" for mark in _COMMENTS) * (size // 200),
-    "definitions": lambda _, __, size: b"".join(b"def f%d(): pass\n" % i for i in range(size // 18)),
+    "indents": lambda _, __, size: b"".join(
+        b" " * i + b"if a:\n" for i in range(min(400, int((2 * size) ** 0.5)))
+    ),
+    "comments": lambda _, __, size: (
+        b"".join(mark + b" words of a comment\n" for mark in _COMMENTS) * (size // 200)
+    ),
+    "definitions": lambda _, __, size: b"".join(
+        b"def f%d(): pass\n" % i for i in range(size // 18)
+    ),
     "templates": lambda _, __, size: _pumped(b"{{ a | b }} {% c %} ${d} ", size),
 }
 
@@ -191,12 +209,20 @@ _NAMES: dict[str, bytes] = {
 def _name_cases() -> Iterator[Case]:
     for name, file_name in _NAMES.items():
         marker = _marker("name", name)
-        outcome: Outcome = "either" if name == "only dots" else "searchable"  # it has no type that is indexed
+        # it has no type that is indexed
+        outcome: Outcome = "either" if name == "only dots" else "searchable"
         path = b"names/%s/%s" % (name.replace(" ", "_").encode(), file_name)
         yield Case("names", name, path, _writer(f"{marker} = 1\n".encode()), outcome, marker)
         directory = b"directories/%s/file.py" % file_name
         inside = _marker("directory", name)
-        yield Case("names", f"directory {name}", directory, _writer(f"{inside} = 1\n".encode()), "searchable", inside)
+        yield Case(
+            "names",
+            f"directory {name}",
+            directory,
+            _writer(f"{inside} = 1\n".encode()),
+            "searchable",
+            inside,
+        )
 
 
 # -- encodings
@@ -205,24 +231,57 @@ def _name_cases() -> Iterator[Case]:
 def _encoding_cases() -> Iterator[Case]:
     text = "\n{} = 'h\u00e9llo w\u00f6rld \u4e16\u754c'\n"
     shapes: dict[str, tuple[Callable[[str], bytes], Outcome]] = {
-        "utf-8 with a mark": (lambda word: b"\xef\xbb\xbf" + text.format(word).encode(), "searchable"),
+        "utf-8 with a mark": (
+            lambda word: b"\xef\xbb\xbf" + text.format(word).encode(),
+            "searchable",
+        ),
         "utf-16": (lambda word: text.format(word).encode("utf-16"), "either"),
         "utf-16 without a mark": (lambda word: text.format(word).encode("utf-16-le"), "either"),
         "utf-32": (lambda word: text.format(word).encode("utf-32"), "either"),
         "latin-1": (lambda word: text.format(word).encode("latin-1", "replace"), "searchable"),
         "shift-jis": (lambda word: text.format(word).encode("shift-jis", "replace"), "searchable"),
-        "surrogates": (lambda word: text.format(word).encode() + b"\xed\xa0\x80\xed\xb0\x80\n", "searchable"),
-        "overlong": (lambda word: text.format(word).encode() + b"\xc0\xaf\xe0\x80\xaf\n", "searchable"),
-        "cut in a character": (lambda word: text.format(word).encode() + "\u4e16".encode()[:2], "searchable"),
-        "all bytes but nul": (lambda word: f"{word}\n".encode() + bytes(range(1, 256)) * 20, "either"),
+        "surrogates": (
+            lambda word: text.format(word).encode() + b"\xed\xa0\x80\xed\xb0\x80\n",
+            "searchable",
+        ),
+        "overlong": (
+            lambda word: text.format(word).encode() + b"\xc0\xaf\xe0\x80\xaf\n",
+            "searchable",
+        ),
+        "cut in a character": (
+            lambda word: text.format(word).encode() + "\u4e16".encode()[:2],
+            "searchable",
+        ),
+        "all bytes but nul": (
+            lambda word: f"{word}\n".encode() + bytes(range(1, 256)) * 20,
+            "either",
+        ),
         "nul at the end": (lambda word: f"{word} = 1\n".encode() + b"\0", "either"),
         "nul at the start": (lambda word: b"\0" + f"{word} = 1\n".encode(), "left out"),
-        "escapes": (lambda word: f"{word}\n".encode() + b"\x1b[2J\x1b]52;c;aGk=\x07" * 50, "searchable"),
-        "bidi": (lambda word: f"{word}\n".encode() + "\u202e\u2066 a \u2069\n".encode() * 200, "searchable"),
-        "combining": (lambda word: f"{word}\n".encode() + ("e" + "\u0301" * 99 + "\n").encode() * 50, "searchable"),
-        "line separators": (lambda word: f"{word}\n".encode() + "a\u2028b\u2029c\u0085\n".encode() * 500, "searchable"),
-        "private use": (lambda word: f"{word}\n".encode() + "\ue000\U0010ffff".encode() * 500, "searchable"),
-        "fences": (lambda word: f"{word}\n".encode() + b"```\n" * 50 + b"`" * 200 + b"\n", "searchable"),
+        "escapes": (
+            lambda word: f"{word}\n".encode() + b"\x1b[2J\x1b]52;c;aGk=\x07" * 50,
+            "searchable",
+        ),
+        "bidi": (
+            lambda word: f"{word}\n".encode() + "\u202e\u2066 a \u2069\n".encode() * 200,
+            "searchable",
+        ),
+        "combining": (
+            lambda word: f"{word}\n".encode() + ("e" + "\u0301" * 99 + "\n").encode() * 50,
+            "searchable",
+        ),
+        "line separators": (
+            lambda word: f"{word}\n".encode() + "a\u2028b\u2029c\u0085\n".encode() * 500,
+            "searchable",
+        ),
+        "private use": (
+            lambda word: f"{word}\n".encode() + "\ue000\U0010ffff".encode() * 500,
+            "searchable",
+        ),
+        "fences": (
+            lambda word: f"{word}\n".encode() + b"```\n" * 50 + b"`" * 200 + b"\n",
+            "searchable",
+        ),
     }
     for name, (build, outcome) in shapes.items():
         word = _marker("encoding", name)
@@ -239,7 +298,9 @@ def _fifo(path: bytes) -> None:
 
 
 def _socket(path: bytes) -> None:
-    """A bound socket; bound by its name in the directory, as a whole path may be too long for one."""
+    """A bound socket; bound by its name in the directory, as a whole path may be too long for
+    one.
+    """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     directory = os.open(os.path.dirname(path), os.O_RDONLY)
     with socket.socket(socket.AF_UNIX) as bound:
@@ -297,7 +358,9 @@ def _kind_cases() -> Iterator[Case]:
 
 
 def _deep(path: bytes) -> None:
-    """Make each directory from within the one above it: the whole path may be longer than the kernel takes."""
+    """Make each directory from within the one above it: the whole path may be longer than the
+    kernel takes.
+    """
     *directories, name = path.split(b"/")[1:]
     handle = os.open(b"/", os.O_RDONLY | os.O_DIRECTORY)
     for directory in directories:
@@ -329,4 +392,6 @@ def _depth_cases() -> Iterator[Case]:
         "40 long names": (b"g" * 250, 40, "left out"),
     }
     for name, (directory, depth, outcome) in shapes.items():
-        yield Case("depth", name, b"depth/" + b"/".join([directory] * depth) + b"/f.py", _deep, outcome)
+        yield Case(
+            "depth", name, b"depth/" + b"/".join([directory] * depth) + b"/f.py", _deep, outcome
+        )

@@ -1,7 +1,9 @@
-"""Finds every regular expression of both packages and attacks it with strings made from its own parse tree.
+"""Finds every regular expression of both packages and attacks it with strings made from its own
+parse tree.
 
-`python -m tests.hostile.expressions [--long] [NAME...]` prints one line for each attack that grows faster than its
-text, as a JSON object. It runs in a process of its own: an exponential expression does not come back by itself.
+`python -m tests.hostile.expressions [--long] [NAME...]` prints one line for each attack that grows
+faster than its text, as a JSON object. It runs in a process of its own: an exponential expression
+does not come back by itself.
 """
 
 import argparse
@@ -32,7 +34,8 @@ PACKAGES: tuple[ModuleType, ...] = (cocosearchd, cocosearch_ipc)
 ROOTS = tuple(Path(str(package.__file__)).parent for package in PACKAGES)
 REPEATS = {op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT}
 GROUPS = {op.SUBPATTERN: -1, op.ATOMIC_GROUP: None}
-# Characters that stand for classes: letters, digits, blanks, brackets, marks, controls, beyond ASCII.
+# Characters that stand for classes: letters, digits, blanks, brackets, marks, controls, beyond
+# ASCII.
 ALPHABET = "aZ_7 \t\n\r.,;:!?#@$%&*+-/\\=<>|~^`'\"()[]{}\x00\x1b\x7fé漢\u0301\udc80"
 BREAKS = ("", "\n", "\x00", "!", "}")
 # Characters. Quadratic work is seconds at the longest, linear work some milliseconds.
@@ -45,7 +48,9 @@ MATCHED = {"cocosearchd.languages.syntax._NESTING[0]", "cocosearchd.languages.sy
 EXCEPTIONS = {
     "cocosearchd.store.globs._PART": "texts that end with `]`, so that each `[` has its end: see `_parts`",
 }
-EXCEPT_BELOW = {"cocosearchd.watching.ignore.default_patterns.": "rules of ignore files, which have tests of their own"}
+EXCEPT_BELOW = {
+    "cocosearchd.watching.ignore.default_patterns.": "rules of ignore files, which have tests of their own"
+}
 SHORT, LONG = 30, 2000  # attacks on one expression
 
 
@@ -87,7 +92,9 @@ def _imported(name: str) -> ModuleType | None:
 
 
 def expressions() -> dict[str, re.Pattern[Any]]:
-    """Each distinct expression that a module, a class of it or a table in it holds, by the first place it is met at."""
+    """Each distinct expression that a module, a class of it or a table in it holds, by the first
+    place it is met at.
+    """
     met = dict[re.Pattern[Any], str]()
     for module in modules():
         for name, value in vars(module).items():
@@ -141,7 +148,9 @@ def _parts(value: object, module: str) -> Iterable[object]:
 
 @functools.cache
 def methods_by_name() -> dict[tuple[str, str], frozenset[str]]:
-    """By file and name: which methods of it are called there; "" where it is used in another way."""
+    """By file and name: which methods of it are called there; "" where it is used in another
+    way.
+    """
     uses = defaultdict[tuple[str, str], set[str]](set)
     for root in ROOTS:
         for path in root.rglob("*.py"):
@@ -159,7 +168,9 @@ def _note_uses(tree: ast.AST, file: str, uses: dict[tuple[str, str], set[str]]) 
 
 
 def runners(name: str, pattern: re.Pattern[Any]) -> list[Callable[[Any], object]]:
-    """In which ways the expression is put to use: at one place of a text only where no other way occurs."""
+    """In which ways the expression is put to use: at one place of a text only where no other way
+    occurs.
+    """
     module, _, variable = name.rpartition(".")
     file = str(sys.modules[module].__file__)
     methods = methods_by_name().get((file, variable), frozenset({""}))
@@ -223,7 +234,9 @@ def characters(kind: Any, value: Any) -> list[str]:
         if part is op.LITERAL:
             chosen.add(chr(what))
         elif part is op.RANGE:
-            chosen |= {chr(what[0]), chr(what[1])} | {c for c in ALPHABET if what[0] <= ord(c) <= what[1]}
+            chosen |= {chr(what[0]), chr(what[1])} | {
+                c for c in ALPHABET if what[0] <= ord(c) <= what[1]
+            }
         elif part is op.CATEGORY:
             chosen |= {character for character in ALPHABET if _in_category(what, character)}
     return sorted(set(ALPHABET) - chosen if negated else chosen)
@@ -240,7 +253,9 @@ def _in_category(category: Any, character: str) -> bool:
 
 
 def attacks(pattern: re.Pattern[Any], most: int) -> list[Attack]:
-    """Up to `most` distinct attacks: pumps of each repeat, of what leads to it, of pairs of neighbours."""
+    """Up to `most` distinct attacks: pumps of each repeat, of what leads to it, of pairs of
+    neighbours.
+    """
     source = pattern.pattern
     tree = _parser.parse(source, pattern.flags & ~re.DEBUG)
     samples = Samples(len(source))
@@ -251,7 +266,9 @@ def attacks(pattern: re.Pattern[Any], most: int) -> list[Attack]:
         if len(made) >= most:
             break
         made[_attack(samples, paths, letters)] = None
-    fixed = {Attack("", pump, suffix): None for pump in _whole(samples, paths) for suffix in ("", "\x00")}
+    fixed = {
+        Attack("", pump, suffix): None for pump in _whole(samples, paths) for suffix in ("", "\x00")
+    }
     return [attack for attack in {**fixed, **made} if attack.pump]
 
 
@@ -281,7 +298,9 @@ def _attack(samples: Samples, paths: list[tuple[list[Any], Any]], letters: list[
             prefix,
         ]
     )
-    return Attack(samples.choice(["", prefix, prefix, prefix + other]), pump, samples.choice(BREAKS))
+    return Attack(
+        samples.choice(["", prefix, prefix, prefix + other]), pump, samples.choice(BREAKS)
+    )
 
 
 def _repeats(items: list[Any], before: list[Any]) -> Iterator[tuple[list[Any], Any]]:
@@ -330,7 +349,9 @@ def seconds(run: Callable[[Any], object], text: Any) -> float:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def growth(run: Callable[[Any], object], attack: Attack, encode: Callable[[str], Any]) -> str | None:
+def growth(
+    run: Callable[[Any], object], attack: Attack, encode: Callable[[str], Any]
+) -> str | None:
     """How the cost grows if that is faster than the text; else None."""
     for length in LENGTHS:
         try:
@@ -344,7 +365,9 @@ def growth(run: Callable[[Any], object], attack: Attack, encode: Callable[[str],
     return None
 
 
-def _ratio(run: Callable[[Any], object], attack: Attack, encode: Callable[[str], Any], length: int) -> float:
+def _ratio(
+    run: Callable[[Any], object], attack: Attack, encode: Callable[[str], Any], length: int
+) -> float:
     short = min(seconds(run, encode(attack.text(length // 4))) for _ in range(3))
     return min(seconds(run, encode(attack.text(length))) for _ in range(2)) / max(short, 1e-4)
 
@@ -360,7 +383,12 @@ def findings(name: str, pattern: re.Pattern[Any], most: int) -> Iterator[dict[st
     for run in runners(name, pattern):
         for attack in attacks(pattern, most):
             if cause := growth(run, attack, encode_for(pattern)):
-                yield {"name": name, "cause": cause, "attack": repr(attack), "pattern": repr(pattern.pattern)}
+                yield {
+                    "name": name,
+                    "cause": cause,
+                    "attack": repr(attack),
+                    "pattern": repr(pattern.pattern),
+                }
                 break
 
 

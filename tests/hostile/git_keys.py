@@ -1,4 +1,6 @@
-"""The keys of git's configuration that run a program, as git-config(1) documents them, and those that only sound so."""
+"""The keys of git's configuration that run a program, as git-config(1) documents them, and those
+that only sound so.
+"""
 
 import re
 from collections.abc import Mapping
@@ -94,7 +96,8 @@ SUSPICIOUS = re.compile(
     r"|vcs|uploadpack$|receivepack$|external|filter|clean$|smudge|process|alias|tool|path$|dir$|update$|url|exec|script",
     re.IGNORECASE,
 )
-# Those that match and are words for people, switches, names of values or of files that git itself reads or writes.
+# Those that match and are words for people, switches, names of values or of files that git itself
+# reads or writes.
 HARMLESS = re.compile(
     r"(?:advice|color|gitweb|trace2|uploadpackfilter)\..*|(?:fsck|fetch\.fsck|receive\.fsck)\..*"
     r"|(?:difftool|mergetool)\.(?:prompt|trustExitCode|guiDefault|hideResolved|keepBackup|keepTemporaries|writeToTemp)"
@@ -129,7 +132,9 @@ def concrete(key: str) -> str:
 
 
 def hostile_config(canary: Path, hooks: Path) -> str:
-    """A configuration in which every key that runs a program runs the canary, and what makes git use it is on."""
+    """A configuration in which every key that runs a program runs the canary, and what makes git
+    use it is on.
+    """
     values = {
         key: value.format(canary=canary, hooks=hooks, key=key.translate({60: "_", 62: "_"}))
         for key, value in RUN.items()

@@ -1,7 +1,9 @@
-"""A file system that never answers about some names: FUSE spoken by hand, as a server of files that went away would be.
+"""A file system that never answers about some names: FUSE spoken by hand, as a server of files that
+went away would be.
 
-Only root may mount it (`mount(2)`), and only where the kernel has FUSE; elsewhere tests that need it are skipped. The
-protocol is <linux/fuse.h>, version 7.31: requests of a 40-byte header, replies of a 16-byte one.
+Only root may mount it (`mount(2)`), and only where the kernel has FUSE; elsewhere tests that need
+it are skipped. The protocol is <linux/fuse.h>, version 7.31: requests of a 40-byte header, replies
+of a 16-byte one.
 """
 
 import ctypes
@@ -17,7 +19,17 @@ from pathlib import Path
 
 import pytest
 
-LOOKUP, GETATTR, OPEN, READ, RELEASE, INIT, OPENDIR, READDIR, RELEASEDIR = 1, 3, 14, 15, 18, 26, 27, 28, 29
+LOOKUP, GETATTR, OPEN, READ, RELEASE, INIT, OPENDIR, READDIR, RELEASEDIR = (
+    1,
+    3,
+    14,
+    15,
+    18,
+    26,
+    27,
+    28,
+    29,
+)
 FORGET, BATCH_FORGET, INTERRUPT = 2, 42, 36  # these have no reply
 MNT_DETACH = 2
 ROOT_NODE = 1
@@ -25,7 +37,9 @@ POLL_MS = 50  # between looks whether it is to end
 
 
 class HangingDirectory:
-    """One directory of files; whatever asks about a name in `hanging` waits for as long as this is mounted."""
+    """One directory of files; whatever asks about a name in `hanging` waits for as long as this is
+    mounted.
+    """
 
     def __init__(self, place: Path, files: dict[str, bytes]) -> None:
         self.place, self.files, self.hanging = place, files, set[str]()
@@ -54,7 +68,8 @@ class HangingDirectory:
                 os.write(self._device, struct.pack("<IiQ", 16, -errno.EIO, unique))
         self._libc.umount2(os.fsencode(self.place), MNT_DETACH)
         self._closing.set()
-        self._thread.join()  # it would go on with the number of the descriptor, which is another's soon
+        # it would go on with the number of the descriptor, which is another's soon
+        self._thread.join()
         os.close(self._device)
 
     def _serve(self) -> None:
@@ -105,7 +120,23 @@ class HangingDirectory:
         size = 0 if is_root else len(self.files[self._names[node]])
         mode = stat.S_IFDIR | 0o755 if is_root else stat.S_IFREG | 0o644
         return struct.pack(
-            "<QQQQQQIIIIIIIIII", node, size, 1, 0, 0, 0, 0, 0, 0, mode, 2 if is_root else 1, 0, 0, 0, 0, 0
+            "<QQQQQQIIIIIIIIII",
+            node,
+            size,
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            mode,
+            2 if is_root else 1,
+            0,
+            0,
+            0,
+            0,
+            0,
         )
 
     def _listing(self) -> bytes:

@@ -1,4 +1,6 @@
-"""A process that maps a file for writing, closes its descriptor, and stores through the mapping when it is told to."""
+"""A process that maps a file for writing, closes its descriptor, and stores through the mapping
+when it is told to.
+"""
 
 import contextlib
 import ctypes
@@ -33,7 +35,9 @@ class Mapper:
 def mapping(path: Path) -> Iterator[Mapper]:
     """A running process with the file mapped; at the end it has exited, and its mapping with it."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, __file__, path], stdin=pipe, stdout=pipe, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, __file__, path], stdin=pipe, stdout=pipe, text=True
+    ) as process:
         mapper = Mapper(process)
         mapper.wait()
         yield mapper
@@ -46,7 +50,9 @@ def main(path: str) -> None:
     library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
     handle = os.open(path, os.O_RDWR)
     # Python's own `mmap` keeps a descriptor of its own open.
-    start = library.mmap(None, os.fstat(handle).st_size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, handle, 0)
+    start = library.mmap(
+        None, os.fstat(handle).st_size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, handle, 0
+    )
     os.close(handle)
     print("done", flush=True)
     for line in sys.stdin:

@@ -23,7 +23,8 @@ class Neighbour:
         daemon.ctl("up", str(self.root), "--wait")
 
     def save_and_query(self, daemon: Daemon, **options: Any) -> float:
-        """Save a new function, query it once; return the seconds. Fails where the answer lacks it or is not fresh.
+        """Save a new function, query it once; return the seconds. Fails where the answer lacks it
+        or is not fresh.
 
         `options` are of the query.
         """
@@ -32,7 +33,9 @@ class Neighbour:
         (self.root / "saved.py").write_text(f"def {name}():\n    pass\n")
         answer = daemon.call("search", query=name, index=self.root.name, **options)
         took_s = time.monotonic() - began
-        assert answer["fresh"], f"not fresh after {took_s:.2f} s: {answer.get('stale_reason')}\n{daemon.log[-4000:]}"
+        assert answer["fresh"], (
+            f"not fresh after {took_s:.2f} s: {answer.get('stale_reason')}\n{daemon.log[-4000:]}"
+        )
         assert [result["path"] for result in answer["results"]][:1] == ["saved.py"], answer
         return took_s
 
@@ -44,6 +47,8 @@ class Neighbour:
 
 
 def settle(daemon: Daemon, neighbour: Neighbour) -> None:
-    """Wait until a daemon that has just started indexes what is saved: its indexing process takes seconds to load."""
+    """Wait until a daemon that has just started indexes what is saved: its indexing process takes
+    seconds to load.
+    """
     (neighbour.root / "first.py").write_text("def after_the_start():\n    pass\n")
     daemon.ctl("sync", "--index", neighbour.root.name)

@@ -13,9 +13,11 @@ needs_root = pytest.mark.skipif(not AS_ROOT, reason="only root can become anothe
 
 
 def as_user(uid: int, action: Callable[[], Any]) -> Any:
-    """The result of `action`, or its exception as a value, from a forked process of the user and the group `uid`.
+    """The result of `action`, or its exception as a value, from a forked process of the user and
+    the group `uid`.
 
-    Forked, since the interpreter's own files may be closed to that user: what `action` needs is imported before.
+    Forked, since the interpreter's own files may be closed to that user: what `action` needs is
+    imported before.
     """
     receiver, sender = os.pipe()
     pid = os.fork()

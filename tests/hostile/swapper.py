@@ -1,4 +1,6 @@
-"""A process that swaps a directory for a symbolic link, and back, as fast as it can: it wins every race there is."""
+"""A process that swaps a directory for a symbolic link, and back, as fast as it can: it wins every
+race there is.
+"""
 
 import contextlib
 import os
@@ -11,9 +13,13 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def swapping(directory: Path, target: Path, pause_s: float = 0.0) -> Iterator[None]:
-    """Meanwhile `directory` is now itself, now a link to `target`, for `pause_s` each. At the end it is itself."""
+    """Meanwhile `directory` is now itself, now a link to `target`, for `pause_s` each. At the end
+    it is itself.
+    """
     process = subprocess.Popen(
-        [sys.executable, __file__, directory, target, str(pause_s)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, __file__, directory, target, str(pause_s)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -1,4 +1,6 @@
-"""Texts that are long, and nothing but the begin of something, hold up nobody: they are analysed elsewhere."""
+"""Texts that are long, and nothing but the begin of something, hold up nobody: they are analysed
+elsewhere.
+"""
 
 import signal
 import time
@@ -49,7 +51,9 @@ def test_long_texts_keep_the_neighbour_fresh(
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("variables", [IMPATIENT, pytest.param({}, marks=pytest.mark.slow)], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "variables", [IMPATIENT, pytest.param({}, marks=pytest.mark.slow)], ids=["short", "long"]
+)
 def test_saves_survive_the_end_of_an_analysis_process(
     cluster: Path, neighbour: Neighbour, variables: dict[str, str]
 ) -> None:
@@ -106,7 +110,11 @@ def test_more_texts_that_spin_than_may_be_slow_keep_the_neighbour_fresh(
 def analysis_workers(daemon: Daemon) -> list[psutil.Process]:
     assert daemon.process is not None
     below = psutil.Process(daemon.process.pid).children(recursive=True)
-    return [process for process in below if "cocosearchd.search.lexical.analysis.analysis_worker" in command(process)]
+    return [
+        process
+        for process in below
+        if "cocosearchd.search.lexical.analysis.analysis_worker" in command(process)
+    ]
 
 
 def command(process: psutil.Process) -> list[str]:

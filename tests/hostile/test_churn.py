@@ -1,4 +1,6 @@
-"""A root that never rests: rewritten, renamed, replaced without end. The neighbour's saves stay fresh meanwhile."""
+"""A root that never rests: rewritten, renamed, replaced without end. The neighbour's saves stay
+fresh meanwhile.
+"""
 
 import os
 import threading
@@ -81,7 +83,9 @@ def rule(root: Path, turn: int) -> None:
 
 def settle(root: Path, turn: int) -> None:
     """Change the project's settings, right and wrong ones."""
-    (root / "cocosearch.yaml").write_text(f"indexing: {{chunk_size: {300 + turn % 5 * 100}}}\n" if turn % 3 else "a: [")
+    (root / "cocosearch.yaml").write_text(
+        f"indexing: {{chunk_size: {300 + turn % 5 * 100}}}\n" if turn % 3 else "a: ["
+    )
 
 
 def move_root(root: Path, turn: int) -> None:
@@ -99,20 +103,30 @@ def break_git(root: Path, turn: int) -> None:
 
 
 @pytest.mark.parametrize("files", [FILES, pytest.param(MANY_FILES, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("churn", [rewrite, rename, replace, lock, rule, settle, move_root, break_git])
+@pytest.mark.parametrize(
+    "churn", [rewrite, rename, replace, lock, rule, settle, move_root, break_git]
+)
 def test_a_restless_root_costs_its_neighbour_nothing(
-    shared: Daemon, neighbour: Neighbour, hostile_root: Path, churn: Callable[[Path, int], None], files: int
+    shared: Daemon,
+    neighbour: Neighbour,
+    hostile_root: Path,
+    churn: Callable[[Path, int], None],
+    files: int,
 ) -> None:
     (hostile_root / "here").mkdir()
     for number in range(files):
         write(hostile_root, number, number)
-        (hostile_root / "here" / f"other{number}.py").write_text(f"def other_{number}():\n    pass\n")
+        (hostile_root / "here" / f"other{number}.py").write_text(
+            f"def other_{number}():\n    pass\n"
+        )
     git(hostile_root, "init", "-q")
     neighbour.watch(shared)
     shared.ctl("up", str(hostile_root), "--wait")
     with repeating(lambda turn: churn(hostile_root, turn)):
         neighbour.assert_fresh(shared, rounds=2 if files == FILES else 4)
     (hostile_root / "at_rest.py").write_text("def written_at_rest():\n    pass\n")
-    answer = shared.call("search", query="written_at_rest", index=hostile_root.name, sync_timeout_ms=20_000)
+    answer = shared.call(
+        "search", query="written_at_rest", index=hostile_root.name, sync_timeout_ms=20_000
+    )
     assert answer["fresh"], answer["stale_reason"]
     assert answer["results"][0]["path"] == "at_rest.py"

@@ -17,7 +17,9 @@ SEED, SIZE_BYTES, OF_EACH_SHAPE, LIMIT_BYTES = 1, 2_000, 5, 2 << 30
 def test_every_input_is_searchable_or_left_out_with_a_reason(
     shared: Daemon, neighbour: Neighbour, hostile_root: Path
 ) -> None:
-    """Every shape of content in some languages, every language in some shapes, and all other cases."""
+    """Every shape of content in some languages, every language in some shapes, and all other
+    cases.
+    """
     inputs = list(cases(SEED, SIZE_BYTES))
     contents = [case for case in inputs if case.group == "content"]
     chosen = [*sampled(contents), *(case for case in inputs if case.group != "content")]

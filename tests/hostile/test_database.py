@@ -1,4 +1,6 @@
-"""The embedded database is the daemon's alone: no other user connects, and the daemon's role is no superuser."""
+"""The embedded database is the daemon's alone: no other user connects, and the daemon's role is no
+superuser.
+"""
 
 import contextlib
 import os
@@ -95,13 +97,17 @@ def test_the_server_shares_its_account_with_nobody(postgres: EmbeddedPostgres) -
 @needs_root
 def test_other_users_do_not_reach_the_socket(postgres: EmbeddedPostgres) -> None:
     for role in (SUPERUSER, DAEMON):
-        assert "Permission denied" in as_user(NOBODY, partial(connect_error, make_conninfo(postgres.dsn, user=role)))
+        assert "Permission denied" in as_user(
+            NOBODY, partial(connect_error, make_conninfo(postgres.dsn, user=role))
+        )
     assert postgres.run.stat().st_mode & 0o777 == 0o700
 
 
 @needs_root
 @pytest.mark.parametrize("role", [SUPERUSER, DAEMON, "postgres"])
-def test_other_users_who_reach_the_socket_are_refused(postgres: EmbeddedPostgres, role: str) -> None:
+def test_other_users_who_reach_the_socket_are_refused(
+    postgres: EmbeddedPostgres, role: str
+) -> None:
     """Even where the directory and the socket are open to all: the kernel says who connects."""
     dsn = make_conninfo(postgres.dsn, user=role)
     modes = {path: path.stat().st_mode & 0o777 for path in (postgres.run, postgres.run / SOCKET)}
@@ -110,7 +116,9 @@ def test_other_users_who_reach_the_socket_are_refused(postgres: EmbeddedPostgres
             path.chmod(0o777)
         for uid in (NOBODY, postgres.uid, 2_147_000_000):
             refusal = as_user(uid, lambda: connect_error(dsn))
-            assert "Peer authentication failed" in refusal or "no pg_hba.conf entry" in refusal, refusal
+            assert "Peer authentication failed" in refusal or "no pg_hba.conf entry" in refusal, (
+                refusal
+            )
     finally:
         for path, mode in modes.items():
             path.chmod(mode)
@@ -123,14 +131,20 @@ def test_nothing_listens_on_the_network(postgres: EmbeddedPostgres) -> None:
             connection.execute(f"show {name}").fetchone()
             for name in ("listen_addresses", "unix_socket_permissions", "hba_file", "ident_file")
         ]
-        rules = connection.execute("select auth_method, database, user_name, error from pg_hba_file_rules").fetchall()
-        users = connection.execute("select sys_name, pg_username, error from pg_ident_file_mappings").fetchall()
+        rules = connection.execute(
+            "select auth_method, database, user_name, error from pg_hba_file_rules"
+        ).fetchall()
+        users = connection.execute(
+            "select sys_name, pg_username, error from pg_ident_file_mappings"
+        ).fetchall()
     files = [(str(postgres.home / name),) for name in ("pg_hba.conf", "pg_ident.conf")]
     assert shown == [("",), ("0700",), *files]
     assert rules == [("peer", ["all"], [SUPERUSER, DAEMON], None)]
     name = pwd.getpwuid(os.geteuid()).pw_name
     assert users == [(name, SUPERUSER, None), (name, DAEMON, None)]
-    assert not (postgres.data / "pg_hba.conf").exists(), "a server that is started by hand must not let everybody in"
+    assert not (postgres.data / "pg_hba.conf").exists(), (
+        "a server that is started by hand must not let everybody in"
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,18 +166,32 @@ def test_nothing_listens_on_the_network(postgres: EmbeddedPostgres) -> None:
         "select pg_reload_conf()",
     ],
 )
-def test_the_daemon_role_is_no_way_out_of_the_database(postgres: EmbeddedPostgres, statement: str) -> None:
+def test_the_daemon_role_is_no_way_out_of_the_database(
+    postgres: EmbeddedPostgres, statement: str
+) -> None:
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
-        assert connection.execute("select current_user, current_setting('is_superuser')").fetchone() == (DAEMON, "off")
+        assert connection.execute(
+            "select current_user, current_setting('is_superuser')"
+        ).fetchone() == (DAEMON, "off")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(statement)
 
 
 def run_as_before(home: Path, uid: int) -> "subprocess.Popen[bytes]":
-    """A server as it was started before: without rules of its own, so those of the data directory hold."""
+    """A server as it was started before: without rules of its own, so those of the data directory
+    hold.
+    """
     conf = home / "postgresql.conf"
-    conf.write_text(f"listen_addresses = ''\nport = 5432\nunix_socket_directories = '{home / 'run'}'\n")
-    command = [str(find_install().bin / "postgres"), "-D", str(home / "pg" / "data"), "-c", f"config_file={conf}"]
+    conf.write_text(
+        f"listen_addresses = ''\nport = 5432\nunix_socket_directories = '{home / 'run'}'\n"
+    )
+    command = [
+        str(find_install().bin / "postgres"),
+        "-D",
+        str(home / "pg" / "data"),
+        "-c",
+        f"config_file={conf}",
+    ]
     with (home / "postgres.log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, env=PLAIN, cwd="/", **account(uid))
 
@@ -178,7 +206,9 @@ def superuser_of(home: Path) -> str:
 
 @pytest.fixture(scope="module")
 def trusting_data(public_state: Path) -> Iterator[Path]:
-    """A cluster as it was made before, stopped: `trust`, one superuser, and as root the account `nobody`."""
+    """A cluster as it was made before, stopped: `trust`, one superuser, and as root the account
+    `nobody`.
+    """
     home, uid = public_state / "trusting", NOBODY if AS_ROOT else os.geteuid()
     for path, mode in ((home, 0o711), (home / "pg", 0o700), (home / "run", 0o700)):
         path.mkdir()
@@ -203,7 +233,9 @@ def trusting_cluster(home: Path, trusting_data: Path) -> Iterator[Path]:
     server = run_as_before(home, (home / "pg").stat().st_uid)
     wait_for(superuser_of(home))
     if AS_ROOT:
-        assert as_user(NOBODY, lambda: connect_error(superuser_of(home))) == "", "others could enter it before"
+        assert as_user(NOBODY, lambda: connect_error(superuser_of(home))) == "", (
+            "others could enter it before"
+        )
     yield home
     server.kill()
     server.wait(30)
@@ -221,8 +253,12 @@ def fill(dsn: str) -> None:
     wait_for(dsn)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("create extension vector")
-        connection.execute("create table ours (id int generated always as identity primary key, n int, v halfvec(2))")
-        connection.execute("insert into ours (n, v) select i, '[1,2]' from generate_series(1, 100) i")
+        connection.execute(
+            "create table ours (id int generated always as identity primary key, n int, v halfvec(2))"
+        )
+        connection.execute(
+            "insert into ours (n, v) select i, '[1,2]' from generate_series(1, 100) i"
+        )
         connection.execute("alter system set log_connections = 'on'")
 
 
@@ -235,21 +271,29 @@ def check_converted(server: EmbeddedPostgres) -> None:
         connection.execute("drop table ours, more")
         assert connection.execute("select current_setting('is_superuser')").fetchone() == ("off",)
     with psycopg.connect(server.superuser_dsn) as connection:
-        assert connection.execute("select distinct auth_method from pg_hba_file_rules").fetchall() == [("peer",)]
+        assert connection.execute(
+            "select distinct auth_method from pg_hba_file_rules"
+        ).fetchall() == [("peer",)]
     assert owners(server.home / "pg") == {server.uid}
     assert not AS_ROOT or server.uid != NOBODY
 
 
-def test_a_trusting_cluster_is_converted_with_all_rows(trusting_cluster: Path, server: EmbeddedPostgres) -> None:
+def test_a_trusting_cluster_is_converted_with_all_rows(
+    trusting_cluster: Path, server: EmbeddedPostgres
+) -> None:
     before = server.pids()
     assert before, "the running server of before is recognised"
     server.ensure()
     assert not {*before} & {*server.pids()}
     if AS_ROOT:
-        assert not (server.data / "postgresql.auto.conf").exists(), "settings that somebody else could have made"
+        assert not (server.data / "postgresql.auto.conf").exists(), (
+            "settings that somebody else could have made"
+        )
         (server.run / SOCKET).chmod(0o777)
         server.run.chmod(0o711)
-        assert "Peer authentication failed" in as_user(NOBODY, lambda: connect_error(server.superuser_dsn))
+        assert "Peer authentication failed" in as_user(
+            NOBODY, lambda: connect_error(server.superuser_dsn)
+        )
         server.run.chmod(0o700)
     check_converted(server)
     first = server.pids()[0]
@@ -258,8 +302,12 @@ def test_a_trusting_cluster_is_converted_with_all_rows(trusting_cluster: Path, s
 
 
 @needs_root
-@pytest.mark.parametrize("calls", [*(pytest.param(calls, marks=pytest.mark.slow) for calls in (0, 7)), 1, 400])
-def test_a_conversion_that_is_killed_goes_on(trusting_cluster: Path, server: EmbeddedPostgres, calls: int) -> None:
+@pytest.mark.parametrize(
+    "calls", [*(pytest.param(calls, marks=pytest.mark.slow) for calls in (0, 7)), 1, 400]
+)
+def test_a_conversion_that_is_killed_goes_on(
+    trusting_cluster: Path, server: EmbeddedPostgres, calls: int
+) -> None:
     """The process ends at that change of an owner; the next start finds data of two accounts."""
     pid = os.fork()
     if pid == 0:
@@ -284,7 +332,9 @@ def test_a_conversion_that_is_killed_goes_on(trusting_cluster: Path, server: Emb
 
 
 @needs_root
-def test_files_of_the_system_do_not_come_along(trusting_cluster: Path, server: EmbeddedPostgres) -> None:
+def test_files_of_the_system_do_not_come_along(
+    trusting_cluster: Path, server: EmbeddedPostgres
+) -> None:
     """Who had the account before could name another file of this disk in the data."""
     system_file = trusting_cluster.parent / "system-file"
     system_file.write_text("root's")
@@ -302,7 +352,9 @@ def test_files_of_the_system_do_not_come_along(trusting_cluster: Path, server: E
 
 @needs_root
 def test_initialising_is_closed_to_the_account_that_is_lent(home: Path) -> None:
-    """`initdb` runs as `nobody`, in a group of its own: others of that name see neither its files nor its memory."""
+    """`initdb` runs as `nobody`, in a group of its own: others of that name see neither its files
+    nor its memory.
+    """
     install, programs = find_install(), home.parent / f"{home.name}-bin"
     programs.mkdir()
     for program in install.bin.iterdir():
@@ -317,7 +369,9 @@ def test_initialising_is_closed_to_the_account_that_is_lent(home: Path) -> None:
     start = threading.Thread(target=server.ensure)
     start.start()
     deadline, part = time.monotonic() + 20, server.data.with_name("data.part")
-    while not (started := [found.pid for found in processes() if f"initdb -D {part}" in found.command]):
+    while not (
+        started := [found.pid for found in processes() if f"initdb -D {part}" in found.command]
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     for attempt in (
@@ -335,7 +389,9 @@ def test_initialising_is_closed_to_the_account_that_is_lent(home: Path) -> None:
 
 
 @needs_root
-def test_an_account_number_in_use_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_account_number_in_use_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     first = accounts.private_uid(b"seed")
     assert first == accounts.private_uid(b"seed") != accounts.private_uid(b"other seed")
     (tmp_path / "subuid").write_text(f"someone:{first}:3\n# a comment\nbroken\n")
@@ -346,12 +402,16 @@ def test_an_account_number_in_use_is_not_taken(monkeypatch: pytest.MonkeyPatch, 
         process.kill()
 
 
-def test_a_container_with_few_account_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_container_with_few_account_numbers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "map").write_text("         0     100000      65536\n")
     monkeypatch.setattr(accounts, "MAP_FILES", (tmp_path / "map",))
     assert accounts.private_uid(b"seed") in accounts.PRIVATE_UIDS[1]
     (tmp_path / "map").write_text("         0       1000          1\n")
-    with pytest.raises(StoreUnavailable, match="no account that it could have to itself") as refusal:
+    with pytest.raises(
+        StoreUnavailable, match="no account that it could have to itself"
+    ) as refusal:
         accounts.private_uid(b"seed")
     assert "useradd --system" in refusal.value.hint
 

@@ -64,7 +64,9 @@ def watched(cluster: Path, model: Model) -> Iterator[Daemon]:
         yield daemon
 
 
-def awaited_part(daemon: Daemon, part: str, *states: str, within_s: float = SAID_WITHIN_S) -> dict[str, Any]:
+def awaited_part(
+    daemon: Daemon, part: str, *states: str, within_s: float = SAID_WITHIN_S
+) -> dict[str, Any]:
     """The part once it is in one of the states; each question must be answered soon."""
     end = time.monotonic() + within_s
     while True:
@@ -85,7 +87,9 @@ def metric(daemon: Daemon, part: str) -> str:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(request, timeout=10) as reply:
         lines: list[str] = reply.read().decode().splitlines()
-    return next(line for line in lines if line.startswith(f'cocosearch_up{{part="{part}"}}')).split()[-1]
+    return next(
+        line for line in lines if line.startswith(f'cocosearch_up{{part="{part}"}}')
+    ).split()[-1]
 
 
 def doctor(daemon: Daemon, part: str) -> dict[str, Any]:

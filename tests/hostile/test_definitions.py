@@ -1,4 +1,6 @@
-"""Text that looks like the begin of a function and never becomes one costs no more than it is long."""
+"""Text that looks like the begin of a function and never becomes one costs no more than it is
+long.
+"""
 
 from pathlib import Path
 
@@ -15,7 +17,9 @@ TEXTS = {"pointers": POINTERS, "stars": STARS}
 DEFINED = {"pointers": "pointers_end", "stars": "stars_begin"}
 
 
-def test_pointers_of_c_stop_no_index(daemon: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
+def test_pointers_of_c_stop_no_index(
+    daemon: Daemon, hostile_root: Path, neighbour: Neighbour
+) -> None:
     neighbour.watch(daemon)
     daemon.ctl("up", str(hostile_root), "--wait")
     for name, text in TEXTS.items():

@@ -1,4 +1,6 @@
-"""Depth: directories nested as deep as the kernel allows, and deeper than a path can name. Nothing recurses over it."""
+"""Depth: directories nested as deep as the kernel allows, and deeper than a path can name. Nothing
+recurses over it.
+"""
 
 import os
 import subprocess
@@ -19,7 +21,9 @@ DEEP = 1_100  # deeper than Python recurses, and a path that is still stored
 BEYOND = 2_100  # 4,200 bytes: no system call takes such a path (PATH_MAX is 4,096)
 
 
-def nest(root: Path, depth: int, name: str = "f.py", text: str = "def at_the_bottom():\n    pass\n") -> str:
+def nest(
+    root: Path, depth: int, name: str = "f.py", text: str = "def at_the_bottom():\n    pass\n"
+) -> str:
     """Make `depth` directories, each in the one before, and a file in the last; its path."""
     handle = os.open(root, os.O_RDONLY)
     for _ in range(depth):
@@ -57,7 +61,9 @@ def test_a_deep_path_is_read_with_one_handle(deep_root: Path) -> None:
         "print(type(*read_files(os.fsencode(sys.argv[1]), [sys.argv[2]], 1 << 20)).__name__)"
     )
     command = [sys.executable, "-c", program, str(deep_root), path]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "SourceFile\n"
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout == "SourceFile\n"
+    )
 
 
 def test_deep_rules_of_git_are_followed(deep_root: Path) -> None:
@@ -72,7 +78,9 @@ def test_deep_rules_of_git_are_followed(deep_root: Path) -> None:
     assert scope.renewed().allows(os.fsencode(path))
 
 
-def test_depth_in_one_root_stops_no_other(shared: Daemon, deep_root: Path, neighbour: Neighbour) -> None:
+def test_depth_in_one_root_stops_no_other(
+    shared: Daemon, deep_root: Path, neighbour: Neighbour
+) -> None:
     neighbour.watch(shared)
     path = nest(deep_root, DEEP)
     (deep_root / "cocosearch.yaml").write_text("[" * 100_000)
@@ -94,7 +102,9 @@ def test_what_no_path_can_name_is_left_out_with_the_reason(
     answer = shared.call("search", query="beside_the_depth", index=deep_root.name)
     assert answer["fresh"]
     (status,) = [one for one in shared.call("status")["indexes"] if one["name"] == deep_root.name]
-    assert status["reason"].startswith("left out for the length of their paths: 1, the first in a/a/")
+    assert status["reason"].startswith(
+        "left out for the length of their paths: 1, the first in a/a/"
+    )
     assert "2,600 bytes" in status["reason"]
     # More than 2,600 bytes and less than PATH_MAX, which is what a question may name.
     why = shared.ctl("query", "x", "--why-not", path[-3_000:], "--index", deep_root.name).stdout

@@ -1,4 +1,6 @@
-"""A model server that is away when the daemon starts: what is indexed stays, and only new text waits for it."""
+"""A model server that is away when the daemon starts: what is indexed stays, and only new text
+waits for it.
+"""
 
 import contextlib
 import os
@@ -57,9 +59,14 @@ def awaited_index(
 def test_what_is_indexed_stays_and_only_what_changed_waits(
     cluster: Path, roots: dict[str, Path], server: tuple[int, contextlib.ExitStack]
 ) -> None:
-    """A daemon indexed two roots and was stopped; its model server ended, and it came back without it."""
+    """A daemon indexed two roots and was stopped; its model server ended, and it came back without
+    it.
+    """
     port, running = server
-    variables = {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": f"http://127.0.0.1:{port}"}
+    variables = {
+        "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+        "COCOSEARCH_OLLAMA_URL": f"http://127.0.0.1:{port}",
+    }
     with passing_daemon(cluster, **variables) as daemon:
         daemon.start()
         for root in roots.values():
@@ -86,34 +93,54 @@ def change(roots: dict[str, Path]) -> None:
 
 def assert_touched_files_stay(daemon: Daemon) -> None:
     """Indexed and fresh."""
-    index = awaited_index(daemon, "touched", lambda index: index["state"] == "live" and not index["pending"])
+    index = awaited_index(
+        daemon, "touched", lambda index: index["state"] == "live" and not index["pending"]
+    )
     assert (index["failed_count"], index["failed"], index["files"]) == (0, [], FILES)
-    reply = daemon.call("search", query="function_number_7", index="touched", sync_timeout_ms=10_000)
+    reply = daemon.call(
+        "search", query="function_number_7", index="touched", sync_timeout_ms=10_000
+    )
     assert reply["fresh"], reply["stale_reason"]
     assert reply["results"][0]["path"] == "module7.py"
 
 
 def assert_changed_files_wait(daemon: Daemon, port: int) -> None:
     """The one that has new text, and no other."""
-    index = awaited_index(daemon, "changed", lambda index: index["failed_count"] == 1 and index["files"] == FILES - 1)
+    index = awaited_index(
+        daemon, "changed", lambda index: index["failed_count"] == 1 and index["files"] == FILES - 1
+    )
     assert [file["path"] for file in index["failed"]] == ["module1.py"]
     assert f"http://127.0.0.1:{port}" in index["failed"][0]["error"]
     reply = daemon.call("search", query="function_number_7", index="changed", sync_timeout_ms=500)
     assert (reply["fresh"], reply["pending"]) == (False, ["module1.py"])
-    assert "1 file waits for the embedder, the first is module1.py: Ollama at" in reply["stale_reason"]
+    assert (
+        "1 file waits for the embedder, the first is module1.py: Ollama at" in reply["stale_reason"]
+    )
     assert "could not be indexed" not in reply["stale_reason"]
 
 
 def assert_caught_up(daemon: Daemon) -> None:
     """Once the model server is back."""
-    awaited_index(daemon, "changed", lambda index: not index["failed_count"] and not index["pending"], limit_s=30)
-    reply = daemon.call("search", query="changed_while_away", index="changed", sync_timeout_ms=10_000)
+    awaited_index(
+        daemon,
+        "changed",
+        lambda index: not index["failed_count"] and not index["pending"],
+        limit_s=30,
+    )
+    reply = daemon.call(
+        "search", query="changed_while_away", index="changed", sync_timeout_ms=10_000
+    )
     assert reply["fresh"], reply["stale_reason"]
     assert reply["results"][0]["path"] == "module1.py"
 
 
 def test_a_fingerprint_is_read_back_from_its_pairs() -> None:
-    fingerprint = EmbedderFingerprint("ollama", "nomic-embed-text", "sha256:1", 768, "doc: ", "query: ", 2048)
+    fingerprint = EmbedderFingerprint(
+        "ollama", "nomic-embed-text", "sha256:1", 768, "doc: ", "query: ", 2048
+    )
     assert fingerprint_of(fingerprint.pairs()) == fingerprint
     assert fingerprint_of((*fingerprint.pairs(), ("zeal", "1"))) is None
-    assert fingerprint_of(tuple(pair for pair in fingerprint.pairs() if pair[0] != "dimension")) is None
+    assert (
+        fingerprint_of(tuple(pair for pair in fingerprint.pairs() if pair[0] != "dimension"))
+        is None
+    )

@@ -28,7 +28,9 @@ def test_each_reason_has_a_cause_and_a_remedy() -> None:
 
 def test_a_reason_of_a_newer_version_is_no_error() -> None:
     assert "newer version" in exclusion("melted").cause
-    assert exclusion_sentence("a.py", "quarantined", "SIGSEGV").startswith("a.py is left out: it ended or stalled")
+    assert exclusion_sentence("a.py", "quarantined", "SIGSEGV").startswith(
+        "a.py is left out: it ended or stalled"
+    )
 
 
 def test_status_names_what_is_left_out_and_what_to_do(shared: Daemon, hostile_root: Path) -> None:
@@ -51,11 +53,16 @@ def test_status_names_what_is_left_out_and_what_to_do(shared: Daemon, hostile_ro
     assert all(exclusion(reason).remedy in listed for reason, _ in LEFT_OUT.values())
 
 
-def test_of_many_excluded_files_status_names_the_worst_and_counts_the_rest(shared: Daemon, hostile_root: Path) -> None:
+def test_of_many_excluded_files_status_names_the_worst_and_counts_the_rest(
+    shared: Daemon, hostile_root: Path
+) -> None:
     for number in range(40):
         (hostile_root / f"a{number:02}.py").write_bytes(b"\0\1")
     (hostile_root / "z.py").write_bytes(b"x = 1\n" * 200_000)
     shared.ctl("up", str(hostile_root), "--wait")
     (status,) = shared.call("status")["indexes"]
     assert (len(status["excluded"]), status["excluded"][0]["path"]) == (20, "z.py")
-    assert "36 more; `cocosearchctl stats hostile --failures` lists them" in shared.ctl("status").stdout
+    assert (
+        "36 more; `cocosearchctl stats hostile --failures` lists them"
+        in shared.ctl("status").stdout
+    )

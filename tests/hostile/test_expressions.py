@@ -15,12 +15,17 @@ from cocosearchd.config.layers import expanded
 from cocosearchd.config.settings_files import SettingEntry
 from cocosearchd.errors import InvalidInput
 from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder, TextSpan
-from cocosearchd.search.lexical.analysis.text_definitions import comment_spans, comments, comments_within
+from cocosearchd.search.lexical.analysis.text_definitions import (
+    comment_spans,
+    comments,
+    comments_within,
+)
 from cocosearchd.store.globs import MAX_GLOB, Matcher, path_matcher, spelled_out, symbol_matcher
 from tests.hostile import expressions
 
 REPOSITORY = Path(__file__).parents[2]
-# Linear work on a text of 1 MiB takes less, on a slow and busy machine too; quadratic work on a quarter takes minutes.
+# Linear work on a text of 1 MiB takes less, on a slow and busy machine too; quadratic work on a
+# quarter takes minutes.
 MIB, WITHIN_S = 1 << 20, 20.0
 SHARES = 2  # of the expressions, each attacked by a test of its own
 # Functions that use an expression which no module holds, and why nobody can make it cost much.
@@ -78,7 +83,15 @@ def falling(share: int, *options: str) -> list[dict[str, str]]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "pattern",
-    [r"(?:[\w*]+[ \t]+[*&]*)*\(", r"(a+)+b", r"/\*[\s\S]*?\*/", r"[\d.]+$", r"(?:^| +)#.*", r"\s*\n\s*", r"(a|b|ab)*c"],
+    [
+        r"(?:[\w*]+[ \t]+[*&]*)*\(",
+        r"(a+)+b",
+        r"/\*[\s\S]*?\*/",
+        r"[\d.]+$",
+        r"(?:^| +)#.*",
+        r"\s*\n\s*",
+        r"(a|b|ab)*c",
+    ],
 )
 def test_the_attacks_find_what_is_not_linear(pattern: str) -> None:
     program = (
@@ -100,7 +113,8 @@ def test_expressions_are_found_in_tables_methods_and_objects() -> None:
     names = set(expressions.expressions())
     assert "cocosearchd.search.lexical.analysis.text_definitions._BRACED_FUNCTION" in names
     assert "cocosearchd.search.lexical.analysis.terms._IS_DENSE" in names  # a bound method
-    assert "cocosearchd.search.lexical.analysis.text_definitions._COMMENTS[0]" in names  # objects in a table
+    # objects in a table
+    assert "cocosearchd.search.lexical.analysis.text_definitions._COMMENTS[0]" in names
     assert any(name.endswith(".STRUCTURES[0]") for name in names)  # pairs in a table
     assert any(name.startswith("cocosearch_ipc.") for name in names)
 
@@ -109,7 +123,9 @@ def test_an_expression_is_in_a_module_or_listed() -> None:
     met = set(_functions_with_expressions())
     listed = {tuple(place.split()) for place in INSIDE_FUNCTIONS}
     assert {f"{file} {name}" for file, name in met if not _is_listed(file, name, listed)} == set()
-    gone = {place for place in listed if not any(_is_listed(file, name, {place}) for file, name in met)}
+    gone = {
+        place for place in listed if not any(_is_listed(file, name, {place}) for file, name in met)
+    }
     assert gone == set()  # such a line would hide the next one of that name
 
 
@@ -133,7 +149,18 @@ def _uses_re(node: ast.AST) -> bool:
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id == "re"
-        and node.attr in {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
+        and node.attr
+        in {
+            "compile",
+            "search",
+            "match",
+            "fullmatch",
+            "sub",
+            "subn",
+            "split",
+            "findall",
+            "finditer",
+        }
     )
 
 
@@ -152,7 +179,9 @@ MADE: dict[str, Callable[[int], object]] = {
         expanded([SettingEntry("a", "${a:-" * (size // 5), "place")], lambda name: None)
     ),
     "comments that nothing ends": lambda size: comments("/*" * (size // 2), "c"),
-    "two kinds of comments": lambda size: comment_spans('"""\'\'\'"' + "'''" * (size // 3), "python"),
+    "two kinds of comments": lambda size: comment_spans(
+        '"""\'\'\'"' + "'''" * (size // 3), "python"
+    ),
     "two kinds of comments of Lua": lambda size: comments_within("{---[[" * (size // 6), "lua"),
     "comments of Ruby": lambda size: comments("\n=begin" * (size // 7), "ruby"),
     "comments in colour": lambda size: highlight.lines("/*" * (size // 2), "c"),

@@ -1,4 +1,6 @@
-"""Programs of others that look like ours: command lines, sockets, directories, pid files. They block nothing."""
+"""Programs of others that look like ours: command lines, sockets, directories, pid files. They
+block nothing.
+"""
 
 import contextlib
 import os
@@ -94,7 +96,9 @@ def skip_where_programs_are_hidden(other: "subprocess.Popen[bytes]") -> None:
         pytest.skip("programs of other users cannot be seen here: root lacks CAP_SYS_PTRACE")
 
 
-def test_another_program_with_a_command_line_like_ours_blocks_nothing(server: EmbeddedPostgres) -> None:
+def test_another_program_with_a_command_line_like_ours_blocks_nothing(
+    server: EmbeddedPostgres,
+) -> None:
     """Of the server's own user, in the server's directory."""
     with impostor(server, cwd=server.data, **account(server.uid)) as other:
         skip_where_programs_are_hidden(other)
@@ -143,7 +147,10 @@ def test_a_signal_never_meets_who_got_the_number_later() -> None:
     with subprocess.Popen(["sleep", "60"]) as running:
         current = process(running.pid)
         assert current is not None
-        send_signal(Process(current.pid, current.parent, current.command, current.started - 1), signal.SIGKILL)
+        send_signal(
+            Process(current.pid, current.parent, current.command, current.started - 1),
+            signal.SIGKILL,
+        )
         time.sleep(0.1)
         assert running.poll() is None
         send_signal(current, signal.SIGKILL)
@@ -152,9 +159,13 @@ def test_a_signal_never_meets_who_got_the_number_later() -> None:
 
 
 def test_a_process_is_identified_by_what_it_cannot_choose() -> None:
-    with subprocess.Popen(["bash", "-c", "exec -a /usr/bin/postgres sleep 60"], cwd="/usr") as running:
+    with subprocess.Popen(
+        ["bash", "-c", "exec -a /usr/bin/postgres sleep 60"], cwd="/usr"
+    ) as running:
         deadline = time.monotonic() + 10
-        while (identity := identify(running.pid)) is None or not identity.program.endswith("/sleep"):
+        while (identity := identify(running.pid)) is None or not identity.program.endswith(
+            "/sleep"
+        ):
             assert time.monotonic() < deadline, identity
             time.sleep(0.01)
         assert (identity.uid, identity.directory) == (os.geteuid(), "/usr")
@@ -187,7 +198,9 @@ def listening_as(uid: int, path: Path) -> Iterator[None]:
 
 
 @needs_root
-def test_a_server_that_somebody_else_put_in_place_of_ours_is_not_used(server: EmbeddedPostgres) -> None:
+def test_a_server_that_somebody_else_put_in_place_of_ours_is_not_used(
+    server: EmbeddedPostgres,
+) -> None:
     """In a directory that was open for a while, and is closed again."""
     server.run.mkdir()
     server.run.chmod(0o777)
@@ -254,8 +267,12 @@ SQUATS = [
 
 
 @pytest.mark.parametrize(("which", "squat"), SQUATS)
-def test_no_daemon_starts_in_a_directory_of_somebody_else(which: str, squat: Callable[[Path], str]) -> None:
-    """One sentence, an exit code, and nothing written there: by the daemon itself, and by what starts it."""
+def test_no_daemon_starts_in_a_directory_of_somebody_else(
+    which: str, squat: Callable[[Path], str]
+) -> None:
+    """One sentence, an exit code, and nothing written there: by the daemon itself, and by what
+    starts it.
+    """
     with passing_daemon() as daemon:
         reason = squat(daemon.home / which)
         if which == "run" and squat is linked_by_somebody:
@@ -266,7 +283,9 @@ def test_no_daemon_starts_in_a_directory_of_somebody_else(which: str, squat: Cal
         assert reason in line
         assert str(daemon.home / which) in line
         assert "hint: " in line
-        assert [path for path in (daemon.home / which).iterdir() if path.name != "daemon.lock"] == []
+        assert [
+            path for path in (daemon.home / which).iterdir() if path.name != "daemon.lock"
+        ] == []
         up = daemon.ctl("up", str(daemon.home), check=False)
         assert up.returncode == 69, up.stderr
         assert reason in up.stderr
@@ -319,7 +338,10 @@ def test_down_beside_a_socket_of_somebody_else(public_state: Path) -> None:
 def test_the_daemon_answers_no_other_user(shared: Daemon) -> None:
     """Even through a socket that was opened to all: the kernel says who asks."""
     run = shared.home / "run"
-    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (run, run / "rpc.sock", run / "mcp.sock")}
+    modes = {
+        path: stat.S_IMODE(path.stat().st_mode)
+        for path in (run, run / "rpc.sock", run / "mcp.sock")
+    }
     try:
         for path in modes:
             path.chmod(0o777)
@@ -342,8 +364,12 @@ def ask(path: Path) -> bytes:
             return b""
 
 
-@pytest.mark.parametrize("uid", [NOBODY if AS_ROOT else None, pytest.param(None, marks=pytest.mark.slow)])
-def test_down_by_force_spares_a_process_that_a_pid_file_names(daemon: Daemon, uid: int | None) -> None:
+@pytest.mark.parametrize(
+    "uid", [NOBODY if AS_ROOT else None, pytest.param(None, marks=pytest.mark.slow)]
+)
+def test_down_by_force_spares_a_process_that_a_pid_file_names(
+    daemon: Daemon, uid: int | None
+) -> None:
     """A frozen daemon and its server are ended, not who got the number of a server of before."""
     assert daemon.process is not None
     server = EmbeddedPostgres(daemon.home / "state" / "postgres", {})

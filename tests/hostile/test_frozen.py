@@ -1,4 +1,6 @@
-"""A way out of a frozen daemon: `down` and `restart` end it by force, and say so; nothing of it is left."""
+"""A way out of a frozen daemon: `down` and `restart` end it by force, and say so; nothing of it is
+left.
+"""
 
 import contextlib
 import os
@@ -58,12 +60,17 @@ def test_a_stopped_daemon_is_ended_by_force(daemon: Daemon, neighbour: Neighbour
 
 
 LIMIT_S = 4.0  # of the watchdog in these tests; 30 by default
-FREEZING = {"COCOSEARCH_SERVER_WATCHDOG_S": str(LIMIT_S), "PYTHONPATH": str(Path(__file__).parent / "freezing")}
+FREEZING = {
+    "COCOSEARCH_SERVER_WATCHDOG_S": str(LIMIT_S),
+    "PYTHONPATH": str(Path(__file__).parent / "freezing"),
+}
 
 
 @pytest.fixture
 def guarded(cluster: Path) -> Iterator[Daemon]:
-    """A running daemon with a quick watchdog, in which SIGUSR2 has C code hold the interpreter's lock."""
+    """A running daemon with a quick watchdog, in which SIGUSR2 has C code hold the interpreter's
+    lock.
+    """
     with passing_daemon(cluster, **FREEZING) as daemon:
         daemon.start()
         yield daemon
@@ -96,7 +103,9 @@ LOCK_HELD = pytest.param(signal.SIGUSR2, id="interpreter lock held", marks=pytes
 def test_a_frozen_daemon_is_ended_with_its_stacks_and_started_again(
     guarded: Daemon, neighbour: Neighbour, number: int
 ) -> None:
-    """In the short form a daemon whose interpreter's lock is held is the one that a file froze, below."""
+    """In the short form a daemon whose interpreter's lock is held is the one that a file froze,
+    below.
+    """
     neighbour.watch(guarded)
     former, began = freeze(guarded, number), time.monotonic()
     current = await_successor(guarded, former)
@@ -110,7 +119,8 @@ def test_a_frozen_daemon_is_ended_with_its_stacks_and_started_again(
     assert guarded.process.wait(5) in (-signal.SIGABRT, -signal.SIGKILL)
 
     assert freeze(guarded, signal.SIGUSR2) == current
-    guarded.ctl("down")  # its watchdog first, else that would start a daemon that nobody wants any more
+    # its watchdog first, else that would start a daemon that nobody wants any more
+    guarded.ctl("down")
     time.sleep(LIMIT_S + 2)
     assert not guarded.answers()
     assert not runs(current)
@@ -123,7 +133,9 @@ def assert_ended_with_stacks(daemon: Daemon, former: int) -> None:
     assert "(most recent call first)" in daemon.log
 
 
-def test_a_watchdog_that_died_is_replaced_and_one_of_a_daemon_that_ended_ends(guarded: Daemon) -> None:
+def test_a_watchdog_that_died_is_replaced_and_one_of_a_daemon_that_ended_ends(
+    guarded: Daemon,
+) -> None:
     """A daemon that is stopped or killed is not started again."""
     (before,) = watchdogs(guarded)
     before.kill()
@@ -144,13 +156,20 @@ def test_a_watchdog_that_died_is_replaced_and_one_of_a_daemon_that_ended_ends(gu
     assert watchdogs(guarded) == []
 
 
-def test_systemd_hears_nothing_of_a_daemon_whose_interpreter_lock_is_held(cluster: Path, tmp_path: Path) -> None:
-    """What systemd then does (SIGABRT) writes all stacks. It starts the daemon again itself: there is no watchdog."""
+def test_systemd_hears_nothing_of_a_daemon_whose_interpreter_lock_is_held(
+    cluster: Path, tmp_path: Path
+) -> None:
+    """What systemd then does (SIGABRT) writes all stacks. It starts the daemon again itself: there
+    is no watchdog.
+    """
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(address)
         manager.settimeout(LIMIT_S)
-        variables = FREEZING | {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": str(int(LIMIT_S * 1_000_000 / 2))}
+        variables = FREEZING | {
+            "NOTIFY_SOCKET": address,
+            "WATCHDOG_USEC": str(int(LIMIT_S * 1_000_000 / 2)),
+        }
         with passing_daemon(cluster, **variables) as daemon:
             daemon.start()
             assert watchdogs(daemon) == []
@@ -174,7 +193,11 @@ def test_systemd_hears_nothing_of_a_daemon_whose_interpreter_lock_is_held(cluste
 def watchdogs(daemon: Daemon) -> list[psutil.Process]:
     """Watchdog processes of this daemon."""
     mark = str(daemon.home / "state" / "watchdog.pid")
-    return [process for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if mark in (process.info["cmdline"] or [])
+    ]
 
 
 def test_a_file_that_froze_the_daemon_is_left_out_until_it_changes(
@@ -194,7 +217,11 @@ def test_a_file_that_froze_the_daemon_is_left_out_until_it_changes(
         assert_ended_with_stacks(daemon, former)
         settle(daemon, neighbour)
         neighbour.assert_fresh(daemon)
-        (status,) = [index for index in daemon.call("status")["indexes"] if index["name"] == hostile_root.name]
+        (status,) = [
+            index
+            for index in daemon.call("status")["indexes"]
+            if index["name"] == hostile_root.name
+        ]
         notes = " ".join(status["notes"])
         assert "poison.py is left out: the daemon stopped answering while it worked on it" in notes
         answer = daemon.call("search", query="beside_the_poison", index=hostile_root.name)
@@ -204,6 +231,10 @@ def test_a_file_that_froze_the_daemon_is_left_out_until_it_changes(
         daemon.ctl("sync", "--index", hostile_root.name)
         answer = daemon.call("search", query="mended", index=hostile_root.name)
         assert [result["path"] for result in answer["results"]][:1] == ["poison.py"]
-        (status,) = [index for index in daemon.call("status")["indexes"] if index["name"] == hostile_root.name]
+        (status,) = [
+            index
+            for index in daemon.call("status")["indexes"]
+            if index["name"] == hostile_root.name
+        ]
         assert "left out" not in " ".join(status["notes"])
         daemon.ctl("down")

@@ -1,4 +1,6 @@
-"""Random and nearly right requests over every front end: each is answered within 2 s, none is an internal error."""
+"""Random and nearly right requests over every front end: each is answered within 2 s, none is an
+internal error.
+"""
 
 import contextlib
 import http.client
@@ -18,15 +20,24 @@ from cocosearch_ipc.rpc.methods import METHODS
 from tests.daemon import Daemon
 
 # Of a failure with a long body hypothesis warns in place of showing it.
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.filterwarnings("ignore:Generating overly large repr")]
+pytestmark = [
+    pytest.mark.timeout(1800),
+    pytest.mark.filterwarnings("ignore:Generating overly large repr"),
+]
 
 WITHIN_S = 2.0
 DEADLINE_MS = "1000"
 SHORT = settings(
-    max_examples=40, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 LONG = settings(
-    max_examples=10_000, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10_000,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 # Without a slash: no random path is that of a directory, which a request could have indexed.
 TEXT = st.text(st.characters(exclude_characters="/"), max_size=30) | st.sampled_from(
@@ -45,10 +56,16 @@ TEXT = st.text(st.characters(exclude_characters="/"), max_size=30) | st.sampled_
         "𝔘" * 99,
     ]
 )
-NUMBERS = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.sampled_from([0, -1, 10**30, 1e308])
+NUMBERS = (
+    st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.sampled_from([0, -1, 10**30, 1e308])
+)
 SCALARS = st.none() | st.booleans() | NUMBERS | TEXT
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=8
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=8,
 )
 NAMES = sorted(name for name in METHODS if name != "shutdown" and not openrpc.streams(name))
 PARAMETERS = sorted(
@@ -66,15 +83,37 @@ PARAMETERS = sorted(
         "timeout_ms",
         "name",
     }
-    | {"line", "pattern", "cursor", "budget_tokens", "sync_timeout_ms", "explain", "why_not", "profile", "min_score"}
+    | {
+        "line",
+        "pattern",
+        "cursor",
+        "budget_tokens",
+        "sync_timeout_ms",
+        "explain",
+        "why_not",
+        "profile",
+        "min_score",
+    }
 )
 PARAMS = st.dictionaries(st.sampled_from(PARAMETERS) | TEXT, VALUES, max_size=5) | VALUES
 CALLS = st.fixed_dictionaries(
-    {"jsonrpc": st.just("2.0"), "id": st.integers(0, 9) | SCALARS, "method": st.sampled_from(NAMES), "params": PARAMS}
+    {
+        "jsonrpc": st.just("2.0"),
+        "id": st.integers(0, 9) | SCALARS,
+        "method": st.sampled_from(NAMES),
+        "params": PARAMS,
+    }
 )
 BROKEN = st.fixed_dictionaries(
     {},
-    optional={"jsonrpc": VALUES, "id": VALUES, "method": VALUES, "params": VALUES, "result": VALUES, "error": VALUES},
+    optional={
+        "jsonrpc": VALUES,
+        "id": VALUES,
+        "method": VALUES,
+        "params": VALUES,
+        "result": VALUES,
+        "error": VALUES,
+    },
 )
 MESSAGES = CALLS | BROKEN | st.lists(CALLS | BROKEN, max_size=3) | VALUES
 
@@ -87,7 +126,9 @@ def as_bytes(message: Any) -> bytes:
 def bodies(draw: st.DrawFn) -> bytes:
     """A message; cut, doubled, with bytes changed, or nested without end."""
     body = as_bytes(draw(MESSAGES))
-    kind = draw(st.sampled_from(["whole", "whole", "whole", "cut", "doubled", "changed", "nested", "noise"]))
+    kind = draw(
+        st.sampled_from(["whole", "whole", "whole", "cut", "doubled", "changed", "nested", "noise"])
+    )
     place = draw(st.integers(0, max(0, len(body) - 1)))
     match kind:
         case "cut":
@@ -97,7 +138,9 @@ def bodies(draw: st.DrawFn) -> bytes:
         case "changed":
             return body[:place] + draw(st.binary(min_size=1, max_size=3)) + body[place + 1 :]
         case "nested":
-            return draw(st.sampled_from([b"[", b'{"a":', b'[{"params":'])) * draw(st.integers(1, 50_000))
+            return draw(st.sampled_from([b"[", b'{"a":', b'[{"params":'])) * draw(
+                st.integers(1, 50_000)
+            )
         case "noise":
             return draw(st.binary(max_size=200))
     return body
@@ -172,7 +215,13 @@ def frames(draw: st.DrawFn) -> bytes:
     lines = [
         draw(
             st.sampled_from(
-                [b"POST /rpc HTTP/1.1", b"GET /rpc HTTP/1.1", b"POST /rpc HTTP/1.0", b"POST  /rpc", b"\xff"]
+                [
+                    b"POST /rpc HTTP/1.1",
+                    b"GET /rpc HTTP/1.1",
+                    b"POST /rpc HTTP/1.0",
+                    b"POST  /rpc",
+                    b"\xff",
+                ]
             )
         ),
         b"Host: localhost",
@@ -193,7 +242,13 @@ def frames(draw: st.DrawFn) -> bytes:
             )
         ),
         draw(
-            st.sampled_from([b"X-Cocosearch-Deadline-Ms: 100", b"X-Cocosearch-Deadline-Ms: -1", b"X-A: " + b"b" * 9000])
+            st.sampled_from(
+                [
+                    b"X-Cocosearch-Deadline-Ms: 100",
+                    b"X-Cocosearch-Deadline-Ms: -1",
+                    b"X-A: " + b"b" * 9000,
+                ]
+            )
         ),
     ]
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
@@ -222,7 +277,11 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": "begin",
     "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
 }
 TOOLS = (
     "search_code",
@@ -235,7 +294,19 @@ TOOLS = (
     "search",
 )
 ARGUMENTS = st.dictionaries(
-    st.sampled_from(["query", "index_name", "filename", "line", "limit", "path_prefix", "pattern", "cursor", "topic"])
+    st.sampled_from(
+        [
+            "query",
+            "index_name",
+            "filename",
+            "line",
+            "limit",
+            "path_prefix",
+            "pattern",
+            "cursor",
+            "topic",
+        ]
+    )
     | TEXT,
     VALUES,
     max_size=4,
@@ -243,7 +314,11 @@ ARGUMENTS = st.dictionaries(
 MCP_CALLS = st.one_of(
     st.fixed_dictionaries(
         {"method": st.just("tools/call")},
-        optional={"params": st.fixed_dictionaries({"name": st.sampled_from(TOOLS) | TEXT, "arguments": ARGUMENTS})},
+        optional={
+            "params": st.fixed_dictionaries(
+                {"name": st.sampled_from(TOOLS) | TEXT, "arguments": ARGUMENTS}
+            )
+        },
     ),
     st.fixed_dictionaries(
         {
@@ -263,7 +338,11 @@ MCP_CALLS = st.one_of(
                 ]
             )
         },
-        optional={"params": st.dictionaries(st.sampled_from(["uri", "name", "arguments", "cursor"]) | TEXT, VALUES)},
+        optional={
+            "params": st.dictionaries(
+                st.sampled_from(["uri", "name", "arguments", "cursor"]) | TEXT, VALUES
+            )
+        },
     ),
 )
 
@@ -275,7 +354,11 @@ def fuzz_mcp(daemon: Daemon, limits: settings) -> None:
         @given(MCP_CALLS | bodies().map(lambda body: {"raw": body.replace(b"\n", b" ")}))
         def run(call: dict[str, Any]) -> None:
             def ask() -> list[dict[str, Any]]:
-                line = call["raw"] if "raw" in call else as_bytes({"jsonrpc": "2.0", "id": "it", **call})
+                line = (
+                    call["raw"]
+                    if "raw" in call
+                    else as_bytes({"jsonrpc": "2.0", "id": "it", **call})
+                )
                 s.sendall(line + b"\n" + b'{"jsonrpc": "2.0", "id": "after", "method": "ping"}\n')
                 return list(_until(lines, "after"))
 
@@ -286,7 +369,9 @@ def fuzz_mcp(daemon: Daemon, limits: settings) -> None:
 
 
 def _until(lines: Any, rid: str) -> Iterator[dict[str, Any]]:
-    """What comes, up to the answer of a request that was sent last: answers may overtake each other."""
+    """What comes, up to the answer of a request that was sent last: answers may overtake each
+    other.
+    """
     for line in lines:
         reply = json.loads(line)
         if reply.get("id") == rid:
@@ -318,7 +403,10 @@ def test_mcp_over_the_bridge_for_long(shared: Daemon) -> None:
 
 
 @SHORT
-@given(body=MCP_CALLS.map(lambda call: as_bytes({"jsonrpc": "2.0", "id": 1, **call})) | bodies(), modern=st.booleans())
+@given(
+    body=MCP_CALLS.map(lambda call: as_bytes({"jsonrpc": "2.0", "id": 1, **call})) | bodies(),
+    modern=st.booleans(),
+)
 def test_mcp_over_http(shared: Daemon, body: bytes, modern: bool) -> None:
     url = shared.call("status")["mcp"]["url"]
     token = (shared.home / "state" / "token").read_text().strip()
@@ -329,7 +417,9 @@ def test_mcp_over_http(shared: Daemon, body: bytes, modern: bool) -> None:
     } | ({"MCP-Protocol-Version": "2026-07-28"} if modern else {})
 
     def ask() -> list[dict[str, Any]]:
-        connection = http.client.HTTPConnection("127.0.0.1", int(url.rpartition(":")[2].partition("/")[0]), timeout=60)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", int(url.rpartition(":")[2].partition("/")[0]), timeout=60
+        )
         connection.request("POST", "/mcp", body, headers)
         reply = connection.getresponse()
         assert reply.status < 500, (reply.status, reply.read(2000))

@@ -1,4 +1,6 @@
-"""A repository's configuration runs nothing: every key that git documents as running a program names a canary."""
+"""A repository's configuration runs nothing: every key that git documents as running a program
+names a canary.
+"""
 
 import os
 import shutil
@@ -10,12 +12,26 @@ import psutil
 import pytest
 
 from cocosearchd.watching.git import git_command
-from cocosearchd.watching.git.git_command import SWITCHED_OFF, GitCall, GitRefused, GitSilent, run_git
+from cocosearchd.watching.git.git_command import (
+    SWITCHED_OFF,
+    GitCall,
+    GitRefused,
+    GitSilent,
+    run_git,
+)
 from tests.daemon import Daemon
 from tests.hostile.git_keys import ARM, HARMLESS, RUN, SUSPICIOUS, hostile_config
 from tests.hostile.neighbour import Neighbour
 
-PLACES = ["config", "worktree config", "included", "included from the tree", "submodule", "nested", "gitdir link"]
+PLACES = [
+    "config",
+    "worktree config",
+    "included",
+    "included from the tree",
+    "submodule",
+    "nested",
+    "gitdir link",
+]
 HOOKS = [
     "post-index-change",
     "fsmonitor-watchman",
@@ -24,17 +40,33 @@ HOOKS = [
     "query-watchman",
     "reference-transaction",
 ]
-BARE = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/nonexistent"}
+BARE = {
+    "PATH": os.environ["PATH"],
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "HOME": "/nonexistent",
+}
 
 
 def git(root: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
     """The test's own git, before the attack is armed or as what shows that it is."""
-    options = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "protocol.file.allow=always")
-    return subprocess.run(["git", *options, *arguments], cwd=root, check=check, capture_output=True, env=BARE)
+    options = (
+        "-c",
+        "user.name=Test",
+        "-c",
+        "user.email=test@example.invalid",
+        "-c",
+        "protocol.file.allow=always",
+    )
+    return subprocess.run(
+        ["git", *options, *arguments], cwd=root, check=check, capture_output=True, env=BARE
+    )
 
 
 def repository(root: Path) -> Path:
-    """Files, ignore rules, a tracked file that rules hide, and an index that a file system monitor is asked for."""
+    """Files, ignore rules, a tracked file that rules hide, and an index that a file system monitor
+    is asked for.
+    """
     root.mkdir(parents=True, exist_ok=True)
     (root / "shown.py").write_text("def shown():\n    return 1\n")
     (root / "hidden.py").write_text("def hidden():\n    return 1\n")
@@ -49,7 +81,9 @@ def repository(root: Path) -> Path:
 
 
 def armed(place: str, top: Path, canary: Path) -> Path:
-    """A root with the hostile configuration at one of the places; returns the work tree that it is of."""
+    """A root with the hostile configuration at one of the places; returns the work tree that it is
+    of.
+    """
     hooks = top.parent / "hooks"
     hooks.mkdir()
     for name in HOOKS:
@@ -107,7 +141,9 @@ def test_no_key_of_a_repository_runs_a_program(
     assert {f"{lead}shown.py", f"{lead}forced.py"} <= indexed(shared, "hostile")
     assert f"{lead}hidden.py" not in indexed(shared, "hostile")
     (tree / "later.py").write_text("def written_later():\n    return 1\n")
-    index = next(path for path in tree.parent.rglob("index") if path.parent.joinpath("HEAD").exists())
+    index = next(
+        path for path in tree.parent.rglob("index") if path.parent.joinpath("HEAD").exists()
+    )
     os.utime(index)  # git is asked again
     answer = shared.call("search", query="written_later", index="hostile")
     assert answer["fresh"], answer
@@ -123,17 +159,33 @@ def test_the_canary_runs_when_git_itself_is_asked(hostile_root: Path, canary: Pa
 
 
 def test_every_documented_key_that_may_run_a_program_is_in_the_tables() -> None:
-    listed = subprocess.run(["git", "help", "--config"], check=True, capture_output=True, text=True).stdout.split()
+    listed = subprocess.run(
+        ["git", "help", "--config"], check=True, capture_output=True, text=True
+    ).stdout.split()
     documented = [key for key in listed if "." in key]
     assert len(documented) > 500
-    unknown = [key for key in documented if SUSPICIOUS.search(key) and key not in RUN and not HARMLESS.fullmatch(key)]
+    unknown = [
+        key
+        for key in documented
+        if SUSPICIOUS.search(key) and key not in RUN and not HARMLESS.fullmatch(key)
+    ]
     assert not unknown, "which of these run a program? put them into RUN or HARMLESS"
 
 
 def test_what_is_documented_as_running_a_program_is_switched_off_by_option_too() -> None:
     """A second wall: those whose key has no name of the repository's choice."""
     fixed = {key for key in RUN if not set(key) & set("<*")}
-    unused = ("diff.guitool", "diff.tool", "help.", "imap.", "instaweb.", "man.", "merge.", "sendemail.", "web.")
+    unused = (
+        "diff.guitool",
+        "diff.tool",
+        "help.",
+        "imap.",
+        "instaweb.",
+        "man.",
+        "merge.",
+        "sendemail.",
+        "web.",
+    )
     verbs = ("fsmonitor.socketDir", "init.templateDir")  # of the daemon of git, and of `git init`
     assert {key for key in fixed if not key.startswith(unused)} - SWITCHED_OFF.keys() == set(verbs)
     assert ARM["protocol.allow"] != SWITCHED_OFF["protocol.allow"] == "never"
@@ -145,7 +197,9 @@ def call(*arguments: str, limit: int = 1 << 16) -> GitCall:
 
 @pytest.fixture
 def fake_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `git` first in the PATH, for what no real one does on demand: hang, flood, leave children."""
+    """A `git` first in the PATH, for what no real one does on demand: hang, flood, leave
+    children.
+    """
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
     program.touch(0o755)
@@ -186,7 +240,15 @@ def test_an_answer_without_end_is_cut(fake_git: Path, stream: str) -> None:
 def test_git_sees_nothing_of_the_environment_but_what_it_needs(
     fake_git: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_TRACE", "PAGER", "SECRET_TOKEN"):
+    for name in (
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_SSH",
+        "GIT_TRACE",
+        "PAGER",
+        "SECRET_TOKEN",
+    ):
         monkeypatch.setenv(name, "/hostile")
     fake_git.write_text("#!/bin/sh\nenv\n")
     variables = dict(line.split("=", 1) for line in run_git(call("ls-files")).decode().splitlines())

@@ -1,4 +1,6 @@
-"""Files that git keeps about a repository, as an attacker leaves them: FIFOs, devices, links, no end, no sense."""
+"""Files that git keeps about a repository, as an attacker leaves them: FIFOs, devices, links, no
+end, no sense.
+"""
 
 import hashlib
 import os
@@ -80,13 +82,27 @@ def huge(path: Path) -> None:
 
 def odd_names(path: Path) -> None:
     path.write_bytes(
-        b"gitdir: /\xff\xfe/" + b"../" * 2000 + b"x\n[include]\n\tpath = /\xff\n[core]\n\texcludesFile = ~nobody/\xff\n"
+        b"gitdir: /\xff\xfe/"
+        + b"../" * 2000
+        + b"x\n[include]\n\tpath = /\xff\n[core]\n\texcludesFile = ~nobody/\xff\n"
     )
 
 
 KINDS: dict[str, Callable[[Path], None]] = {
     kind.__name__: kind
-    for kind in (fifo, endless, listening, directory, loop, chain, nothing, nul, binary, huge, odd_names)
+    for kind in (
+        fifo,
+        endless,
+        listening,
+        directory,
+        loop,
+        chain,
+        nothing,
+        nul,
+        binary,
+        huge,
+        odd_names,
+    )
 }
 FILES = [
     ".git", ".git/HEAD", ".git/config", ".git/config.worktree", ".git/index", ".git/info/exclude", ".git/commondir",
@@ -96,7 +112,9 @@ FILES = [
 
 
 def repository(root: Path) -> Path:
-    """A repository whose configuration includes and names files of its own, with a directory below."""
+    """A repository whose configuration includes and names files of its own, with a directory
+    below.
+    """
     (root / "sub").mkdir(parents=True)
     for name in ("shown.py", "sub/below.py", "hidden.py", "free.py"):
         (root / name).write_text(f"def of_{Path(name).stem}():\n    return 1\n")
@@ -135,8 +153,11 @@ def test_whatever_a_file_is_the_rules_are_read_soon(tmp_path: Path, file: str, k
     allowed = {path for path in (b"shown.py", b"sub/below.py") if scope.allows(path)}
     assert time.monotonic() - began < SOON_S
     expected_to_parse = {".git/config", ".git/config.worktree", ".git/more"} & {file}
-    if not (expected_to_parse and kind in ("binary", "nul", "odd_names")):  # git cannot parse these: rules are unknown
-        silences = {".gitignore", ".cocosearchignore", "sub/.gitignore"} & {file} and kind == "binary"
+    # git cannot parse these: rules are unknown
+    if not (expected_to_parse and kind in ("binary", "nul", "odd_names")):
+        silences = {".gitignore", ".cocosearchignore", "sub/.gitignore"} & {
+            file
+        } and kind == "binary"
         assert silences or allowed == {b"shown.py", b"sub/below.py"}
     assert all(len(remark) < 1000 for remark in scope.remarks())
 
@@ -168,11 +189,18 @@ def test_what_is_not_used_is_said(tmp_path: Path, file: str, kind: str, words: s
 
 
 @pytest.mark.parametrize("how", ["absolute", "relative", "home", "link"])
-def test_a_repository_names_no_file_outside_of_it(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_names_no_file_outside_of_it(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, outside = repository(tmp_path / "root"), tmp_path / "outside"
     outside.write_text("free.py\n")
     monkeypatch.setenv("HOME", str(tmp_path))
-    names = {"absolute": str(outside), "relative": "../outside", "home": "~/outside", "link": ".git/link"}
+    names = {
+        "absolute": str(outside),
+        "relative": "../outside",
+        "home": "~/outside",
+        "link": ".git/link",
+    }
     (root / ".git" / "link").symlink_to(outside)
     git(root, "config", "core.excludesFile", names[how])
     scope = Scope(os.fsencode(root), IndexingSettings())
@@ -181,7 +209,9 @@ def test_a_repository_names_no_file_outside_of_it(tmp_path: Path, how: str, monk
 
 
 @pytest.mark.parametrize("name", ["outside", "~/outside"])
-def test_the_user_names_files_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_the_user_names_files_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     root, outside = repository(tmp_path / "root"), tmp_path / "outside"
     git(root, "config", "--unset", "core.excludesFile")
     outside.write_text("free.py\n")
@@ -209,7 +239,9 @@ def test_a_file_that_the_user_names_in_every_work_tree_is_the_repositorys(
     assert Scope(os.fsencode(root), IndexingSettings()).allows(b"free.py")
 
 
-def test_a_condition_of_the_user_reads_no_head_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_condition_of_the_user_reads_no_head_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = repository(tmp_path / "root")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -222,7 +254,9 @@ def test_a_condition_of_the_user_reads_no_head_that_hangs(tmp_path: Path, monkey
 
 
 def users_config(tmp_path: Path, how: str, kind: str) -> Path:
-    """Make one file of the user's configuration odd, itself or as it is included; return that file."""
+    """Make one file of the user's configuration odd, itself or as it is included; return that
+    file.
+    """
     odd, config = tmp_path / "odd", tmp_path / ".gitconfig"
     KINDS[kind](config if how == "itself" else odd)
     if how == "included":
@@ -251,11 +285,15 @@ def test_a_file_of_the_user_without_end_costs_little_and_is_named(
     assert not scope.allows(b"hidden.py"), "the repository's own rules hold"
     assert time.monotonic() - began < SOON_S
     said = [*scope.remarks(), *(trouble.why for trouble in scope.troubles().values())]
-    assert [str(odd) in sentence and "is not read: it is" in sentence for sentence in said] == [True]
+    assert [str(odd) in sentence and "is not read: it is" in sentence for sentence in said] == [
+        True
+    ]
 
 
 @pytest.mark.parametrize("how", ["variable", "link"])
-def test_a_user_may_switch_configuration_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_a_user_may_switch_configuration_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     root = repository(tmp_path / "root")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -270,7 +308,9 @@ def test_a_user_may_switch_configuration_off(tmp_path: Path, monkeypatch: pytest
 
 
 def entries_of_one_long_prefix(count: int, length: int) -> Iterator[bytes]:
-    """Entries of index version 4, each of a few bytes, whose paths have `length` bytes: gitformat-index(5)."""
+    """Entries of index version 4, each of a few bytes, whose paths have `length` bytes:
+    gitformat-index(5).
+    """
     status = struct.pack(">10I20sH", *([0] * 6), 0o100644, 0, 0, 0, b"\1" * 20, 0xFFF)
     yield status + b"\0" + b"a" * length + b"000000\0"
     for number in range(1, count):
@@ -320,7 +360,9 @@ def test_other_forms_of_an_index_are_read(tmp_path: Path, form: str) -> None:
 
 
 def mutants(content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Cut, changed, doubled and blown up; half of them with a right checksum, so that git goes on reading."""
+    """Cut, changed, doubled and blown up; half of them with a right checksum, so that git goes on
+    reading.
+    """
     rng = random.Random(seed)
     for number in range(count):
         body = bytearray(content[:-20])
@@ -330,7 +372,9 @@ def mutants(content: bytes, count: int, seed: int) -> Iterator[bytes]:
             if change == 0:
                 body[at] = rng.randrange(256)
             elif change == 1:
-                body[at : at + 4] = rng.choice([b"\xff" * 4, b"\0" * 4, b"\x7f\xff\xff\xff", b"link", b"sdir", b"EOIE"])
+                body[at : at + 4] = rng.choice(
+                    [b"\xff" * 4, b"\0" * 4, b"\x7f\xff\xff\xff", b"link", b"sdir", b"EOIE"]
+                )
             elif change == 2:
                 del body[at : at + rng.randint(1, 40)]
             else:
@@ -364,12 +408,28 @@ def test_many_broken_indexes_cost_their_own_repository_alone(tmp_path: Path, see
     survive(repository(tmp_path / "root"), 150, seed)
 
 
-BYTES = [b"gitdir: ", b"gitdir:", b"..", b"/", b"\0", b"\n", b"\r", b"\xff", b"proc/self/fd/0", b".", b"HEAD"]
-POINTERS = st.one_of(st.binary(max_size=200), st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join))
+BYTES = [
+    b"gitdir: ",
+    b"gitdir:",
+    b"..",
+    b"/",
+    b"\0",
+    b"\n",
+    b"\r",
+    b"\xff",
+    b"proc/self/fd/0",
+    b".",
+    b"HEAD",
+]
+POINTERS = st.one_of(
+    st.binary(max_size=200), st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join)
+)
 
 
 def point(root: Path, marker: bytes, common: bytes) -> None:
-    """Any bytes in a `.git` file, and in `commondir` of a git directory: no repository, or one, and never an error."""
+    """Any bytes in a `.git` file, and in `commondir` of a git directory: no repository, or one, and
+    never an error.
+    """
     (root / ".git").write_bytes(marker)
     (root / "elsewhere.git" / "commondir").write_bytes(common)
     repository_at(os.fsencode(root))

@@ -41,7 +41,9 @@ KINDS: dict[str, Callable[[str, str], object]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", PUMPED)
 def test_time_grows_no_faster_than_glob_times_text(shape: str, kind: str) -> None:
-    """Four times the size is four times the glob and four times the text: sixteen times the time, and a margin."""
+    """Four times the size is four times the glob and four times the text: sixteen times the time,
+    and a margin.
+    """
 
     def timed(size: int) -> float:
         glob, text = PUMPED[shape](size)
@@ -60,7 +62,10 @@ def test_postgresql_reads_them_soon(shape: str, embedded_server: str) -> None:
     glob, text = PUMPED[shape](60)
     with psycopg.connect(embedded_server) as connection:
         connection.execute("set statement_timeout = '5s'")
-        for regex, matches in ((path_regex(glob), path_matcher([glob])), (symbol_regex(glob), symbol_matcher(glob))):
+        for regex, matches in (
+            (path_regex(glob), path_matcher([glob])),
+            (symbol_regex(glob), symbol_matcher(glob)),
+        ):
             row = connection.execute('select %s collate "C" ~ %s', (text, regex)).fetchone()
             assert row == (bool(matches(text)),)
 
@@ -85,7 +90,23 @@ _PIECES = [
     "\\",
     "a**/",
 ]
-_PIECES += ["é", "{a,b}", "$", "^", "|", "(", "+", "\\\\", "[[:alpha:]]", "[]a]", "[^/]", "[a&&b]", "\\d", "#", " "]
+_PIECES += [
+    "é",
+    "{a,b}",
+    "$",
+    "^",
+    "|",
+    "(",
+    "+",
+    "\\\\",
+    "[[:alpha:]]",
+    "[]a]",
+    "[^/]",
+    "[a&&b]",
+    "\\d",
+    "#",
+    " ",
+]
 
 
 AGREEING = given(
@@ -109,7 +130,9 @@ def agree(url: str, globs: list[str], texts: list[str]) -> None:
 
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @AGREEING
-def test_postgresql_and_python_agree(embedded_server: str, globs: list[str], texts: list[str]) -> None:
+def test_postgresql_and_python_agree(
+    embedded_server: str, globs: list[str], texts: list[str]
+) -> None:
     agree(embedded_server, globs, texts)
 
 
@@ -117,7 +140,9 @@ def test_postgresql_and_python_agree(embedded_server: str, globs: list[str], tex
 @pytest.mark.timeout(900)
 @settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @AGREEING
-def test_postgresql_and_python_agree_on_many(embedded_server: str, globs: list[str], texts: list[str]) -> None:
+def test_postgresql_and_python_agree_on_many(
+    embedded_server: str, globs: list[str], texts: list[str]
+) -> None:
     agree(embedded_server, globs, texts)
 
 
@@ -139,12 +164,31 @@ _WORDS = [
     "**/",
     "[",
 ]
-_WORDS += [" ", "\t", "\n", "a", "b.py", "\\", "\0", "\ufeff", "\u202e", "é", "\ud800", "[z-a]", "{", "~", "$(x)", "%"]
+_WORDS += [
+    " ",
+    "\t",
+    "\n",
+    "a",
+    "b.py",
+    "\\",
+    "\0",
+    "\ufeff",
+    "\u202e",
+    "é",
+    "\ud800",
+    "[z-a]",
+    "{",
+    "~",
+    "$(x)",
+    "%",
+]
 QUESTIONS = given(st.lists(st.sampled_from(_WORDS), max_size=14).map("".join))
 
 
 def ask(text: str) -> None:
-    """A question is parsed, and its globs are matched or refused with a sentence; nothing else comes of it."""
+    """A question is parsed, and its globs are matched or refused with a sentence; nothing else
+    comes of it.
+    """
     with contextlib.suppress(InvalidInput):
         inline = parse_inline(text)
         path_matcher((*inline.paths, *inline.not_paths))("a/b.py")

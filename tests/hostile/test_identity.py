@@ -1,4 +1,6 @@
-"""A root is what was registered: nothing that a link, a swap or a strange file puts in its place is read."""
+"""A root is what was registered: nothing that a link, a swap or a strange file puts in its place is
+read.
+"""
 
 import contextlib
 import os
@@ -51,7 +53,9 @@ def await_state(daemon: Daemon, state: str, index: str = "hostile") -> dict[str,
     """The status of an index once its state is as named."""
     end = time.monotonic() + WITHIN_MS / 1000
     while time.monotonic() < end:
-        found: dict[str, Any] = next(i for i in daemon.call("status")["indexes"] if i["name"] == index)
+        found: dict[str, Any] = next(
+            i for i in daemon.call("status")["indexes"] if i["name"] == index
+        )
         if found["state"] == state:
             return found
         time.sleep(0.05)
@@ -65,7 +69,9 @@ def rows_with(daemon: Daemon, text: str) -> list[str]:
     holding = list[str]()
     with psycopg.connect(daemon.call("status")["store"]["dsn"], autocommit=True) as connection:
         for (table,) in connection.execute(listed).fetchall():
-            query = sql.SQL("select count(*) from {} t where t::text like any(%s)").format(sql.SQL(table))
+            query = sql.SQL("select count(*) from {} t where t::text like any(%s)").format(
+                sql.SQL(table)
+            )
             patterns = [f"%{text}%", f"%{text.encode().hex()}%"]
             if connection.execute(query, (patterns,)).fetchall() != [(0,)]:
                 holding.append(table)
@@ -89,7 +95,9 @@ def assert_not_shown(daemon: Daemon, index: str = "hostile") -> None:
     for query in (MARK, "function", "return deep main"):
         for options in ({}, {"context_lines": 20, "all_chunks": True}):
             with contextlib.suppress(CallFailed):
-                answer = daemon.call("search", query=query, index=index, sync_timeout_ms=20, **options)
+                answer = daemon.call(
+                    "search", query=query, index=index, sync_timeout_ms=20, **options
+                )
                 assert SECRET not in str(answer["results"])
     for path in ("main.py", "src/deep.py", "cocosearch.yaml"):
         with contextlib.suppress(CallFailed):
@@ -125,7 +133,9 @@ def assert_replaced(daemon: Daemon, index: str) -> None:
     assert_not_shown(daemon, index)
 
 
-def test_roots_replaced_by_links_are_replaced_roots(daemon: Daemon, neighbour: Neighbour, tmp_path: Path) -> None:
+def test_roots_replaced_by_links_are_replaced_roots(
+    daemon: Daemon, neighbour: Neighbour, tmp_path: Path
+) -> None:
     """A root that a link has replaced, and one whose ancestor a link has replaced."""
     neighbour.watch(daemon)
     replacements = {"root": replace_root, "ancestor": replace_ancestor}
@@ -154,18 +164,27 @@ def test_roots_replaced_by_links_are_replaced_roots(daemon: Daemon, neighbour: N
         assert {result["path"] for result in answer["results"]} >= {"main.py", "src/deep.py"}
 
 
-async def test_a_replaced_root_gives_nothing_to_assistants(shared: Daemon, root: Path, outside: Path) -> None:
+async def test_a_replaced_root_gives_nothing_to_assistants(
+    shared: Daemon, root: Path, outside: Path
+) -> None:
     """Tools and resources of MCP: what was indexed, and nothing that is behind the link."""
     shared.ctl("up", str(root), "--wait")
     token = (shared.home / "state" / "token").read_text().strip()
     url = shared.call("status")["mcp"]["url"]
     replace_root(root, outside)
     await_state(shared, "root_missing")
-    async with Client(StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"})) as client:
-        with pytest.raises(MCPError, match="not as it was indexed"):  # a resource is the file of now, or none
+    async with Client(
+        StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"})
+    ) as client:
+        # a resource is the file of now, or none
+        with pytest.raises(MCPError, match="not as it was indexed"):
             await client.read_resource(uris.file("hostile", "main.py"))
-        search = str(await client.call_tool("search_code", {"query": MARK, "index_name": "hostile"}))
-        file = str(await client.call_tool("get_file", {"filename": "main.py", "index_name": "hostile"}))
+        search = str(
+            await client.call_tool("search_code", {"query": MARK, "index_name": "hostile"})
+        )
+        file = str(
+            await client.call_tool("get_file", {"filename": "main.py", "index_name": "hostile"})
+        )
     for text in (search, file):
         assert MARK in text
         assert SECRET not in text
@@ -183,7 +202,9 @@ def test_a_root_that_is_moved_away_and_back_keeps_its_index(shared: Daemon, root
     assert (after["files"], after["generation"]) == (before["files"], before["generation"])
 
 
-def test_a_root_registered_through_a_link_is_the_directory_behind_it(shared: Daemon, root: Path, outside: Path) -> None:
+def test_a_root_registered_through_a_link_is_the_directory_behind_it(
+    shared: Daemon, root: Path, outside: Path
+) -> None:
     """A home directory that is a link, or `/tmp` on macOS: nothing is replaced there."""
     link = root.with_name("link")
     link.symlink_to(root)
@@ -203,12 +224,19 @@ def test_a_directory_swapped_for_a_link_all_the_time_gives_nothing_away(
 ) -> None:
     """Queries, files, context and indexing race with the swaps; the secret gets nowhere."""
     neighbour.watch(daemon)
-    outside, roots = tmp_path / "outside" / "hostile", [tmp_path / name / "hostile" for name in ("root", "above", "in")]
+    outside, roots = (
+        tmp_path / "outside" / "hostile",
+        [tmp_path / name / "hostile" for name in ("root", "above", "in")],
+    )
     for place, word in ((outside, SECRET), *((root, MARK) for root in roots)):
         fill(place, word)
     for root in roots:
         daemon.ctl("up", str(root), "--name", root.parent.name, "--wait")
-    swapped = (roots[0], outside), (roots[1].parent, outside.parent), (roots[2] / "src", outside / "src")
+    swapped = (
+        (roots[0], outside),
+        (roots[1].parent, outside.parent),
+        (roots[2] / "src", outside / "src"),
+    )
     end, number = time.monotonic() + seconds, 0
     with contextlib.ExitStack() as swappers:
         for directory, target in swapped:
@@ -216,12 +244,17 @@ def test_a_directory_swapped_for_a_link_all_the_time_gives_nothing_away(
         while time.monotonic() < end:
             number += 1
             for root in roots:
-                with contextlib.suppress(OSError), (root / "src" / f"n{number % 5}.py").open("a") as file:
+                with (
+                    contextlib.suppress(OSError),
+                    (root / "src" / f"n{number % 5}.py").open("a") as file,
+                ):
                     file.write(f"n{number} = 1\n")
                 assert_not_shown(daemon, root.parent.name)
         neighbour.assert_fresh(daemon)
     for root in roots:
-        answer = daemon.call("search", query=MARK, index=root.parent.name, sync_timeout_ms=WITHIN_MS)
+        answer = daemon.call(
+            "search", query=MARK, index=root.parent.name, sync_timeout_ms=WITHIN_MS
+        )
         assert answer["fresh"], answer["stale_reason"]
         assert "main.py" in {result["path"] for result in answer["results"]}
         assert_not_shown(daemon, root.parent.name)

@@ -11,7 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching.ignore.patterns import MAX_WILDCARD_BYTES, MAX_WILDCARDS, MAX_WILDCARDS_BYTES, Patterns, parse
+from cocosearchd.watching.ignore.patterns import (
+    MAX_WILDCARD_BYTES,
+    MAX_WILDCARDS,
+    MAX_WILDCARDS_BYTES,
+    Patterns,
+    parse,
+)
 from cocosearchd.watching.ignore.scope import Scope
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
@@ -58,7 +64,9 @@ PIECES += [
 ]
 PIECES += ["[A]", "[!A]", "[A-Z]", "[Z-a]", "[[:upper:]]", "[[:lower:]]", "[^[:upper:]]"]
 PATTERN = st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).map("".join)
-PART = st.text("aabAé.* -[]\\", min_size=1, max_size=5).filter(lambda part: part not in (".", "..") and part[-1] != " ")
+PART = st.text("aabAé.* -[]\\", min_size=1, max_size=5).filter(
+    lambda part: part not in (".", "..") and part[-1] != " "
+)
 PATH = st.lists(PART, min_size=1, max_size=4).map("/".join)
 
 
@@ -96,17 +104,23 @@ def compare(repository: Path, lines: list[str], paths: list[str], *, ignore_case
     (repository / ".gitignore").write_bytes(text)
     git(repository, "config", "core.ignoreCase", str(ignore_case).lower())
     parsed = parse(text, ignore_case=ignore_case)
-    assert {name for name in names if ignored(parsed, name)} == ignored_by_git(repository, names), text
+    assert {name for name in names if ignored(parsed, name)} == ignored_by_git(repository, names), (
+        text
+    )
 
 
 GIVEN = given(
-    st.lists(PATTERN, min_size=1, max_size=4), st.lists(PATH, min_size=12, max_size=12, unique=True), st.booleans()
+    st.lists(PATTERN, min_size=1, max_size=4),
+    st.lists(PATH, min_size=12, max_size=12, unique=True),
+    st.booleans(),
 )
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @GIVEN
-def test_patterns_decide_as_git_does(repository: Path, lines: list[str], paths: list[str], ignore_case: bool) -> None:
+def test_patterns_decide_as_git_does(
+    repository: Path, lines: list[str], paths: list[str], ignore_case: bool
+) -> None:
     compare(repository, lines, paths, ignore_case=ignore_case)
 
 
@@ -121,18 +135,38 @@ def test_many_patterns_decide_as_git_does(
 
 
 @pytest.mark.parametrize(
-    "line", ["*a*a*a*b", "**/a*a/**/b", "a**/b", "/**/a/**\\/b", "**/[!a]*/*b", "*?*?b", "a/**", "**"]
+    "line",
+    ["*a*a*a*b", "**/a*a/**/b", "a**/b", "/**/a/**\\/b", "**/[!a]*/*b", "*?*?b", "a/**", "**"],
 )
 def test_patterns_with_many_wildcards_decide_as_git_does(repository: Path, line: str) -> None:
-    paths = ["aaab", "aaaa", "a/a/b", "ab", "axx/b", "a/x/y/b", "b/b", "b/xb", "a", "aabab/aab", "a/aa/x/b", "x/a/q/b"]
+    paths = [
+        "aaab",
+        "aaaa",
+        "a/a/b",
+        "ab",
+        "axx/b",
+        "a/x/y/b",
+        "b/b",
+        "b/xb",
+        "a",
+        "aabab/aab",
+        "a/aa/x/b",
+        "x/a/q/b",
+    ]
     compare(repository, [line], paths, ignore_case=False)
 
 
 @pytest.mark.parametrize(
-    "line", ["[A]", "[!A]", "[A-Z]", "[[:upper:]]", "[[:lower:]]", "[Aa]", "[[:A[b-a]", "A*[B]", "[^b]"]
+    "line",
+    ["[A]", "[!A]", "[A-Z]", "[[:upper:]]", "[[:lower:]]", "[Aa]", "[[:A[b-a]", "A*[B]", "[^b]"],
 )
 def test_sets_decide_without_case_as_git_does(repository: Path, line: str) -> None:
-    compare(repository, [line], ["a", "A", "b", "B", "ab", "AB", "Ab", "x/A", "-", "["], ignore_case=True)
+    compare(
+        repository,
+        [line],
+        ["a", "A", "b", "B", "ab", "AB", "Ab", "x/A", "-", "["],
+        ignore_case=True,
+    )
 
 
 # Pattern and path of a size: each must take a time that grows with both, and no faster.
@@ -155,7 +189,9 @@ PUMPED: dict[str, Callable[[int], tuple[bytes, bytes]]] = {
 
 
 def cpu_s(line: bytes, path: bytes) -> float:
-    """The least of some runs: of parsing, and of matching so often that the clock's step is no matter."""
+    """The least of some runs: of parsing, and of matching so often that the clock's step is no
+    matter.
+    """
     times = list[float]()
     for _ in range(5):
         began = time.thread_time()
@@ -169,7 +205,9 @@ def cpu_s(line: bytes, path: bytes) -> float:
 @pytest.mark.parametrize("shape", PUMPED)
 @pytest.mark.parametrize("negated", [False, True], ids=["", "negated"])
 def test_time_grows_no_faster_than_pattern_times_path(shape: str, negated: bool) -> None:
-    """Twice the size is twice the pattern and twice the path: at most four times the time, and a margin."""
+    """Twice the size is twice the pattern and twice the path: at most four times the time, and a
+    margin.
+    """
 
     def timed(size: int) -> float:
         line, path = PUMPED[shape](size)
@@ -180,7 +218,9 @@ def test_time_grows_no_faster_than_pattern_times_path(shape: str, negated: bool)
     assert timed(sizes[2]) < max(16 * 1.6 * timed(sizes[0]), 0.02), shape
 
 
-@pytest.mark.parametrize("line", [b"*" + b"a" * 126 + b"b\n", b"*a" * 60 + b"b\n", b"**/*a" * 100 + b"b\n"])
+@pytest.mark.parametrize(
+    "line", [b"*" + b"a" * 126 + b"b\n", b"*a" * 60 + b"b\n", b"**/*a" * 100 + b"b\n"]
+)
 def test_as_many_of_the_worst_patterns_as_a_file_may_have(line: bytes) -> None:
     """The bounds hold the sum: one path against all of them ends soon."""
     count = min(MAX_WILDCARDS, MAX_WILDCARDS_BYTES // len(line))
@@ -207,7 +247,9 @@ def test_patterns_behind_the_bounds_are_left_out_and_it_is_said(tmp_path: Path) 
 
 
 def test_a_hundred_thousand_names_cost_nothing() -> None:
-    patterns = parse(b"\n".join(b"name%d\n/path/%d/file" % (number, number) for number in range(100_000)))
+    patterns = parse(
+        b"\n".join(b"name%d\n/path/%d/file" % (number, number) for number in range(100_000))
+    )
     began = time.thread_time()
     for _ in range(1000):
         assert patterns.ignores(b"path/77777/file", b"file")
@@ -215,8 +257,12 @@ def test_a_hundred_thousand_names_cost_nothing() -> None:
     assert time.thread_time() - began < 1.0
 
 
-def test_an_ignore_file_does_not_freeze_the_daemon(shared: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
-    (hostile_root / ".gitignore").write_text("*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b\n" + "**/*a*a*a/" * 30 + "b\nhidden.py\n")
+def test_an_ignore_file_does_not_freeze_the_daemon(
+    shared: Daemon, hostile_root: Path, neighbour: Neighbour
+) -> None:
+    (hostile_root / ".gitignore").write_text(
+        "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b\n" + "**/*a*a*a/" * 30 + "b\nhidden.py\n"
+    )
     (hostile_root / ("a" * 120)).write_text("x\n")
     (hostile_root / ("a" * 120 + ".py")).write_text("def reachable():\n    return 1\n")
     (hostile_root / "hidden.py").write_text("x = 1\n")

@@ -1,4 +1,6 @@
-"""A hostile project under `install --project` and `init`: nothing outside of it is read, written or made."""
+"""A hostile project under `install --project` and `init`: nothing outside of it is read, written or
+made.
+"""
 
 import json
 import os
@@ -55,11 +57,21 @@ def config(name: str) -> str:
 
 LINKS: dict[str, Callable[[Path, Path, str], None]] = {
     "directory linked to .ssh": lambda project, ssh, place: _first(project, place).symlink_to(ssh),
-    "directory linked to nothing": lambda project, ssh, place: _first(project, place).symlink_to(ssh / "new"),
-    "file linked to a key": lambda project, ssh, place: _parent(project, place).symlink_to(ssh / "id"),
-    "file linked to nothing": lambda project, ssh, place: _parent(project, place).symlink_to(ssh / "new.json"),
-    "file linked to /dev/zero": lambda project, ssh, place: _parent(project, place).symlink_to("/dev/zero"),
-    "file linked to itself": lambda project, ssh, place: _parent(project, place).symlink_to(project / place),
+    "directory linked to nothing": lambda project, ssh, place: _first(project, place).symlink_to(
+        ssh / "new"
+    ),
+    "file linked to a key": lambda project, ssh, place: _parent(project, place).symlink_to(
+        ssh / "id"
+    ),
+    "file linked to nothing": lambda project, ssh, place: _parent(project, place).symlink_to(
+        ssh / "new.json"
+    ),
+    "file linked to /dev/zero": lambda project, ssh, place: _parent(project, place).symlink_to(
+        "/dev/zero"
+    ),
+    "file linked to itself": lambda project, ssh, place: _parent(project, place).symlink_to(
+        project / place
+    ),
     "FIFO": lambda project, ssh, place: os.mkfifo(_parent(project, place)),
     "directory": lambda project, ssh, place: _parent(project, place).mkdir(),
     "FIFO in place of the directory": lambda project, ssh, place: os.mkfifo(_first(project, place)),
@@ -85,7 +97,12 @@ def _huge(path: Path) -> None:
 @pytest.mark.parametrize("kind", LINKS)
 @pytest.mark.parametrize("name", IN_PROJECTS)
 def test_no_link_leads_out_of_a_project(
-    name: str, kind: str, remove: bool, project: Path, env: dict[str, str], capsys: pytest.CaptureFixture[str]
+    name: str,
+    kind: str,
+    remove: bool,
+    project: Path,
+    env: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     LINKS[kind](project, project.parent / "home" / ".ssh", config(name))
     before = outside(project)
@@ -102,7 +119,9 @@ def test_no_link_leads_out_of_a_project(
 
 
 @pytest.mark.parametrize("name", IN_PROJECTS)
-def test_a_backup_is_never_written_through_a_link(name: str, project: Path, env: dict[str, str]) -> None:
+def test_a_backup_is_never_written_through_a_link(
+    name: str, project: Path, env: dict[str, str]
+) -> None:
     path = _parent(project, config(name))
     path.write_text("" if path.suffix == ".toml" else "{}")
     path.write_text('a = "b"\n' if path.suffix == ".toml" else '{"a": "b"}\n')
@@ -113,7 +132,9 @@ def test_a_backup_is_never_written_through_a_link(name: str, project: Path, env:
     assert "cocosearch" in path.read_text()
 
 
-def test_a_hard_link_is_replaced_and_its_other_name_stays(project: Path, env: dict[str, str]) -> None:
+def test_a_hard_link_is_replaced_and_its_other_name_stays(
+    project: Path, env: dict[str, str]
+) -> None:
     victim = project.parent / "home" / "settings.json"
     victim.write_text('{"theme": "dark"}')
     os.link(victim, project / ".mcp.json")
@@ -156,7 +177,9 @@ HOSTILE_JSON = (
 
 
 @pytest.mark.parametrize("text", HOSTILE_JSON, ids=lambda text: repr(text[:30]))
-def test_json_is_understood_whole_or_left_as_it_is(text: str, project: Path, env: dict[str, str]) -> None:
+def test_json_is_understood_whole_or_left_as_it_is(
+    text: str, project: Path, env: dict[str, str]
+) -> None:
     path = project / ".mcp.json"
     path.write_text(text, "utf-8")
     failed: CallFailed | None = None
@@ -191,7 +214,9 @@ HOSTILE_TOML = (
 
 
 @pytest.mark.parametrize("text", HOSTILE_TOML, ids=lambda text: repr(text[:30]))
-def test_toml_is_understood_whole_or_left_as_it_is(text: str, project: Path, env: dict[str, str]) -> None:
+def test_toml_is_understood_whole_or_left_as_it_is(
+    text: str, project: Path, env: dict[str, str]
+) -> None:
     path = _parent(project, ".codex/config.toml")
     path.write_text(text, "utf-8")
     try:
@@ -208,7 +233,9 @@ def test_toml_is_understood_whole_or_left_as_it_is(text: str, project: Path, env
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("name", [FILE, f".{FILE}"])
 @pytest.mark.parametrize("kind", ["link", "dangling", "fifo", "directory"])
-def test_init_follows_no_link(kind: str, name: str, force: bool, project: Path, env: dict[str, str]) -> None:
+def test_init_follows_no_link(
+    kind: str, name: str, force: bool, project: Path, env: dict[str, str]
+) -> None:
     key = project.parent / "home" / ".ssh" / "id"
     make: dict[str, Callable[[Path], object]] = {
         "link": lambda path: path.symlink_to(key),

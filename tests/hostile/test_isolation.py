@@ -1,4 +1,6 @@
-"""One root never stops another: a root that hangs, or an index that fails, leaves saves of every other fresh."""
+"""One root never stops another: a root that hangs, or an index that fails, leaves saves of every
+other fresh.
+"""
 
 import time
 from pathlib import Path
@@ -19,7 +21,8 @@ FILES = {
     "cocosearch.yaml": b"topics: [hanging]\n",
 }
 HANGS_S = 6.0  # each of the daemon's looks at a root comes at least twice in that time
-# What the daemon has of its own, and what one root may hold (`root_threads.THREADS_PER_ROOT`), twice.
+# What the daemon has of its own, and what one root may hold (`root_threads.THREADS_PER_ROOT`),
+# twice.
 THREADS = 60
 
 
@@ -28,7 +31,9 @@ def threads(daemon: Daemon) -> int:
     return psutil.Process(daemon.process.pid).num_threads()
 
 
-@pytest.mark.parametrize("hanging", [{"cocosearch.yaml", "a.py"}, {"", *FILES}], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "hanging", [{"cocosearch.yaml", "a.py"}, {"", *FILES}], ids=["some", "all"]
+)
 def test_a_root_that_hangs_stops_no_other(
     shared: Daemon, hostile_root: Path, neighbour: Neighbour, hanging: set[str]
 ) -> None:
@@ -40,7 +45,13 @@ def test_a_root_that_hangs_stops_no_other(
         while time.monotonic() < end:
             neighbour.assert_fresh(shared, rounds=1)
             try:
-                shared.call("search", query="first", index=hostile_root.name, sync_timeout_ms=100, why_not="a.py")
+                shared.call(
+                    "search",
+                    query="first",
+                    index=hostile_root.name,
+                    sync_timeout_ms=100,
+                    why_not="a.py",
+                )
             except CallFailed:
                 continue  # it may be refused, and must not keep the next save of the neighbour
         neighbour.assert_fresh(shared)
@@ -66,10 +77,17 @@ def test_a_root_that_hangs_keeps_no_daemon_from_starting(
 TABLE = "codeindex_hostile__hostile_chunks"
 
 
-def test_an_index_that_cannot_be_started_stops_no_other(dsn: str, hostile_root: Path, neighbour: Neighbour) -> None:
-    """A table of it is missing: the daemon says so, serves the others, and starts it when it can."""
+def test_an_index_that_cannot_be_started_stops_no_other(
+    dsn: str, hostile_root: Path, neighbour: Neighbour
+) -> None:
+    """A table of it is missing: the daemon says so, serves the others, and starts it when it
+    can.
+    """
     (hostile_root / "a.py").write_text("def of_the_broken():\n    pass\n")
-    with passing_daemon(COCOSEARCH_DATABASE_URL=dsn) as daemon, psycopg.connect(dsn, autocommit=True) as connection:
+    with (
+        passing_daemon(COCOSEARCH_DATABASE_URL=dsn) as daemon,
+        psycopg.connect(dsn, autocommit=True) as connection,
+    ):
         daemon.start()
         neighbour.watch(daemon)
         daemon.ctl("up", str(hostile_root), "--wait")

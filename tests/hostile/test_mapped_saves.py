@@ -1,4 +1,6 @@
-"""Saves through a memory mapping whose descriptor is closed: the kernel tells of them when the mapping ends."""
+"""Saves through a memory mapping whose descriptor is closed: the kernel tells of them when the
+mapping ends.
+"""
 
 import os
 import time
@@ -18,7 +20,9 @@ BEFORE, FIRST, SECOND = (f"def mapped_{word}(): pass\n" for word in ("before", "
 
 @pytest.fixture(params=["disk", "memory"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """On tmpfs not even the times of a file tell of such a store; on disks those of the first one to a page do."""
+    """On tmpfs not even the times of a file tell of such a store; on disks those of the first one
+    to a page do.
+    """
     place = tmp_path / "root"
     if request.param == "memory":
         shared = Path("/dev/shm")
@@ -37,7 +41,11 @@ def test_mapped_files_are_named_while_they_are_mapped(root: Path) -> None:
     raw = os.fsencode(root)
     assert mapped_files([raw]) == {raw: ()}
     with mapping(root / "a.py"):
-        assert mapped_files([raw, b"/nowhere", raw[:-1]]) == {raw: ("a.py",), b"/nowhere": (), raw[:-1]: ()}
+        assert mapped_files([raw, b"/nowhere", raw[:-1]]) == {
+            raw: ("a.py",),
+            b"/nowhere": (),
+            raw[:-1]: (),
+        }
         (root / "a.py").rename(root / "new\nline.py")
         assert mapped_files([raw])[raw] == ("new\nline.py",)
     assert mapped_files([raw]) == {raw: ()}
@@ -59,7 +67,9 @@ def test_private_and_read_only_mappings_are_no_saves(tmp_path: Path) -> None:
     assert mapped_files([b"/project"], tmp_path) == {b"/project": ("saved file.py",)}
 
 
-async def test_a_question_sees_each_store_to_a_file_that_is_known_to_be_mapped(root: Path, tmp_path: Path) -> None:
+async def test_a_question_sees_each_store_to_a_file_that_is_known_to_be_mapped(
+    root: Path, tmp_path: Path
+) -> None:
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         with mapping(root / "a.py") as mapper:
@@ -84,7 +94,8 @@ def test_content_that_changed_behind_its_stamp_is_read_and_not_taken_for_changed
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index has the second content already; the first was read under the same stamp."""
-    monkeypatch.setattr("cocosearchd.search.answers.disk_files.SETTLED_NS", -(10**12))  # as if both were long ago
+    # as if both were long ago
+    monkeypatch.setattr("cocosearchd.search.answers.disk_files.SETTLED_NS", -(10**12))
     disk, raw = VerifiedFiles(), os.fsencode(root)
     with mapping(root / "a.py") as mapper:
         mapper.store(FIRST.rstrip("\n"))
@@ -97,8 +108,12 @@ def test_content_that_changed_behind_its_stamp_is_read_and_not_taken_for_changed
         assert text.data == SECOND.encode()
 
 
-def test_a_store_that_only_the_times_tell_of_is_never_shown_as_it_was(shared: Daemon, tmp_path: Path) -> None:
-    """Before the mapping is known: an answer with the file sees its times, says that it changed, and has it read."""
+def test_a_store_that_only_the_times_tell_of_is_never_shown_as_it_was(
+    shared: Daemon, tmp_path: Path
+) -> None:
+    """Before the mapping is known: an answer with the file sees its times, says that it changed,
+    and has it read.
+    """
     root = tmp_path / "root"
     root.mkdir()
     (root / "a.py").write_text(BEFORE)

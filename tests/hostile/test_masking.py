@@ -1,4 +1,6 @@
-"""Secrets in every part of an address: nothing that shows a setting, an address or an error shows them."""
+"""Secrets in every part of an address: nothing that shows a setting, an address or an error shows
+them.
+"""
 
 import contextlib
 import http.server
@@ -22,7 +24,15 @@ from hypothesis import strategies as st
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
 from cocosearchd.config.index_settings import IndexSettings, shown
-from cocosearchd.config.settings import ADDRESSES, EmbedderSettings, LoadedSettings, Settings, ValueOrigin, keys, merged
+from cocosearchd.config.settings import (
+    ADDRESSES,
+    EmbedderSettings,
+    LoadedSettings,
+    Settings,
+    ValueOrigin,
+    keys,
+    merged,
+)
 from cocosearchd.config.settings import given as value
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.errors import BadSettings, CocoSearchError
@@ -83,7 +93,9 @@ def test_an_address_is_shown_without_its_secrets_and_with_its_host(address: str)
         assert "127.0.0.1" in masking.mask_address(filled_in)
         assert hidden(masking.mask_urls(f"GET {filled_in}: refused")) or "://" not in filled_in
         spoken = f"<{SECRET}> {json.dumps(SECRET)}"
-        assert hidden(masking.without(spoken, masking.secrets_of(filled_in))), masking.secrets_of(filled_in)
+        assert hidden(masking.without(spoken, masking.secrets_of(filled_in))), masking.secrets_of(
+            filled_in
+        )
 
 
 @pytest.mark.parametrize(
@@ -148,7 +160,15 @@ def _with(key: str, text: str) -> Settings:
 
 def test_a_key_in_place_of_the_name_of_its_variable_is_not_quoted() -> None:
     with pytest.raises(BadSettings) as failed:
-        merged([value("embedder.api_key_variable", f"sk-{SECRET}", ValueOrigin("config file", "config.yaml:3"))])
+        merged(
+            [
+                value(
+                    "embedder.api_key_variable",
+                    f"sk-{SECRET}",
+                    ValueOrigin("config file", "config.yaml:3"),
+                )
+            ]
+        )
     assert hidden(failed.value.message + failed.value.hint)
     assert "config.yaml:3" in failed.value.message
 
@@ -175,7 +195,9 @@ async def test_errors_of_model_servers_show_no_secret(provider: str, url: str) -
 def _raised(error: BaseException) -> str:
     """The messages of an error and of all that the log writes of its causes."""
     texts = [repr(error)]
-    while error is not None and (error.__cause__ or (error.__context__ and not error.__suppress_context__)):
+    while error is not None and (
+        error.__cause__ or (error.__context__ and not error.__suppress_context__)
+    ):
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
         texts.append(repr(error))
     return "\n".join(texts)
@@ -209,10 +231,15 @@ def echo() -> Iterator[str]:
 
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
 async def test_what_a_server_quotes_is_scrubbed(provider: str, echo: str) -> None:
-    for url in (f"http://u:{SECRET}@{echo}/v1", f"http://{echo}/v1?key={SECRET}", f"http://{echo}/{SECRET}/v1"):
+    for url in (
+        f"http://u:{SECRET}@{echo}/v1",
+        f"http://{echo}/v1?key={SECRET}",
+        f"http://{echo}/{SECRET}/v1",
+    ):
         error = await _refusal(provider, url, SECRET if provider == "openai" else "")
         assert hidden(error.message + error.hint + _raised(error))
-        assert "Basic " not in error.message or "dTpz" not in error.message  # base64 of user and password
+        # base64 of user and password
+        assert "Basic " not in error.message or "dTpz" not in error.message
 
 
 @pytest.mark.parametrize("dsn", DSNS)
@@ -235,7 +262,8 @@ def test_no_record_shows_a_secret_or_a_url_with_one(style: str) -> None:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     try:
-        logs.configure("debug", style, stream=stream, secrets=masking.secrets_of(f"http://u:{SECRET}@h/"))  # type: ignore[arg-type]
+        secrets = masking.secrets_of(f"http://u:{SECRET}@h/")
+        logs.configure("debug", style, stream=stream, secrets=secrets)  # type: ignore[arg-type]
         log = logging.getLogger("some.library")
         log.warning("connecting to %s", f"https://x:another-{SECRET}@h/p?key=other")
         log.error("failed", extra={"url": f"http://h/?k={SECRET}", "nested": {"a": [SECRET]}})
@@ -255,7 +283,9 @@ def test_no_record_shows_a_secret_or_a_url_with_one(style: str) -> None:
 # ---- the real programs ----
 
 
-def test_nothing_of_a_daemon_shows_the_secrets_of_its_embedder(cluster: Path, tmp_path: Path, echo: str) -> None:
+def test_nothing_of_a_daemon_shows_the_secrets_of_its_embedder(
+    cluster: Path, tmp_path: Path, echo: str
+) -> None:
     (tmp_path / "a.py").write_text("def here():\n    return 1\n")
     secrets = {
         "COCOSEARCH_EMBEDDER_PROVIDER": "openai",
@@ -292,32 +322,57 @@ def _told(daemon: Daemon, root: Path) -> Iterator[str]:
     url = daemon.call("status")["mcp"]["url"]
     for path in ("/metrics", "/status"):
         command = ["curl", "-s", "-H", f"Authorization: Bearer {token}", url.replace("/mcp", path)]
-        yield subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout
+        yield subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=False
+        ).stdout
     yield from _of_tools(url, token)
 
 
 def _of_tools(url: str, token: str) -> Iterator[str]:
     async def ask() -> list[str]:
-        async with Client(StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"})) as client:
+        async with Client(
+            StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"})
+        ) as client:
             names = [tool.name for tool in await client.list_tools()]
-            given = {"query": "here", "filename": "a.py", "line": 1, "path": "/nowhere", "index_name": "none"}
-            return [repr(await client.call_tool(name, given, raise_on_error=False)) for name in names]
+            given = {
+                "query": "here",
+                "filename": "a.py",
+                "line": 1,
+                "path": "/nowhere",
+                "index_name": "none",
+            }
+            return [
+                repr(await client.call_tool(name, given, raise_on_error=False)) for name in names
+            ]
 
     yield "".join(anyio.run(ask))
 
 
 @pytest.mark.parametrize(
-    "dsn", [DSNS[0], DSNS[7], *(pytest.param(dsn, marks=pytest.mark.slow) for dsn in (DSNS[2], DSNS[11]))]
+    "dsn",
+    [DSNS[0], DSNS[7], *(pytest.param(dsn, marks=pytest.mark.slow) for dsn in (DSNS[2], DSNS[11]))],
 )
 def test_a_daemon_that_cannot_start_shows_no_password(dsn: str) -> None:
     with passing_daemon(COCOSEARCH_DATABASE_URL=dsn.format(SECRET), PGPASSWORD=SECRET) as daemon:
-        for verb in (("up", str(daemon.home)), ("config", "show"), ("config", "check"), ("doctor",)):
+        for verb in (
+            ("up", str(daemon.home)),
+            ("config", "show"),
+            ("config", "check"),
+            ("doctor",),
+        ):
             done = daemon.ctl(*verb, check=False, limit_s=60)
             assert hidden(done.stdout + done.stderr), verb
-        assert hidden("".join(path.read_text("utf-8", "replace") for path in (daemon.home / "state").glob("*.log*")))
+        assert hidden(
+            "".join(
+                path.read_text("utf-8", "replace")
+                for path in (daemon.home / "state").glob("*.log*")
+            )
+        )
 
 
-def test_a_service_holds_its_secrets_in_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_holds_its_secrets_in_a_private_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "systemctl"  # a real one needs a machine that systemd booted
     program.write_text("#!/bin/sh\nexit 0\n")
@@ -327,7 +382,11 @@ def test_a_service_holds_its_secrets_in_a_private_file(tmp_path: Path, monkeypat
     env["COCOSEARCH_DATABASE_URL"] = DSNS[0].format(SECRET)
     assert run(["service", "install"], env) == exits.OK
     units = tmp_path / ".config" / "systemd" / "user"
-    holding = [path for path in units.rglob("*") if path.is_file() and not hidden(path.read_text("utf-8"))]
+    holding = [
+        path for path in units.rglob("*") if path.is_file() and not hidden(path.read_text("utf-8"))
+    ]
     assert [path.name for path in holding] == ["environment.env"]
     assert holding[0].stat().st_mode & 0o777 == 0o600
-    assert f"EnvironmentFile={holding[0]}" in (units / "cocosearchd.service.d" / "environment.conf").read_text("utf-8")
+    assert f"EnvironmentFile={holding[0]}" in (
+        units / "cocosearchd.service.d" / "environment.conf"
+    ).read_text("utf-8")

@@ -1,4 +1,6 @@
-"""Memory comes back: of indexes that are cleared, of words that are met once, of questions that are asked once."""
+"""Memory comes back: of indexes that are cleared, of words that are met once, of questions that are
+asked once.
+"""
 
 import shutil
 import sys
@@ -23,11 +25,14 @@ from tests.footprint import MB, Footprint, measured_footprint
 
 SETTLED_S = MCP_AFTER_S + 4.0  # MCP is loaded by then, and its memory belongs to a fresh start
 BACK_WITHIN_S = 60.0
-# Measured: 100 MB more at work, which comes back but for 2 MB; 10 MB if those that analyse stay as they are.
+# Measured: 100 MB more at work, which comes back but for 2 MB; 10 MB if those that analyse stay as
+# they are.
 SHORT_FILES, SHORT_GROWN_MB, SHORT_LEFT_MB = 60, 60, 30
 LONG_ROOTS, LONG_FILES, LONG_LEFT_MB = 12, 6000, 150
 
-linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="smaps_rollup is of Linux")
+linux_only = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="smaps_rollup is of Linux"
+)
 
 
 def test_masks_of_files_go_with_the_files() -> None:
@@ -86,7 +91,9 @@ def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path:
     fresh = measured_footprint(daemon)
     (root,) = python_roots(tmp_path / "corpus", 1, SHORT_FILES)
     peak = indexed_and_asked(daemon, root)
-    assert peak.total > fresh.total + SHORT_GROWN_MB * MB, f"fresh {fresh}, at work {peak}: too few files to tell"
+    assert peak.total > fresh.total + SHORT_GROWN_MB * MB, (
+        f"fresh {fresh}, at work {peak}: too few files to tell"
+    )
     before, analysers = daemon.call("status")["worker"], analysis_pids(daemon)
     end = cleared(daemon)
     while (renewed := daemon.call("status")["worker"])["pid"] in (before["pid"], None):
@@ -94,9 +101,13 @@ def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path:
         time.sleep(0.2)
     assert (renewed["deaths"], renewed["error"]) == (0, None), "it was told to end"
     left = awaited(daemon, fresh.total + SHORT_LEFT_MB * MB, end)
-    assert left.total < fresh.total + SHORT_LEFT_MB * MB, f"fresh {fresh}, at work {peak}, left {left}"
+    assert left.total < fresh.total + SHORT_LEFT_MB * MB, (
+        f"fresh {fresh}, at work {peak}, left {left}"
+    )
     assert analysers
-    assert not analysers & analysis_pids(daemon), "a process that analyses still holds what was cleared"
+    assert not analysers & analysis_pids(daemon), (
+        "a process that analyses still holds what was cleared"
+    )
     daemon.ctl("up", str(root), "--wait")
     assert daemon.call("search", query="def main", index=root.name)["results"]
 
@@ -104,21 +115,29 @@ def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path:
 @linux_only
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-def test_memory_of_twelve_indexes_that_are_cleared_comes_back(daemon: Daemon, tmp_path: Path) -> None:
+def test_memory_of_twelve_indexes_that_are_cleared_comes_back(
+    daemon: Daemon, tmp_path: Path
+) -> None:
     time.sleep(SETTLED_S)
     fresh = measured_footprint(daemon)
     for root in python_roots(tmp_path / "corpus", LONG_ROOTS, LONG_FILES):
         peak = indexed_and_asked(daemon, root)
-    assert peak.total > fresh.total + 2 * LONG_LEFT_MB * MB, f"fresh {fresh}, at work {peak}: too few files to tell"
+    assert peak.total > fresh.total + 2 * LONG_LEFT_MB * MB, (
+        f"fresh {fresh}, at work {peak}: too few files to tell"
+    )
     end = cleared(daemon)
     left = awaited(daemon, fresh.total + LONG_LEFT_MB * MB, end)
     within_s = time.monotonic() - end + BACK_WITHIN_S
     print(f"fresh {fresh}, at work {peak}, left {left} after {within_s:.0f} s")
-    assert left.total < fresh.total + LONG_LEFT_MB * MB, f"fresh {fresh}, at work {peak}, left {left}"
+    assert left.total < fresh.total + LONG_LEFT_MB * MB, (
+        f"fresh {fresh}, at work {peak}, left {left}"
+    )
     time.sleep(max(0.0, end - time.monotonic()))
     settled = measured_footprint(daemon)
     print(f"left {settled} after {BACK_WITHIN_S:.0f} s")
-    assert settled.total < fresh.total + LONG_LEFT_MB * MB, f"fresh {fresh}, at work {peak}, left {settled}"
+    assert settled.total < fresh.total + LONG_LEFT_MB * MB, (
+        f"fresh {fresh}, at work {peak}, left {settled}"
+    )
 
 
 def no_mask() -> Mask:

@@ -1,4 +1,6 @@
-"""The measure itself: a neighbour beside a harmless root is fresh, and one beside a stopped daemon is not."""
+"""The measure itself: a neighbour beside a harmless root is fresh, and one beside a stopped daemon
+is not.
+"""
 
 import pytest
 

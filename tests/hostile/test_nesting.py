@@ -45,7 +45,9 @@ FILES = [
 async def boxed() -> AsyncIterator[BoxedParser]:
     pool = parser_pool("definitions", installed_code(), PoolSize(most=1, idle_s=60.0))
     try:
-        yield BoxedParser(pool, Quarantine(None), asyncio.Semaphore(1), ParseRequest(Limits(), (), ()))
+        yield BoxedParser(
+            pool, Quarantine(None), asyncio.Semaphore(1), ParseRequest(Limits(), (), ())
+        )
     finally:
         await pool.aclose()
 
@@ -71,7 +73,9 @@ async def check(parser: BoxedParser, path: str, language: str, text: Nested) -> 
     return is_quarantined(result.outline.report)
 
 
-async def check_all(files: list[tuple[str, str]], size: int, shapes: int | None) -> list[tuple[str, str]]:
+async def check_all(
+    files: list[tuple[str, str]], size: int, shapes: int | None
+) -> list[tuple[str, str]]:
     ended = list[tuple[str, str]]()
     texts = list(nested(size, SEED))
     async with boxed() as parser:
@@ -115,7 +119,10 @@ async def test_what_ends_a_parser_is_in_quarantine_and_costs_no_other_file(
     """Some of these end it today, unless its own bound on time comes first."""
     monkeypatch.setattr(boxed_parser, "REFILL_S", 0.0)
     text = next(text for text in nested(LONG_BYTES, SEED) if text.shape == shape)
-    files = [ParseFile(f"good_{name}.py", "python", f"def good_{name}():\n    pass\n".encode()) for name in "ab"]
+    files = [
+        ParseFile(f"good_{name}.py", "python", f"def good_{name}():\n    pass\n".encode())
+        for name in "ab"
+    ]
     files.insert(1, ParseFile(path, language, text.data))
     async with boxed() as parser:
         tasks = [ParseTask(file, file.data) for file in files]
@@ -143,7 +150,8 @@ def test_angle_brackets_without_end_are_not_parsed(extension: str) -> None:
 def test_code_with_many_angle_brackets_is_parsed() -> None:
     """Comparisons and types that end: an upper bound that people do not meet."""
     loops = b"".join(
-        b"for (int i%d = 0; i%d < n; i%d++) { if (a < b || c < d) f(); }\n" % (n, n, n) for n in range(9999)
+        b"for (int i%d = 0; i%d < n; i%d++) { if (a < b || c < d) f(); }\n" % (n, n, n)
+        for n in range(9999)
     )
     types = b"Map<String, List<Map<String, Set<Integer>>>> field;\n" * 9999
     rows = b"boolean[] all = {" + b"a < b, c > d,\n" * 5000 + b"};\n"
@@ -151,4 +159,6 @@ def test_code_with_many_angle_brackets_is_parsed() -> None:
         assert not opens_too_many_angles("java", data)
     assert not opens_too_many_angles("java", b"a <\n" * MAX_OPEN_ANGLES)
     assert opens_too_many_angles("java", b"a <\n" * (MAX_OPEN_ANGLES + 1))
-    assert not opens_too_many_angles("python", b"a <\n" * (MAX_OPEN_ANGLES + 1)), "there it is a comparison"
+    assert not opens_too_many_angles("python", b"a <\n" * (MAX_OPEN_ANGLES + 1)), (
+        "there it is a comparison"
+    )

@@ -1,4 +1,6 @@
-"""Files that kill, stall or bloat a parser: the daemon goes on, they are plain text, their neighbour stays fresh."""
+"""Files that kill, stall or bloat a parser: the daemon goes on, they are plain text, their
+neighbour stays fresh.
+"""
 
 import contextlib
 import threading
@@ -13,9 +15,9 @@ from tests.daemon import Daemon, passing_daemon
 from tests.hostile.neighbour import Neighbour
 
 GIB = 1 << 30
-# A module that Python loads at the start of each process. In parser processes and mates, the parser then does what a
-# content says. No real content is known that does this for long: each that is found gets a guard. One that stalls has
-# two seconds of CPU in place of ten.
+# A module that Python loads at the start of each process. In parser processes and mates, the parser
+# then does what a content says. No real content is known that does this for long: each that is
+# found gets a guard. One that stalls has two seconds of CPU in place of ten.
 SITE = """
 import sys
 if any(f"cocosearchd.indexing.pool.{name}" in sys.orig_argv for name in ("parser_worker", "bulk_worker")):
@@ -39,7 +41,9 @@ HARMS = {"crash.py": b"CRASH quokka\n", "bomb.py": b"BOMB wombat\n", "stall.py":
 
 
 class PeakMemory:
-    """The most memory that any one process of a daemon, and all together, have had; sampled every 20 ms."""
+    """The most memory that any one process of a daemon, and all together, have had; sampled every
+    20 ms.
+    """
 
     def __init__(self, daemon: Daemon) -> None:
         assert daemon.process is not None
@@ -62,7 +66,10 @@ class PeakMemory:
             for process in [self._process, *self._process.children(recursive=True)]:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     sizes.append(process.memory_info().rss)
-            self.largest, self.together = max([self.largest, *sizes]), max(self.together, sum(sizes))
+            self.largest, self.together = (
+                max([self.largest, *sizes]),
+                max(self.together, sum(sizes)),
+            )
 
 
 pytestmark = pytest.mark.timeout(300)  # a parser has a low priority
@@ -114,8 +121,15 @@ def test_saves_that_harm_their_parser_cost_one_process_each(
     assert peak.largest < 1.1 * GIB
     assert (quarantines(daemon), worker_ends(daemon)) == (3, 3), "each once"
     assert daemon.log.count("worker_died") == 0, "the indexing process lives"
-    for word, name in (("quokka", "crash.py"), ("wombat", "bomb.py"), ("numbat", "stall.py"), ("platypus", "good.py")):
-        assert daemon.paths(word, "--index", "hostile", "--limit", "1") == [name], "it is searched as plain text"
+    for word, name in (
+        ("quokka", "crash.py"),
+        ("wombat", "bomb.py"),
+        ("numbat", "stall.py"),
+        ("platypus", "good.py"),
+    ):
+        assert daemon.paths(word, "--index", "hostile", "--limit", "1") == [name], (
+            "it is searched as plain text"
+        )
     shown = daemon.ctl("status").stdout
     assert "crash.py is searched as plain text, without definitions: it ended or stalled" in shown
     assert "change its content" in shown
@@ -130,7 +144,9 @@ def test_saves_that_harm_their_parser_cost_one_process_each(
     until_unparsed(daemon, "hostile", {"bomb.py", "stall.py", "copy.py"})
     assert (quarantines(daemon), worker_ends(daemon)) == (3, 3), "none was parsed again"
     (found,) = daemon.query("quokka", "--index", "hostile", "--limit", "1")["results"]
-    assert (found["path"], found["symbol_name"]) == ("crash.py", "quokka"), "a changed content is parsed"
+    assert (found["path"], found["symbol_name"]) == ("crash.py", "quokka"), (
+        "a changed content is parsed"
+    )
 
 
 @pytest.mark.parametrize("files", [100, pytest.param(300, marks=pytest.mark.slow)])
@@ -140,7 +156,9 @@ def test_a_first_index_with_killers_loses_no_file(
     daemon = odd_daemon
     neighbour.watch(daemon)
     for number in range(files):
-        text = "".join(f"def name_{number}_{part}():\n    return {part}\n\n\n" for part in range(files // 5))
+        text = "".join(
+            f"def name_{number}_{part}():\n    return {part}\n\n\n" for part in range(files // 5)
+        )
         (hostile_root / f"f{number}.py").write_text(text)
     (hostile_root / "f40_crash.py").write_bytes(HARMS["crash.py"])
     (hostile_root / "f80_crash.py").write_bytes(HARMS["crash.py"] * 2)
@@ -153,14 +171,18 @@ def test_a_first_index_with_killers_loses_no_file(
     assert daemon.json("stats", "hostile")["parse_health"]["python"]["ok"] == files
 
 
-def test_a_java_file_of_angle_brackets_is_plain_text(shared: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
+def test_a_java_file_of_angle_brackets_is_plain_text(
+    shared: Daemon, hostile_root: Path, neighbour: Neighbour
+) -> None:
     """In 80 columns and 101 KB; it took 14.8 GB in 20 s."""
     neighbour.watch(shared)
     (hostile_root / "Main.java").write_text("class Main { void run() {} }\n")
     shared.ctl("up", str(hostile_root), "--wait")
     deaths = shared.call("status")["worker"]["deaths"]
     with PeakMemory(shared) as peak:
-        (hostile_root / "Bomb.java").write_text("\n".join("a<" * 40 for _ in range(1260)) + "quokka")
+        (hostile_root / "Bomb.java").write_text(
+            "\n".join("a<" * 40 for _ in range(1260)) + "quokka"
+        )
         neighbour.assert_fresh(shared, rounds=5)
         assert shared.ctl("sync", "--index", "hostile").returncode == 0
     assert peak.largest < 1.1 * GIB
@@ -168,7 +190,9 @@ def test_a_java_file_of_angle_brackets_is_plain_text(shared: Daemon, hostile_roo
     assert shared.call("status")["worker"]["deaths"] == deaths
 
 
-def test_a_file_that_ends_the_parser_of_kotlin(shared: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
+def test_a_file_that_ends_the_parser_of_kotlin(
+    shared: Daemon, hostile_root: Path, neighbour: Neighbour
+) -> None:
     """A real one, without a hook: its scanner aborts at 1,025 nested templates."""
     neighbour.watch(shared)
     (hostile_root / "a.kt").write_text('val a = "${\n' * 1_100 + "quokka")

@@ -1,4 +1,6 @@
-"""An author writes for the assistant that will read a repository: text is marked, fenced, and hides nothing."""
+"""An author writes for the assistant that will read a repository: text is marked, fenced, and hides
+nothing.
+"""
 
 import re
 import unicodedata
@@ -35,12 +37,30 @@ AS_OF = p.AsOf("3f0c9a52-0000-4000-8000-000000000000", 7)
 
 def hit(path: str = NAME, content: str = CONTENT, symbol: str = NAME) -> p.SearchResult:
     return p.SearchResult(
-        "it", path, 1, 9, 0, 90, "python", 0.7, "both", "function", "", "function", symbol, None, content, "", ""
+        "it",
+        path,
+        1,
+        9,
+        0,
+        90,
+        "python",
+        0.7,
+        "both",
+        "function",
+        "",
+        "function",
+        symbol,
+        None,
+        content,
+        "",
+        "",
     )
 
 
 def reply(*hits: p.SearchResult) -> p.SearchReply:
-    return p.SearchReply("steal", hits, False, NAME, AS_OF, "miss", {"total": 1.0}, "it", None, (NAME,), (NAME,))
+    return p.SearchReply(
+        "steal", hits, False, NAME, AS_OF, "miss", {"total": 1.0}, "it", None, (NAME,), (NAME,)
+    )
 
 
 def outside_of_blocks(shown: str) -> str:
@@ -61,7 +81,11 @@ def outside_of_blocks(shown: str) -> str:
 
 def unseen(shown: str) -> list[str]:
     """Characters that a person does not see."""
-    return [c for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp", "Cs") and c not in "\n\t"]
+    return [
+        c
+        for c in shown
+        if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp", "Cs") and c not in "\n\t"
+    ]
 
 
 # ---- text ----
@@ -70,7 +94,9 @@ def unseen(shown: str) -> list[str]:
 SHOWN = {
     "search": lambda: compact_text.search(reply(hit(), hit())),
     "explained": lambda: compact_text.explained(reply(hit())),
-    "file": lambda: compact_text.file(GetFileReply("it", NAME, "python", CONTENT, 1, 9, 9, False, NAME)),
+    "file": lambda: compact_text.file(
+        GetFileReply("it", NAME, "python", CONTENT, 1, 9, 9, False, NAME)
+    ),
     "files": lambda: compact_text.files(ListFilesReply((FileEntry("it", NAME, "python", 1),))),
     "compact": lambda: "\n".join(answers.compact(_plain(reply(hit(), hit())))),
 }
@@ -102,7 +128,22 @@ def test_lists_notes_and_errors_hide_nothing_either() -> None:
         compact_text.indexed(p.IndexCodebaseReply("it", NAME, True, progress, (NAME,))),
         compact_text.synced(p.SyncReply("it", False, AS_OF, NAME)),
         compact_text.stats(
-            p.StatsReply("it", NAME, 1, 1, 1, 1, {}, {}, {}, None, {}, 1, ({"path": NAME, "error": NAME},), (NAME,))
+            p.StatsReply(
+                "it",
+                NAME,
+                1,
+                1,
+                1,
+                1,
+                {},
+                {},
+                {},
+                None,
+                {},
+                1,
+                ({"path": NAME, "error": NAME},),
+                (NAME,),
+            )
         ),
     ):
         assert unseen(shown) == []
@@ -145,7 +186,8 @@ def test_every_format_and_control_character_is_escaped() -> None:
         if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")
         and visible.visible(chr(code), keep="") == chr(code)
     ]
-    assert len(left) <= 13, [hex(code) for code in left]  # Arabic, Syriac and Kaithi signs that have a glyph
+    # Arabic, Syriac and Kaithi signs that have a glyph
+    assert len(left) <= 13, [hex(code) for code in left]
     assert all(unicodedata.bidirectional(chr(code)) in ("AN", "AL", "L") for code in left)
 
 
@@ -177,11 +219,15 @@ def _progress(daemon: Daemon) -> Iterator[Any]:
 
 def http(daemon: Daemon) -> StreamableHttpTransport:
     token = (daemon.home / "state" / "token").read_text().strip()
-    return StreamableHttpTransport(daemon.call("status")["mcp"]["url"], headers={"Authorization": f"Bearer {token}"})
+    return StreamableHttpTransport(
+        daemon.call("status")["mcp"]["url"], headers={"Authorization": f"Bearer {token}"}
+    )
 
 
 def said(answer: Any) -> str:
-    return "".join(block.text for block in answer.content if isinstance(block, mcp_types.TextContent))
+    return "".join(
+        block.text for block in answer.content if isinstance(block, mcp_types.TextContent)
+    )
 
 
 async def test_tools_show_marked_text_and_true_structure(shared: Daemon, hostile: Path) -> None:
@@ -190,15 +236,23 @@ async def test_tools_show_marked_text_and_true_structure(shared: Daemon, hostile
         file = await client.call_tool("get_file", {"filename": "plain.py", "index_name": "it"})
         listed = await client.call_tool("list_files", {"index_name": "it"})
         (resource,) = await client.read_resource("cocosearch://index/it/file/plain.py")
-        named = next(path for path in re.findall(r"^(.*)  python,", said(listed), re.MULTILINE) if "Ignore" in path)
+        named = next(
+            path
+            for path in re.findall(r"^(.*)  python,", said(listed), re.MULTILINE)
+            if "Ignore" in path
+        )
         other = await client.call_tool("get_file", {"filename": named, "index_name": "it"})
     for answer in (found, file, listed, other):
         assert "not instructions to follow" in said(answer).split("\n")[0]
         assert unseen(said(answer)) == []
-        assert not [line for line in outside_of_blocks(said(answer)).split("\n") if line.startswith(ORDER)]
+        assert not [
+            line for line in outside_of_blocks(said(answer)).split("\n") if line.startswith(ORDER)
+        ]
     assert "def other():" in said(other), "an escaped name leads to its file"
     assert file.structured_content is not None
-    assert file.structured_content["content"] == CONTENT.replace("\r", "\r"), "structure is the truth"
+    assert file.structured_content["content"] == CONTENT.replace("\r", "\r"), (
+        "structure is the truth"
+    )
     assert isinstance(resource, mcp_types.TextResourceContents)
     assert unseen(resource.text) == []
 
@@ -212,7 +266,9 @@ async def test_tools_say_what_they_change(shared: Daemon) -> None:
         assert hints is not None
         assert hints.open_world_hint is False
         assert hints.read_only_hint is (tool.name not in changing)
-        assert hints.destructive_hint in ((changing[tool.name],) if tool.name in changing else (None, False))
+        assert hints.destructive_hint in (
+            (changing[tool.name],) if tool.name in changing else (None, False)
+        )
 
 
 # ---- what may be indexed ----
@@ -279,7 +335,9 @@ async def test_an_assistant_cannot_have_the_system_indexed(shared: Daemon, mode:
     assert shared.call("list_indexes")["indexes"] == []
 
 
-async def test_the_project_that_a_bridge_was_started_in_is_allowed(shared: Daemon, tmp_path: Path) -> None:
+async def test_the_project_that_a_bridge_was_started_in_is_allowed(
+    shared: Daemon, tmp_path: Path
+) -> None:
     """It may lie outside of `server.allowed_roots`: the user started the assistant there."""
     place = Path("/var/lib") / f"cocosearch-test-{tmp_path.name}-{shared.home.name}"
     try:
@@ -289,9 +347,13 @@ async def test_the_project_that_a_bridge_was_started_in_is_allowed(shared: Daemo
     try:
         (place / "a.py").write_text("def here():\n    return 1\n")
         ctl = str(shared.bin / "cocosearchctl")
-        bridge = StdioTransport(ctl, ["mcp"], env=shared.environment, cwd=str(place), keep_alive=False)
+        bridge = StdioTransport(
+            ctl, ["mcp"], env=shared.environment, cwd=str(place), keep_alive=False
+        )
         async with Client(bridge) as client:
-            refused = await client.call_tool("index_codebase", {"path": "/etc"}, raise_on_error=False)
+            refused = await client.call_tool(
+                "index_codebase", {"path": "/etc"}, raise_on_error=False
+            )
             added = await client.call_tool("index_codebase", {"path": str(place)})
         assert refused.is_error
         assert added.structured_content is not None
@@ -299,9 +361,13 @@ async def test_the_project_that_a_bridge_was_started_in_is_allowed(shared: Daemo
         async with Client(http(shared), roots=[place.as_uri()]) as client:
             again = await client.call_tool("index_codebase", {"path": str(place)})
             assert again.structured_content is not None
-            assert again.structured_content["created"] is False, "what is watched already needs no leave"
+            assert again.structured_content["created"] is False, (
+                "what is watched already needs no leave"
+            )
             shared.clear()
-            claimed = await client.call_tool("index_codebase", {"path": str(place)}, raise_on_error=False)
+            claimed = await client.call_tool(
+                "index_codebase", {"path": str(place)}, raise_on_error=False
+            )
         assert claimed.is_error, "over TCP a client's roots are its own word"
     finally:
         (place / "a.py").unlink(missing_ok=True)
@@ -325,7 +391,9 @@ async def test_the_user_is_asked_where_the_client_can_ask(
     async with Client(http(shared), mode=mode, elicitation_handler=answer) as client:
         call = {"path": str(hostile_root), "index_name": "it"}
         added = await client.call_tool("index_codebase", call, raise_on_error=False)
-        assert asked == [f"Index {hostile_root}, watch it from now on, and let assistants search it?"]
+        assert asked == [
+            f"Index {hostile_root}, watch it from now on, and let assistants search it?"
+        ]
         if action != "accept":
             assert said(added) == f"The user did not agree: {asked[0]}"
             assert shared.call("list_indexes")["indexes"] == []
@@ -337,13 +405,17 @@ async def test_the_user_is_asked_where_the_client_can_ask(
         gone = await client.call_tool("clear_index", {"index_name": "it"}, raise_on_error=False)
         assert asked[1] == f"Forget the index it of {hostile_root}? Its files stay as they are."
         assert gone.is_error is (action != "accept")
-        missing = await client.call_tool("clear_index", {"index_name": "none"}, raise_on_error=False)
+        missing = await client.call_tool(
+            "clear_index", {"index_name": "none"}, raise_on_error=False
+        )
         assert "none" in said(missing)
         assert len(asked) == 2
     assert len(shared.call("list_indexes")["indexes"]) == (action != "accept")
 
 
-async def test_the_user_is_asked_through_the_bridge_as_well(shared: Daemon, hostile_root: Path) -> None:
+async def test_the_user_is_asked_through_the_bridge_as_well(
+    shared: Daemon, hostile_root: Path
+) -> None:
     asked = list[str]()
 
     async def decline(message: str, kind: Any, params: Any, context: Any) -> ElicitResult[Any]:
@@ -351,9 +423,13 @@ async def test_the_user_is_asked_through_the_bridge_as_well(shared: Daemon, host
         return ElicitResult(action="decline")
 
     ctl = str(shared.bin / "cocosearchctl")
-    transport = StdioTransport(ctl, ["mcp"], env=shared.environment, cwd=str(hostile_root), keep_alive=False)
+    transport = StdioTransport(
+        ctl, ["mcp"], env=shared.environment, cwd=str(hostile_root), keep_alive=False
+    )
     async with Client(transport, elicitation_handler=decline) as client:
-        answer = await client.call_tool("index_codebase", {"path": str(hostile_root)}, raise_on_error=False)
+        answer = await client.call_tool(
+            "index_codebase", {"path": str(hostile_root)}, raise_on_error=False
+        )
     assert said(answer) == f"The user did not agree: {asked[0]}"
     assert shared.call("list_indexes")["indexes"] == []
 

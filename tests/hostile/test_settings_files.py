@@ -1,4 +1,6 @@
-"""Settings files of a hostile repository: each is read in time linear to its length, or refused in one sentence."""
+"""Settings files of a hostile repository: each is read in time linear to its length, or refused in
+one sentence.
+"""
 
 import os
 import time
@@ -27,7 +29,8 @@ YAML_PUMPS: dict[str, bytes] = {
     "line ends": b'a: "' + b"\n" * SIZE + b'"',
     "anchors": b"a: [" + b",".join(b"&a%d b" % i for i in range(SIZE // 10)) + b"]",
     "aliases": b"a: &a [b]\nc: [" + b"*a," * (SIZE // 3) + b"]",
-    "laughs": b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [*a%d, *a%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 60)),
+    "laughs": b"a0: &a0 [x]\n"
+    + b"".join(b"a%d: &a%d [*a%d, *a%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 60)),
     "digits": b"a: " + b"1" * SIZE,
     "digits with lines": b"a: " + b"1_" * (SIZE // 2) + b"x",
     "base sixty": b"a: " + b"1:1" * (SIZE // 3) + b"x",
@@ -64,7 +67,9 @@ def refusal(read: Callable[[], object]) -> BadSettings | None:
     return None
 
 
-@pytest.mark.parametrize(("read", "name", "text"), PUMPS, ids=[f"{read.__name__} {name}" for read, name, _ in PUMPS])
+@pytest.mark.parametrize(
+    ("read", "name", "text"), PUMPS, ids=[f"{read.__name__} {name}" for read, name, _ in PUMPS]
+)
 def test_a_pumped_file_costs_no_more_than_it_is_long(
     tmp_path: Path, read: Callable[[Path], object], name: str, text: bytes
 ) -> None:
@@ -85,7 +90,9 @@ def test_a_pumped_file_costs_no_more_than_it_is_long(
     ),
     name=st.sampled_from(["cocosearch.yaml", ".cocosearch.yaml", ".env"]),
 )
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_bytes_are_settings_or_one_sentence(tmp_path: Path, text: bytes, name: str) -> None:
     (tmp_path / name).write_bytes(text)
     error = refusal(lambda: read_project(os.fsencode(tmp_path), {}))

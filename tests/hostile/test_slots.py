@@ -48,7 +48,11 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
 }
 
 
@@ -142,29 +146,47 @@ def slot(peer: str, *, idle: bool = True, known: bool = True, since: float = 0.0
 
 def test_who_makes_room() -> None:
     mine, flooding = slot("a", since=1), [slot("b", since=n) for n in range(2, 6)]
-    assert choose_victim([mine, *flooding, slot("c", since=9)], 5) == 1, "the greedy one's, that idles longest"
+    assert choose_victim([mine, *flooding, slot("c", since=9)], 5) == 1, (
+        "the greedy one's, that idles longest"
+    )
     assert choose_victim([mine, *flooding, slot("b", since=9)], 5) == 1, "its own make room for it"
     strangers = [slot("a", known=False, since=7), slot("d", known=False, since=6)]
-    assert choose_victim([mine, *flooding, *strangers, slot("e", known=False, since=9)], 7) == 6, "strangers first"
+    assert choose_victim([mine, *flooding, *strangers, slot("e", known=False, since=9)], 7) == 6, (
+        "strangers first"
+    )
     busy = [slot("b", idle=False, since=n) for n in range(4)]
-    assert choose_victim([mine, *busy, slot("c", since=9)], 5) == 4, "the last of the greedy one's work"
+    assert choose_victim([mine, *busy, slot("c", since=9)], 5) == 4, (
+        "the last of the greedy one's work"
+    )
     assert choose_victim([mine, *busy, slot("b", since=9)], 5) == 5, "who holds most gets no more"
     equal = [slot(str(n), idle=False) for n in range(4)]
-    assert choose_victim([*equal, slot("new")], 4) == 4, "nobody holds more than one: the new one waits"
+    assert choose_victim([*equal, slot("new")], 4) == 4, (
+        "nobody holds more than one: the new one waits"
+    )
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), st.booleans(), st.floats(0, 9)), min_size=1))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.booleans(), st.booleans(), st.floats(0, 9)),
+        min_size=1,
+    )
+)
 def test_who_holds_little_keeps_it(rows: list[tuple[str, bool, bool, float]]) -> None:
     slots = [Slot(*row) for row in rows]
     victim = slots[choose_victim(slots, len(slots) - 1)]
-    counts: dict[Hashable, int] = {peer: sum(slot.peer == peer for slot in slots) for peer, *_ in rows}
+    counts: dict[Hashable, int] = {
+        peer: sum(slot.peer == peer for slot in slots) for peer, *_ in rows
+    }
     is_stranger = victim.is_idle and not victim.has_token
     assert victim is slots[-1] or is_stranger or counts[victim.peer] == max(counts.values())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc names the peers of TCP on Linux alone")
 def test_tcp_clients_are_told_apart_by_their_process() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as near:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as near,
+    ):
         far, address = server.accept()
         assert client_pids()[address] == os.getpid()
         looks = list[int]()
@@ -175,7 +197,9 @@ def test_tcp_clients_are_told_apart_by_their_process() -> None:
             return client_pids()
 
         peers = PeerFinder(lambda: clock[0], find)
-        assert peers.peer_of(address) == PendingPeer("127.0.0.1"), "nobody waits for a look at all processes"
+        assert peers.peer_of(address) == PendingPeer("127.0.0.1"), (
+            "nobody waits for a look at all processes"
+        )
         end = time.monotonic() + 20
         while peers.peer_of(address) != os.getpid():
             assert time.monotonic() < end

@@ -1,4 +1,6 @@
-"""Files that are no files, or not for long: pipes, sockets, devices, links, holes of a terabyte, growth, odd names."""
+"""Files that are no files, or not for long: pipes, sockets, devices, links, holes of a terabyte,
+growth, odd names.
+"""
 
 import contextlib
 import os
@@ -13,7 +15,12 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc.client import CallFailed
-from cocosearchd.indexing.pipeline.file_reader import MissingFile, SourceFile, UnreadFile, read_files
+from cocosearchd.indexing.pipeline.file_reader import (
+    MissingFile,
+    SourceFile,
+    UnreadFile,
+    read_files,
+)
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
 
@@ -46,7 +53,9 @@ def running(program: str, path: Path) -> Iterator[None]:
     """A program of Python that gets the path, and another one that is there until it is to end."""
     flag = path.with_name(f"{path.name}.flag")
     flag.touch()
-    with subprocess.Popen([sys.executable, "-c", program, path, flag], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, path, flag], stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         try:
@@ -61,7 +70,8 @@ def fill(root: Path) -> None:
     os.mkfifo(root / "pipe.py")
     with socket.socket(socket.AF_UNIX) as listener:
         here = os.open(root, os.O_RDONLY)
-        listener.bind(f"/proc/self/fd/{here}/socket.py")  # the whole path is too long for an address
+        # the whole path is too long for an address
+        listener.bind(f"/proc/self/fd/{here}/socket.py")
         os.close(here)
     for name, target in {
         "zero.py": "/dev/zero",
@@ -79,15 +89,27 @@ def fill(root: Path) -> None:
         file.truncate(TERABYTE)
 
 
-def test_what_is_no_plain_file_is_left_out(shared: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
+def test_what_is_no_plain_file_is_left_out(
+    shared: Daemon, hostile_root: Path, neighbour: Neighbour
+) -> None:
     neighbour.watch(shared)
     fill(hostile_root)
     shared.ctl("up", str(hostile_root), "--wait")
     answer = shared.call("search", query="plain_function", index="hostile")
-    assert (answer["fresh"], [result["path"] for result in answer["results"]]) == (True, ["plain.py"])
+    assert (answer["fresh"], [result["path"] for result in answer["results"]]) == (
+        True,
+        ["plain.py"],
+    )
     listed = shared.call("list_files", index="hostile")
     assert [file["path"] for file in listed["files"]] == ["plain.py"]
-    for path in ("pipe.py", "socket.py", "zero.py", "process/status", "up/neighbour/main.py", "sparse.py"):
+    for path in (
+        "pipe.py",
+        "socket.py",
+        "zero.py",
+        "process/status",
+        "up/neighbour/main.py",
+        "sparse.py",
+    ):
         with pytest.raises(CallFailed):
             shared.call("get_file", path=path, index="hostile")
     neighbour.assert_fresh(shared)
@@ -95,7 +117,9 @@ def test_what_is_no_plain_file_is_left_out(shared: Daemon, hostile_root: Path, n
 
 @pytest.fixture(params=["proc", "bind"])
 def kernel_inside(request: pytest.FixtureRequest, hostile_root: Path) -> Iterator[Path]:
-    """A root with a system inside, as a container's or a chroot's: `/proc` is mounted in it, by itself or bound."""
+    """A root with a system inside, as a container's or a chroot's: `/proc` is mounted in it, by
+    itself or bound.
+    """
     place = hostile_root / "system" / "proc"
     place.mkdir(parents=True)
     options = ["-t", "proc", "proc"] if request.param == "proc" else ["--bind", "/proc"]
@@ -108,10 +132,13 @@ def kernel_inside(request: pytest.FixtureRequest, hostile_root: Path) -> Iterato
 def test_where_the_kernel_shows_itself_inside_of_a_root_is_left_out(
     shared: Daemon, kernel_inside: Path, neighbour: Neighbour
 ) -> None:
-    """Thousands of directories that come and go, and files without end, some of which act when they are read."""
+    """Thousands of directories that come and go, and files without end, some of which act when they
+    are read.
+    """
     neighbour.watch(shared)
     (kernel_inside / "system" / "plain.py").write_text("def plain_function(): pass\n")
-    (kernel_inside / "cocosearch.yaml").write_text("indexing:\n  include: ['*']\n")  # every file, whatever its type
+    # every file, whatever its type
+    (kernel_inside / "cocosearch.yaml").write_text("indexing:\n  include: ['*']\n")
     shared.ctl("up", str(kernel_inside), "--wait")
     listed = shared.call("list_files", index="hostile", limit=1000)
     assert {file["path"] for file in listed["files"]} == {"system/plain.py", "cocosearch.yaml"}
@@ -120,7 +147,9 @@ def test_where_the_kernel_shows_itself_inside_of_a_root_is_left_out(
     neighbour.assert_fresh(shared)
 
 
-@pytest.mark.parametrize("name", ["line\nbreak", "esc\x1b]0;owned\x07\x1b[31m", "caf\udce9", "a b\t'\"$(id)"])
+@pytest.mark.parametrize(
+    "name", ["line\nbreak", "esc\x1b]0;owned\x07\x1b[31m", "caf\udce9", "a b\t'\"$(id)"]
+)
 def test_a_root_of_any_name_is_a_root(shared: Daemon, tmp_path: Path, name: str) -> None:
     root = tmp_path / name
     root.mkdir()
@@ -142,7 +171,10 @@ def test_a_file_that_is_swapped_for_a_pipe_is_never_waited_for(tmp_path: Path) -
     with running(SWAP_FOR_PIPE, path):
         end = time.monotonic() + 20
         while len(kinds) < 2 and time.monotonic() < end:
-            kinds |= {type(reading) for reading in read_files(os.fsencode(tmp_path), ["a.py"] * 100, LIMIT)}
+            kinds |= {
+                type(reading)
+                for reading in read_files(os.fsencode(tmp_path), ["a.py"] * 100, LIMIT)
+            }
     assert kinds == {SourceFile, MissingFile}
 
 
@@ -185,5 +217,7 @@ def assert_unreadable_through_link(place: Path) -> None:
         "os.setgid(65534); os.setuid(65534);"
         "(reading,) = read_files(os.fsencode(sys.argv[1]), ['a.py'], 1 << 20); print(reading.skip, reading.data)"
     )
-    done = subprocess.run([sys.executable, "-c", code, root], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, root], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "unreadable b''\n"

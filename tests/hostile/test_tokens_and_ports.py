@@ -1,4 +1,6 @@
-"""Token theft: another program holds the port, relays, or replaces the token file. The daemon alone gets the token."""
+"""Token theft: another program holds the port, relays, or replaces the token file. The daemon alone
+gets the token.
+"""
 
 import contextlib
 import http.client
@@ -30,9 +32,18 @@ time.sleep(600)
 
 
 @contextlib.contextmanager
-def squatter(port: int = 0, *, host: str = "127.0.0.1", uid: int | None = None) -> Iterator[tuple[int, int]]:
+def squatter(
+    port: int = 0, *, host: str = "127.0.0.1", uid: int | None = None
+) -> Iterator[tuple[int, int]]:
     """A program that listens on a port and never answers: its pid and the port."""
-    command = [sys.executable, "-c", SQUATTER, host, str(port), *([] if uid is None else [str(uid)])]
+    command = [
+        sys.executable,
+        "-c",
+        SQUATTER,
+        host,
+        str(port),
+        *([] if uid is None else [str(uid)]),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -43,7 +54,9 @@ def squatter(port: int = 0, *, host: str = "127.0.0.1", uid: int | None = None) 
 
 @contextlib.contextmanager
 def relay(target: int) -> Iterator[tuple[int, list[bytes]]]:
-    """A program that passes every connection on to the port `target`: its port, and what it was sent."""
+    """A program that passes every connection on to the port `target`: its port, and what it was
+    sent.
+    """
     received = list[bytes]()
 
     def serve(listening: socket.socket) -> None:
@@ -54,7 +67,11 @@ def relay(target: int) -> Iterator[tuple[int, list[bytes]]]:
     def pump(near: socket.socket) -> None:
         near.settimeout(10)
         received.append(near.recv(1 << 16))
-        with near, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", target)) as far:
+        with (
+            near,
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", target)) as far,
+        ):
             far.sendall(received[-1].replace(b"Host: 127.0.0.1", b"Host: localhost"))
             while data := far.recv(1 << 16):
                 near.sendall(data)
@@ -78,43 +95,64 @@ def test_a_configured_port_that_is_held_ends_the_start_with_its_holder() -> None
         done = daemon.ctl("up", str(daemon.home), check=False)
         assert done.returncode == EXIT_SETTINGS
         (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-        assert f"server.port in COCOSEARCH_SERVER_PORT: port {port} of 127.0.0.1 is held by `" in line
+        assert (
+            f"server.port in COCOSEARCH_SERVER_PORT: port {port} of 127.0.0.1 is held by `" in line
+        )
         assert f"(pid {pid}, user " in line
         assert "hint: stop that program" in line
         assert not (daemon.home / "state" / "postgres").exists()
 
 
-def test_a_default_port_that_is_held_costs_the_listener_alone(cluster: Path, tmp_path: Path) -> None:
+def test_a_default_port_that_is_held_costs_the_listener_alone(
+    cluster: Path, tmp_path: Path
+) -> None:
     (tmp_path / "a.py").write_text("def found() -> int:\n    return 1\n")
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # else a program of this machine holds the port already
             stack.enter_context(socket.create_server(("127.0.0.1", 8765)))
         daemon = stack.enter_context(passing_daemon(cluster))
-        environment = {name: value for name, value in daemon.environment.items() if name != "COCOSEARCH_SERVER_PORT"}
+        environment = {
+            name: value
+            for name, value in daemon.environment.items()
+            if name != "COCOSEARCH_SERVER_PORT"
+        }
 
         def ctl(*arguments: str) -> subprocess.CompletedProcess[str]:
             command = [str(daemon.bin / "cocosearchctl"), *arguments]
             return subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                stdin=subprocess.DEVNULL,
             )
 
         daemon._copy_cluster()
         up = ctl("up", str(tmp_path), "--name", "it")
         assert up.returncode == 0, up.stderr
-        assert "warning: MCP over TCP is off, because port 8765 of 127.0.0.1 is held by " in up.stderr
+        assert (
+            "warning: MCP over TCP is off, because port 8765 of 127.0.0.1 is held by " in up.stderr
+        )
         status = json.loads(ctl("status", "--json").stdout)
         assert "url" not in status["mcp"]
         assert status["mcp"]["error"] in status["warnings"]
         assert "MCP over TCP is off" in ctl("status").stdout
         findings = json.loads(ctl("doctor", "--json").stdout)["findings"]
-        (finding,) = [finding for finding in findings if "MCP over TCP is off" in finding["message"]]
+        (finding,) = [
+            finding for finding in findings if "MCP over TCP is off" in finding["message"]
+        ]
         assert (finding["what"], finding["state"]) == ("mcp", "fail")
         assert "server.port" in finding["fix"]
         assert "found" in ctl("query", "found", "--index", "it").stdout
         hello = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
         hello += b'"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}\n'
         bridge = subprocess.run(
-            [daemon.bin / "cocosearchctl", "mcp"], env=environment, input=hello, capture_output=True, timeout=60
+            [daemon.bin / "cocosearchctl", "mcp"],
+            env=environment,
+            input=hello,
+            capture_output=True,
+            timeout=60,
         )
         assert b"serverInfo" in bridge.stdout
         token = (daemon.home / "state" / "token").read_text().strip()
@@ -126,12 +164,17 @@ def test_a_default_port_that_is_held_costs_the_listener_alone(cluster: Path, tmp
         assert ctl("token", "--rotate").returncode == 0, "the remedy is never refused"
 
 
-def test_a_second_daemon_of_the_user_answers_without_the_listener_of_the_first(shared: Daemon) -> None:
+def test_a_second_daemon_of_the_user_answers_without_the_listener_of_the_first(
+    shared: Daemon,
+) -> None:
     with passing_daemon(COCOSEARCH_SERVER_PORT=str(port_of(shared))) as second:
         done = second.ctl("up", str(second.home), check=False)
         assert done.returncode == EXIT_SETTINGS
         assert f"(pid {shared.call('status')['pid']}, user " in done.stderr
-        assert shared.ctl("token").stdout.strip() == (shared.home / "state" / "token").read_text().strip()
+        assert (
+            shared.ctl("token").stdout.strip()
+            == (shared.home / "state" / "token").read_text().strip()
+        )
 
 
 # ---- who listens ----
@@ -157,14 +200,20 @@ def test_a_proof_cannot_be_relayed_from_another_port(shared: Daemon) -> None:
 def test_no_verb_sends_or_shows_the_token_where_another_program_listens(
     shared: Daemon, tmp_path: Path, relayed: bool
 ) -> None:
-    """The daemon's answer names a port that another program holds, as in another network namespace it can be."""
+    """The daemon's answer names a port that another program holds, as in another network namespace
+    it can be.
+    """
     token = (shared.home / "state" / "token").read_text().strip()
     with relay(port_of(shared) if relayed else 9) as (port, received):
         environment = shared.environment | {"PYTHONPATH": str(tmp_path), "SQUATTED_PORT": str(port)}
         (tmp_path / "sitecustomize.py").write_text(PATCHED_STATUS)
         for verb in (["token"], ["status", "--open"], ["doctor", "--json"]):
             done = subprocess.run(
-                [shared.bin / "cocosearchctl", *verb], env=environment, capture_output=True, text=True, timeout=60
+                [shared.bin / "cocosearchctl", *verb],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=60,
             )
             assert done.returncode == 1, (verb, done.stdout, done.stderr)
             said = done.stdout + done.stderr
@@ -174,7 +223,8 @@ def test_no_verb_sends_or_shows_the_token_where_another_program_listens(
     assert token.encode() not in b"".join(received)
 
 
-# Stands in for a network namespace of its own, which tests cannot make: `status` names the port of the relay.
+# Stands in for a network namespace of its own, which tests cannot make: `status` names the port of
+# the relay.
 PATCHED_STATUS = """\
 import os
 from cocosearch_ipc import client
@@ -201,7 +251,9 @@ def _unix_proof(daemon: Daemon, challenge: str, port: object) -> str:
     connection = http.client.HTTPConnection("localhost", timeout=10)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(daemon.home / "run" / "rpc.sock"))
-    connection.request("GET", "/healthz", headers={CHALLENGE: challenge, CHALLENGED_PORT: str(port)})
+    connection.request(
+        "GET", "/healthz", headers={CHALLENGE: challenge, CHALLENGED_PORT: str(port)}
+    )
     proof = connection.getresponse().headers.get(PROOF, "")
     connection.close()
     return proof
@@ -220,7 +272,8 @@ def test_holders_are_named_and_cannot_write_on_the_terminal() -> None:
     with squatter(host="0.0.0.0") as (pid, port):  # a wildcard keeps 127.0.0.1 as well
         assert (find_holder("127.0.0.1", port) or PortHolder(-1)).pid == pid
     script = (
-        "import socket,time;s=socket.create_server(('127.0.0.1',0));print(s.getsockname()[1],flush=True);time.sleep(60)"
+        "import socket, time; server = socket.create_server(('127.0.0.1', 0));"
+        "print(server.getsockname()[1], flush=True); time.sleep(60)"
     )
     hostile = [sys.executable, "-c", script, "\x1b]0;owned\x07`reboot`\u202e" + "x" * 5000]
     with subprocess.Popen(hostile, stdout=subprocess.PIPE, text=True) as process:
@@ -240,7 +293,9 @@ def test_a_program_of_another_user_is_named_by_the_user() -> None:
             "import os; from cocosearch_ipc.trust.port_holder import describe_holder; os.setuid(65533)\n"
             f"print(describe_holder('127.0.0.1', {port}))"
         )
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=30
+        )
         assert done.stdout.strip() == "a program of user nobody", done.stderr
 
 
@@ -260,7 +315,9 @@ def test_the_bridge_speaks_to_no_socket_of_another_user(tmp_path: Path) -> None:
         "print('ready', flush=True)\n"
         "c, _ = globals()['mcp.sock'].accept(); print(c.recv(100), flush=True)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", script, str(run)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(run)], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         relaying = (
@@ -270,7 +327,9 @@ def test_the_bridge_speaks_to_no_socket_of_another_user(tmp_path: Path) -> None:
             "try: relay._connected(start=False)\n"
             "except client.CallFailed as failed: print(failed.message)\n"
         )
-        done = subprocess.run([sys.executable, "-c", relaying, str(run)], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [sys.executable, "-c", relaying, str(run)], capture_output=True, text=True, timeout=30
+        )
         assert "belongs to another user" in done.stdout, done.stderr
         process.wait(10)
         assert "secret" not in process.stdout.read()

@@ -1,4 +1,5 @@
-"""Answers of worker processes that a fault of a parser has taken over: they are read or refused, in little memory.
+"""Answers of worker processes that a fault of a parser has taken over: they are read or refused, in
+little memory.
 
 A frame's sum says that its worker has sent these bytes, not that it meant well.
 """
@@ -17,20 +18,33 @@ from hypothesis import strategies as st
 
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_manifest import file_sheet, packed_sheet, unpacked_sheet
-from cocosearchd.indexing.pipeline.parse_result import SUM_BYTES, outlined, packed_outline, summed, unpacked_outline
+from cocosearchd.indexing.pipeline.parse_result import (
+    SUM_BYTES,
+    outlined,
+    packed_outline,
+    summed,
+    unpacked_outline,
+)
 from cocosearchd.indexing.pool.bulk_messages import TaskResult, made_of, made_to_bytes
 from cocosearchd.indexing.pool.parse_task import pack_response, unpack_response
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 from cocosearchd.sandbox.worker_pool import UNDECODABLE
-from cocosearchd.search.lexical.analysis.analysis_messages import analysis_from_bytes, analysis_to_bytes
+from cocosearchd.search.lexical.analysis.analysis_messages import (
+    analysis_from_bytes,
+    analysis_to_bytes,
+)
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, analyse
 from cocosearchd.search.lexical.analysis.terms import TermCache
 
 CODE = b"class Parser:\n    def parse(self, text: str) -> int:\n        return len(text)\n"
 MOST_BYTES = 1 << 20  # of memory for an answer of some kilobytes
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
-values = st.recursive(scalars, lambda inner: st.lists(inner) | st.lists(inner).map(tuple), max_leaves=30)
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner) | st.lists(inner).map(tuple), max_leaves=30
+)
 
 
 @given(values)
@@ -39,13 +53,22 @@ def test_values_come_back(value: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [b"(", b"[", b"<", b">", b"s", b"u", b"a", b"t", b"l"])
-@pytest.mark.parametrize("count", [b"\x00\x01\x00\x00", b"\xff\xff\xff\x05", b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff"])
+@pytest.mark.parametrize(
+    "count", [b"\x00\x01\x00\x00", b"\xff\xff\xff\x05", b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff"]
+)
 def test_a_length_that_is_not_there_takes_no_memory(kind: bytes, count: bytes) -> None:
-    for claim in (kind + count, kind + count + b"N" * 200, b"[\x01\x00\x00\x00" + kind + count, (kind + count) * 500):
+    for claim in (
+        kind + count,
+        kind + count + b"N" * 200,
+        b"[\x01\x00\x00\x00" + kind + count,
+        (kind + count) * 500,
+    ):
         assert within_memory(partial(refused, read_values), claim)
 
 
-@pytest.mark.parametrize("value", [{"a": 1}, {1}, frozenset({1}), 1j, compile("1", "", "eval"), ...])
+@pytest.mark.parametrize(
+    "value", [{"a": 1}, {1}, frozenset({1}), 1j, compile("1", "", "eval"), ...]
+)
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(InvalidFrame):
         read_values(marshal.dumps([value]))
@@ -108,13 +131,18 @@ def within_memory(work: Callable[[bytes], Any], body: bytes) -> Any:
 
 
 def decoders() -> Mapping[str, Callable[[bytes], bool]]:
-    """All that read answers, by name: whether one was read. They raise what a lost worker does, and nothing else."""
+    """All that read answers, by name: whether one was read. They raise what a lost worker does, and
+    nothing else.
+    """
     reading: dict[str, Callable[[bytes], object]] = {
         "analysis": partial(analysis_from_bytes, files=FILES),
         "parse": partial(unpack_response, count=1),
         "mate": partial(made_of, count=1),
     }
-    kept: dict[str, Callable[[bytes], object]] = {"outline": unpacked_outline, "sheet": unpacked_sheet}
+    kept: dict[str, Callable[[bytes], object]] = {
+        "outline": unpacked_outline,
+        "sheet": unpacked_sheet,
+    }
     return {name: partial(_read, decode) for name, decode in reading.items()} | {
         name: partial(_whole, decode) for name, decode in kept.items()
     }
@@ -131,7 +159,9 @@ def _whole(decode: Callable[[bytes], object], body: bytes) -> bool:
 def answers() -> dict[str, bytes]:
     """Of each decoder an answer as a worker sends it."""
     outline, lasting = outlined("a.py", "python", CODE, Limits(), ())
-    sheet = packed_sheet(file_sheet(outline.chunks("a.py", "python", CODE), "python", outline.report, b"", None))
+    sheet = packed_sheet(
+        file_sheet(outline.chunks("a.py", "python", CODE), "python", outline.report, b"", None)
+    )
     packed = packed_outline(outline)
     return {
         "analysis": analysis_to_bytes(analyse(FILES, TermCache().memory())),

@@ -1,4 +1,6 @@
-"""Settings that change while an index runs: exactly what they affect is made anew, and old rows answer until then."""
+"""Settings that change while an index runs: exactly what they affect is made anew, and old rows
+answer until then.
+"""
 
 import asyncio
 import gc
@@ -31,7 +33,8 @@ from tests.embedding.ollama_server import Script, ollama_server
 pytestmark = pytest.mark.anyio
 
 FILES = {
-    "src/a.py": "def steps(value):\n" + "".join(f"    value = value + {n} * value\n" for n in range(60)),
+    "src/a.py": "def steps(value):\n"
+    + "".join(f"    value = value + {n} * value\n" for n in range(60)),
     "src/b.go": "package b\n\nfunc Open() int { return 1 }\n",
     "gen/c.py": "def generated():\n    return 1\n",
     "notes.zzz": "a type that nobody knows\n",
@@ -55,13 +58,17 @@ class Bench:
         (self.root / name).write_text(text)
 
     async def touched(self) -> set[str]:
-        """Follow the settings, wait until the index is fresh; the paths whose rows were written or removed for it."""
+        """Follow the settings, wait until the index is fresh; the paths whose rows were written or
+        removed for it.
+        """
         before = await self.generations()
         await self.indexes.refresh(self.index)
         found = await self.index.root.sync(20)
         assert found.fresh, found
         after = await self.generations()
-        differ = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+        differ = {
+            path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+        }
         return differ - {"cocosearch.yaml"}
 
     async def generations(self) -> dict[str, int]:
@@ -82,11 +89,15 @@ class Bench:
 
 
 @asynccontextmanager
-async def running(dsn: str, tmp_path: Path, loaded: LoadedSettings | None = None) -> AsyncIterator[Bench]:
+async def running(
+    dsn: str, tmp_path: Path, loaded: LoadedSettings | None = None
+) -> AsyncIterator[Bench]:
     """What `service` puts together of the daemon, without the front ends."""
     loaded = loaded or load(None, {})
     settings = loaded.settings
-    spec = IndexerSpec(dsn, str(tmp_path / "state"), embedder=settings.embedder, indexing=settings.indexing)
+    spec = IndexerSpec(
+        dsn, str(tmp_path / "state"), embedder=settings.embedder, indexing=settings.indexing
+    )
     async with Database.open(dsn, settings.database) as db, anyio.create_task_group() as tasks:
         embedder = LazyEmbedder(partial(open_embedder, settings.embedder, ""))
         await embedder.opened()
@@ -135,15 +146,21 @@ async def test_exactly_what_a_project_changes_is_made_anew(dsn: str, tmp_path: P
             "settings changed: exclude, extend_include; only files that come or go are touched"
         ]
 
-        bench.project("topics: [shop]\nlinked_indexes: [other]\nindexing: {exclude: [gen/], extend_include: ['*.zzz']}")
+        bench.project(
+            "topics: [shop]\nlinked_indexes: [other]\nindexing: {exclude: [gen/], extend_include: ['*.zzz']}"
+        )
         generation = bench.index.record.generation
         assert await bench.touched() == set()
         assert "shop" in bench.index.record.topics
-        assert list(bench.index.said) == ["settings changed: topics, linked_indexes; no file is touched"]
+        assert list(bench.index.said) == [
+            "settings changed: topics, linked_indexes; no file is touched"
+        ]
         assert bench.indexes.of_topics(["shop"]) == (bench.index,)
 
         bench.project("indexing: {chunk_size: 200, extend_include: ['*.zzz']}")
-        assert await bench.touched() == {"src/a.py", "gen/c.py"}, "the chunks of the others are what they were"
+        assert await bench.touched() == {"src/a.py", "gen/c.py"}, (
+            "the chunks of the others are what they were"
+        )
         assert await bench.chunks("src/a.py") > chunks
         assert bench.index.record.identity.chunker == "definitions-1:200"
         assert bench.index.record.generation > generation
@@ -193,13 +210,17 @@ async def test_what_changed_while_nobody_watched(dsn: str, tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(60)
-async def test_a_query_of_the_user_reparses_the_files_of_its_language(dsn: str, tmp_path: Path) -> None:
+async def test_a_query_of_the_user_reparses_the_files_of_its_language(
+    dsn: str, tmp_path: Path
+) -> None:
     queries = tmp_path / "queries"
     queries.mkdir()
     loaded = load(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(queries)})
     async with shop(dsn, tmp_path, loaded=loaded) as bench:
         assert await bench.symbols("constant") == set()
-        (queries / "go.scm").write_text("; replace\n(package_clause (package_identifier) @name) @definition.constant\n")
+        (queries / "go.scm").write_text(
+            "; replace\n(package_clause (package_identifier) @name) @definition.constant\n"
+        )
         assert await read_again(bench) == {"src/b.go"}
         assert await bench.symbols("constant") == {"src/b.go"}
         assert await bench.symbols("function") == {"src/a.py", "gen/c.py"}
@@ -253,9 +274,15 @@ async def test_files_of_settings_are_followed_when_hints_name_them(
 async def read_again(bench: Bench) -> set[str]:
     """As `watch_settings` does at its next look."""
     before = await bench.generations()
-    await bench.indexes.configure(load(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(bench.root.parent / "queries")}))
+    await bench.indexes.configure(
+        load(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(bench.root.parent / "queries")})
+    )
     await bench.touched()
-    return {path for path, generation in (await bench.generations()).items() if before[path] != generation}
+    return {
+        path
+        for path, generation in (await bench.generations()).items()
+        if before[path] != generation
+    }
 
 
 @pytest.mark.timeout(60)
@@ -266,11 +293,18 @@ async def test_names_and_topics_of_a_project(dsn: str, tmp_path: Path) -> None:
             (tmp_path / name / "cocosearch.yaml").write_text("name: shop\ntopics: [web]\n")
         one, _ = await bench.indexes.add(os.fsencode(tmp_path / "one"), None, ())
         two, _ = await bench.indexes.add(os.fsencode(tmp_path / "two"), None, ("mine",))
-        assert (one.record.name, two.record.name) == ("shop", "two"), "work trees of one repository bring the same file"
-        assert (one.record.topics, two.record.topics) == (("web",), ("mine",)), "what a person gave wins"
+        assert (one.record.name, two.record.name) == ("shop", "two"), (
+            "work trees of one repository bring the same file"
+        )
+        assert (one.record.topics, two.record.topics) == (("web",), ("mine",)), (
+            "what a person gave wins"
+        )
         again, created = await bench.indexes.add(os.fsencode(tmp_path / "one"), None, ("given",))
         assert (again, created, one.record.topics) == (one, False, ("given",))
-        assert [record.topics for record in await index_records.list_indexes(bench.db)] == [("given",), ("mine",)]
+        assert [record.topics for record in await index_records.list_indexes(bench.db)] == [
+            ("given",),
+            ("mine",),
+        ]
 
 
 def test_loaded_is_a_value() -> None:
@@ -279,7 +313,9 @@ def test_loaded_is_a_value() -> None:
 
 
 @pytest.mark.timeout(120)
-async def test_a_switch_of_embedders_leaves_no_task_and_nothing_of_the_former_index(dsn: str, tmp_path: Path) -> None:
+async def test_a_switch_of_embedders_leaves_no_task_and_nothing_of_the_former_index(
+    dsn: str, tmp_path: Path
+) -> None:
     """A daemon runs for weeks, and models come and go meanwhile."""
 
     def supervised() -> int:
@@ -287,7 +323,10 @@ async def test_a_switch_of_embedders_leaves_no_task_and_nothing_of_the_former_in
 
     script = Script(dimension=32)
     with ollama_server(script) as url:
-        variables = {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        variables = {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
+        }
         async with shop(dsn, tmp_path, loaded=load(None, variables)) as bench:
             tasks, former = supervised(), weakref.ref(bench.index.lexical)
             script.models = {"nomic-embed-text:latest": "sha256:other"}
@@ -296,7 +335,12 @@ async def test_a_switch_of_embedders_leaves_no_task_and_nothing_of_the_former_in
             assert following is not None
             end = anyio.current_time() + 60
             while (bench.index, supervised()) != (following, tasks):
-                assert anyio.current_time() < end, (bench.index.record, following.root.status(), supervised(), tasks)
+                assert anyio.current_time() < end, (
+                    bench.index.record,
+                    following.root.status(),
+                    supervised(),
+                    tasks,
+                )
                 await anyio.sleep(0.05)
             gc.collect()
             assert former() is None

@@ -19,7 +19,9 @@ from cocosearchd.watching.root_validation import check_root
 
 @pytest.fixture
 def roots(tmp_path: Path) -> tuple[IndexLookup, Path]:
-    """`outer` holds `inner`; a lookup of both, which asks nothing of an index but its name and root."""
+    """`outer` holds `inner`; a lookup of both, which asks nothing of an index but its name and
+    root.
+    """
     found = IndexLookup()
     for name, place in (("outer", tmp_path / "outer"), ("inner", tmp_path / "outer" / "inner")):
         place.mkdir()
@@ -39,7 +41,9 @@ async def name_around(found: IndexLookup, directory: Path) -> str | None:
     return index.record.name if index else None
 
 
-async def test_the_nearest_root_is_meant_and_links_are_followed(roots: tuple[IndexLookup, Path]) -> None:
+async def test_the_nearest_root_is_meant_and_links_are_followed(
+    roots: tuple[IndexLookup, Path],
+) -> None:
     found, home = roots
     (home / "outer" / "sub").mkdir()
     (home / "elsewhere").mkdir()
@@ -49,7 +53,9 @@ async def test_the_nearest_root_is_meant_and_links_are_followed(roots: tuple[Ind
     assert await name_around(found, home / "outer" / "inner") == "inner"
     assert await name_around(found, home / "outer" / "sub") == "outer"
     assert await name_around(found, home / "link") == "outer"
-    assert await name_around(found, home / "outer" / "away") is None, "a link that leads out of a root"
+    assert await name_around(found, home / "outer" / "away") is None, (
+        "a link that leads out of a root"
+    )
     assert await name_around(found, home) is None
 
 
@@ -72,9 +78,13 @@ async def test_a_chain_of_links_is_followed_or_refused_in_one_sentence(
     if links < 1000:
         assert await name_around(found, home / "link_0") == "outer"
     else:
-        with pytest.raises(InvalidInput, match="link_0 cannot be followed: it is behind too many symbolic links"):
+        with pytest.raises(
+            InvalidInput, match="link_0 cannot be followed: it is behind too many symbolic links"
+        ):
             await name_around(found, home / "link_0")
-        with pytest.raises(Refused, match="link_0 cannot be followed: it is behind too many symbolic links"):
+        with pytest.raises(
+            Refused, match="link_0 cannot be followed: it is behind too many symbolic links"
+        ):
             check_root(os.fsencode(home / "link_0"), home / "state")
 
 

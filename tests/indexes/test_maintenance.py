@@ -22,7 +22,9 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Running:
-    """Of a running index what upkeep looks at: a real one is a root, a lexical index and a daemon."""
+    """Of a running index what upkeep looks at: a real one is a root, a lexical index and a
+    daemon.
+    """
 
     record: IndexRecord
     settings: Settings = field(default_factory=Settings)
@@ -34,7 +36,9 @@ async def until_spare(db: Database, record: IndexRecord, expected: list[str]) ->
             await anyio.sleep(0.01)
 
 
-async def test_old_rows_are_dropped_after_changes_and_at_rest(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_rows_are_dropped_after_changes_and_at_rest(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(maintenance, "SPARES_S", 0.02)
     monkeypatch.setattr(maintenance, "SPARES_AT_REST_S", 3600.0)
     record = await new_index(db)
@@ -56,17 +60,25 @@ async def test_old_rows_are_dropped_after_changes_and_at_rest(db: Database, monk
         await saved(3)
         await connection.execute(old)
         await anyio.sleep(0.1)
-        assert await spare_texts(db, record) == ["two: 2"], "nothing has been told, so nothing is looked at"
+        assert await spare_texts(db, record) == ["two: 2"], (
+            "nothing has been told, so nothing is looked at"
+        )
         monkeypatch.setattr(maintenance, "SPARES_AT_REST_S", 0.0)
         await until_spare(db, record, [])
         tasks.cancel_scope.cancel()
 
 
-async def test_the_vector_index_follows_the_profile(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made, or dropped again, when the project's file says another profile, without a restart or a save."""
+async def test_the_vector_index_follows_the_profile(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made, or dropped again, when the project's file says another profile, without a restart or a
+    save.
+    """
     monkeypatch.setattr(maintenance, "QUIET_S", 0.02)
     monkeypatch.setattr(maintenance, "SPARES_S", 0.02)
-    monkeypatch.setattr(maintenance, "ensure_vector_index", partial(ensure_vector_index, build_at=1, drop_below=1))
+    monkeypatch.setattr(
+        maintenance, "ensure_vector_index", partial(ensure_vector_index, build_at=1, drop_below=1)
+    )
     index = Running(await new_index(db))
     await replace_file(db, index.record, file_write("a.py", "one: 1", "two: 2"))
 
@@ -76,7 +88,9 @@ async def test_the_vector_index_follows_the_profile(db: Database, monkeypatch: p
                 found = None
                 while found != (expected,):
                     await anyio.sleep(0.01)
-                    found = await (await connection.execute(statement("has_vector_index", index.record))).fetchone()
+                    found = await (
+                        await connection.execute(statement("has_vector_index", index.record))
+                    ).fetchone()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(maintenance.keep_vector_index, db, cast(RunningIndex, index))

@@ -1,6 +1,7 @@
 """Parsing without parser processes, for tests of what comes before and after it.
 
-The processes have tests of their own, and start in a tenth of a second each: too much for each maker of these tests.
+The processes have tests of their own, and start in a tenth of a second each: too much for each
+maker of these tests.
 """
 
 import asyncio
@@ -28,7 +29,9 @@ class ParserHere(BoxedParser):
 
     def __init__(self, limits: Limits, overrides: QueryOverrides = ()) -> None:
         shape = ParseRequest(limits, overrides, ())
-        super().__init__(parser_pool(limits.chunker, ""), NO_QUARANTINE, asyncio.Semaphore(1), shape)
+        super().__init__(
+            parser_pool(limits.chunker, ""), NO_QUARANTINE, asyncio.Semaphore(1), shape
+        )
 
     async def parse_save(self, task: ParseTask) -> ParseResult:
         return parsed(task, self._shape)
@@ -41,26 +44,38 @@ class ParserHere(BoxedParser):
 
 
 def parsed(task: ParseTask, shape: ParseRequest) -> ParseResult:
-    file, cut = task.file, recursive_chunker.ranges if shape.limits.chunker == "recursive" else ranges
-    outline, lasting = outlined(file.path, file.language, file.data, shape.limits, shape.overrides, cut)
+    file, cut = (
+        task.file,
+        recursive_chunker.ranges if shape.limits.chunker == "recursive" else ranges,
+    )
+    outline, lasting = outlined(
+        file.path, file.language, file.data, shape.limits, shape.overrides, cut
+    )
     return ParseResult(outline, packed_outline(outline) if lasting else None)
 
 
 def parsed_here(
-    sources: Sequence[SourceFile], rules: RowRules, outlines: ParseCache, sheets: ManifestCache | None
+    sources: Sequence[SourceFile],
+    rules: RowRules,
+    outlines: ParseCache,
+    sheets: ManifestCache | None,
 ) -> Preparation:
     """What is known of files, and of the others what parsing finds."""
     found = prepare(sources, sheets, outlines, NO_QUARANTINE, rules.limits, rules.skipping)
     for number, content in found.unparsed.items():
         cut = recursive_chunker.ranges if rules.limits.chunker == "recursive" else ranges
         path, data = sources[number].path, sources[number].data
-        outline, lasting = outlined(path, content.language, data, rules.limits, rules.overrides, cut)
+        outline, lasting = outlined(
+            path, content.language, data, rules.limits, rules.overrides, cut
+        )
         outlines.take(content.key, packed_outline(outline) if lasting else None)
         found.outlines[content.key] = outline
     return found
 
 
-def extracted_here(sources: Sequence[SourceFile], rules: RowRules, outlines: ParseCache) -> list[FileExtract]:
+def extracted_here(
+    sources: Sequence[SourceFile], rules: RowRules, outlines: ParseCache
+) -> list[FileExtract]:
     return extracts(sources, parsed_here(sources, rules, outlines, None), nothing)
 
 
@@ -71,7 +86,9 @@ def differing_here(
     outlines: ParseCache,
     sheets: ManifestCache,
 ) -> list[FileExtract]:
-    return differing(sources, stored, sheets, nothing, parsed_here(sources, rules, outlines, sheets))
+    return differing(
+        sources, stored, sheets, nothing, parsed_here(sources, rules, outlines, sheets)
+    )
 
 
 def nothing() -> None:

@@ -1,4 +1,6 @@
-"""A root, an index and an updater with its real child, for tests that change files and look at the tables."""
+"""A root, an index and an updater with its real child, for tests that change files and look at the
+tables.
+"""
 
 import asyncio
 import os
@@ -34,8 +36,8 @@ class Change:
 class Source:
     """Gives the changes that a test says, and keeps what fails until it is asked for again.
 
-    The daemon's source decides from the disk what is dirty. Here the test decides, because what must hold for any
-    batch cannot be shown with the batches that a working source would make.
+    The daemon's source decides from the disk what is dirty. Here the test decides, because what
+    must hold for any batch cannot be shown with the batches that a working source would make.
     """
 
     def __init__(self) -> None:
@@ -46,7 +48,9 @@ class Source:
         self._moved = asyncio.Event()
 
     async def next_batch(self, limit: int = 64, *, edits: bool = False) -> Change:
-        while (first := next((one for one in self._waiting if one.urgent or not edits), None)) is None:
+        while (
+            first := next((one for one in self._waiting if one.urgent or not edits), None)
+        ) is None:
             await self._next_move()
         self._waiting.remove(first)
         if len(first.paths) > limit:
@@ -114,7 +118,9 @@ class Bench:
         for path in paths:
             (self.root / os.fsdecode(decode_path(path))).unlink()
 
-    async def feed(self, *paths: str, gone: Sequence[str] = (), force: bool = False) -> dict[str, str]:
+    async def feed(
+        self, *paths: str, gone: Sequence[str] = (), force: bool = False
+    ) -> dict[str, str]:
         """Have the paths looked at; what failed."""
         self.source.give(Change(paths, tuple(gone), force))
         return await self.source.idle()
@@ -130,13 +136,18 @@ class Bench:
     async def row_versions(self) -> dict[tuple[str, str], str]:
         """Chunk -> the transaction that wrote its row; without spare ones."""
         async with self.db.connection() as connection:
-            query = compose("select filename, ordinal::text, xmin::text from {chunks} where {live}", self.record)
+            query = compose(
+                "select filename, ordinal::text, xmin::text from {chunks} where {live}", self.record
+            )
             rows = await (await connection.execute(query)).fetchall()
         return {(path, ordinal): version for path, ordinal, version in rows}
 
     async def stored(self) -> dict[str, int]:
         """Path -> number of chunks."""
-        return {file.path: file.chunk_count for file in await index_records.file_records(self.db, self.record)}
+        return {
+            file.path: file.chunk_count
+            for file in await index_records.file_records(self.db, self.record)
+        }
 
 
 def every_path(root: Path) -> list[str]:
@@ -154,7 +165,9 @@ async def new_record(
     embedder: EmbedderSettings | None = None,
     indexing: IndexingSettings | None = None,
 ) -> IndexRecord:
-    """A new index as the daemon would make it. `suffix` writes the root another way: no two indexes have one root."""
+    """A new index as the daemon would make it. `suffix` writes the root another way: no two indexes
+    have one root.
+    """
     indexing = indexing or IndexingSettings()
     opened = await open_embedder(embedder or EmbedderSettings())
     identity = identity_of(opened.fingerprint.pairs(), indexing)
@@ -185,9 +198,13 @@ async def running(
             tasks.cancel_scope.cancel()
 
 
-async def fresh_digest(db: Database, root: Path, spec: IndexerSpec, state: Path) -> tuple[int, str, str, str]:
+async def fresh_digest(
+    db: Database, root: Path, spec: IndexerSpec, state: Path
+) -> tuple[int, str, str, str]:
     """What a new index of the same files holds, made with a memory of its own."""
-    record = await new_record(db, root, "fresh", suffix=b"/.", embedder=spec.embedder, indexing=spec.indexing)
+    record = await new_record(
+        db, root, "fresh", suffix=b"/.", embedder=spec.embedder, indexing=spec.indexing
+    )
     async with running(db, record, root, replace(spec, state_dir=str(state))) as bench:
         assert await bench.feed_all() == {}
         digest = await bench.digest()

@@ -10,7 +10,16 @@ from cocosearchd.indexing.cores import batches_back, crew_size, usable_cores
 
 @pytest.mark.parametrize(
     ("wanted", "cores", "size"),
-    [(None, 1, 0), (None, 2, 2), (None, 3, 2), (None, 4, 3), (None, 5, 4), (None, 64, 4), (0, 8, 0), (6, 2, 6)],
+    [
+        (None, 1, 0),
+        (None, 2, 2),
+        (None, 3, 2),
+        (None, 4, 3),
+        (None, 5, 4),
+        (None, 64, 4),
+        (0, 8, 0),
+        (6, 2, 6),
+    ],
 )
 def test_all_cores_but_one_and_two_of_two(wanted: int | None, cores: int, size: int) -> None:
     assert crew_size(wanted, cores) == size
@@ -18,7 +27,11 @@ def test_all_cores_but_one_and_two_of_two(wanted: int | None, cores: int, size: 
 
 @pytest.mark.parametrize(
     ("outer", "inner", "share"),
-    [("max 100000", "max 100000", 64), ("max 100000", "150000 100000", 1), ("200000 100000", "max 100000", 2)],
+    [
+        ("max 100000", "max 100000", 64),
+        ("max 100000", "150000 100000", 1),
+        ("200000 100000", "max 100000", 2),
+    ],
 )
 def test_a_quota_counts_as_whole_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: str, inner: str, share: int
@@ -38,7 +51,11 @@ def test_a_quota_counts_as_whole_cores(
     [(("-1", "100000"), ("-1", "100000"), 64), (("250000", "100000"), ("-1", "100000"), 2)],
 )
 def test_a_quota_of_the_first_version_counts_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: tuple[str, str], inner: tuple[str, str], share: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    outer: tuple[str, str],
+    inner: tuple[str, str],
+    share: int,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     group = tmp_path / "cpu,cpuacct" / "docker"

@@ -26,7 +26,9 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_save_waits_for_no_bulk_work(db: Database, root: Path, spec: IndexerSpec) -> None:
-    """Bulk batches that never end fill their window; the save is committed and settled all the same."""
+    """Bulk batches that never end fill their window; the save is committed and settled all the
+    same.
+    """
     record, source = await new_record(db, root), Source()
     bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * BULK_BATCHES * 2)]
     (root / "bulk").mkdir()
@@ -56,7 +58,9 @@ async def test_a_save_waits_for_no_bulk_work(db: Database, root: Path, spec: Ind
         tasks.cancel_scope.cancel()
 
 
-async def test_saves_during_a_first_indexing_are_in_before_its_end(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_saves_during_a_first_indexing_are_in_before_its_end(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     many = [f"many/{number}.py" for number in range(300)]
     async with running(db, record, root, spec) as bench:
@@ -76,8 +80,12 @@ async def test_saves_during_a_first_indexing_are_in_before_its_end(db: Database,
         assert set(await bench.stored()) >= {*many, "saved.py"}
 
 
-async def test_bulk_work_that_stands_still_leaves_room_for_a_save(db: Database, root: Path, spec: IndexerSpec) -> None:
-    """As many files as bulk work may have in hand wait for their vectors; the save, which needs none, is committed."""
+async def test_bulk_work_that_stands_still_leaves_room_for_a_save(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
+    """As many files as bulk work may have in hand wait for their vectors; the save, which needs
+    none, is committed.
+    """
     bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * BULK_BATCHES)]
     script = Script(dimension=16)
     with ollama_server(script) as url:
@@ -146,12 +154,19 @@ async def test_threads_end_with_their_index() -> None:
 
 
 async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixty indexes that were all worked on some time would keep hundreds of them, each with its parsers."""
+    """Sixty indexes that were all worked on some time would keep hundreds of them, each with its
+    parsers.
+    """
     monkeypatch.setattr("cocosearchd.indexing.worker.index_threads.REST_S", 0.05)
     before, threads, held = named("bulk", "edits"), IndexThreads(WorkPriority()), threading.Event()
     for _ in range(2):  # and works again
         working = asyncio.create_task(threads.apart(held.wait, urgent=True))
-        await asyncio.gather(*(threads.apart(lambda: time.sleep(0.01), urgent=urgent) for urgent in (False, True) * 3))
+        await asyncio.gather(
+            *(
+                threads.apart(lambda: time.sleep(0.01), urgent=urgent)
+                for urgent in (False, True) * 3
+            )
+        )
         await anyio.sleep(0.3)
         assert named("bulk", "edits") > before, "one is at work"
         held.set()

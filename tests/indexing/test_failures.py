@@ -25,7 +25,15 @@ from cocosearchd.model import Commit
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from tests.indexing.conftest import python
-from tests.indexing.support import Bench, Change, Source, every_path, fresh_digest, new_record, running
+from tests.indexing.support import (
+    Bench,
+    Change,
+    Source,
+    every_path,
+    fresh_digest,
+    new_record,
+    running,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +45,9 @@ create trigger refuse before insert on codeindex_code__code_files for each row e
 """
 
 
-async def test_a_transaction_that_fails_fails_its_file_only(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_a_transaction_that_fails_fails_its_file_only(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     async with db.connection() as connection:
         await connection.execute(REFUSE)
@@ -54,7 +64,9 @@ async def test_a_transaction_that_fails_fails_its_file_only(db: Database, root: 
         assert bench.updater.status.deaths == 0
 
 
-async def test_postgresql_that_is_away_is_waited_for(db: Database, root: Path, spec: IndexerSpec, server: str) -> None:
+async def test_postgresql_that_is_away_is_waited_for(
+    db: Database, root: Path, spec: IndexerSpec, server: str
+) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, replace(spec, store_wait_s=3.0)) as bench:
         assert await bench.feed("lib/cache.py") == {}
@@ -66,7 +78,9 @@ async def test_postgresql_that_is_away_is_waited_for(db: Database, root: Path, s
         assert bench.updater.status.deaths == 0
 
 
-async def test_a_hook_that_fails_leaves_the_paths_dirty(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_a_hook_that_fails_leaves_the_paths_dirty(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
 
@@ -79,7 +93,9 @@ async def test_a_hook_that_fails_leaves_the_paths_dirty(db: Database, root: Path
         assert await bench.feed("lib/retry.py") == {}
 
 
-async def test_no_room_for_the_memory_is_no_fault_of_the_files(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_no_room_for_the_memory_is_no_fault_of_the_files(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     state = anyio.Path(spec.state_dir)
     await state.mkdir()
@@ -93,7 +109,9 @@ async def test_no_room_for_the_memory_is_no_fault_of_the_files(db: Database, roo
         assert bench.updater.status.deaths == 0
 
 
-async def test_an_updater_that_was_ended_can_run_again(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_an_updater_that_was_ended_can_run_again(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record, source, commits = await new_record(db, root), Source(), list[Commit]()
 
     async def on_commit(commit: Commit) -> None:
@@ -117,10 +135,18 @@ async def test_an_updater_that_was_ended_can_run_again(db: Database, root: Path,
     assert updater.pid is None
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 21))])
-async def test_kill_9_at_any_moment(db: Database, root: Path, spec: IndexerSpec, tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 21))]
+)
+async def test_kill_9_at_any_moment(
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)
-    bench_files = {f"many/{n}/{name}{n}.py": python(f"{name}{n}", n) for n in range(20) for name in ("left", "right")}
+    bench_files = {
+        f"many/{n}/{name}{n}.py": python(f"{name}{n}", n)
+        for n in range(20)
+        for name in ("left", "right")
+    }
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         bench.write(bench_files)
@@ -140,13 +166,19 @@ async def test_kill_9_at_any_moment(db: Database, root: Path, spec: IndexerSpec,
     assert left == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
-async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_a_file_that_kills_is_set_aside_and_no_other(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     other = await new_record(db, root, "other", suffix=b"/.")
     async with running(db, record, root, replace(spec, crash_on="lib/retry.py")) as bench:
         second = replace(bench, record=other, source=Source())
         await bench.updater.add(other, second.source)
-        failed = tuple(await asyncio.gather(bench.feed_all(), second.feed(*every_path(root / "src"), "README.md")))
+        failed = tuple(
+            await asyncio.gather(
+                bench.feed_all(), second.feed(*every_path(root / "src"), "README.md")
+            )
+        )
         assert failed == (bench.source.aside, {}), "what is set aside is not done"
         assert set(bench.source.aside) == {"lib/retry.py"}
         assert second.source.aside == {}
@@ -179,7 +211,9 @@ async def test_a_file_that_ends_its_parser_is_plain_text_until_it_changes(
 async def test_on_a_full_disk_no_file_is_blamed(
     db: Database, root: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A memory that cannot grow ends the child (SIGBUS), whatever it writes. A full disk would stop the other tests."""
+    """A memory that cannot grow ends the child (SIGBUS), whatever it writes. A full disk would stop
+    the other tests.
+    """
     monkeypatch.setattr("cocosearchd.indexing.throttle.free_bytes", lambda _: 0)
     spec = replace(spec, crash_on="lib/retry.py", indexing=replace(spec.indexing, min_free_bytes=0))
     async with running(db, await new_record(db, root), root, spec) as bench:
@@ -187,10 +221,15 @@ async def test_on_a_full_disk_no_file_is_blamed(
         assert bench.source.aside == {}
 
 
-@pytest.mark.timeout(240)  # a child that stalls is known after two seconds, and three or four do one after the other
-async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: Path, spec: IndexerSpec) -> None:
+# a child that stalls is known after two seconds, and three or four do one after the other
+@pytest.mark.timeout(240)
+async def test_a_file_that_holds_up_the_child_is_set_aside(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
-    async with running(db, record, root, replace(spec, hang_on="lib/retry.py"), stall_s=1.0) as bench:
+    async with running(
+        db, record, root, replace(spec, hang_on="lib/retry.py"), stall_s=1.0
+    ) as bench:
         assert set(await bench.feed("lib/retry.py", "README.md")) == {"lib/retry.py"}
         assert set(bench.source.aside) == {"lib/retry.py"}
         assert set(await bench.stored()) == {"README.md"}
@@ -218,7 +257,9 @@ async def test_what_ends_the_child_has_one_strike_and_is_known_after_a_restart(
         assert "lib/retry.py" in await bench.stored()
 
 
-async def test_a_kill_from_outside_is_no_strike(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_a_kill_from_outside_is_no_strike(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         feeding = asyncio.create_task(bench.feed("lib/retry.py"))
@@ -241,7 +282,9 @@ async def test_a_child_that_does_not_come_up_is_ended(
     db: Database, root: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is stopped, or waits for a disk, before it answers: the next one may not be."""
-    monkeypatch.setattr("cocosearchd.indexing.coordinator.indexer_process.START_S", 0.02, raising=False)
+    monkeypatch.setattr(
+        "cocosearchd.indexing.coordinator.indexer_process.START_S", 0.02, raising=False
+    )
     async with running(db, await new_record(db, root), root, spec) as bench:
         with anyio.fail_after(20):
             while bench.updater.status.deaths < 2:  # noqa: ASYNC110 - no event tells of it
@@ -250,7 +293,9 @@ async def test_a_child_that_does_not_come_up_is_ended(
         assert await bench.feed("README.md") == {}
 
 
-async def test_an_index_can_be_removed_while_the_child_is_dead(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_an_index_can_be_removed_while_the_child_is_dead(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed("README.md")
@@ -310,7 +355,9 @@ def _closed(server: str, dsn: str) -> Iterator[None]:
     allow = sql.SQL("alter database {} allow_connections {}")
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(allow.format(sql.Identifier(name), sql.Literal(False)))
-        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name]
+        )
         try:
             yield
         finally:

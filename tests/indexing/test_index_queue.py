@@ -68,7 +68,9 @@ def test_no_batch_is_larger_than_allowed(most: int) -> None:
 
 @pytest.fixture
 async def lane(db: Database, tmp_path: Path) -> IndexQueue:
-    return IndexQueue(await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=BACK)
+    return IndexQueue(
+        await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=BACK
+    )
 
 
 async def begun(lane: IndexQueue, name: str, files: int = FIRST_FILES) -> Change:
@@ -93,7 +95,9 @@ async def test_what_is_under_way_shrinks_with_the_batches(lane: IndexQueue) -> N
     assert (await lane.next_batch(edits=False)).paths == ("next/0",)
 
 
-async def test_the_child_has_work_while_batches_it_has_done_wait_to_be_found(lane: IndexQueue) -> None:
+async def test_the_child_has_work_while_batches_it_has_done_wait_to_be_found(
+    lane: IndexQueue,
+) -> None:
     first = [await begun(lane, f"first{number}") for number in range(BULK_BATCHES)]
     for batch in first:
         lane.answered(batch, FAIR, edits=False)
@@ -102,7 +106,9 @@ async def test_the_child_has_work_while_batches_it_has_done_wait_to_be_found(lan
 
 
 async def test_on_few_cores_batches_wait_for_each_other(db: Database, tmp_path: Path) -> None:
-    lane = IndexQueue(await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=0)
+    lane = IndexQueue(
+        await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=0
+    )
     for number in range(BULK_BATCHES):
         lane.answered(await begun(lane, str(number)), FAIR, edits=False)
     with pytest.raises(TimeoutError):

@@ -25,7 +25,9 @@ ANSWER = {
 }
 SOMETHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([*ANSWER, "ready"]) | st.text(), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.sampled_from([*ANSWER, "ready"]) | st.text(), inner)
+    ),
     max_leaves=20,
 )
 paths = st.binary(min_size=1, max_size=40).map(encode_path)
@@ -35,16 +37,29 @@ paths = st.binary(min_size=1, max_size=40).map(encode_path)
 def test_a_record_survives(root: bytes, topics: list[str], embedder: dict[str, str]) -> None:
     identity = IndexIdentity(tuple(sorted(embedder.items())), "recursive-1:1000/300", 3)
     record = IndexRecord(7, "näme", "name", root, tuple(topics), 256, identity, 12)
-    line = indexer_messages.encode({"do": "open", "record": indexer_messages.record_to_json(record)})
+    line = indexer_messages.encode(
+        {"do": "open", "record": indexer_messages.record_to_json(record)}
+    )
     assert line.count(b"\n") == 1
     assert indexer_messages.record_from_json(indexer_messages.decode(line)["record"]) == record
 
 
 def test_a_spec_survives_with_all_its_settings() -> None:
-    indexing = IndexingSettings(include=("*.py", "*.go"), exclude=(), chunk_size=5, nice=3, respect_gitignore=False)
-    embedder = EmbedderSettings(provider="ollama", document_prefix=None, query_prefix="", timeout_s=2.5)
+    indexing = IndexingSettings(
+        include=("*.py", "*.go"), exclude=(), chunk_size=5, nice=3, respect_gitignore=False
+    )
+    embedder = EmbedderSettings(
+        provider="ollama", document_prefix=None, query_prefix="", timeout_s=2.5
+    )
     spec = indexer_messages.IndexerSpec(
-        "host=/tmp", "/state", DatabaseSettings(pool_max=3), embedder, indexing, "key", 2.5, "poison.py"
+        "host=/tmp",
+        "/state",
+        DatabaseSettings(pool_max=3),
+        embedder,
+        indexing,
+        "key",
+        2.5,
+        "poison.py",
     )
     assert (
         indexer_messages.spec_from_json(
@@ -89,7 +104,9 @@ def test_answers_as_they_are_sent_are_read() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("said", [b"{]\n", b"\xff\n", b'{"id": 9}\n', b'{"ready": true}\n', b"x" * 400 + b"\n"])
+@pytest.mark.parametrize(
+    "said", [b"{]\n", b"\xff\n", b'{"id": 9}\n', b'{"ready": true}\n', b"x" * 400 + b"\n"]
+)
 async def test_a_child_that_says_what_is_no_answer_has_died(said: bytes) -> None:
     ours, child = socket.socketpair()
     link = IndexerLink(*await asyncio.open_connection(sock=ours, limit=256))

@@ -57,7 +57,9 @@ async def test_a_source_that_raises_restarts_its_own_work_alone(
     assert sentences[-1] is None
 
 
-async def test_a_file_that_cannot_be_taken_in_fails_alone(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_a_file_that_cannot_be_taken_in_fails_alone(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     paths = ("lib/cache.py", "lib/retry.py", "src/parser.py")
     source = Source()
 

@@ -29,12 +29,15 @@ def supply(folder: Path, name: str, **values: str) -> None:
 def test_a_battery_counts_when_it_is_used_up(tmp_path: Path) -> None:
     assert not on_battery(tmp_path / "none")
     supply(tmp_path / "desk", "AC", type="Mains", online="1")
-    supply(tmp_path / "desk", "BAT0", type="Battery", status="Discharging")  # one that is being calibrated
+    # one that is being calibrated
+    supply(tmp_path / "desk", "BAT0", type="Battery", status="Discharging")
     assert not on_battery(tmp_path / "desk")
     supply(tmp_path / "train", "AC", type="Mains", online="0")
     supply(tmp_path / "train", "BAT0", type="Battery", status="Discharging")
     assert on_battery(tmp_path / "train")
-    supply(tmp_path / "mouse", "hidpp_battery_0", type="Battery", status="Discharging", scope="Device")
+    supply(
+        tmp_path / "mouse", "hidpp_battery_0", type="Battery", status="Discharging", scope="Device"
+    )
     assert not on_battery(tmp_path / "mouse")
 
 
@@ -42,7 +45,9 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     train = tmp_path / "supplies"
     supply(train, "BAT0", type="Battery", status="Discharging")
     assert Throttle(tmp_path, IndexingSettings(min_free_bytes=0), train).reason() is None
-    found = Throttle(tmp_path, IndexingSettings(min_free_bytes=0, pause_on_battery=True), train).reason()
+    found = Throttle(
+        tmp_path, IndexingSettings(min_free_bytes=0, pause_on_battery=True), train
+    ).reason()
     assert "battery" in (found or "")
     found = Throttle(tmp_path, IndexingSettings(min_free_bytes=FULL), train).reason()
     assert f"MiB are free in {tmp_path}" in (found or "")
@@ -56,18 +61,24 @@ async def test_without_room_saves_go_on_and_bulk_work_waits(
 ) -> None:
     monkeypatch.setattr(updater, "LOOK_S", 0.05)
     record = await new_record(db, root)
-    async with running(db, record, root, replace(spec, indexing=IndexingSettings(min_free_bytes=FULL))) as bench:
+    async with running(
+        db, record, root, replace(spec, indexing=IndexingSettings(min_free_bytes=FULL))
+    ) as bench:
         bench.source.give(Change(("README.md",)))
         await bench.source.overtake(Change(("lib/retry.py",), urgent=True))
         assert set(await bench.stored()) == {"lib/retry.py"}
         assert bench.updater.status.paused is not None
-        bench.updater._restraint = Throttle(Path(spec.state_dir), IndexingSettings(min_free_bytes=0))
+        bench.updater._restraint = Throttle(
+            Path(spec.state_dir), IndexingSettings(min_free_bytes=0)
+        )
         assert await bench.source.idle() == {}
         assert set(await bench.stored()) == {"lib/retry.py", "README.md"}
         assert bench.updater.status.paused is None
 
 
-@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="asks this kernel")
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="asks this kernel"
+)
 def test_bulk_threads_read_last() -> None:
     def priority() -> int:
         return int(ctypes.CDLL(None).syscall(252, 1, 0))  # ioprio_get of this thread

@@ -54,12 +54,16 @@ async def test_saved_files_are_in_the_index_after_a_sync(
 ) -> None:
     record = await new_record(db, root)
     async with watching(db, record, spec, tmp_path / "sync") as (watched, _):
-        assert {file.path for file in await index_records.file_records(db, record)} == set(every_path(root))
+        assert {file.path for file in await index_records.file_records(db, record)} == set(
+            every_path(root)
+        )
         (root / "lib/retry.py").write_text(python("changed", 5))
         (root / "src/parser.py").unlink()
         (root / "lib/cache.py").rename(root / "src/moved.py")
         await fresh(watched)
-        assert {file.path for file in await index_records.file_records(db, record)} == set(every_path(root))
+        assert {file.path for file in await index_records.file_records(db, record)} == set(
+            every_path(root)
+        )
         left = await index_records.table_digest(db, record)
     assert left == await fresh_digest(db, root, spec, tmp_path / "other")
 
@@ -68,7 +72,8 @@ async def test_a_restart_without_changes_asks_nothing_of_the_child(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     record = await new_record(db, root)
-    await anyio.sleep(RACY_NS / 1e9 + 0.1)  # what is read when it is younger is read again, however it looks
+    # what is read when it is younger is read again, however it looks
+    await anyio.sleep(RACY_NS / 1e9 + 0.1)
     async with watching(db, record, spec, tmp_path / "sync") as (_, commits):
         assert commits
     async with watching(db, record, spec, tmp_path / "sync") as (_, commits):

@@ -1,4 +1,6 @@
-"""Real front ends on real sockets, over an engine with fixed answers, in a thread with an event loop of its own."""
+"""Real front ends on real sockets, over an engine with fixed answers, in a thread with an event
+loop of its own.
+"""
 
 import gc
 import os
@@ -69,7 +71,8 @@ class Served:
             "COCOSEARCH_RUNTIME_DIR": str(self.run),
             "COCOSEARCH_CONFIG": str(self.state / "config.yaml"),
             "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # another work tree than the installed one
+            # another work tree than the installed one
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "HOME": str(self.state),
         }
 
@@ -92,7 +95,9 @@ def start(
     token = token or TokenFile(state / "token")
     token.ensure()
     bound = bind(run / "rpc.sock", run / "mcp.sock", port=0, tls=tls is not None)
-    front = FrontEnd(engine, token, roots=RootPolicy(("/srv",), "/home/nobody"), version=version, hosts=hosts)
+    front = FrontEnd(
+        engine, token, roots=RootPolicy(("/srv",), "/home/nobody"), version=version, hosts=hosts
+    )
     engine.mcp = bound.urls()
     stopping = portal.call(anyio.Event)
     started = threading.Event()

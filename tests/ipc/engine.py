@@ -1,7 +1,7 @@
 """An implementation of the port `protocol.Engine` with fixed answers.
 
-Why not the daemon's own: the front ends know shapes only, and these tests are of shapes, sockets and clients. The real
-engine behind the real front ends is what tests/flows runs.
+Why not the daemon's own: the front ends know shapes only, and these tests are of shapes, sockets
+and clients. The real engine behind the real front ends is what tests/flows runs.
 """
 
 from collections.abc import AsyncGenerator
@@ -83,7 +83,9 @@ class FixedEngine:
         name = request.name or request.path.rpartition("/")[2]
         created = self.indexes.get(name) != request.path
         self.indexes[name] = request.path
-        return p.IndexCodebaseReply(name, request.path, created, replace(PROGRESS, index=name, state="scanning"))
+        return p.IndexCodebaseReply(
+            name, request.path, created, replace(PROGRESS, index=name, state="scanning")
+        )
 
     async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
         index = self._index(request.index)
@@ -151,13 +153,17 @@ class FixedEngine:
 
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
         self.requests.append(request)
-        return w.ListFilesReply((w.FileEntry("demo", "src/a.py", "python", 3),), "next", fresh=True, as_of=AS_OF)
+        return w.ListFilesReply(
+            (w.FileEntry("demo", "src/a.py", "python", 3),), "next", fresh=True, as_of=AS_OF
+        )
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         self.requests.append(request)
         why = None if self.fresh_files else "the file has changed since"
         first = request.start_line or 1
-        return w.GetFileReply("demo", request.path, "python", "b\nc\n", first, 3, 3, self.fresh_files, why)
+        return w.GetFileReply(
+            "demo", request.path, "python", "b\nc\n", first, 3, 3, self.fresh_files, why
+        )
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
         self.requests.append(request)
@@ -167,7 +173,9 @@ class FixedEngine:
         return w.LanguagesReply((w.LanguageEntry("go", (".go",), "tree-sitter", True, True),))
 
     async def models(self, request: p.Empty) -> w.ModelsReply:
-        return w.ModelsReply({"provider": "builtin"}, (w.ModelEntry("builtin", "static_v1", "in use"),))
+        return w.ModelsReply(
+            {"provider": "builtin"}, (w.ModelEntry("builtin", "static_v1", "in use"),)
+        )
 
     async def locate(self, request: w.LocateRequest) -> w.LocateReply:
         for path in request.paths:
@@ -201,11 +209,15 @@ class FixedEngine:
         if name is None and len(self.indexes) == 1:
             return next(iter(self.indexes))
         if name not in self.indexes:
-            raise p.Failure(f"no index {name!r}", f"there are {', '.join(self.indexes)}", code=p.NOT_FOUND)
+            raise p.Failure(
+                f"no index {name!r}", f"there are {', '.join(self.indexes)}", code=p.NOT_FOUND
+            )
         return name
 
     def _status(self, name: str) -> p.IndexStatus:
-        return p.IndexStatus(name, self.indexes[name], ("backend",), "live", 2, 5, 0, 7, AS_OF, watcher="inotify")
+        return p.IndexStatus(
+            name, self.indexes[name], ("backend",), "live", 2, 5, 0, 7, AS_OF, watcher="inotify"
+        )
 
 
 EngineWithFiles = FixedEngine  # as the tests of the command line call it

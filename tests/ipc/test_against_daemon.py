@@ -1,4 +1,6 @@
-"""The front ends before the real engine: indexes that come and go, and starts and stops that leave nothing."""
+"""The front ends before the real engine: indexes that come and go, and starts and stops that leave
+nothing.
+"""
 
 import contextlib
 import json
@@ -24,8 +26,12 @@ def daemon(cluster: Path) -> Iterator[Daemon]:
         yield made
 
 
-@pytest.mark.skipif(not Path("/proc/sysvipc/shm").exists(), reason="shared memory is looked at as Linux shows it")
-@pytest.mark.parametrize("cycles", [1, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(0)])])
+@pytest.mark.skipif(
+    not Path("/proc/sysvipc/shm").exists(), reason="shared memory is looked at as Linux shows it"
+)
+@pytest.mark.parametrize(
+    "cycles", [1, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(0)])]
+)
 def test_starts_and_stops_leave_no_process_and_no_socket(daemon: Daemon, cycles: int) -> None:
     daemon.stop()
     for _ in range(cycles):
@@ -52,11 +58,14 @@ def test_starts_and_stops_leave_no_process_and_no_socket(daemon: Daemon, cycles:
 
 
 def _shared_memory(processes: list[psutil.Process]) -> set[str]:
-    """What of POSIX and System V shared memory belongs to `processes`, as `_mapped` and `_segments` name it."""
+    """What of POSIX and System V shared memory belongs to `processes`, as `_mapped` and `_segments`
+    name it.
+    """
     pids = {process.pid for process in processes}
     found = {name for name in _segments() if int(name.partition(" ")[0]) in pids}
     for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended, as PostgreSQL's processes do
+        # it has ended, as PostgreSQL's processes do
+        with contextlib.suppress(psutil.NoSuchProcess):
             found |= {path.path for path in process.memory_maps() if path.path in _mapped()}
     return found
 
@@ -77,12 +86,16 @@ def _listening(daemon: Daemon) -> socket.socket:
     token = (daemon.home / "state" / "token").read_text().strip()
     port = int(status["mcp"]["sse_url"].rpartition(":")[2].partition("/")[0])
     s = socket.create_connection(("127.0.0.1", port), 10)
-    s.sendall(f"GET /sse HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    s.sendall(
+        f"GET /sse HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    )
     assert b"200" in s.recv(100)
     return s
 
 
-def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(daemon: Daemon, tmp_path: Path) -> None:
+def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
+    daemon: Daemon, tmp_path: Path
+) -> None:
     path = str(daemon.home / "run" / "rpc.sock")
     (tmp_path / "here" / "inside").mkdir(parents=True)
     (tmp_path / "here" / "a.py").write_text("A = 1\n")

@@ -1,4 +1,6 @@
-"""Programs that tests start with an environment of their own are those of the tree the tests belong to."""
+"""Programs that tests start with an environment of their own are those of the tree the tests belong
+to.
+"""
 
 import subprocess
 import sys
@@ -20,7 +22,9 @@ EXPECTED = f"{ROOT}/ipc/cocosearch_ipc/__init__.py {ROOT}/daemon/cocosearchd/__i
 
 
 def where(environment: dict[str, str]) -> str:
-    done = subprocess.run(WHERE, env=environment, cwd="/", capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(
+        WHERE, env=environment, cwd="/", capture_output=True, text=True, timeout=30, check=True
+    )
     return done.stdout
 
 

@@ -1,7 +1,9 @@
-"""What a hostile or broken client sends to a real daemon: each is refused cleanly, and the daemon goes on answering.
+"""What a hostile or broken client sends to a real daemon: each is refused cleanly, and the daemon
+goes on answering.
 
-The tables of methods, tools and paths drive it, so that what is added later is tried as well. Beside it: peers of other
-users, slow clients with short patience and garbage in test_serve.py, certificates in test_tls.py.
+The tables of methods, tools and paths drive it, so that what is added later is tried as well.
+Beside it: peers of other users, slow clients with short patience and garbage in test_serve.py,
+certificates in test_tls.py.
 """
 
 import contextlib
@@ -53,7 +55,19 @@ NASTY = (
     "",
 )
 # Parameters that name files or directories, in any method there is or will be.
-FILES = {"path", "paths", "not_paths", "under", "pattern", "cwd", "root", "why_not", "filename", "path_prefix", "file"}
+FILES = {
+    "path",
+    "paths",
+    "not_paths",
+    "under",
+    "pattern",
+    "cwd",
+    "root",
+    "why_not",
+    "filename",
+    "path_prefix",
+    "file",
+}
 # What a refusal looks like. INTERNAL_ERROR is none: it would be a defect.
 REFUSALS = {p.INVALID_PARAMS, p.NOT_FOUND, p.REFUSED, p.CONFLICT, p.UNAVAILABLE}
 ENDING = {"shutdown"}  # does what it says, whatever is sent
@@ -166,19 +180,27 @@ def test_nul_bytes_are_refused_in_every_text_parameter(target: Target) -> None:
 def test_no_file_parameter_reaches_beyond_the_root(target: Target) -> None:
     taken = set[str]()
     for method, name, make in _texts():
-        if name in FILES and method != "index_codebase":  # which is told where to look, by those who may
+        # which is told where to look, by those who may
+        if name in FILES and method != "index_codebase":
             taken.add(f"{method}.{name}")
             for value in target.traversals():
                 shown = ""
                 with contextlib.suppress(client.CallFailed):
                     shown = json.dumps(_first(target, method, make(value)))
                 assert SECRET not in shown, (method, name, value)
-    assert taken >= {"get_file.path", "list_files.under", "list_files.pattern", "find_related.path", "search.paths"}
+    assert taken >= {
+        "get_file.path",
+        "list_files.under",
+        "list_files.pattern",
+        "find_related.path",
+        "search.paths",
+    }
     unknown = {
         name
         for _, request in METHODS.values()
         for name in typing.get_type_hints(request)
-        if {"path", "paths", "file", "files", "dir", "directory", "root"} & set(name.split("_")) and name not in FILES
+        if {"path", "paths", "file", "files", "dir", "directory", "root"} & set(name.split("_"))
+        and name not in FILES
     }
     assert unknown <= {"weights_file"}, "is it the name of a file? then it belongs into FILES"
     target.answers()
@@ -199,7 +221,13 @@ async def test_every_text_parameter_of_every_tool_as_well(target: Target) -> Non
     defects, asked = list[str](), 0
     async with Client(transport) as asking:
         for tool in await asking.list_tools():
-            fixed = {"query": "found", "filename": "a.py", "line": 1, "path": "/nowhere", "timeout_s": 0}
+            fixed = {
+                "query": "found",
+                "filename": "a.py",
+                "line": 1,
+                "path": "/nowhere",
+                "timeout_s": 0,
+            }
             schema = tool.input_schema
             given = {name: value for name, value in fixed.items() if name in schema["properties"]}
             given |= {"index_name": "it"} if "index_name" in schema["properties"] else {}
@@ -210,7 +238,11 @@ async def test_every_text_parameter_of_every_tool_as_well(target: Target) -> Non
                     given_now = given | {name: [value] if listed else value}
                     answer = await asking.call_tool(tool.name, given_now, raise_on_error=False)
                     shown = "".join(getattr(block, "text", "") for block in answer.content)
-                    if SECRET in shown or shown.startswith("Error calling tool") or "internal error" in shown:
+                    if (
+                        SECRET in shown
+                        or shown.startswith("Error calling tool")
+                        or "internal error" in shown
+                    ):
                         defects.append(f"{tool.name}({name}={value[:30]!r}): {shown[:80]}")
     assert asked > 150
     assert defects == []
@@ -218,13 +250,19 @@ async def test_every_text_parameter_of_every_tool_as_well(target: Target) -> Non
 
 
 def _texts() -> Iterator[tuple[str, str, Any]]:
-    """Each method and text parameter, also inside of lists and objects, and what makes parameters of a value."""
+    """Each method and text parameter, also inside of lists and objects, and what makes parameters
+    of a value.
+    """
     for method, (_, request) in METHODS.items():
         if method in ENDING:
             continue
         for name, kind in typing.get_type_hints(request).items():
             for wrap in _wraps(kind):
-                yield method, name, lambda value, n=name, r=request, w=wrap: _around(r, n) | {n: w(value)}
+                yield (
+                    method,
+                    name,
+                    lambda value, n=name, r=request, w=wrap: _around(r, n) | {n: w(value)},
+                )
 
 
 def _wraps(kind: Any) -> Iterator[Any]:
@@ -259,7 +297,8 @@ def _around(request: type, name: str) -> dict[str, object]:
         "timeout_ms": 0,
     }
     if name in ("indexes", "topics", "cwd"):
-        del plain["index"]  # the other way to say which; and so nothing that is tried clears the index of these tests
+        # the other way to say which; and so nothing that is tried clears the index of these tests
+        del plain["index"]
     if request is p.SearchRequest:
         del plain["paths"]  # there they are globs
     hints = typing.get_type_hints(request)
@@ -300,7 +339,9 @@ BIG = b" " * (10 << 20)
 @pytest.mark.parametrize("known", [False, True])
 def test_ten_megabytes_over_tcp(target: Target, path: str, chunked: bool, known: bool) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {target.token}"} if known else {})
+    headers = {"Content-Type": "application/json"} | (
+        {"Authorization": f"Bearer {target.token}"} if known else {}
+    )
     body = (BIG[i : i + (1 << 20)] for i in range(0, len(BIG), 1 << 20)) if chunked else BIG
     status = 0
     with contextlib.suppress(ConnectionError):  # refused before all of it was sent
@@ -317,7 +358,9 @@ def test_ten_megabytes_over_the_unix_sockets(target: Target, chunked: bool) -> N
     body = (BIG[i : i + (1 << 20)] for i in range(0, len(BIG), 1 << 20)) if chunked else BIG
     status = 0
     with contextlib.suppress(ConnectionError):
-        connection.request("POST", "/rpc", body, {"Content-Type": "application/json"}, encode_chunked=chunked)
+        connection.request(
+            "POST", "/rpc", body, {"Content-Type": "application/json"}, encode_chunked=chunked
+        )
         status = connection.getresponse().status
     connection.close()
     assert status in (0, 413)
@@ -346,7 +389,14 @@ FORGED = [
     ({"Authorization": "Basic {token}"}, 401),
     ({"Authorization": "Bearer {token}x"}, 401),
     ({"Authorization": "Bearer {half}"}, 401),
-    ({"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "localhost", "Authorization": "Bearer x"}, 401),
+    (
+        {
+            "X-Forwarded-For": "127.0.0.1",
+            "X-Forwarded-Host": "localhost",
+            "Authorization": "Bearer x",
+        },
+        401,
+    ),
 ]
 
 
@@ -369,7 +419,11 @@ def test_forged_headers_on_every_path(target: Target, forged: dict[str, str], st
 
 
 def test_the_token_is_not_taken_from_the_address(target: Target) -> None:
-    for path in (f"/metrics?token={target.token}", f"/metrics?access_token={target.token}", f"/{target.token}/metrics"):
+    for path in (
+        f"/metrics?token={target.token}",
+        f"/metrics?access_token={target.token}",
+        f"/{target.token}/metrics",
+    ):
         connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
         connection.request("GET", path)
         assert connection.getresponse().status == 401
@@ -378,7 +432,8 @@ def test_the_token_is_not_taken_from_the_address(target: Target) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/%00", "/status/%2e%2e/site.py", "/status/..%2f..%2ftls.py", "//etc/passwd", "/status//rpc"]
+    "path",
+    ["/%00", "/status/%2e%2e/site.py", "/status/..%2f..%2ftls.py", "//etc/passwd", "/status//rpc"],
 )
 def test_odd_paths(target: Target, path: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
@@ -440,17 +495,24 @@ def test_a_first_line_too_deep_to_read_ends_its_own_bridge_alone(target: Target)
         (b"\xff", None),
     ],
 )
-def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on(target: Target, line: bytes, rid: Any) -> None:
+def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on(
+    target: Target, line: bytes, rid: Any
+) -> None:
     with bridge(target) as s:
         s.sendall(line + b"\n")
         reply = json.loads(s.recv(1 << 16))
-        assert (reply["id"], reply["error"]["code"] in (p.PARSE_ERROR, p.INVALID_REQUEST)) == (rid, True)
+        assert (reply["id"], reply["error"]["code"] in (p.PARSE_ERROR, p.INVALID_REQUEST)) == (
+            rid,
+            True,
+        )
         s.sendall(INITIALIZE)
         assert b"serverInfo" in s.recv(1 << 16)
     target.answers()
 
 
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="limits of another process: Linux only"
+)
 def test_a_bridge_that_comes_when_no_file_handle_is_left_is_served_later(target: Target) -> None:
     pid = client.call(target.rpc, "status")["pid"]
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -498,8 +560,11 @@ def test_more_bridges_than_there_is_room_for(target: Target) -> None:
 # ---- the runtime directory ----
 
 
-@pytest.mark.parametrize("kind", ["symbolic link", "world-writable"])  # more of them in test_serve.py, below the daemon
-def test_a_daemon_does_not_start_in_a_runtime_directory_of_others(tmp_path: Path, kind: str) -> None:
+# more of them in test_serve.py, below the daemon
+@pytest.mark.parametrize("kind", ["symbolic link", "world-writable"])
+def test_a_daemon_does_not_start_in_a_runtime_directory_of_others(
+    tmp_path: Path, kind: str
+) -> None:
     with passing_daemon() as daemon:
         run = daemon.home / "run"
         if kind == "symbolic link":
@@ -509,7 +574,11 @@ def test_a_daemon_does_not_start_in_a_runtime_directory_of_others(tmp_path: Path
             run.mkdir()
             run.chmod(0o777)
         done = subprocess.run(
-            [daemon.bin / "cocosearchd"], env=daemon.environment, capture_output=True, text=True, timeout=60
+            [daemon.bin / "cocosearchd"],
+            env=daemon.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == 1
         (line,) = done.stderr.splitlines()

@@ -1,6 +1,7 @@
 """One scripted session (`clients/session.py`) by each client over each transport.
 
-The Python clients run always; the TypeScript SDK and the Inspector need Node and `make clients`, which fetches them.
+The Python clients run always; the TypeScript SDK and the Inspector need Node and `make clients`,
+which fetches them.
 """
 
 import json
@@ -44,7 +45,9 @@ async def test_fastmcp(served: Served, kind: str, mode: Any) -> None:
     async with Client(transport(served, kind), mode=mode, progress_handler=seen) as client:
         tools = [tool.name for tool in await client.list_tools()]
         answer = await client.call_tool("search_code", {"query": "retries", "index_name": "demo"})
-        failed = await client.call_tool("index_stats", {"index_name": "nothing"}, raise_on_error=False)
+        failed = await client.call_tool(
+            "index_stats", {"index_name": "nothing"}, raise_on_error=False
+        )
         indexed = await client.call_tool("index_codebase", {"path": "/srv/new"})
         resources = [str(resource.uri) for resource in await client.list_resources()]
         (stats,) = await client.read_resource(session.STATS)
@@ -66,14 +69,20 @@ async def test_the_python_sdk(served: Served, kind: str) -> None:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         answer = await client.call_tool("search_code", {"query": "retries", "index_name": "demo"})
         failed = await client.call_tool("index_stats", {"index_name": "nothing"})
-        indexed = await client.call_tool("index_codebase", {"path": "/srv/new"}, progress_callback=seen)
+        indexed = await client.call_tool(
+            "index_codebase", {"path": "/srv/new"}, progress_callback=seen
+        )
         resources = [str(resource.uri) for resource in (await client.list_resources()).resources]
         stats = await client.read_resource(session.STATS)
         prompt = await client.get_prompt("explain_codebase", {"focus": "errors"})
-    session.check(_seen(tools, answer, failed, indexed, counts, resources, stats.contents[0], prompt))
+    session.check(
+        _seen(tools, answer, failed, indexed, counts, resources, stats.contents[0], prompt)
+    )
 
 
-@pytest.mark.skipif(node.PROGRAM is None or not SDK.exists(), reason="no TypeScript SDK: `make clients`")
+@pytest.mark.skipif(
+    node.PROGRAM is None or not SDK.exists(), reason="no TypeScript SDK: `make clients`"
+)
 @TRANSPORTS
 def test_the_typescript_sdk(served: Served, kind: str) -> None:
     # Modules are looked for beside the script.
@@ -83,31 +92,52 @@ def test_the_typescript_sdk(served: Served, kind: str) -> None:
     session.check(json.loads(done.stdout))
 
 
-@pytest.mark.skipif(node.PROGRAM is None or not INSPECTOR.exists(), reason="no Inspector: `make clients`")
+@pytest.mark.skipif(
+    node.PROGRAM is None or not INSPECTOR.exists(), reason="no Inspector: `make clients`"
+)
 @pytest.mark.timeout(170)
 @TRANSPORTS
 def test_the_inspector(served: Served, kind: str, tmp_path: Path) -> None:
     def ask(method: str, *arguments: str) -> Any:
         done = _node(
             served,
-            [str(INSPECTOR.resolve()), "--cli", *_inspected(served, kind, tmp_path), "--method", method, *arguments],
+            [
+                str(INSPECTOR.resolve()),
+                "--cli",
+                *_inspected(served, kind, tmp_path),
+                "--method",
+                method,
+                *arguments,
+            ],
         )
         return json.loads(done.stdout) if done.stdout.strip() else pytest.fail(done.stderr)
 
     def call(tool: str, **arguments: str) -> Any:
-        given = [part for name, value in arguments.items() for part in ("--tool-arg", f"{name}={value}")]
+        given = [
+            part for name, value in arguments.items() for part in ("--tool-arg", f"{name}={value}")
+        ]
         return ask("tools/call", "--tool-name", tool, *given)
 
     failed = call("index_stats", index_name="nothing")
     indexed = call("index_codebase", path="/srv/new")["structuredContent"]
     stats = ask("resources/read", "--uri", session.STATS)
-    prompt = ask("prompts/get", "--prompt-name", "explain_codebase", "--prompt-args", "focus=errors")
+    prompt = ask(
+        "prompts/get", "--prompt-name", "explain_codebase", "--prompt-args", "focus=errors"
+    )
     session.check(
         {
             "tools": [tool["name"] for tool in ask("tools/list")["tools"]],
-            "path": call("search_code", query="retries", index_name="demo")["structuredContent"]["results"][0]["path"],
-            "failed": [failed["isError"], failed["content"][0]["text"].replace("demo, new", "demo")],
-            "indexed": [indexed["index"], [indexed["progress"]["done"], indexed["progress"]["total"]]],
+            "path": call("search_code", query="retries", index_name="demo")["structuredContent"][
+                "results"
+            ][0]["path"],
+            "failed": [
+                failed["isError"],
+                failed["content"][0]["text"].replace("demo, new", "demo"),
+            ],
+            "indexed": [
+                indexed["index"],
+                [indexed["progress"]["done"], indexed["progress"]["total"]],
+            ],
             "resources": [resource["uri"] for resource in ask("resources/list")["resources"]],
             "root": json.loads(stats["contents"][0]["text"])["root"],
             "prompt": "focusing on errors" in prompt["messages"][0]["content"]["text"],
@@ -119,18 +149,27 @@ def _inspected(served: Served, kind: str, scratch: Path) -> list[str]:
     """How the Inspector is told where the server is."""
     if kind == "stdio":
         program = scratch / "bridge"
-        where = " ".join(f"{name}='{value}'" for name, value in served.environment.items())  # it passes nothing on
+        # it passes nothing on
+        where = " ".join(f"{name}='{value}'" for name, value in served.environment.items())
         program.write_text(f"#!/bin/sh\nexec env {where} {sys.executable} -c '{CTL[2]}' mcp\n")
         program.chmod(0o755)
         return [str(program)]
     path = {"http": "mcp", "sse": "sse"}[kind]
-    return [f"{served.url}/{path}", "--transport", kind, "--header", f"Authorization: Bearer {served.token}"]
+    return [
+        f"{served.url}/{path}",
+        "--transport",
+        kind,
+        "--header",
+        f"Authorization: Bearer {served.token}",
+    ]
 
 
 def _node(served: Served, command: list[str]) -> subprocess.CompletedProcess[str]:
     home = Path(str(node.PROGRAM)).parent
     env = served.environment | {"PATH": f"{home}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
-    return subprocess.run([str(node.PROGRAM), *command], env=env, capture_output=True, text=True, timeout=50)
+    return subprocess.run(
+        [str(node.PROGRAM), *command], env=env, capture_output=True, text=True, timeout=50
+    )
 
 
 def _streams(served: Served, kind: str, stack: AsyncExitStack) -> Any:
@@ -141,7 +180,9 @@ def _streams(served: Served, kind: str, stack: AsyncExitStack) -> Any:
         http = httpx2.AsyncClient(headers=headers, timeout=30)
         stack.push_async_callback(http.aclose)
         return streamable_http_client(f"{served.url}/mcp", http_client=http)
-    return stdio_client(StdioServerParameters(command=CTL[0], args=[*CTL[1:], "mcp"], env=served.environment))
+    return stdio_client(
+        StdioServerParameters(command=CTL[0], args=[*CTL[1:], "mcp"], env=served.environment)
+    )
 
 
 def _seen(

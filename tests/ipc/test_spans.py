@@ -1,4 +1,6 @@
-"""Spans of the real daemon and its child, with the SDK configured by who starts them; the API alone makes none."""
+"""Spans of the real daemon and its child, with the SDK configured by who starts them; the API alone
+makes none.
+"""
 
 import json
 import subprocess
@@ -29,7 +31,9 @@ trace.set_tracer_provider(provider)
 
 
 @pytest.mark.timeout(120)
-def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(tmp_path: Path, cluster: Path) -> None:
+def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(
+    tmp_path: Path, cluster: Path
+) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(CONFIGURED)
     (tmp_path / "project").mkdir()
@@ -48,7 +52,14 @@ def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(tmp_path: Path,
         daemon.stop()
     spans = [json.loads(line) for line in text.splitlines()]
     names = {span["name"] for span in spans}
-    assert names >= {"rpc index_codebase", "rpc search", "search.sync", "index.batch", "index.parse", "index.embed"}
+    assert names >= {
+        "rpc index_codebase",
+        "rpc search",
+        "search.sync",
+        "index.batch",
+        "index.parse",
+        "index.embed",
+    }
     query = next(span for span in spans if span["name"] == "rpc search")
     assert query["attributes"]["rpc.method"] == "search"
     assert len(query["attributes"]["cocosearch.request_id"]) == 8
@@ -65,5 +76,7 @@ def test_without_an_sdk_nothing_is_imported_and_nothing_made() -> None:
         "with span('a', b=1) as made: pass\n"
         "print(made, [name for name in sys.modules if name.startswith('opentelemetry')])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, *sys.path], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *sys.path], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "None []\n"

@@ -1,7 +1,9 @@
-"""Golden cases: each file below `cases/source` gives the symbols, blocks and chunks written in `cases/expected`.
+"""Golden cases: each file below `cases/source` gives the symbols, blocks and chunks written in
+`cases/expected`.
 
-A new case is a file in `source`; `UPDATE_GOLDEN=1 pytest tests/languages/test_cases.py` writes what is expected, for
-reading in the diff. An expected file without a source is a failure, so that none is forgotten.
+A new case is a file in `source`; `UPDATE_GOLDEN=1 pytest tests/languages/test_cases.py` writes what
+is expected, for reading in the diff. An expected file without a source is a failure, so that none
+is forgotten.
 """
 
 import os
@@ -20,11 +22,15 @@ PATHS = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*")
 def rendered(parsed: Parsed) -> str:
     """Everything that is derived from a file but its text, one line for each thing."""
     report = parsed.report
-    lines = [f"{parsed.language} {report.status} {report.error_count} {report.error_message}".rstrip()]
+    lines = [
+        f"{parsed.language} {report.status} {report.error_count} {report.error_message}".rstrip()
+    ]
     lines += ["", "symbols"] if parsed.symbols else []
     for symbol in parsed.symbols:
         place = f"{symbol.start_line}-{symbol.end_line}"
-        lines.append(f"  {symbol.kind} {symbol.qualified_name} {place} in {symbol.parent or '-'} | {symbol.signature}")
+        lines.append(
+            f"  {symbol.kind} {symbol.qualified_name} {place} in {symbol.parent or '-'} | {symbol.signature}"
+        )
     lines += ["", "blocks"] if parsed.blocks else []
     for block in parsed.blocks:
         first = parsed.data.count(b"\n", 0, block.start_byte) + 1
@@ -32,7 +38,9 @@ def rendered(parsed: Parsed) -> str:
         lines.append(f"  {block.block_type} {block.hierarchy} {first}-{last}")
     lines += ["", "chunks"]
     for one in chunk(parsed, Limits()):
-        lines.append(f"  {one.start_line}-{one.end_line} {one.end_byte - one.start_byte}B | {one.header}")
+        lines.append(
+            f"  {one.start_line}-{one.end_line} {one.end_byte - one.start_byte}B | {one.header}"
+        )
         lines.append(
             f"    {one.symbol_type or '-'} {one.symbol_name or '-'} | {one.block_type} {one.hierarchy}".rstrip()
         )
@@ -50,5 +58,8 @@ def test_case(path: str) -> None:
 
 
 def test_no_expected_file_is_left_over() -> None:
-    left = {path.relative_to(EXPECTED).as_posix().removesuffix(".txt") for path in EXPECTED.rglob("*.txt")}
+    left = {
+        path.relative_to(EXPECTED).as_posix().removesuffix(".txt")
+        for path in EXPECTED.rglob("*.txt")
+    }
     assert left == set(PATHS)

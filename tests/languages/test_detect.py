@@ -21,14 +21,19 @@ def test_every_language_of_the_design_is_there_first() -> None:
 def test_names_and_places_are_unique() -> None:
     extensions = [extension for info in languages() for extension in info.extensions]
     assert len(set(extensions)) == len(extensions)
-    names = [info.name for info in languages()] + [alias for info in languages() for alias in info.aliases]
+    names = [info.name for info in languages()] + [
+        alias for info in languages() for alias in info.aliases
+    ]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("info", languages(), ids=lambda info: info.name)
 def test_a_row_keeps_its_promises(info: LanguageInfo) -> None:
     assert info.extensions
-    assert all(extension == extension.lower() and extension.startswith(".") for extension in info.extensions)
+    assert all(
+        extension == extension.lower() and extension.startswith(".")
+        for extension in info.extensions
+    )
     assert info.symbols == info.context == bool(query_text(info.name))
     if info.symbols:
         for grammar in grammars_of(info):
@@ -91,7 +96,9 @@ def test_detect(path: str, head: bytes, language: str) -> None:
     assert detect(path, head) == language
 
 
-@pytest.mark.parametrize("path", ["a.py", "bin/run", ".bashrc", "LICENSE", "Dockerfile.dev", "x/.gitlab-ci.yml"])
+@pytest.mark.parametrize(
+    "path", ["a.py", "bin/run", ".bashrc", "LICENSE", "Dockerfile.dev", "x/.gitlab-ci.yml"]
+)
 def test_supported(path: str) -> None:
     assert supported(path)
 
@@ -126,4 +133,7 @@ def test_families() -> None:
 
 
 def test_the_head_is_enough() -> None:
-    assert detect("x.yaml", (b"# comment\n" * 10 + b"apiVersion: v1\nkind: Pod\n").ljust(HEAD_BYTES)) == "kubernetes"
+    assert (
+        detect("x.yaml", (b"# comment\n" * 10 + b"apiVersion: v1\nkind: Pod\n").ljust(HEAD_BYTES))
+        == "kubernetes"
+    )

@@ -60,7 +60,9 @@ def test_humps_are_words(humps: list[str]) -> None:
 
 @given(st.text(), st.text())
 def test_texts_split_on_their_own_or_together(one: str, other: str) -> None:
-    assert split_text(f"{one} {other}").split() == split_text(one).split() + split_text(other).split()
+    assert (
+        split_text(f"{one} {other}").split() == split_text(one).split() + split_text(other).split()
+    )
 
 
 @given(st.text())

@@ -17,20 +17,28 @@ from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.symbols import MAX_QUALIFIED, MAX_SIGNATURE, check_overrides
 
 SOURCE = Path(__file__).parent / "cases" / "source"
-FILES = {path.relative_to(SOURCE).as_posix(): path.read_bytes() for path in SOURCE.rglob("*") if path.is_file()}
+FILES = {
+    path.relative_to(SOURCE).as_posix(): path.read_bytes()
+    for path in SOURCE.rglob("*")
+    if path.is_file()
+}
 EXTENSIONS = [info.extensions[0] for info in languages()]
 
 
 def check(parsed: Parsed) -> None:
     """What holds for the parse of anything."""
     size, lines = len(parsed.data), parsed.data.count(b"\n") + 1
-    assert (parsed.report.status == "ok") == (parsed.report.error_count == 0 and parsed.report.status != "no_grammar")
+    assert (parsed.report.status == "ok") == (
+        parsed.report.error_count == 0 and parsed.report.status != "no_grammar"
+    )
     around: list[tuple[int, int]] = [(0, size)]
     for symbol in parsed.symbols:
         assert 0 <= symbol.start_byte <= symbol.end_byte <= size
         assert 1 <= symbol.start_line <= symbol.end_line <= lines
         assert symbol.name
-        assert symbol.qualified_name == (f"{symbol.parent}.{symbol.name}" if symbol.parent else symbol.name)
+        assert symbol.qualified_name == (
+            f"{symbol.parent}.{symbol.name}" if symbol.parent else symbol.name
+        )
         assert len(symbol.signature) <= MAX_SIGNATURE
         assert "\n" not in symbol.signature
         while around[-1][1] < symbol.end_byte:
@@ -39,7 +47,9 @@ def check(parsed: Parsed) -> None:
         around.append((symbol.start_byte, symbol.end_byte))
     for block in parsed.blocks:
         assert 0 <= block.start_byte <= block.end_byte <= size
-    assert list(parsed.blocks) == sorted(parsed.blocks, key=lambda block: (block.start_byte, -block.end_byte))
+    assert list(parsed.blocks) == sorted(
+        parsed.blocks, key=lambda block: (block.start_byte, -block.end_byte)
+    )
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -61,7 +71,11 @@ def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
         start = draw(st.integers(0, len(data)))
         end = min(len(data), start + draw(st.integers(0, 200)))
         middle = draw(
-            st.one_of(st.binary(max_size=20), st.just(data[start:end] * 2), st.sampled_from([b"", b"\r\n", b"{"]))
+            st.one_of(
+                st.binary(max_size=20),
+                st.just(data[start:end] * 2),
+                st.sampled_from([b"", b"\r\n", b"{"]),
+            )
         )
         data = data[:start] + middle + data[end:]
     return path, data
@@ -84,8 +98,12 @@ def test_a_huge_line_takes_bounded_time(extension: str) -> None:
 @pytest.mark.parametrize(
     ("path", "data"),
     [
-        ("open.py", b"(\n" * 60_000),  # one error with a child for each: queries would need its square
-        (".github/workflows/ci.yml", b"jobs:\n" + b"".join(b"  j%d:\n    steps: x\n" % n for n in range(6_000))),
+        # one error with a child for each: queries would need its square
+        ("open.py", b"(\n" * 60_000),
+        (
+            ".github/workflows/ci.yml",
+            b"jobs:\n" + b"".join(b"  j%d:\n    steps: x\n" % n for n in range(6_000)),
+        ),
         ("Dockerfile", b"FROM a\n" * 20_000),
         ("nested.cpp", b"namespace abcdefgh {\n" * 20_000 + b"}\n" * 20_000),
     ],
@@ -112,7 +130,10 @@ def test_qualified_names_are_bounded() -> None:
     [
         *(("a.yaml", each) for each in ("{indent}a:\n", "{indent}-\n", "{indent}a:\r", "- ", "? ")),
         ("a.yaml", "{half}a:\n{half}-\n"),
-        *(("a.md", each) for each in ("> ", "* ", "1. ", "{indent}- \n", "\t{tabs}- \n", "> {indent}- a\n")),
+        *(
+            ("a.md", each)
+            for each in ("> ", "* ", "1. ", "{indent}- \n", "\t{tabs}- \n", "> {indent}- a\n")
+        ),
     ],
 )
 def test_blocks_of_many_levels_end_no_process(path: str, each: str, levels: int) -> None:
@@ -136,10 +157,15 @@ def test_blocks_of_many_levels_end_no_process(path: str, each: str, levels: int)
 )
 def test_a_byte_order_mark_hides_no_block(path: str, text: str) -> None:
     plain, marked = parse(path, text.encode()), parse(path, text.encode("utf-8-sig"))
-    places = [(block.block_type, block.hierarchy, block.start_byte + 3, block.end_byte + 3) for block in plain.blocks]
+    places = [
+        (block.block_type, block.hierarchy, block.start_byte + 3, block.end_byte + 3)
+        for block in plain.blocks
+    ]
     assert plain.blocks
     assert marked.language == plain.language
-    assert [(block.block_type, block.hierarchy) for block in marked.blocks] == [place[:2] for place in places]
+    assert [(block.block_type, block.hierarchy) for block in marked.blocks] == [
+        place[:2] for place in places
+    ]
     assert [block.end_byte for block in marked.blocks] == [place[3] for place in places]
 
 
@@ -159,14 +185,20 @@ def test_here_documents_end_where_they_do(text: str, words: list[str]) -> None:
 
 
 def test_comments_are_no_part_of_values() -> None:
-    steps = ["uses: actions/checkout@abc # v4", 'name: "Build # it" # x', "name: C#", "run: |  # text"]
+    steps = [
+        "uses: actions/checkout@abc # v4",
+        'name: "Build # it" # x',
+        "name: C#",
+        "run: |  # text",
+    ]
     text = "jobs:\n  test:\n    steps:\n" + "".join(f"      - {step}\n" for step in steps)
     found = [block.title for block in parse(".github/workflows/ci.yml", text.encode()).blocks]
     assert found == ["test", "actions/checkout@abc", "Build # it", "C#", "4"]
 
 
 def test_a_parse_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The limit is lowered rather than waited for; parsers are made per thread, so this thread makes a new one.
+    # The limit is lowered rather than waited for; parsers are made per thread, so this thread makes
+    # a new one.
     monkeypatch.setattr(syntax, "SLICE_US", 1, raising=False)
     monkeypatch.setattr(syntax, "PARSE_CPU_S", 0, raising=False)
     reports = []
@@ -187,12 +219,16 @@ def test_perl_that_ends_within_a_line_ends(text: str) -> None:
     # In a process of its own: nothing else could end the parser.
     code = "import sys\nfrom cocosearchd.languages.parse import parse\n"
     code += "print(len(parse('a.pl', sys.argv[1].encode()).symbols))"
-    run = subprocess.run([sys.executable, "-c", code, text], capture_output=True, timeout=20, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code, text], capture_output=True, timeout=20, check=True
+    )
     assert run.stdout == (b"1\n" if "sub" in text else b"0\n")
 
 
 def test_a_parse_that_waits_for_others_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the clock each step of it takes too long, as where many use the machine; it uses hardly any of that itself."""
+    """By the clock each step of it takes too long, as where many use the machine; it uses hardly
+    any of that itself.
+    """
     whole = {path: parse(path, data) for path, data in FILES.items()}
     monkeypatch.setattr(syntax, "SLICE_US", 1, raising=False)
     monkeypatch.setattr(syntax, "PARSE_TIMEOUT_US", 1, raising=False)
@@ -250,16 +286,22 @@ def test_parsers_of_threads_do_not_meet() -> None:
 
 def test_overrides_extend_and_replace() -> None:
     data = b"import os\n\ndef f():\n    return 1\n"
-    more = check_overrides([("python", "(import_statement name: (dotted_name) @name) @definition.import")])
+    more = check_overrides(
+        [("python", "(import_statement name: (dotted_name) @name) @definition.import")]
+    )
     assert [symbol.kind for symbol in parse("a.py", data, more).symbols] == ["import", "function"]
-    only = check_overrides([("python", "; replace\n(import_statement name: (dotted_name) @name) @definition.import")])
+    only = check_overrides(
+        [("python", "; replace\n(import_statement name: (dotted_name) @name) @definition.import")]
+    )
     assert [symbol.kind for symbol in parse("a.py", data, only).symbols] == ["import"]
     assert [symbol.kind for symbol in parse("a.rb", b"def f; end\n", only).symbols] == ["function"]
 
 
 def test_overrides_give_symbols_to_a_language_without() -> None:
     texts = check_overrides([("toml", "(table (bare_key) @name) @definition.table")])
-    assert [symbol.name for symbol in parse("a.toml", b"[build]\nx = 1\n", texts).symbols] == ["build"]
+    assert [symbol.name for symbol in parse("a.toml", b"[build]\nx = 1\n", texts).symbols] == [
+        "build"
+    ]
 
 
 @pytest.mark.parametrize(

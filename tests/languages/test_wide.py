@@ -1,4 +1,6 @@
-"""Files with thousands of definitions side by side, as generators write them: what they cost grows as they do."""
+"""Files with thousands of definitions side by side, as generators write them: what they cost grows
+as they do.
+"""
 
 import sys
 from types import FrameType
@@ -21,7 +23,9 @@ WIDE = {
 def steps(path: str, definitions: int) -> int:
     """How many calls it takes to parse so many definitions: as many on every machine."""
     around, each = WIDE[path]
-    text = around.format("".join(each.format(n, n) for n in range(definitions)).rstrip(",\n") + "\n").encode()
+    text = around.format(
+        "".join(each.format(n, n) for n in range(definitions)).rstrip(",\n") + "\n"
+    ).encode()
     parse(path, text)  # grammars and queries are loaded once
     count = 0
 

@@ -6,7 +6,9 @@ collect_ignore = ["corpus"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the ranks of tests/quality anew")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the ranks of tests/quality anew"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -27,18 +27,23 @@ def test_paths_agree_by_whole_trailing_parts(target: str, path: str, found: bool
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"), [((1, 9), False), ((1, 10), True), ((20, 30), True), ((12, 14), True), ((21, 30), False)]
+    ("lines", "found"),
+    [((1, 9), False), ((1, 10), True), ((20, 30), True), ((12, 14), True), ((21, 30), False)],
 )
 def test_lines_must_overlap(lines: tuple[int, int], found: bool) -> None:
     assert found_by(Target("a.py", 10, 20), Result("a.py", *lines)) is found
 
 
 def test_one_target_at_rank_three() -> None:
-    assert ndcg([Target("c.py")], results("a.py", "b.py", "c.py")) == pytest.approx(1 / math.log2(4))
+    assert ndcg([Target("c.py")], results("a.py", "b.py", "c.py")) == pytest.approx(
+        1 / math.log2(4)
+    )
 
 
 def test_two_targets_of_three() -> None:
-    found = ndcg([Target("a.py"), Target("d.py"), Target("x.py")], results("a.py", "b.py", "c.py", "d.py"))
+    found = ndcg(
+        [Target("a.py"), Target("d.py"), Target("x.py")], results("a.py", "b.py", "c.py", "d.py")
+    )
     ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
     assert found == pytest.approx((1 + 1 / math.log2(5)) / ideal)
 
@@ -74,6 +79,12 @@ def test_strict_labels_prefer_the_exact_path() -> None:
 def test_the_data_are_complete() -> None:
     found = {each.name: questions(each.name) for each in repositories()}
     assert len(found) == 25
-    counts = {category: sum(q.category == category for each in found.values() for q in each) for category in CATEGORIES}
+    counts = {
+        category: sum(q.category == category for each in found.values() for q in each)
+        for category in CATEGORIES
+    }
     assert counts == {"architecture": 133, "semantic": 284, "symbol": 82}
-    assert sum(target.start_line > 0 for each in found.values() for q in each for target in q.targets) == 11
+    assert (
+        sum(target.start_line > 0 for each in found.values() for q in each for target in q.targets)
+        == 11
+    )

@@ -1,6 +1,7 @@
 """Ranks on a small corpus of our own, as a golden file: a change of ranking is a diff to review.
 
-`pytest tests/quality --update-golden` writes ranks.json anew. The floors below are what no change may fall under.
+`pytest tests/quality --update-golden` writes ranks.json anew. The floors below are what no change
+may fall under.
 """
 
 import json
@@ -23,7 +24,13 @@ GOLDEN = HERE / "ranks.json"
 QUERIES = tomllib.loads((HERE / "queries.toml").read_text())["query"]
 DEPTH = 10
 # Mean reciprocal rank. `code` with and without the lexical index; `classic` as documented.
-FLOORS = {"code": 0.93, "code, cold": 0.93, "classic": 0.90, "classic, hybrid": 0.65, "classic, functional": 0.90}
+FLOORS = {
+    "code": 0.93,
+    "code, cold": 0.93,
+    "classic": 0.90,
+    "classic, hybrid": 0.65,
+    "classic, functional": 0.90,
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,11 @@ WAYS = {
 @pytest.fixture(scope="module")
 async def corpus(module_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     source = HERE / "corpus"
-    files = {str(path.relative_to(source)): path.read_text() for path in sorted(source.rglob("*")) if path.is_file()}
+    files = {
+        str(path.relative_to(source)): path.read_text()
+        for path in sorted(source.rglob("*"))
+        if path.is_file()
+    }
     folder = tmp_path_factory.mktemp("quality")
     return await new_corpus(module_db, folder / "root", files, lexical=folder / "words")
 
@@ -66,8 +77,12 @@ def mean_reciprocal_rank(ranks: dict[str, int | None]) -> float:
 async def test_ranks(corpus: Corpus, name: str, update_golden: bool) -> None:
     way = WAYS[name]
     words = corpus.lexical if way.lexical else None
-    asked = replace(corpus, pipeline=Pipeline(corpus.db, corpus.embedder, SearchSettings(), lambda _: words))
-    ranks = {query["text"]: await rank_of(asked, way, query["text"], query["files"]) for query in QUERIES}
+    asked = replace(
+        corpus, pipeline=Pipeline(corpus.db, corpus.embedder, SearchSettings(), lambda _: words)
+    )
+    ranks = {
+        query["text"]: await rank_of(asked, way, query["text"], query["files"]) for query in QUERIES
+    }
     score = mean_reciprocal_rank(ranks)
     golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     if update_golden:
@@ -80,7 +95,9 @@ async def test_ranks(corpus: Corpus, name: str, update_golden: bool) -> None:
         for text, rank in ranks.items()
         if golden[name]["ranks"].get(text, -1) != rank
     }
-    assert not moved, f"ranks moved (mean reciprocal rank {score:.4f}); if meant: pytest tests/quality --update-golden"
+    assert not moved, (
+        f"ranks moved (mean reciprocal rank {score:.4f}); if meant: pytest tests/quality --update-golden"
+    )
     assert score >= FLOORS[name]
 
 

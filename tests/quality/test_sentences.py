@@ -1,4 +1,6 @@
-"""Sentences of comments as questions: what is taken, and that no comment is left for words to find."""
+"""Sentences of comments as questions: what is taken, and that no comment is left for words to
+find.
+"""
 
 import asyncio
 
@@ -23,7 +25,10 @@ TEXT = '''def renew(lease, seconds):
 @pytest.mark.parametrize(
     ("comment", "sentence"),
     [
-        ("/** Sends what was changed while offline. Twice. */", "Sends what was changed while offline"),
+        (
+            "/** Sends what was changed while offline. Twice. */",
+            "Sends what was changed while offline",
+        ),
         ("# Too short.", ""),
         ("# TODO find out why this is so slow", ""),  # speaks of the work, not of the code
         ("# sets x = y + 1 for every second row", ""),  # no plain words
@@ -34,7 +39,9 @@ def test_first_sentence(comment: str, sentence: str) -> None:
 
 
 def test_a_sentence_is_asked_of_code_without_it() -> None:
-    samples, silent = without_comments([("lease.py", "python", chunk(parse("lease.py", TEXT.encode()), Limits()))])
+    samples, silent = without_comments(
+        [("lease.py", "python", chunk(parse("lease.py", TEXT.encode()), Limits()))]
+    )
     assert [(one.text, one.place) for one in samples] == [
         ("Give a lease more time before somebody else may take it", ("lease.py", 0))
     ]
@@ -46,9 +53,17 @@ def test_a_sentence_is_asked_of_code_without_it() -> None:
 
 async def test_a_weakened_sentence_has_lost_the_word_that_finds_its_answer() -> None:
     terms, embedder = TermCache(), await open_embedder(EmbedderSettings())
-    texts = {"1.py": "def renew(lease):\n    return lease.more()", "2.py": "def take(key):\n    return key.more()"}
-    files = [(path, "python", chunk(parse(path, text.encode()), Limits())) for path, text in texts.items()]
+    texts = {
+        "1.py": "def renew(lease):\n    return lease.more()",
+        "2.py": "def take(key):\n    return key.more()",
+    }
+    files = [
+        (path, "python", chunk(parse(path, text.encode()), Limits()))
+        for path, text in texts.items()
+    ]
     state = await asyncio.to_thread(indexed, files, terms, embedder)
     found = weakened(Sample("give a lease more time", ("lease.py", 0)), "1.py", state, terms)
     assert [one.text for one in found] == ["give a more time"]
-    assert not list(weakened(Sample("nothing of this is there", ("lease.py", 0)), "1.py", state, terms))
+    assert not list(
+        weakened(Sample("nothing of this is there", ("lease.py", 0)), "1.py", state, terms)
+    )

@@ -6,8 +6,16 @@ from pathlib import Path
 from benchmarks.quality.web import OTHERS, QUESTIONS, files, functions, path_of, with_lines
 
 ASKED = [
-    {"doc": "python add two", "code": 'def add(a, b):\n    """Sum."""\n    return a + b', "label": 1},
-    {"doc": "python add three", "code": 'def add(a, b):\n    """Sum."""\n    return a + b', "label": 0},
+    {
+        "doc": "python add two",
+        "code": 'def add(a, b):\n    """Sum."""\n    return a + b',
+        "label": 1,
+    },
+    {
+        "doc": "python add three",
+        "code": 'def add(a, b):\n    """Sum."""\n    return a + b',
+        "label": 0,
+    },
     {"doc": "python first", "code": "def first(items):\n    return items[0]", "label": 1},
 ]
 FLAT = 'def last(items):     """Of a list."""     if items:         return items[-1]'
@@ -20,7 +28,9 @@ def checkout(home: Path) -> Path:
     return home
 
 
-def test_right_is_what_was_labelled_and_the_rest_is_there_to_be_found_wrongly(tmp_path: Path) -> None:
+def test_right_is_what_was_labelled_and_the_rest_is_there_to_be_found_wrongly(
+    tmp_path: Path,
+) -> None:
     questions, texts = functions(checkout(tmp_path), documented=True)
     assert questions == [("python add two", 0), ("python first", 1)]
     assert len(texts) == 3

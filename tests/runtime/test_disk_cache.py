@@ -1,4 +1,6 @@
-"""What is kept is found again, by every version; it is bounded, and a file that cannot be read is made anew."""
+"""What is kept is found again, by every version; it is bounded, and a file that cannot be read is
+made anew.
+"""
 
 import asyncio
 import sqlite3
@@ -25,7 +27,9 @@ def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> None:
-    """While it is in use: what is read of it first is sound, and each question would fail for ever."""
+    """While it is in use: what is read of it first is sound, and each question would fail for
+    ever.
+    """
     path, keys = tmp_path / "kept.sqlite", [key_of(f"{n}") for n in range(4000)]
     kept = DiskCache(path, 8 << 20)
     kept.put((key, b"x" * 512) for key in keys)
@@ -45,7 +49,9 @@ def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> No
     kept.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file that may not grow is another error")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere a file that may not grow is another error"
+)
 def test_a_disk_that_is_full_is_no_reason_to_let_go_of_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
     kept = DiskCache(path, 1 << 20)
@@ -56,14 +62,18 @@ import resource, pathlib, cocosearchd.runtime.disk_cache
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as a disk without room: no file may grow
 cocosearchd.runtime.disk_cache.DiskCache(pathlib.Path({str(path)!r}), 1 << 20)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
+    )
     assert "sqlite3.OperationalError" in done.stderr
     kept = DiskCache(path, 1 << 20)
     assert kept.get([b"one"]) == {b"one": b"1"}
     kept.close()
 
 
-def test_it_is_bounded_and_keeps_what_was_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_bounded_and_keeps_what_was_used_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit = 400_000
     kept = DiskCache(tmp_path / "kept.sqlite", limit)
     for day in range(4):
@@ -97,7 +107,9 @@ def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> Non
     """As versions before made them."""
     path, limit = tmp_path / "kept.sqlite", 400_000
     former = sqlite3.connect(path)
-    former.execute("create table kept (key blob primary key, used integer not null, value blob not null) without rowid")
+    former.execute(
+        "create table kept (key blob primary key, used integer not null, value blob not null) without rowid"
+    )
     former.execute("insert into kept values (?, 1, ?)", (b"one", b"1"))
     former.commit()
     former.close()
@@ -130,7 +142,9 @@ def test_what_is_put_comes_behind_what_is_there(tmp_path: Path) -> None:
 def test_vectors_of_the_version_before_are_found(tmp_path: Path) -> None:
     path, vector = tmp_path / "vectors.sqlite", np.arange(4, dtype=np.float16)
     former = sqlite3.connect(path)
-    former.execute("create table vectors (key blob primary key, used integer not null, vector blob not null)")
+    former.execute(
+        "create table vectors (key blob primary key, used integer not null, vector blob not null)"
+    )
     former.execute("insert into vectors values (?, 1, ?)", (key_of("one"), vector.tobytes()))
     former.commit()
     former.close()

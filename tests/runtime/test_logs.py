@@ -27,7 +27,9 @@ def root() -> Iterator[logging.Logger]:
     found.setLevel(level)
 
 
-def test_a_full_log_is_put_aside_and_others_go_on_writing(root: logging.Logger, tmp_path: Path) -> None:
+def test_a_full_log_is_put_aside_and_others_go_on_writing(
+    root: logging.Logger, tmp_path: Path
+) -> None:
     path = tmp_path / "cocosearchd.log"
     with path.open("w") as stream:  # not for appending, as launchd opens it
         logs.configure("info", "auto", path, stream)

@@ -15,7 +15,9 @@ subprocess.run([sys.executable, "-c", inner])
 
 
 def test_the_worker_s_memory_is_its_own_and_its_crew_s() -> None:
-    with subprocess.Popen([sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"ready\n"
         found = resident(worker.pid, lambda: ())

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.sandbox.frames import HEADER_BYTES, LARGEST_FRAME_BYTES, InvalidFrame, frame, read_frame
+from cocosearchd.sandbox.frames import (
+    HEADER_BYTES,
+    LARGEST_FRAME_BYTES,
+    InvalidFrame,
+    frame,
+    read_frame,
+)
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))

@@ -1,4 +1,6 @@
-"""A pool keeps a process warm, replaces what ends, and lets no request wait behind one that never ends."""
+"""A pool keeps a process warm, replaces what ends, and lets no request wait behind one that never
+ends.
+"""
 
 import asyncio
 import os
@@ -55,7 +57,9 @@ async def test_a_warm_process_is_there_before_the_first_request_and_stays() -> N
 
 async def test_idle_processes_end() -> None:
     async with pool_of(PoolSize(most=3, idle_s=0.2)) as pool:
-        requests = [asyncio.create_task(pool.request(b"eval time.sleep(2.0)", 20.0)) for _ in range(3)]
+        requests = [
+            asyncio.create_task(pool.request(b"eval time.sleep(2.0)", 20.0)) for _ in range(3)
+        ]
         await until(lambda: len(pool.pids) == 3)
         await asyncio.gather(*requests)
         await until(lambda: not pool.pids)
@@ -78,7 +82,9 @@ async def test_a_request_that_never_ends_delays_no_other() -> None:
 
 
 @pytest.mark.parametrize("harm", [b"abort", b"cpu", b"memory"])
-async def test_what_ends_a_process_ends_no_second_one(harm: bytes, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_ends_a_process_ends_no_second_one(
+    harm: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     """The next request has a process that is ready already."""
     async with pool_of(PoolSize(most=1, warm=1)) as pool:
         with pytest.raises(WorkerLost) as lost:

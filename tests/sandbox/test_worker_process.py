@@ -1,4 +1,6 @@
-"""A worker process answers requests; whatever a request does to it, the parent learns how it ended."""
+"""A worker process answers requests; whatever a request does to it, the parent learns how it
+ended.
+"""
 
 import asyncio
 import os
@@ -39,7 +41,9 @@ async def evaluated(process: WorkerProcess, expression: str) -> object:
 async def test_requests_are_answered_in_order() -> None:
     async with running() as process:
         bodies = [str(number).encode() * number for number in range(50)]
-        assert await asyncio.gather(*(process.request(body, 5.0) for body in bodies)) == [b[::-1] for b in bodies]
+        assert await asyncio.gather(*(process.request(body, 5.0) for body in bodies)) == [
+            b[::-1] for b in bodies
+        ]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,9 @@ async def test_requests_are_answered_in_order() -> None:
         (b"sleep", "no answer within 0.5 s"),
     ],
 )
-async def test_a_harmful_request_ends_its_process_and_is_named(request_body: bytes, reason: str) -> None:
+async def test_a_harmful_request_ends_its_process_and_is_named(
+    request_body: bytes, reason: str
+) -> None:
     async with running() as process:
         deadline_s = 0.5 if request_body == b"sleep" else 15.0
         harmful = asyncio.create_task(process.request(request_body, deadline_s))

@@ -8,7 +8,13 @@ from pathlib import Path
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
-from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, Limits, chunk, chunker_id, keywords
+from cocosearchd.indexing.pipeline.chunker import (
+    HEADER_VERSION,
+    Limits,
+    chunk,
+    chunker_id,
+    keywords,
+)
 from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, encode_path
@@ -45,7 +51,9 @@ class Corpus:
         """Index `data` as the content of a file, whatever is on disk."""
         parsed = parse(path, data)
         chunks = () if skip else chunk(parsed, Limits())
-        vectors = await self.embedder.embed_documents([f"{one.header}\n{one.text}" for one in chunks])
+        vectors = await self.embedder.embed_documents(
+            [f"{one.header}\n{one.text}" for one in chunks]
+        )
         write = FileWrite(
             encode_path(path.encode()),
             content_hash(data),
@@ -69,9 +77,13 @@ class Corpus:
         return await self.pipeline.run(self.record, asked, trace or Trace())
 
     async def _at(self, path: str, generation: int) -> int:
-        """What the daemon does after each commit: words first, then the generation by which answers are kept."""
+        """What the daemon does after each commit: words first, then the generation by which answers
+        are kept.
+        """
         if self.lexical is not None:
-            await self.lexical.apply(Commit(self.record.name, generation, (encode_path(path.encode()),)))
+            await self.lexical.apply(
+                Commit(self.record.name, generation, (encode_path(path.encode()),))
+            )
         self.record = replace(self.record, generation=max(self.record.generation, generation))
         return generation
 
@@ -87,12 +99,16 @@ async def new_corpus(
     pipeline: Pipeline | None = None,
     lexical: Path | None = None,
 ) -> Corpus:
-    """`lexical` is where the lexical index keeps its snapshots; without it PostgreSQL answers alone."""
+    """`lexical` is where the lexical index keeps its snapshots; without it PostgreSQL answers
+    alone.
+    """
     root.mkdir(parents=True, exist_ok=True)
     embedder = embedder or BuiltinEmbedder()
     fingerprint = embedder.fingerprint
     identity = IndexIdentity(fingerprint.pairs(), chunker_id(Limits()), HEADER_VERSION)
-    record = await create_index(db, name, bytes(root.resolve()), (), fingerprint.dimension, identity)
+    record = await create_index(
+        db, name, bytes(root.resolve()), (), fingerprint.dimension, identity
+    )
     words = LexicalIndex(db, record, lexical, DirectAnalyser()) if lexical is not None else None
     pipeline = pipeline or Pipeline(db, embedder, settings or SearchSettings(), lambda _: words)
     corpus = Corpus(db, root.resolve(), record, embedder, pipeline, words)

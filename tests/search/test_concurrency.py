@@ -51,7 +51,9 @@ class Shadow:
 
 
 async def write(corpus: Corpus, shadow: Shadow, seconds: float, met: Callable[[], bool]) -> None:
-    """Edits for so long, and on a slow machine until the clients have `met` what they are to meet."""
+    """Edits for so long, and on a slow machine until the clients have `met` what they are to
+    meet.
+    """
     rng, versions = random.Random(7), {f"f{number}.py": 1 for number in range(FILES)}
     end = time.monotonic() + seconds
     while time.monotonic() < end or not met():
@@ -66,21 +68,29 @@ async def write(corpus: Corpus, shadow: Shadow, seconds: float, met: Callable[[]
         await anyio.sleep(rng.random() * 0.01)
 
 
-async def ask(corpus: Corpus, seed: int, done: anyio.Event, answers: list[Said], waited: list[float]) -> None:
+async def ask(
+    corpus: Corpus, seed: int, done: anyio.Event, answers: list[Said], waited: list[float]
+) -> None:
     rng = random.Random(seed)
     profile = "classic" if seed % 4 == 0 else "code"
     while not done.is_set():
         text = rng.choice(["marker answer", "answer marker return", "marker version"])
-        query = Query(text, profile=profile, use_hybrid=True, use_cache=rng.random() < 0.8, limit=50)
+        query = Query(
+            text, profile=profile, use_hybrid=True, use_cache=rng.random() < 0.8, limit=50
+        )
         began = time.monotonic()
         answer = await corpus.pipeline.run(corpus.record, query, Trace())
         waited.append(time.monotonic() - began)
-        said = frozenset((hit.path, hit.content.split("version")[1].split("'")[0]) for hit in answer.hits)
+        said = frozenset(
+            (hit.path, hit.content.split("version")[1].split("'")[0]) for hit in answer.hits
+        )
         answers.append((answer.generation, said))
         await anyio.lowlevel.checkpoint()
 
 
-async def together(corpus: Corpus, clients: int, seconds: float, generations: int) -> tuple[list[Said], list[float]]:
+async def together(
+    corpus: Corpus, clients: int, seconds: float, generations: int
+) -> tuple[list[Said], list[float]]:
     """Clients ask while a writer edits; every answer is compared with what its generation said.
 
     Ends after `seconds` when answers of more than `generations` have come.
@@ -92,17 +102,28 @@ async def together(corpus: Corpus, clients: int, seconds: float, generations: in
         for seed in range(clients):
             tasks.start_soon(ask, corpus, seed, done, answers, waited)
         with anyio.fail_after(seconds + 60):
-            await write(corpus, shadow, seconds, lambda: len({generation for generation, _ in answers}) > generations)
+            await write(
+                corpus,
+                shadow,
+                seconds,
+                lambda: len({generation for generation, _ in answers}) > generations,
+            )
         done.set()
     for generation, said in answers:
-        expected = frozenset((path, str(version)) for path, version in shadow.at[generation].items())
+        expected = frozenset(
+            (path, str(version)) for path, version in shadow.at[generation].items()
+        )
         assert said == expected, f"generation {generation}"
     return answers, waited
 
 
 @pytest.mark.parametrize("lexical", [True, False])
-async def test_no_answer_is_of_a_wrong_generation(db: Database, tmp_path: Path, lexical: bool) -> None:
-    corpus = await new_corpus(db, tmp_path / "root", lexical=tmp_path / "words" if lexical else None)
+async def test_no_answer_is_of_a_wrong_generation(
+    db: Database, tmp_path: Path, lexical: bool
+) -> None:
+    corpus = await new_corpus(
+        db, tmp_path / "root", lexical=tmp_path / "words" if lexical else None
+    )
     await together(corpus, clients=8, seconds=1.5, generations=5)
 
 
@@ -115,8 +136,12 @@ async def test_thirty_two_clients_for_a_minute(db: Database, tmp_path: Path) -> 
     print(f"32 clients, 60 s: {len(answers)} answers, p99 {p99 * 1000:.0f} ms")
 
 
-async def test_a_cold_answer_is_not_kept_for_when_the_words_are_warm(db: Database, tmp_path: Path) -> None:
-    corpus = await new_corpus(db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words")
+async def test_a_cold_answer_is_not_kept_for_when_the_words_are_warm(
+    db: Database, tmp_path: Path
+) -> None:
+    corpus = await new_corpus(
+        db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words"
+    )
     assert corpus.lexical is not None
     cold = replace(corpus)
     await corpus.lexical.discard()
@@ -132,9 +157,15 @@ async def test_a_cold_answer_is_not_kept_for_when_the_words_are_warm(db: Databas
     assert trace.details["lexical"]["state"] == "warm"
 
 
-async def test_an_answer_kept_before_a_late_commit_is_not_given_after_it(db: Database, tmp_path: Path) -> None:
-    """Commits may get into memory in another order than they were made in; then the generation stays what it was."""
-    corpus = await new_corpus(db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words")
+async def test_an_answer_kept_before_a_late_commit_is_not_given_after_it(
+    db: Database, tmp_path: Path
+) -> None:
+    """Commits may get into memory in another order than they were made in; then the generation
+    stays what it was.
+    """
+    corpus = await new_corpus(
+        db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words"
+    )
     lexical, corpus.lexical = corpus.lexical, None
     assert lexical is not None
     first = await corpus.save("saved.py", "def wombat(): ...\n")
@@ -149,7 +180,9 @@ async def test_an_answer_kept_before_a_late_commit_is_not_given_after_it(db: Dat
 
 
 async def test_vectors_alone_leave_the_words_aside(db: Database, tmp_path: Path) -> None:
-    corpus = await new_corpus(db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words")
+    corpus = await new_corpus(
+        db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words"
+    )
     answer = await corpus.ask(Query("one", use_hybrid=False), trace := Trace(explain=True))
     assert answer.hits[0].match_type == "semantic"
     assert "lexical" not in trace.details
@@ -163,12 +196,19 @@ class Wide(BuiltinEmbedder):
         return np.hstack([vectors, vectors]) / np.float32(2**0.5)
 
 
-async def test_a_question_is_not_answered_by_an_index_that_has_taken_the_name(db: Database, tmp_path: Path) -> None:
-    """One that began before another embedder's index was complete asks the former rows, and the former words."""
+async def test_a_question_is_not_answered_by_an_index_that_has_taken_the_name(
+    db: Database, tmp_path: Path
+) -> None:
+    """One that began before another embedder's index was complete asks the former rows, and the
+    former words.
+    """
     corpus = await new_corpus(
         db, tmp_path / "root", {"a.py": "def former():\n    return 1\n"}, lexical=tmp_path / "old"
     )
-    made_by = tuple((key, "other" if key == "model" else value) for key, value in corpus.record.identity.embedder)
+    made_by = tuple(
+        (key, "other" if key == "model" else value)
+        for key, value in corpus.record.identity.embedder
+    )
     identity = replace(corpus.record.identity, embedder=made_by)
     following = await next_index(db, corpus.record, corpus.record.dimension * 2, identity)
     words = LexicalIndex(db, following, tmp_path / "new", DirectAnalyser())

@@ -60,4 +60,7 @@ def test_classic_keeps_the_words() -> None:
     query = Query("type Daemon struct lang:go")
     plan = make_plan(query, SearchSettings(), language_names())
     assert (plan.text, plan.identifiers) == ("Daemon", ("Daemon",))
-    assert make_plan(query, SearchSettings(profile="classic"), language_names()).text == "type Daemon struct"
+    assert (
+        make_plan(query, SearchSettings(profile="classic"), language_names()).text
+        == "type Daemon struct"
+    )

@@ -16,14 +16,23 @@ from tests.search.lexical.direct import DirectAnalyser
 
 
 async def test_a_filter_that_no_file_passes_is_told(db: Database, tmp_path: Path) -> None:
-    files = {"src/app.py": "def serve():\n    return 1\n", "web/app.ts": "export function serve() { return 1 }\n"}
+    files = {
+        "src/app.py": "def serve():\n    return 1\n",
+        "web/app.ts": "export function serve() { return 1 }\n",
+    }
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     for question, note in (
         ("serve path:lib/**", f"no file is at lib/** below {tmp_path}/root"),
         ("name:serve path:lib/**", f"no file is at lib/** below {tmp_path}/root"),
         ('"return 1" lang:go', "no file is go"),
-        ("serve lang:python path:web/**", "no file passes all of the filters on paths and languages"),
-        ("serve -path:src/** -path:web/**", "no file passes all of the filters on paths and languages"),
+        (
+            "serve lang:python path:web/**",
+            "no file passes all of the filters on paths and languages",
+        ),
+        (
+            "serve -path:src/** -path:web/**",
+            "no file passes all of the filters on paths and languages",
+        ),
     ):
         answer = await corpus.ask(question)
         assert (answer.hits, answer.notes) == ((), (note,)), question
@@ -40,7 +49,9 @@ async def test_a_range_that_descends_is_refused(db: Database, tmp_path: Path, pr
 
 
 async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -> None:
-    files = dict.fromkeys(("src/app.py", "src/[x]/b.py", "vendor/app.py"), "def serve():\n    return 1\n")
+    files = dict.fromkeys(
+        ("src/app.py", "src/[x]/b.py", "vendor/app.py"), "def serve():\n    return 1\n"
+    )
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     for paths, found in (
         ((f"{tmp_path}/root/src/**",), {"src/app.py", "src/[x]/b.py"}),
@@ -53,13 +64,21 @@ async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -
         ((f"!{tmp_path}/root/src",), {"vendor/app.py"}),
         (("/src/app.py",), {"src/app.py"}),
     ):
-        assert {hit.path for hit in (await corpus.ask(Query("serve", paths=paths))).hits} == found, paths
+        assert {
+            hit.path for hit in (await corpus.ask(Query("serve", paths=paths))).hits
+        } == found, paths
     assert {hit.path for hit in (await corpus.ask("serve path:!src/**")).hits} == {"vendor/app.py"}
 
 
-async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(db: Database, tmp_path: Path) -> None:
-    one = await new_corpus(db, tmp_path / "one", {"src/a.py": "def serve():\n    return 1\n"}, name="one")
-    two = await new_corpus(db, tmp_path / "two", {"lib/b.py": "def serve():\n    return 2\n"}, name="two")
+async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(
+    db: Database, tmp_path: Path
+) -> None:
+    one = await new_corpus(
+        db, tmp_path / "one", {"src/a.py": "def serve():\n    return 1\n"}, name="one"
+    )
+    two = await new_corpus(
+        db, tmp_path / "two", {"lib/b.py": "def serve():\n    return 2\n"}, name="two"
+    )
     words = {}
     for corpus in (one, two):
         words[corpus.record.name] = LexicalIndex(
@@ -70,4 +89,6 @@ async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(db: Dat
     found = await search_several(pipeline, (one.record, two.record), Query("serve path:lib/**"))
     assert ([hit.path for hit in found.hits], found.notes) == (["lib/b.py"], ())
     nothing = await search_several(pipeline, (one.record, two.record), Query("serve path:etc/**"))
-    assert nothing.notes == tuple(f"{name}: no file is at etc/** below {tmp_path}/{name}" for name in ("one", "two"))
+    assert nothing.notes == tuple(
+        f"{name}: no file is at etc/** below {tmp_path}/{name}" for name in ("one", "two")
+    )

@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cocosearchd.api.overlay_sessions import EMBEDDED_TOGETHER, MAX_FILES, MAX_SESSIONS, OverlayRules, OverlaySessions
+from cocosearchd.api.overlay_sessions import (
+    EMBEDDED_TOGETHER,
+    MAX_FILES,
+    MAX_SESSIONS,
+    OverlayRules,
+    OverlaySessions,
+)
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
@@ -126,7 +132,9 @@ async def corpus(db: Database, tmp_path: Path) -> Corpus:
     return await new_corpus(db, tmp_path / "root", FILES, lexical=tmp_path / "words")
 
 
-async def held(corpus: Corpus, files: dict[str, str], overlays: OverlaySessions, session: str) -> Overlay:
+async def held(
+    corpus: Corpus, files: dict[str, str], overlays: OverlaySessions, session: str
+) -> Overlay:
     for path, text in files.items():
         await overlays.put(session, corpus.record, path, text.encode(), RULES)
     found = await overlays.of(session, corpus.record)
@@ -150,22 +158,28 @@ async def ask(corpus: Corpus, query: Query, overlay: Overlay | None) -> tuple[Hi
 async def test_the_answer_is_that_of_saved_text(
     db: Database, tmp_path: Path, way: str, outliner: OverlayParser
 ) -> None:
-    """With the lexical index, before it is there, and with the other profile; with words, vectors, and both."""
+    """With the lexical index, before it is there, and with the other profile; with words, vectors,
+    and both.
+    """
     warm = tmp_path / "words" if way == "code" else None
     settings = SearchSettings(profile="classic" if way == "classic" else "code")
     corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=warm, settings=settings)
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
-    queries = [replace(query, use_hybrid=hybrid) for query in QUERIES for hybrid in (None, True, False)]
+    queries = [
+        replace(query, use_hybrid=hybrid) for query in QUERIES for hybrid in (None, True, False)
+    ]
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
         before = [await ask(corpus, query, None) for query in queries]
         unsaved = [await ask(corpus, query, overlay) for query in queries]
-        assert [await ask(corpus, query, None) for query in queries] == before  # nobody else sees it
+        # nobody else sees it
+        assert [await ask(corpus, query, None) for query in queries] == before
     for path, text in UNSAVED.items():
         await corpus.save(path, text)
     for query, hits in zip(queries, unsaved, strict=True):
         saved = shown(await ask(corpus, query, None))
-        if way == "cold":  # see `retrieve`: of unsaved chunks that have some of the words only, the vectors speak
+        # see `retrieve`: of unsaved chunks that have some of the words only, the vectors speak
+        if way == "cold":
             assert [hit.path for hit in hits[:1]] == [one[0] for one in saved[:1]], query
         else:
             assert shown(hits) == saved, query
@@ -175,7 +189,9 @@ async def test_the_answer_is_that_of_saved_text(
     assert not any(hit.overlay and hit.path not in UNSAVED for hits in unsaved for hit in hits)
 
 
-async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus, outliner: OverlayParser) -> None:
+async def test_a_file_emptied_in_the_editor_is_not_found(
+    corpus: Corpus, outliner: OverlayParser
+) -> None:
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         overlay = await held(corpus, {"app/mail.py": "\n"}, overlays, session)
@@ -184,7 +200,9 @@ async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus, outline
         assert "app/mail.py" not in {hit.path for hit in hits}
 
 
-async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Corpus, outliner: OverlayParser) -> None:
+async def test_texts_are_shown_and_related_as_they_are_in_the_editor(
+    corpus: Corpus, outliner: OverlayParser
+) -> None:
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
@@ -197,7 +215,11 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Cor
             last_line=3,
             overlays={"code": overlay},
         )
-        assert (shown.source, shown.content, shown.lines) == ("overlay", "    queue.put((address, subject, body))", 8)
+        assert (shown.source, shown.content, shown.lines) == (
+            "overlay",
+            "    queue.put((address, subject, body))",
+            8,
+        )
         related = await find_related(corpus.db, corpus.record, "app/quota.py", 1, 3, overlay)
         assert related
         assert related[0].path != "app/quota.py"
@@ -223,7 +245,9 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
 ) -> None:
     inside = {"app/mail.py": FILES["app/mail.py"]}
     inner = await new_corpus(db, tmp_path / "root" / "inner", inside, name="inner")
-    outer = {f"inner/{path}": saved for path, saved in inside.items()} | {"web.ts": FILES["web/list.ts"]}
+    outer = {f"inner/{path}": saved for path, saved in inside.items()} | {
+        "web.ts": FILES["web/list.ts"]
+    }
     around = await new_corpus(db, tmp_path / "root", outer, name="outer", pipeline=inner.pipeline)
     overlays, asked = (
         OverlaySessions(lambda _: inner.embedder, outliner),
@@ -234,8 +258,12 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
         overlay = await overlays.of(session, inner.record)
         assert overlay is not None
         for records in ([inner.record, around.record], [around.record, inner.record]):
-            merged = await search_several(inner.pipeline, records, asked, overlays={"inner": overlay})
-            shown = [(hit.index, hit.overlay) for hit in merged.hits if hit.path.endswith("mail.py")]
+            merged = await search_several(
+                inner.pipeline, records, asked, overlays={"inner": overlay}
+            )
+            shown = [
+                (hit.index, hit.overlay) for hit in merged.hits if hit.path.endswith("mail.py")
+            ]
             assert set(shown) == ({("inner", True)} if text else set())
 
 
@@ -256,10 +284,16 @@ async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: Overla
         await overlays.put(mine, corpus.record, "app/mail.py", b"x = 1\n", RULES)
 
 
-async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser) -> None:
+async def test_bounds_and_refusals(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser
+) -> None:
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
-        for data in (b"a\0b", b"x" * (1 << 21), b"-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"):
+        for data in (
+            b"a\0b",
+            b"x" * (1 << 21),
+            b"-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n",
+        ):
             with pytest.raises(Refused):
                 await overlays.put(session, corpus.record, "a.py", data, RULES)
         for number in range(MAX_FILES):
@@ -286,21 +320,30 @@ async def test_bounds_hold_for_what_is_put_at_the_same_time(
     monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_FILES", 2)
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
-        put = [overlays.put(session, corpus.record, f"{number}.py", b"x = 1\n", RULES) for number in range(5)]
+        put = [
+            overlays.put(session, corpus.record, f"{number}.py", b"x = 1\n", RULES)
+            for number in range(5)
+        ]
         done = await asyncio.gather(*put, return_exceptions=True)
         assert sum(isinstance(one, Refused) for one in done) == 3
         assert overlays.clear(session, corpus.record, "other.py").files == 2
 
 
-async def test_words_are_found_while_the_model_is_away(corpus: Corpus, outliner: OverlayParser) -> None:
+async def test_words_are_found_while_the_model_is_away(
+    corpus: Corpus, outliner: OverlayParser
+) -> None:
     embedder = Away()
     overlays = OverlaySessions(lambda _: embedder, outliner)
     with overlays.session() as session:
         await held(corpus, {"app/quota.py": UNSAVED["app/quota.py"]}, overlays, session)
         embedder.answers = False
-        kept = await overlays.put(session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES)
+        kept = await overlays.put(
+            session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES
+        )
         assert kept.note is None  # the vectors of the same text are taken over
-        lost = await overlays.put(session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES)
+        lost = await overlays.put(
+            session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES
+        )
         assert lost.note is not None
         assert "words only" in lost.note
         overlay = await overlays.of(session, corpus.record)
@@ -309,7 +352,9 @@ async def test_words_are_found_while_the_model_is_away(corpus: Corpus, outliner:
         query = Query("bounce_message", use_hybrid=True)
         assert (await ask(corpus, query, overlay))[0].path == "app/new.py"
         embedder.answers = True
-        mended = await overlays.put(session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES)
+        mended = await overlays.put(
+            session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES
+        )
         assert mended.note is None
         overlay = await overlays.of(session, corpus.record)
         assert overlay is not None
@@ -329,10 +374,16 @@ run_worker(lambda: parser_handler(ranges))
     outliner = OverlayParser((sys.executable, "-c", code))
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
-        put = await overlays.put(session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES)
+        put = await overlays.put(
+            session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES
+        )
         assert put.note is not None
         assert "without its definitions" in put.note
-        (hit,) = await ask(corpus, Query("mailbox_quota path:app/quota.py"), await overlays.of(session, corpus.record))
+        (hit,) = await ask(
+            corpus,
+            Query("mailbox_quota path:app/quota.py"),
+            await overlays.of(session, corpus.record),
+        )
         assert (hit.path, hit.symbol_name, hit.context_before) == ("app/quota.py", None, "")
     await outliner.aclose()
 
@@ -344,7 +395,10 @@ async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are
     """The dimension does not tell them apart, and vectors of two models are never compared."""
     path, data = "app/quota.py", UNSAVED["app/quota.py"].encode()
     other = replace(
-        corpus.record, identity=replace(corpus.record.identity, embedder=(("provider", "test"), ("model", "reversed")))
+        corpus.record,
+        identity=replace(
+            corpus.record.identity, embedder=(("provider", "test"), ("model", "reversed"))
+        ),
     )
     models = {corpus.record.identity.embedder: corpus.embedder, other.identity.embedder: Reversed()}
     overlays = OverlaySessions(models.__getitem__, outliner)
@@ -372,15 +426,21 @@ async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends
     overlays = OverlaySessions(lambda _: embedder, outliner)
     with overlays.session() as session:
         slow = b"def slow_typing():\n    return 1\n"
-        earlier = asyncio.create_task(overlays.put(session, corpus.record, "app/quota.py", slow, RULES))
+        earlier = asyncio.create_task(
+            overlays.put(session, corpus.record, "app/quota.py", slow, RULES)
+        )
         await asyncio.wait_for(embedder.waiting.wait(), 30)
-        later = await overlays.put(session, corpus.record, "app/quota.py", b"def quick_typing(): ...\n", RULES)
+        later = await overlays.put(
+            session, corpus.record, "app/quota.py", b"def quick_typing(): ...\n", RULES
+        )
         embedder.release.set()
         assert (later.files, (await earlier).files) == (1, 1)
         overlay = await overlays.of(session, corpus.record)
         assert overlay is not None
         assert overlay.files["app/quota.py"].text.data == b"def quick_typing(): ...\n"
-        assert [hit.symbol_name for hit in await ask(corpus, Query("quick_typing"), overlay)][:1] == ["quick_typing"]
+        assert [hit.symbol_name for hit in await ask(corpus, Query("quick_typing"), overlay)][
+            :1
+        ] == ["quick_typing"]
 
 
 async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(
@@ -390,7 +450,9 @@ async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(
     overlays = OverlaySessions(lambda _: embedder, outliner)
     with overlays.session() as session:
         slow = b"def slow_typing():\n    return 1\n"
-        write = asyncio.create_task(overlays.put(session, corpus.record, "app/quota.py", slow, RULES))
+        write = asyncio.create_task(
+            overlays.put(session, corpus.record, "app/quota.py", slow, RULES)
+        )
         await asyncio.wait_for(embedder.waiting.wait(), 30)
         overlays.clear(session, corpus.record, "app/quota.py")
         embedder.release.set()
@@ -408,7 +470,9 @@ async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: Overla
             turns += bool(embedder.sizes)
             await asyncio.sleep(0)
 
-    long = "".join(f"def long_{n}():\n    return {n}\n" + "    # said of it\n" * 40 for n in range(400))
+    long = "".join(
+        f"def long_{n}():\n    return {n}\n" + "    # said of it\n" * 40 for n in range(400)
+    )
     overlays = OverlaySessions(lambda _: embedder, outliner)
     with overlays.session() as session:
         others = asyncio.create_task(take_turns())

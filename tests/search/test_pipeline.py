@@ -84,7 +84,9 @@ async def indexed(module_db: Database, tmp_path_factory: pytest.TempPathFactory)
 async def warm(module_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """The same with a lexical index."""
     folder = tmp_path_factory.mktemp("warm")
-    return await new_corpus(module_db, folder / "root", FILES, name="warm", lexical=folder / "words")
+    return await new_corpus(
+        module_db, folder / "root", FILES, name="warm", lexical=folder / "words"
+    )
 
 
 @pytest.fixture
@@ -109,9 +111,12 @@ async def test_plain_words_find_what_is_meant(shared: Corpus) -> None:
 
 async def test_one_chunk_per_file_unless_all_are_wanted(db: Database, tmp_path: Path) -> None:
     functions = "\n\n".join(
-        f"def parse_{n}(text):\n    return text.split('{n}')\n" + "    # filler\n" * 60 for n in range(8)
+        f"def parse_{n}(text):\n    return text.split('{n}')\n" + "    # filler\n" * 60
+        for n in range(8)
     )
-    corpus = await new_corpus(db, tmp_path, {"many.py": functions, "one.py": "def parse(text):\n    return text\n"})
+    corpus = await new_corpus(
+        db, tmp_path, {"many.py": functions, "one.py": "def parse(text):\n    return text\n"}
+    )
     single = await corpus.ask("parse text")
     assert sorted(hit.path for hit in single.hits) == ["many.py", "one.py"]
     every = await corpus.ask(Query("parse text", all_chunks=True))
@@ -138,7 +143,9 @@ FILTERED: list[tuple[str, set[str]]] = [
 
 @pytest.mark.parametrize("profile", ["classic", "code"])
 @pytest.mark.parametrize(("text", "paths"), FILTERED)
-async def test_filters_hold_in_postgresql(shared: Corpus, text: str, paths: set[str], profile: str) -> None:
+async def test_filters_hold_in_postgresql(
+    shared: Corpus, text: str, paths: set[str], profile: str
+) -> None:
     answer = await shared.ask(Query(text, profile=profile, use_hybrid=True))
     assert {hit.path for hit in answer.hits} == paths
 
@@ -154,7 +161,9 @@ async def test_filters_hold_in_the_lexical_index(warm: Corpus, text: str, paths:
 async def test_classic_is_vectors_alone_without_an_identifier(shared: Corpus) -> None:
     plain = await shared.ask(Query("send a message", profile="classic"))
     assert {hit.match_type for hit in plain.hits} == {"semantic"}
-    assert [hit.score for hit in plain.hits] == sorted((hit.score for hit in plain.hits), reverse=True)
+    assert [hit.score for hit in plain.hits] == sorted(
+        (hit.score for hit in plain.hits), reverse=True
+    )
     named = await shared.ask(Query("get_user_by_id", profile="classic"))
     assert named.hits[0].match_type == "both"
     assert named.hits[0].score < 0.1  # reciprocal ranks, not a cosine
@@ -166,7 +175,9 @@ async def test_min_score_means_the_same_in_every_mode(shared: Corpus) -> None:
     wanted = {path for path, cosine in cosines.items() if cosine >= 0.1}
     assert wanted != set(cosines), "the corpus must have something that is not alike"
     for hybrid in (False, True):
-        answer = await shared.ask(Query("send a message", profile="classic", use_hybrid=hybrid, min_score=0.1))
+        answer = await shared.ask(
+            Query("send a message", profile="classic", use_hybrid=hybrid, min_score=0.1)
+        )
         assert {hit.path for hit in answer.hits} == wanted
 
 
@@ -185,9 +196,14 @@ async def test_the_semantic_level_is_consulted(shared: Corpus) -> None:
     assert shared.pipeline.cache_statistics().semantic_hits == 1
 
 
-async def test_a_long_question_that_differs_in_one_word_is_another_one(db: Database, tmp_path: Path) -> None:
+async def test_a_long_question_that_differs_in_one_word_is_another_one(
+    db: Database, tmp_path: Path
+) -> None:
     words = ("zorblax", "quokkito", "frobnix")
-    files = {f"{word}.py": f"def handle(config):\n    # the {word} config is parsed here\n" for word in words}
+    files = {
+        f"{word}.py": f"def handle(config):\n    # the {word} config is parsed here\n"
+        for word in words
+    }
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     for word in words:
         text = f"where in the code base is the {word} config parsed when the service starts and handles requests"
@@ -229,8 +245,12 @@ async def test_the_cache_can_be_left_aside(shared: Corpus) -> None:
     assert (await shared.ask(Query("deliver mail", use_cache=False))).cache == "miss"
 
 
-async def test_an_edit_of_one_index_leaves_the_cache_of_another(corpus: Corpus, tmp_path: Path) -> None:
-    other = await new_corpus(corpus.db, tmp_path / "other", FILES, name="other", pipeline=corpus.pipeline)
+async def test_an_edit_of_one_index_leaves_the_cache_of_another(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    other = await new_corpus(
+        corpus.db, tmp_path / "other", FILES, name="other", pipeline=corpus.pipeline
+    )
     await corpus.ask("deliver mail")
     await other.ask("deliver mail")
     await corpus.save("app/new.py", "def deliver_mail(): ...\n")
@@ -258,7 +278,9 @@ async def test_a_deleted_file_is_marked(corpus: Corpus) -> None:
     assert (await corpus.ask("get_user_by_id")).changed_paths == ("app/users.py",)
 
 
-async def test_a_file_behind_a_link_out_of_the_root_is_not_read(corpus: Corpus, tmp_path: Path) -> None:
+async def test_a_file_behind_a_link_out_of_the_root_is_not_read(
+    corpus: Corpus, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside.py"
     outside.write_text(FILES["app/users.py"])
     (corpus.root / "app/users.py").unlink()
@@ -268,10 +290,14 @@ async def test_a_file_behind_a_link_out_of_the_root_is_not_read(corpus: Corpus, 
 
 async def test_hits_are_widened_to_their_definition(db: Database, tmp_path: Path) -> None:
     body = "\n".join(f"    step_{n} = compute(step_{n - 1})  # {'x' * 40}" for n in range(1, 41))
-    corpus = await new_corpus(db, tmp_path, {"long.py": f"def pipeline(step_0):\n{body}\n    return step_40\n"})
+    corpus = await new_corpus(
+        db, tmp_path, {"long.py": f"def pipeline(step_0):\n{body}\n    return step_40\n"}
+    )
     answer = await corpus.ask("step_30")
     hit = answer.hits[0]
-    whole = "\n".join(part for part in (hit.context_before, hit.content.rstrip("\n"), hit.context_after) if part)
+    whole = "\n".join(
+        part for part in (hit.context_before, hit.content.rstrip("\n"), hit.context_after) if part
+    )
     assert whole.startswith("def pipeline(step_0):")
     assert whole.endswith("return step_40")
     assert len(whole.splitlines()) == 42
@@ -281,9 +307,13 @@ async def test_a_budget_keeps_the_best(shared: Corpus) -> None:
     everything = await shared.ask("user server mail")
     assert len(everything.hits) > 2
     small = await shared.ask(Query("user server mail", budget_chars=300))
-    shown = sum(len(hit.content) + len(hit.context_before) + len(hit.context_after) for hit in small.hits)
+    shown = sum(
+        len(hit.content) + len(hit.context_before) + len(hit.context_after) for hit in small.hits
+    )
     assert 0 < shown <= 300
-    assert [hit.path for hit in small.hits] == [hit.path for hit in everything.hits][: len(small.hits)]
+    assert [hit.path for hit in small.hits] == [hit.path for hit in everything.hits][
+        : len(small.hits)
+    ]
 
 
 class DownEmbedder(BuiltinEmbedder):
@@ -311,7 +341,9 @@ async def test_a_text_the_model_knows_nothing_of(shared: Corpus) -> None:
 
 
 async def test_vectors_of_different_models_are_never_compared(shared: Corpus) -> None:
-    other = replace(shared.record.identity, embedder=(("model", "nomic-embed-text"), ("provider", "ollama")))
+    other = replace(
+        shared.record.identity, embedder=(("model", "nomic-embed-text"), ("provider", "ollama"))
+    )
     foreign = replace(shared.record, identity=other)
     with pytest.raises(IdentityMismatch, match="ollama/nomic-embed-text"):
         await shared.pipeline.run(foreign, Query("deliver"), Trace())
@@ -343,7 +375,10 @@ async def test_an_explained_run_is_the_same_run(shared: Corpus) -> None:
     assert details["ranking"]["results"][0]["features"] == {"definition_boost": 2.0}
     assert {"plan", "embed", "retrieve", "rank", "verify", "expand"} <= set(trace.timings_ms)
     first = details["ranking"]["results"][0]
-    assert first["fused"] == {"vector": 1 / (60 + first["vector_rank"]), "keyword": 1 / (60 + first["keyword_rank"])}
+    assert first["fused"] == {
+        "vector": 1 / (60 + first["vector_rank"]),
+        "keyword": 1 / (60 + first["keyword_rank"]),
+    }
     assert first["score"] == 2.0 * sum(first["fused"].values())
     by_meaning = Trace(explain=True)
     await shared.ask(Query("get_user_by_id", profile="classic", use_hybrid=False), by_meaning)
@@ -367,7 +402,11 @@ async def test_a_plain_run_keeps_no_details(shared: Corpus) -> None:
         (Query("get_user_by_id -path:app"), "./app/users.py", "filtered"),
         (Query("get_user_by_id path:web"), "app/users.py", "filtered"),
         (Query("get_user_by_id sym:interface"), "app/users.py", "filtered"),
-        (Query("get_user_by_id limit", use_hybrid=False, profile="classic", limit=1), "deploy/run.sh", "not_retrieved"),
+        (
+            Query("get_user_by_id limit", use_hybrid=False, profile="classic", limit=1),
+            "deploy/run.sh",
+            "not_retrieved",
+        ),
         (Query("get_user_by_id"), "app/nothing.py", "not_indexed"),
     ],
 )
@@ -388,13 +427,17 @@ async def test_why_not_a_skipped_file(corpus: Corpus) -> None:
     (corpus.root / "later.py").write_text("x = 1\n")
     trace = Trace(explain=True)
     await corpus.ask(Query("x", why_not="big.py"), trace)
-    assert trace.details["why_not"]["reason"] == f"seen and skipped: {exclusion('too_large').sentence}"
+    assert (
+        trace.details["why_not"]["reason"] == f"seen and skipped: {exclusion('too_large').sentence}"
+    )
     await corpus.ask(Query("x", why_not="later.py"), trace)
     assert trace.details["why_not"]["on_disk"] is True
 
 
 async def test_rerankers_reorder_and_show_their_features(shared: Corpus) -> None:
-    answer = await shared.ask(Query("how to send a mail message", profile="classic", reranker="functional"))
+    answer = await shared.ask(
+        Query("how to send a mail message", profile="classic", reranker="functional")
+    )
     assert answer.hits[0].path == "app/mail.py"
     scores = dict(answer.hits[0].scores)
     assert {"vector_score", "entity_relevance", "code_quality"} <= set(scores)
@@ -430,23 +473,31 @@ async def test_exact_hits_and_listings_are_not_embedded(db: Database, tmp_path: 
     assert embedder.asked == ["deliver mail"]
 
 
-async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(db: Database, tmp_path: Path) -> None:
+async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(
+    db: Database, tmp_path: Path
+) -> None:
     text = "class Small:\n    pass\n\n\nclass Wanted:\n    pass\n\n\ndef tail():\n    return 1\n"
-    corpus = await new_corpus(db, tmp_path / "root", {"a.py": text, "b.py": "def wanted_too():\n    return 2\n"})
+    corpus = await new_corpus(
+        db, tmp_path / "root", {"a.py": text, "b.py": "def wanted_too():\n    return 2\n"}
+    )
     hits = (await corpus.ask(Query("name:*wanted*"))).hits
     assert [(hit.path, hit.symbol_type, hit.symbol_name) for hit in hits] == [
         ("a.py", "class", "Wanted"),
         ("b.py", "function", "wanted_too"),
     ]
     # All of a file, without being asked for all chunks.
-    long = "\n\n".join(f"def step_{n}(value):\n" + f"    value += {n}\n" * 30 + "    return value" for n in range(4))
+    long = "\n\n".join(
+        f"def step_{n}(value):\n" + f"    value += {n}\n" * 30 + "    return value"
+        for n in range(4)
+    )
     await corpus.save("c.py", long)
     hits = (await corpus.ask(Query("sym:function name:step_*"))).hits
     assert [hit.symbol_name for hit in hits] == [f"step_{n}" for n in range(4)]
     # A definition that is several chunks is one symbol, one with other parameters another.
     body = "\n".join(f"    value = change_it(value, {n})  # step {n}" for n in range(120))
     await corpus.save(
-        "d.py", f"def far_too_long(value):\n{body}\n    return value\n\n\ndef far_too_long(a, b):\n{body}\n"
+        "d.py",
+        f"def far_too_long(value):\n{body}\n    return value\n\n\ndef far_too_long(a, b):\n{body}\n",
     )
     hits = (await corpus.ask(Query("name:far_too_long", limit=5))).hits
     assert [(hit.start_line, hit.symbol_signature) for hit in hits] == [

@@ -36,12 +36,18 @@ def plan_of(text: str, **parameters: object) -> Plan:
         ("  retry \t logic\n", InlineQuery("retry logic")),
         ("lang:go retry", InlineQuery("retry", languages=("go",))),
         ("retry language:go,rust", InlineQuery("retry", languages=("go", "rust"))),
-        ("path:src/** -path:src/vendor a", InlineQuery("a", paths=("src/**",), not_paths=("src/vendor",))),
+        (
+            "path:src/** -path:src/vendor a",
+            InlineQuery("a", paths=("src/**",), not_paths=("src/vendor",)),
+        ),
         ('path:"my dir/x" a', InlineQuery("a", paths=("my dir/x",))),
         ("sym:function,class", InlineQuery("", symbol_types=("function", "class"))),
         ("name:User*", InlineQuery("", symbol_names=("User*",))),
         ("index:a,b topic:t x", InlineQuery("x", indexes=("a", "b"), topics=("t",))),
-        ('"connection refused" retry', InlineQuery("connection refused retry", phrases=("connection refused",))),
+        (
+            '"connection refused" retry',
+            InlineQuery("connection refused retry", phrases=("connection refused",)),
+        ),
         ('a "b  c" d "e"', InlineQuery("a b c d e", phrases=("b  c", "e"))),
         ('" x\t:= 1 "', InlineQuery("x := 1", phrases=("x\t:= 1",))),  # as it stands in the file
         ('an "open quote', InlineQuery('an "open quote')),
@@ -107,7 +113,9 @@ def test_what_a_query_names(text: str, named: tuple[str, ...]) -> None:
         ("code", False, "find getUserById", False),
     ],
 )
-def test_when_words_are_searched(profile: str, use_hybrid: bool | None, text: str, keyword: bool) -> None:
+def test_when_words_are_searched(
+    profile: str, use_hybrid: bool | None, text: str, keyword: bool
+) -> None:
     assert plan_of(text, profile=profile, use_hybrid=use_hybrid).keyword is keyword
 
 
@@ -122,7 +130,13 @@ def test_a_reranker_gets_eight_candidates_for_each_result() -> None:
 
 @pytest.mark.parametrize(
     ("given", "means"),
-    [("terraform", "hcl"), ("shell", "bash"), ("sh", "bash"), ("Python", "python"), ("c#", "csharp")],
+    [
+        ("terraform", "hcl"),
+        ("shell", "bash"),
+        ("sh", "bash"),
+        ("Python", "python"),
+        ("c#", "csharp"),
+    ],
 )
 def test_languages_have_aliases(given: str, means: str) -> None:
     assert means in plan_of("x", languages=(given,)).where.languages
@@ -164,7 +178,9 @@ def test_the_order_of_alternatives_means_nothing() -> None:
         ({"symbol_types": ("xyzzyQ",)}, "; name:xyzzyQ is for a name"),
     ],
 )
-def test_a_wrong_value_names_the_nearest_valid_one(parameters: dict[str, object], hint: str) -> None:
+def test_a_wrong_value_names_the_nearest_valid_one(
+    parameters: dict[str, object], hint: str
+) -> None:
     with pytest.raises(InvalidInput) as caught:
         plan_of("x", **parameters)
     assert hint in caught.value.hint
@@ -195,7 +211,9 @@ def test_no_words_and_no_symbol_filter_are_refused(text: str) -> None:
 
 def test_the_digest_differs_with_every_field() -> None:
     plan = plan_of("x")
-    other = Plan("y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True, True, "d")
+    other = Plan(
+        "y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True, True, "d"
+    )
     for field in fields(Plan):
         changed = replace(plan, **{field.name: getattr(other, field.name)})
         assert digest(changed) != digest(plan), field.name

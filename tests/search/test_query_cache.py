@@ -60,17 +60,28 @@ def test_an_equal_plan_at_the_same_generation_is_found() -> None:
 def test_any_other_field_misses() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found())
-    other = Plan("x", Filter(("go",)), "classic", 11, 99, False, ("a",), "auto", 0.1, True, True, True, "d")
+    other = Plan(
+        "x", Filter(("go",)), "classic", 11, 99, False, ("a",), "auto", 0.1, True, True, True, "d"
+    )
     for field in fields(Plan):
-        assert cache.exact(1, (1, 0), replace(PLAN, **{field.name: getattr(other, field.name)})) is None, field.name
+        assert (
+            cache.exact(1, (1, 0), replace(PLAN, **{field.name: getattr(other, field.name)}))
+            is None
+        ), field.name
 
 
 def test_a_similar_question_is_found_from_the_threshold_on() -> None:
     cache = new_cache()
     cache.put(1, PLAN, unit(1, 0), found())
     other = replace(PLAN, text="reading files")
-    assert cache.similar(1, (1, 0), other, unit(SIMILAR + 0.001, (1 - (SIMILAR + 0.001) ** 2) ** 0.5)) == found()
-    assert cache.similar(1, (1, 0), other, unit(SIMILAR - 0.001, (1 - (SIMILAR - 0.001) ** 2) ** 0.5)) is None
+    assert (
+        cache.similar(1, (1, 0), other, unit(SIMILAR + 0.001, (1 - (SIMILAR + 0.001) ** 2) ** 0.5))
+        == found()
+    )
+    assert (
+        cache.similar(1, (1, 0), other, unit(SIMILAR - 0.001, (1 - (SIMILAR - 0.001) ** 2) ** 0.5))
+        is None
+    )
 
 
 def test_the_most_similar_question_answers() -> None:
@@ -238,9 +249,15 @@ def test_the_estimate_of_bytes_is_not_far_off() -> None:
     before = tracemalloc.get_traced_memory()[0]
     for number in range(200):
         text = f"{number} " + "x" * 900
-        hits = tuple(as_ranked(hit(f"dir{number}/file{n}.py", f"{text}{n}"), number) for n in range(10))
-        files = tuple(FileState(one.path, bytes([n] * 16), 1, bytes(100)) for n, one in enumerate(hits))
-        cache.put(1, replace(PLAN, text=str(number)), unit(*np.ones(256)), CachedHits(1, hits, files))
+        hits = tuple(
+            as_ranked(hit(f"dir{number}/file{n}.py", f"{text}{n}"), number) for n in range(10)
+        )
+        files = tuple(
+            FileState(one.path, bytes([n] * 16), 1, bytes(100)) for n, one in enumerate(hits)
+        )
+        cache.put(
+            1, replace(PLAN, text=str(number)), unit(*np.ones(256)), CachedHits(1, hits, files)
+        )
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert 0.8 * used < cache.statistics().bytes < 1.25 * used

@@ -1,4 +1,6 @@
-"""A service manager in front of the real daemon: it opens the sockets, the first question starts the program."""
+"""A service manager in front of the real daemon: it opens the sockets, the first question starts
+the program.
+"""
 
 import contextlib
 import ctypes
@@ -40,7 +42,9 @@ def idle() -> Iterator[Daemon]:
     shutil.rmtree(daemon.home, ignore_errors=True)
 
 
-@pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="no systemd on this machine")
+@pytest.mark.skipif(
+    shutil.which("systemd-socket-activate") is None, reason="no systemd on this machine"
+)
 def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daemon) -> None:
     (idle.home / "run").mkdir(mode=0o700, exist_ok=True)
     rpc, told = idle.home / "run" / "rpc.sock", idle.home / "notify"
@@ -140,7 +144,9 @@ async def test_a_store_that_is_away_is_no_reason_to_end_the_daemon(
             told.recv(4096)
 
 
-async def test_a_reload_before_the_start_has_ended_does_not_end_it(manager: tuple[Notifier, socket.socket]) -> None:
+async def test_a_reload_before_the_start_has_ended_does_not_end_it(
+    manager: tuple[Notifier, socket.socket],
+) -> None:
     notifier, told = manager
     running = cast(service.RunningParts, SimpleNamespace(places=SimpleNamespace(notifier=notifier)))
     stop = anyio.Event()
@@ -184,8 +190,12 @@ def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
     assert found["mcp"].getsockname()[1] == port
     assert not found["mcp"].get_inheritable()
     assert library.freed == 1
-    places = DaemonPaths.of({"COCOSEARCH_STATE_DIR": "/nowhere"}, Settings(), 1, lambda: LoadedSettings(Settings(), {}))
-    assert places.sockets["mcp"].fileno() == found["mcp"].fileno(), "the daemon asks launchd where systemd gave none"
+    places = DaemonPaths.of(
+        {"COCOSEARCH_STATE_DIR": "/nowhere"}, Settings(), 1, lambda: LoadedSettings(Settings(), {})
+    )
+    assert places.sockets["mcp"].fileno() == found["mcp"].fileno(), (
+        "the daemon asks launchd where systemd gave none"
+    )
     places.sockets["mcp"].detach()
     found["mcp"].close()
 

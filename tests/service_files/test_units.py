@@ -1,4 +1,6 @@
-"""Unit files, agent and compose file: right for the tools that read them, or by the rules of those that are absent."""
+"""Unit files, agent and compose file: right for the tools that read them, or by the rules of those
+that are absent.
+"""
 
 import os
 import plistlib
@@ -26,18 +28,38 @@ SYSTEM = sorted((ROOT / "systemd" / "system").iterdir())
 AGENT = ROOT / "launchd" / f"{service_manager.LABEL}.plist"
 # launchd.plist(5). A key that is not here is ignored without a word.
 LAUNCHD_KEYS = {
-    *("Label", "ProgramArguments", "EnvironmentVariables", "RunAtLoad", "KeepAlive", "ThrottleInterval", "ExitTimeOut"),
+    *(
+        "Label",
+        "ProgramArguments",
+        "EnvironmentVariables",
+        "RunAtLoad",
+        "KeepAlive",
+        "ThrottleInterval",
+        "ExitTimeOut",
+    ),
     *("ProcessType", "LowPriorityIO", "Nice", "Umask", "SoftResourceLimits", "HardResourceLimits"),
     *("StandardErrorPath", "Sockets"),
 }
 SOCKET_KEYS = {"SockPathName", "SockPathMode", "SockNodeName", "SockServiceName", "SockFamily"}
 IMAGE = re.compile(r"(?P<name>[\w/-]+):\d[\w.-]*@sha256:[0-9a-f]{64}")
 SERVICE_KEYS = {
-    *("image", "environment", "command", "entrypoint", "shm_size", "ports", "volumes", "healthcheck", "restart"),
+    *(
+        "image",
+        "environment",
+        "command",
+        "entrypoint",
+        "shm_size",
+        "ports",
+        "volumes",
+        "healthcheck",
+        "restart",
+    ),
     *("profiles", "depends_on"),
 }
 
-needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd on this machine")
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="no systemd on this machine"
+)
 
 
 def units(path: Path) -> list[tuple[str, str, str]]:
@@ -54,7 +76,9 @@ def units(path: Path) -> list[tuple[str, str, str]]:
 
 @pytest.fixture
 def copies(tmp_path: Path) -> dict[str, list[Path]]:
-    """The units with a program that exists, the templates as an instance: what systemd-analyze can look at."""
+    """The units with a program that exists, the templates as an instance: what systemd-analyze can
+    look at.
+    """
     found = dict[str, list[Path]]()
     for kind, files in (("user", USER), ("system", SYSTEM)):
         (tmp_path / kind).mkdir()
@@ -62,7 +86,9 @@ def copies(tmp_path: Path) -> dict[str, list[Path]]:
             text = file.read_text("utf-8")
             for placeholder in service_manager.PLACEHOLDERS:
                 text = text.replace(placeholder, "/bin/true")
-            names = [file.name, file.name.replace("@", "@1000")] if "@" in file.name else [file.name]
+            names = (
+                [file.name, file.name.replace("@", "@1000")] if "@" in file.name else [file.name]
+            )
             for name in names:
                 (tmp_path / kind / name).write_text(text)
             found.setdefault(kind, []).append(tmp_path / kind / names[-1])
@@ -71,36 +97,47 @@ def copies(tmp_path: Path) -> dict[str, list[Path]]:
 
 @needs_systemd
 @pytest.mark.parametrize("kind", ["user", "system"])
-def test_systemd_has_nothing_to_say(copies: dict[str, list[Path]], tmp_path: Path, kind: str) -> None:
+def test_systemd_has_nothing_to_say(
+    copies: dict[str, list[Path]], tmp_path: Path, kind: str
+) -> None:
     scope = ["--user"] if kind == "user" else []
     environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path), "SYSTEMD_LOG_LEVEL": "info"}
     command = ["systemd-analyze", "verify", *scope, *map(str, copies[kind])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")  # it returns 0 for a key it does not know, and says so
+    # it returns 0 for a key it does not know, and says so
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @needs_systemd
 def test_a_misspelt_key_would_be_seen(copies: dict[str, list[Path]], tmp_path: Path) -> None:
     unit = next(path for path in copies["system"] if path.suffix == ".service")
     unit.write_text(unit.read_text().replace("RestartSec=", "RestartSecs="))
-    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60
+    )
     assert "RestartSecs" in done.stderr
 
 
 @needs_systemd
 @pytest.mark.parametrize(("kind", "most"), [("user", 6.6), ("system", 1.6)])
-def test_the_exposure_stays_low(copies: dict[str, list[Path]], tmp_path: Path, kind: str, most: float) -> None:
+def test_the_exposure_stays_low(
+    copies: dict[str, list[Path]], tmp_path: Path, kind: str, most: float
+) -> None:
     unit = next(path for path in copies[kind] if path.suffix == ".service")
     scope = ["--user"] if kind == "user" else []
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", *scope, str(unit)]
     environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
     level = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
     assert level is not None
     assert float(level[1]) <= most
 
 
-@pytest.mark.parametrize("path", [path for path in (*USER, *SYSTEM) if path.suffix == ".service"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [path for path in (*USER, *SYSTEM) if path.suffix == ".service"], ids=lambda p: p.name
+)
 def test_a_service_agrees_with_the_daemon(path: Path) -> None:
     keys = {key: value for _, key, value in units(path)}
     assert keys["Type"] == "notify"
@@ -108,7 +145,9 @@ def test_a_service_agrees_with_the_daemon(path: Path) -> None:
     assert keys["RestartPreventExitStatus"] == f"{exits.ALREADY_RUNNING} {exits.BAD_SETTINGS}"
     assert keys["KillMode"] == "mixed"
     starts = int(keys["StartLimitIntervalSec"]) / int(keys["RestartSec"])
-    assert starts < int(keys["StartLimitBurst"]), "a database that comes later than the daemon is waited for"
+    assert starts < int(keys["StartLimitBurst"]), (
+        "a database that comes later than the daemon is waited for"
+    )
     variables = dict(pair.split("=", 1) for pair in keys["Environment"].split())
     load(None, dict.fromkeys(variables, "/tmp"))  # unknown names are refused
     program = keys["ExecStart"].split()
@@ -121,11 +160,15 @@ def gibibytes(size: str) -> int:
     return int(size.removesuffix("G"))
 
 
-@pytest.mark.parametrize("path", [path for path in (*USER, *SYSTEM) if path.suffix == ".service"], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [path for path in (*USER, *SYSTEM) if path.suffix == ".service"], ids=lambda p: p.name
+)
 def test_a_service_has_bounds_that_end_one_process_and_not_the_unit(path: Path) -> None:
     keys = {key: value for _, key, value in units(path)}
     assert gibibytes(keys["MemoryHigh"]) < gibibytes(keys["MemoryMax"])
-    assert gibibytes(keys["MemoryMax"]) << 30 > ResourceLimits().address_space_bytes * POOL_SIZE.most
+    assert (
+        gibibytes(keys["MemoryMax"]) << 30 > ResourceLimits().address_space_bytes * POOL_SIZE.most
+    )
     assert gibibytes(keys["MemorySwapMax"]) <= 1
     assert int(keys["TasksMax"]) <= 512
     assert (keys["LimitCORE"], keys["OOMPolicy"]) == ("0", "continue")
@@ -136,7 +179,9 @@ def test_the_user_unit_has_every_restriction_that_needs_no_namespace() -> None:
     folder = ROOT / "systemd"
     user = {(key, value) for _, key, value in units(folder / "user" / "cocosearchd.service")}
     system = {(key, value) for _, key, value in units(folder / "system" / "cocosearchd@.service")}
-    needs_more = re.compile(r"Protect|Private|CapabilityBoundingSet|AmbientCapabilities|ProcSubset|RemoveIPC|IPAddress")
+    needs_more = re.compile(
+        r"Protect|Private|CapabilityBoundingSet|AmbientCapabilities|ProcSubset|RemoveIPC|IPAddress"
+    )
     own = re.compile(
         r"User$|Environment|StateDirectory|RuntimeDirectory|ExecStart|WantedBy|DefaultInstance|Description|After"
     )
@@ -152,7 +197,11 @@ def test_the_sockets_are_those_that_clients_use(tmp_path: Path) -> None:
     for path in (*USER, *SYSTEM):
         keys = {key: value for _, key, value in units(path)}
         if keys.get("ListenStream", "").startswith("%t"):
-            assert (keys["SocketMode"], keys["DirectoryMode"], keys["FileDescriptorName"]) == ("0600", "0700", "rpc")
+            assert (keys["SocketMode"], keys["DirectoryMode"], keys["FileDescriptorName"]) == (
+                "0600",
+                "0700",
+                "rpc",
+            )
 
 
 def test_the_agent_has_only_keys_that_launchd_knows() -> None:
@@ -168,7 +217,11 @@ def test_the_agent_has_only_keys_that_launchd_knows() -> None:
 
 
 def test_the_agent_gets_this_users_paths(tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run"), "PATH": "/usr/bin"}
+    environment = {
+        "HOME": str(tmp_path),
+        "XDG_RUNTIME_DIR": str(tmp_path / "run"),
+        "PATH": "/usr/bin",
+    }
     plist = plistlib.loads(service_manager.agent(AGENT.read_bytes(), environment))
     assert "/Users/you" not in str(plist)
     assert plist["Sockets"]["rpc"]["SockPathName"] == address.rpc_socket(environment)
@@ -214,7 +267,9 @@ def test_composes_variables_are_settings_or_its_own() -> None:
         load(None, {name: "ollama" if name.endswith("PROVIDER") else "x"})
     url = re.search(r"COCOSEARCH_DATABASE_URL=(\S+)", text)
     assert url is not None
-    assert url[1] == "postgresql://cocosearch:$COCOSEARCH_POSTGRES_PASSWORD@127.0.0.1:5433/cocosearch"
+    assert (
+        url[1] == "postgresql://cocosearch:$COCOSEARCH_POSTGRES_PASSWORD@127.0.0.1:5433/cocosearch"
+    )
 
 
 def test_compose_has_no_password_of_its_own() -> None:

@@ -1,4 +1,6 @@
-"""Runs the store's tests twice: on the embedded server, and on somebody else's over TCP with a password."""
+"""Runs the store's tests twice: on the embedded server, and on somebody else's over TCP with a
+password.
+"""
 
 import asyncio
 from collections.abc import Iterator

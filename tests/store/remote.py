@@ -1,4 +1,6 @@
-"""A second cluster as somebody else would run it: over TCP, with a password, its user neither superuser nor owner."""
+"""A second cluster as somebody else would run it: over TCP, with a password, its user neither
+superuser nor owner.
+"""
 
 import contextlib
 import os
@@ -30,8 +32,12 @@ class RemoteServer:
 
 
 @contextlib.contextmanager
-def remote_server(home: Path, settings: dict[str, str], cluster: Path | None = None) -> Iterator[RemoteServer]:
-    """Our wrapper initialises the cluster, or takes a copy of `cluster`; then it is run in another way."""
+def remote_server(
+    home: Path, settings: dict[str, str], cluster: Path | None = None
+) -> Iterator[RemoteServer]:
+    """Our wrapper initialises the cluster, or takes a copy of `cluster`; then it is run in another
+    way.
+    """
     if cluster is not None:
         copy_cluster(cluster, home)
     made = EmbeddedPostgres(home, settings)
@@ -42,12 +48,22 @@ def remote_server(home: Path, settings: dict[str, str], cluster: Path | None = N
     rules.chmod(0o644)
     port = free_port()
     settings = {"listen_addresses": "127.0.0.1", "port": str(port), "hba_file": str(rules)}
-    command = [str(find_install().bin / "postgres"), "-D", str(made.data), "-c", f"config_file={made.conf}"]
+    command = [
+        str(find_install().bin / "postgres"),
+        "-D",
+        str(made.data),
+        "-c",
+        f"config_file={made.conf}",
+    ]
     command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    account = {"user": made.uid, "group": made.account.gid, "extra_groups": []} if made.account else {}
+    account = (
+        {"user": made.uid, "group": made.account.gid, "extra_groups": []} if made.account else {}
+    )
     with (home / "remote.log").open("wb") as log:
         environment = {"LC_ALL": "C", "PATH": os.defpath}
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd="/", **account)  # type: ignore[call-overload]
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env=environment, cwd="/", **account
+        )  # type: ignore[call-overload]
     admin = make_conninfo(made.superuser_dsn, port=str(port))
     try:
         wait_for(admin)
@@ -57,7 +73,9 @@ def remote_server(home: Path, settings: dict[str, str], cluster: Path | None = N
                     psycopg.sql.Identifier(USER), psycopg.sql.Literal(PASSWORD)
                 )
             )
-        dsn = make_conninfo(host="127.0.0.1", port=port, user=USER, password=PASSWORD, dbname="postgres")
+        dsn = make_conninfo(
+            host="127.0.0.1", port=port, user=USER, password=PASSWORD, dbname="postgres"
+        )
         yield RemoteServer(dsn, admin, port, made.stop)
     finally:
         made.stop()

@@ -33,11 +33,17 @@ def vector_of(text: str, dimension: int = DIMENSION) -> NDArray[np.float32]:
 
 
 def fingerprint(number: int = 1) -> Fingerprint:
-    return Fingerprint(1, number, 100 + number, 1_700_000_000_000_000_000, 1_700_000_000_000_000_001, 0o100644)
+    return Fingerprint(
+        1, number, 100 + number, 1_700_000_000_000_000_000, 1_700_000_000_000_000_001, 0o100644
+    )
 
 
-def chunks_of(path: str, *texts: str, language: str = "python", symbol_type: str | None = None) -> tuple[Chunk, ...]:
-    """One chunk per text, one after another, one line each; a text `name: rest` is the definition of `name`."""
+def chunks_of(
+    path: str, *texts: str, language: str = "python", symbol_type: str | None = None
+) -> tuple[Chunk, ...]:
+    """One chunk per text, one after another, one line each; a text `name: rest` is the definition
+    of `name`.
+    """
     chunks, start = list[Chunk](), 0
     for line, text in enumerate(texts, 1):
         end = start + max(1, len(text.encode("utf-8", "surrogatepass")))
@@ -45,7 +51,13 @@ def chunks_of(path: str, *texts: str, language: str = "python", symbol_type: str
         chunk = Chunk(start, end, line, line, text, path, language)
         if is_symbol:
             kind = symbol_type or "function"
-            chunk = replace(chunk, symbol_type=kind, symbol_name=name, symbol_signature=text, definitions=(name,))
+            chunk = replace(
+                chunk,
+                symbol_type=kind,
+                symbol_name=name,
+                symbol_signature=text,
+                definitions=(name,),
+            )
         chunks.append(chunk)
         start = end
     return tuple(chunks)
@@ -55,21 +67,43 @@ def words_of(chunk: Chunk) -> str:
     return " ".join(re.findall(r"[^\W_]+", f"{chunk.header} {chunk.text}"))
 
 
-def file_write(path: str, *texts: str, language: str = "python", dimension: int = DIMENSION) -> FileWrite:
+def file_write(
+    path: str, *texts: str, language: str = "python", dimension: int = DIMENSION
+) -> FileWrite:
     chunks = chunks_of(path, *texts, language=language)
-    vectors = np.array([vector_of(text, dimension) for text in texts], np.float32).reshape(len(texts), dimension)
-    content_hash = hashlib.blake2b("".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return FileWrite(path, content_hash, fingerprint(), language, chunks, vectors, ParseReport("ok"), keywords=words_of)
+    vectors = np.array([vector_of(text, dimension) for text in texts], np.float32).reshape(
+        len(texts), dimension
+    )
+    content_hash = hashlib.blake2b(
+        "".join(texts).encode("utf-8", "surrogatepass"), digest_size=16
+    ).digest()
+    return FileWrite(
+        path,
+        content_hash,
+        fingerprint(),
+        language,
+        chunks,
+        vectors,
+        ParseReport("ok"),
+        keywords=words_of,
+    )
 
 
-async def differing(db: Database, record: IndexRecord, writes: Sequence[FileWrite]) -> list[FileWrite]:
+async def differing(
+    db: Database, record: IndexRecord, writes: Sequence[FileWrite]
+) -> list[FileWrite]:
     """As bulk work has them: with the chunks only that are not stored."""
     made = list[FileWrite]()
-    for write, stored in zip(writes, await stored_files(db, record, [one.path for one in writes]), strict=True):
+    for write, stored in zip(
+        writes, await stored_files(db, record, [one.path for one in writes]), strict=True
+    ):
         order = placed(write.chunks)
         found = compared(sheet_of(write.chunks, order), stored, write.content_hash, aside=True)
         numbers = [order[place] for place in found.new]
-        chunks, vectors = tuple(write.chunks[number] for number in numbers), write.vectors[np.array(numbers, int)]
+        chunks, vectors = (
+            tuple(write.chunks[number] for number in numbers),
+            write.vectors[np.array(numbers, int)],
+        )
         made.append(replace(write, chunks=chunks, vectors=vectors, compared=found))
     return made
 

@@ -31,7 +31,12 @@ from tests.store.support import DIMENSION, IDENTITY, file_write, new_index
 async def test_created_index_is_listed_and_empty(db: Database) -> None:
     record = await new_index(db)
     assert await list_indexes(db) == (record,)
-    assert (record.name, record.slug, record.root, record.topics) == ("code", "code", b"/code", ("work",))
+    assert (record.name, record.slug, record.root, record.topics) == (
+        "code",
+        "code",
+        b"/code",
+        ("work",),
+    )
     assert (record.dimension, record.identity, record.generation) == (DIMENSION, IDENTITY, 0)
     assert await counts(db, record) == Counts(0, 0)
     assert (await statistics(db, record)).size_bytes > 0
@@ -96,13 +101,17 @@ async def test_dimension_out_of_bounds_is_an_error_and_leaves_nothing(db: Databa
 def test_slugs_are_valid_and_do_not_run_out(name: str) -> None:
     found = list(islice(slugs(name), 4))
     assert len(set(found)) == 4
-    assert all(slug.isascii() and len(slug) <= 22 and slug.replace("_", "a").isalnum() for slug in found)
+    assert all(
+        slug.isascii() and len(slug) <= 22 and slug.replace("_", "a").isalnum() for slug in found
+    )
     assert found == list(islice(slugs(name), 4))
 
 
 UNSIGNED, SIGNED = st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1)
 
 
-@given(st.builds(Fingerprint, UNSIGNED, UNSIGNED, UNSIGNED, SIGNED, SIGNED, st.integers(0, 2**32 - 1)))
+@given(
+    st.builds(Fingerprint, UNSIGNED, UNSIGNED, UNSIGNED, SIGNED, SIGNED, st.integers(0, 2**32 - 1))
+)
 def test_fingerprints_come_back(fingerprint: Fingerprint) -> None:
     assert unpack_fingerprint(pack_fingerprint(fingerprint)) == fingerprint

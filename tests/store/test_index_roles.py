@@ -1,4 +1,6 @@
-"""A replaced index: the one that takes its name has a generation that neither of the two ever had."""
+"""A replaced index: the one that takes its name has a generation that neither of the two ever
+had.
+"""
 
 from dataclasses import replace
 
@@ -21,12 +23,21 @@ async def write_times(db: Database, record: IndexRecord, count: int) -> int:
     return await generation(db, record)
 
 
-@pytest.mark.parametrize(("former_commits", "next_commits"), [(5, 1), (1, 5), (3, 3), (0, 0), (4, 0)])
-async def test_a_promoted_index_lies_above_both(db: Database, former_commits: int, next_commits: int) -> None:
-    """A cache key holds name and generation: one that either index had would answer with the other's hits."""
+@pytest.mark.parametrize(
+    ("former_commits", "next_commits"), [(5, 1), (1, 5), (3, 3), (0, 0), (4, 0)]
+)
+async def test_a_promoted_index_lies_above_both(
+    db: Database, former_commits: int, next_commits: int
+) -> None:
+    """A cache key holds name and generation: one that either index had would answer with the
+    other's hits.
+    """
     current = await new_index(db)
     following = await next_index(db, current, DIMENSION, OTHER)
-    before = await write_times(db, current, former_commits), await write_times(db, following, next_commits)
+    before = (
+        await write_times(db, current, former_commits),
+        await write_times(db, following, next_commits),
+    )
     promoted = await promote(db, current, following)
     assert (promoted.name, promoted.number) == (current.name, following.number)
     assert promoted.generation > max(before)

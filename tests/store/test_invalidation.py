@@ -1,4 +1,6 @@
-"""A change of settings forgets exactly the files that it affects, and the old rows stay until they are replaced."""
+"""A change of settings forgets exactly the files that it affects, and the old rows stay until they
+are replaced.
+"""
 
 from dataclasses import replace
 
@@ -19,7 +21,10 @@ RECHUNKED = replace(IDENTITY, chunker="definitions-1:500")
 async def corpus(db: Database) -> IndexRecord:
     record = await new_index(db)
     skipped = replace(file_write("key.txt", language="text"), skip_reason="secret")
-    large = replace(file_write("big.go", "package big", language="go"), fingerprint=fingerprint()._replace(size=BIG))
+    large = replace(
+        file_write("big.go", "package big", language="go"),
+        fingerprint=fingerprint()._replace(size=BIG),
+    )
     key = file_write("test_tls.py", "KEY: -----BEGIN PRIVATE KEY-----")
     for write in (file_write("a.py", "a: alpha"), skipped, large, key):
         await replace_file(db, record, write)
@@ -27,7 +32,11 @@ async def corpus(db: Database) -> IndexRecord:
 
 
 async def forgotten(db: Database, record: IndexRecord) -> set[str]:
-    return {file.path for file in await index_records.file_records(db, record) if file.fingerprint is None}
+    return {
+        file.path
+        for file in await index_records.file_records(db, record)
+        if file.fingerprint is None
+    }
 
 
 @pytest.mark.parametrize(
@@ -43,12 +52,16 @@ async def forgotten(db: Database, record: IndexRecord) -> set[str]:
         (AffectedFiles(skipped=("secret",), languages=("go",)), {"key.txt", "big.go"}),
     ],
 )
-async def test_exactly_what_is_affected_is_forgotten(db: Database, affected: AffectedFiles, expected: set[str]) -> None:
+async def test_exactly_what_is_affected_is_forgotten(
+    db: Database, affected: AffectedFiles, expected: set[str]
+) -> None:
     record = await corpus(db)
     changed, files = await remake(db, record, IDENTITY, {"max_file_bytes": "9"}, affected)
     assert await forgotten(db, record) == expected
     assert files == len(expected)
-    assert changed == replace(record, generation=changed.generation, made_with=(("max_file_bytes", "9"),))
+    assert changed == replace(
+        record, generation=changed.generation, made_with=(("max_file_bytes", "9"),)
+    )
     assert await index_records.list_indexes(db) == (changed,)
     assert await index_records.generation(db, changed) == changed.generation, "no row has changed"
 

@@ -34,10 +34,16 @@ from cocosearchd.store.index_records import drop_index
 from tests.store.support import file_write, new_index, vector_of
 
 FILES = [
-    file_write("src/auth/login.py", "login: check password token", "Session.open: opens token", "import os"),
+    file_write(
+        "src/auth/login.py", "login: check password token", "Session.open: opens token", "import os"
+    ),
     file_write("src/auth/tests/test_login.py", "test_login: password is wrong", "other words"),
-    file_write("src/http/server.go", "Serve: open a socket", "Session.close: closes", language="go"),
-    file_write("docs/login.md", "how to login with a password", "100% of_it \\ done", language="markdown"),
+    file_write(
+        "src/http/server.go", "Serve: open a socket", "Session.close: closes", language="go"
+    ),
+    file_write(
+        "docs/login.md", "how to login with a password", "100% of_it \\ done", language="markdown"
+    ),
     file_write("main.rs", "main: open", language="rust"),
 ]
 
@@ -56,11 +62,15 @@ def texts(found: Sequence[Candidate]) -> list[str]:
 async def test_vector_search_is_exact_and_ordered(db: Database) -> None:
     record = await corpus(db)
     query = vector_of("a question")
-    everything = [(chunk.text, vector_of(chunk.text) @ query) for write in FILES for chunk in write.chunks]
+    everything = [
+        (chunk.text, vector_of(chunk.text) @ query) for write in FILES for chunk in write.chunks
+    ]
     everything.sort(key=lambda pair: -pair[1])
     found = await vector_search(db, record, query, Filter(), 5)
     assert texts(found) == [text for text, _ in everything[:5]]
-    assert np.allclose([hit.score for hit in found], [score for _, score in everything[:5]], atol=2e-3)
+    assert np.allclose(
+        [hit.score for hit in found], [score for _, score in everything[:5]], atol=2e-3
+    )
     assert len(await vector_search(db, record, query, Filter(), 100)) == len(everything)
     assert await vector_search(db, record, np.zeros(8, np.float32), Filter(), 5) == ()
 
@@ -71,8 +81,17 @@ async def test_a_candidate_has_all_of_its_chunk(db: Database) -> None:
     chunk = FILES[0].chunks[1]
     assert hit.key == ("src/auth/login.py", chunk.start_byte, chunk.end_byte)
     assert (hit.start_line, hit.end_line, hit.language) == (2, 2, "python")
-    assert (hit.symbol_type, hit.symbol_name, hit.symbol_signature) == ("function", "Session.open", chunk.text)
-    assert (hit.definitions, hit.header, hit.block_type, hit.hierarchy) == (("Session.open",), chunk.header, "", "")
+    assert (hit.symbol_type, hit.symbol_name, hit.symbol_signature) == (
+        "function",
+        "Session.open",
+        chunk.text,
+    )
+    assert (hit.definitions, hit.header, hit.block_type, hit.hierarchy) == (
+        ("Session.open",),
+        chunk.header,
+        "",
+        "",
+    )
     assert hit.score == pytest.approx(1, abs=1e-3)
 
 
@@ -81,16 +100,24 @@ FILTERS: list[tuple[Filter, Callable[[Candidate], bool]]] = [
     (Filter(languages=("python", "go")), lambda hit: hit.language in ("python", "go")),
     (Filter(paths=("src/**",)), lambda hit: hit.path.startswith("src/")),
     (Filter(paths=("*.md", "main.*")), lambda hit: hit.path in ("docs/login.md", "main.rs")),
-    (Filter(not_paths=("tests/", "*.go")), lambda hit: "tests/" not in hit.path and not hit.path.endswith(".go")),
+    (
+        Filter(not_paths=("tests/", "*.go")),
+        lambda hit: "tests/" not in hit.path and not hit.path.endswith(".go"),
+    ),
     (Filter(symbol_types=("function",)), lambda hit: hit.symbol_type == "function"),
     (Filter(symbol_types=("class",)), lambda hit: False),
     (Filter(symbol_name="session.*"), lambda hit: (hit.symbol_name or "").startswith("Session.")),
     (Filter(symbol_name="OPEN"), lambda hit: hit.symbol_name == "Session.open"),
     (Filter(phrases=("PASSWORD",)), lambda hit: "password" in hit.content),
-    (Filter(phrases=("open", "token")), lambda hit: "open" in hit.content and "token" in hit.content),
+    (
+        Filter(phrases=("open", "token")),
+        lambda hit: "open" in hit.content and "token" in hit.content,
+    ),
     (Filter(phrases=("100% of_it \\",)), lambda hit: hit.content.startswith("100%")),
     (
-        Filter(languages=("python",), paths=("src/**",), not_paths=("**/test_*",), phrases=("token",)),
+        Filter(
+            languages=("python",), paths=("src/**",), not_paths=("**/test_*",), phrases=("token",)
+        ),
         lambda hit: hit.path == "src/auth/login.py" and "token" in hit.content,
     ),
     (Filter(paths=("nowhere/**",)), lambda hit: False),
@@ -104,36 +131,62 @@ async def test_filters_mean_the_same_in_every_search(
     record = await corpus(db)
     everything = await vector_search(db, record, vector_of("q"), Filter(), 100)
     expected = {hit.key for hit in everything if passes(hit)}
-    assert {hit.key for hit in await vector_search(db, record, vector_of("q"), where, 100)} == expected
+    assert {
+        hit.key for hit in await vector_search(db, record, vector_of("q"), where, 100)
+    } == expected
     named = {hit.key for hit in everything if passes(hit) and hit.symbol_name}
     assert {hit.key for hit in await list_symbols(db, record, where, 100)} == named
-    spoken = {hit.key for hit in everything if passes(hit) and "open" in re.split(r"\W+", hit.content)}
+    spoken = {
+        hit.key for hit in everything if passes(hit) and "open" in re.split(r"\W+", hit.content)
+    }
     assert {hit.key for hit in await keyword_search(db, record, "open", where, 100)} == spoken
 
 
 async def test_phrases_are_found_wherever_they_stand(db: Database) -> None:
     rng, record = random.Random(3), await new_index(db)
-    names = "open Open reopen openFile open_file file files fileName HTTPServer http x2y foo-bar _lead"
-    pieces = [*names.split(), "foo", "(foo", "foo)", "b.c", "&", "7", "e\u0301", "\u00e9tage", "w" * 140]
+    names = (
+        "open Open reopen openFile open_file file files fileName HTTPServer http x2y foo-bar _lead"
+    )
+    pieces = [
+        *names.split(),
+        "foo",
+        "(foo",
+        "foo)",
+        "b.c",
+        "&",
+        "7",
+        "e\u0301",
+        "\u00e9tage",
+        "w" * 140,
+    ]
     texts = [" ".join(rng.choices(pieces, k=8)) for _ in range(120)]
     await replace_file(db, record, file_write("a.py", *texts))
     whole = " ".join(texts)
     for _ in range(400):
         start = rng.randrange(len(whole))
-        phrase = " ".join(rng.choice((str.lower, str.upper, str))(whole[start : start + rng.randint(2, 30)]).split())
+        phrase = " ".join(
+            rng.choice((str.lower, str.upper, str))(
+                whole[start : start + rng.randint(2, 30)]
+            ).split()
+        )
         if not phrase:
             continue
         found = await vector_search(db, record, vector_of("q"), Filter(phrases=(phrase,)), 500)
         ways = [each.lower() for each in spellings(phrase)]
-        assert {hit.content for hit in found} == {text for text in texts if any(way in text.lower() for way in ways)}, (
-            phrase
-        )
+        assert {hit.content for hit in found} == {
+            text for text in texts if any(way in text.lower() for way in ways)
+        }, phrase
 
 
 def test_what_a_phrase_says_of_words() -> None:
     assert words_of_phrase("open file") == "'file':*"
     assert words_of_phrase("the Open x2 FILE_name()") == "'open' & 'file':*"
-    assert [words_of_phrase(phrase) for phrase in ("open", "a (b", "1 2", "open 7")] == ["", "", "", ""]
+    assert [words_of_phrase(phrase) for phrase in ("open", "a (b", "1 2", "open 7")] == [
+        "",
+        "",
+        "",
+        "",
+    ]
 
 
 async def test_names_defined_inside_a_chunk_are_found(db: Database) -> None:
@@ -150,14 +203,18 @@ async def test_a_pattern_that_cannot_be_used(db: Database) -> None:
 
 async def test_keywords_need_every_term(db: Database) -> None:
     record = await corpus(db)
-    assert {hit.path for hit in await keyword_search(db, record, "PASSWORD login", Filter(), 10)} == {
+    assert {
+        hit.path for hit in await keyword_search(db, record, "PASSWORD login", Filter(), 10)
+    } == {
         "src/auth/login.py",
         "src/auth/tests/test_login.py",
         "docs/login.md",
     }
     assert await keyword_search(db, record, "password absent", Filter(), 10) == ()
     assert await keyword_search(db, record, "", Filter(), 10) == ()
-    assert await keyword_search(db, record, "' | & ! :* \\ \0 <->", Filter(), 10, any_term=True) == ()
+    assert (
+        await keyword_search(db, record, "' | & ! :* \\ \0 <->", Filter(), 10, any_term=True) == ()
+    )
 
 
 async def test_any_term_follows_all_terms(db: Database) -> None:
@@ -208,13 +265,21 @@ async def test_what_every_answer_of_a_large_index_asks_is_prepared_but_not_on_a_
     dsn: str, db: Database
 ) -> None:
     record = await corpus(db)
-    for url, size, prepared in (("", PLANNED_ONCE, 1), ("", PLANNED_ONCE - 1, 0), (dsn, PLANNED_ONCE, 0)):
+    for url, size, prepared in (
+        ("", PLANNED_ONCE, 1),
+        ("", PLANNED_ONCE - 1, 0),
+        (dsn, PLANNED_ONCE, 0),
+    ):
         async with Database.open(dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)) as one:
             for _ in range(3):
-                assert (await chunks_with_files(one, record, [("main.rs", 0, 9)], size))[1].generation == len(FILES)
+                assert (await chunks_with_files(one, record, [("main.rs", 0, 9)], size))[
+                    1
+                ].generation == len(FILES)
                 await vector_search(one, record, vector_of("q"), Filter(), 5)
             async with one.connection() as connection:
-                row = await (await connection.execute("select count(*) from pg_prepared_statements")).fetchone()
+                row = await (
+                    await connection.execute("select count(*) from pg_prepared_statements")
+                ).fetchone()
             assert row == (prepared,), (url, size)
 
 
@@ -222,7 +287,9 @@ def large_files(count: int) -> list[FileWrite]:
     """Each with 100 chunks; every tenth is of Go, and a single file of a few chunks is of Rust."""
     files = [
         file_write(
-            f"dir{n % 7}/{n}.x", *(f"word{n} text{k}" for k in range(100)), language="go" if n % 10 == 0 else "c"
+            f"dir{n % 7}/{n}.x",
+            *(f"word{n} text{k}" for k in range(100)),
+            language="go" if n % 10 == 0 else "c",
         )
         for n in range(count)
     ]
@@ -230,7 +297,9 @@ def large_files(count: int) -> list[FileWrite]:
 
 
 async def leave_invalid_index(db: Database, record: IndexRecord) -> None:
-    """As after a build that was killed: here it waits for another transaction until its time is over."""
+    """As after a build that was killed: here it waits for another transaction until its time is
+    over.
+    """
     async with db.session({"statement_timeout": "300"}) as connection, db.connection() as other:
         await connection.execute(statement("drop_vector_index", record))
         async with other.transaction():
@@ -262,7 +331,9 @@ async def test_a_worn_vector_index_is_made_anew(dsn: str) -> None:
 
 async def test_two_do_not_build_at_once(db: Database) -> None:
     record = await corpus(db, large_files(12))
-    outcomes = await asyncio.gather(*(ensure_vector_index(db, record, build_at=1000) for _ in range(3)))
+    outcomes = await asyncio.gather(
+        *(ensure_vector_index(db, record, build_at=1000) for _ in range(3))
+    )
     assert sorted(outcomes) == ["built", "busy", "busy"]
 
 
@@ -274,7 +345,9 @@ async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> Non
     assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "kept"
     exact = await vector_search(db, record, vector_of("q"), Filter(), 20, exact_matches=10**9)
     through_index = await vector_search(db, record, vector_of("q"), Filter(), 20)
-    assert [hit.score for hit in through_index] == sorted((hit.score for hit in through_index), reverse=True)
+    assert [hit.score for hit in through_index] == sorted(
+        (hit.score for hit in through_index), reverse=True
+    )
     assert len({hit.key for hit in exact} & {hit.key for hit in through_index}) >= 18
     before = await indexes_of(db, record)
     await leave_invalid_index(db, record)
@@ -285,20 +358,34 @@ async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> Non
 
 
 async def test_a_tiny_filter_keeps_full_recall_however_often_it_is_asked(db: Database) -> None:
-    """The trap: after five runs a prepared statement keeps a plan whose index scan ends before it has met the few."""
+    """The trap: after five runs a prepared statement keeps a plan whose index scan ends before it
+    has met the few.
+    """
     record = await corpus(db, large_files(12))
     assert await ensure_vector_index(db, record, build_at=1000) == "built"
-    for where in (Filter(languages=("rust",)), Filter(paths=("rare/**",)), Filter(phrases=("needle",))):
+    for where in (
+        Filter(languages=("rust",)),
+        Filter(paths=("rare/**",)),
+        Filter(phrases=("needle",)),
+    ):
         for _ in range(8):
-            found = await vector_search(db, record, vector_of("word1 text1"), where, 5, exact_matches=100)
+            found = await vector_search(
+                db, record, vector_of("word1 text1"), where, 5, exact_matches=100
+            )
             assert {hit.path for hit in found} == {"rare/one.rs"}
             assert len(found) == 5
     async with db.connection() as connection:
-        rows = await (await connection.execute("select statement from pg_prepared_statements")).fetchall()
-    assert not [statement for (statement,) in rows if '_chunks"' in statement], "only writes of files are prepared"
+        rows = await (
+            await connection.execute("select statement from pg_prepared_statements")
+        ).fetchall()
+    assert not [statement for (statement,) in rows if '_chunks"' in statement], (
+        "only writes of files are prepared"
+    )
 
 
-async def test_a_wide_filter_goes_through_the_index_and_on_until_there_are_enough(db: Database) -> None:
+async def test_a_wide_filter_goes_through_the_index_and_on_until_there_are_enough(
+    db: Database,
+) -> None:
     record = await corpus(db, large_files(12))
     await ensure_vector_index(db, record, build_at=1000)
     where = Filter(languages=("go",))  # 200 of 1205

@@ -1,6 +1,8 @@
-"""Everything that can happen to a tree, by chance and from a seed, and what git says is in it afterwards.
+"""Everything that can happen to a tree, by chance and from a seed, and what git says is in it
+afterwards.
 
-The oracle shares nothing with the product: `git ls-files` decides what is ignored, a read decides what is there.
+The oracle shares nothing with the product: `git ls-files` decides what is ignored, a read decides
+what is there.
 """
 
 import contextlib
@@ -13,7 +15,17 @@ from collections.abc import Iterator, Sequence
 from tests.watching.support import GIT, Mutator, digest
 
 SUFFIXES = (b".py", b".md")
-PATTERNS = (b"a.py", b"b.*", b"x/", b"/y", b"*.py\n!b.py", b"z/**\n!z/x/", b"!x/", b"**/w w/a.py", b"[ab].py")
+PATTERNS = (
+    b"a.py",
+    b"b.*",
+    b"x/",
+    b"/y",
+    b"*.py\n!b.py",
+    b"z/**\n!z/x/",
+    b"!x/",
+    b"**/w w/a.py",
+    b"[ab].py",
+)
 # Nobody waits at a prompt, no editor opens, and no other process keeps the index up to date.
 ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
 # Left alone: the repository, and where somebody else writes.
@@ -22,9 +34,11 @@ MANY_FILES = 300
 
 
 class Operations(Mutator):
-    """All operations of `Mutator` and: truncation, case, modes, ignore files at any depth, git at work.
+    """All operations of `Mutator` and: truncation, case, modes, ignore files at any depth, git at
+    work.
 
-    One thread uses one of these; several may share a root. `said` is what was done, for whoever looks at a failure.
+    One thread uses one of these; several may share a root. `said` is what was done, for whoever
+    looks at a failure.
     """
 
     NAMES: tuple[bytes, ...] = (*Mutator.NAMES, b"A.py", b"A.PY", b"page.md")
@@ -68,12 +82,18 @@ class Operations(Mutator):
         for entry in sorted(os.listdir(self.root)):
             if entry not in PRIVATE and self.rng.random() < 0.6:
                 path = os.path.join(self.root, entry)
-                shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+                shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(
+                    path
+                ) else os.unlink(path)
 
     def folder(self, top: bytes | None = None) -> bytes:
         place = self.root if top is None else top
         while self.rng.random() < 0.7:
-            below = [e.path for e in os.scandir(place) if e.is_dir(follow_symlinks=False) and e.name not in PRIVATE]
+            below = [
+                e.path
+                for e in os.scandir(place)
+                if e.is_dir(follow_symlinks=False) and e.name not in PRIVATE
+            ]
             if not below:
                 break
             place = self.rng.choice(sorted(below))
@@ -104,9 +124,15 @@ class Operations(Mutator):
         os.unlink(os.path.join(self.folder(), b".gitignore"))
 
     def swap_folders(self) -> None:
-        """Two directories change places: each name now has the other's ignore files, and no file made an event."""
+        """Two directories change places: each name now has the other's ignore files, and no file
+        made an event.
+        """
         one, other = self.folder(), self.folder()
-        if self.root not in (one, other) and not other.startswith(one) and not one.startswith(other):
+        if (
+            self.root not in (one, other)
+            and not other.startswith(one)
+            and not one.startswith(other)
+        ):
             aside = one + b".aside"
             os.rename(one, aside)
             os.rename(other, one)
@@ -144,15 +170,18 @@ class Operations(Mutator):
     def replaced_root(self) -> None:
         self.said.append("replaced_root")
         super().replaced_root()
-        for left in os.listdir(self.outside):  # it may be moved back in, and git does not look into other repositories
+        # it may be moved back in, and git does not look into other repositories
+        for left in os.listdir(self.outside):
             shutil.rmtree(os.path.join(self.outside, left, b".git"), ignore_errors=True)
         self.begin()
 
 
 def as_git_sees(root: bytes, scratch: bytes) -> dict[bytes, bytes]:
-    """Every file of a kind that is searched and that git would not ignore -> the hash of its content.
+    """Every file of a kind that is searched and that git would not ignore -> the hash of its
+    content.
 
-    `scratch` is an empty repository elsewhere: its git reads the ignore files of a root that is in no repository.
+    `scratch` is an empty repository elsewhere: its git reads the ignore files of a root that is in
+    no repository.
     """
     elsewhere = [b"--git-dir=" + scratch, b"--work-tree=" + root]
     listed = _listed(root, [], ["--cached", "--others"])
@@ -173,8 +202,8 @@ def as_git_sees(root: bytes, scratch: bytes) -> dict[bytes, bytes]:
 
 
 def _with_nested(root: bytes, listed: list[bytes]) -> Iterator[bytes]:
-    """A repository below another is one entry of it, and lists its own files. (One comes about when git was working in
-    a root that was moved away meanwhile, and that came back as a folder.)
+    """A repository below another is one entry of it, and lists its own files. (One comes about when
+    git was working in a root that was moved away meanwhile, and that came back as a folder.)
     """
     for path in listed:
         inner = os.path.join(root, path.rstrip(b"/"))
@@ -187,12 +216,20 @@ def _with_nested(root: bytes, listed: list[bytes]) -> Iterator[bytes]:
 
 def _listed(root: bytes, where: list[bytes], kinds: list[str]) -> list[bytes] | None:
     command = [b"git", *where, b"ls-files", b"-z", *map(os.fsencode, kinds), b"--exclude-standard"]
-    done = subprocess.run(command, cwd=root, env=os.environ | ENVIRONMENT, check=False, capture_output=True)
+    done = subprocess.run(
+        command, cwd=root, env=os.environ | ENVIRONMENT, check=False, capture_output=True
+    )
     return None if done.returncode else done.stdout.split(b"\0")
 
 
 def difference(stored: dict[bytes, bytes], disk: dict[bytes, bytes]) -> str:
     """Some of what is too much, missing and other."""
     other = [path for path in stored.keys() & disk.keys() if stored[path] != disk[path]]
-    parts = {"too much": stored.keys() - disk.keys(), "missing": disk.keys() - stored.keys(), "other": other}
-    return ", ".join(f"{what}: {len(paths)} {sorted(paths)[:5]}" for what, paths in parts.items() if paths)
+    parts = {
+        "too much": stored.keys() - disk.keys(),
+        "missing": disk.keys() - stored.keys(),
+        "other": other,
+    }
+    return ", ".join(
+        f"{what}: {len(paths)} {sorted(paths)[:5]}" for what, paths in parts.items() if paths
+    )

@@ -1,4 +1,6 @@
-"""What tests of roots share: an index in memory that follows a root, a walker that shares no code, random changes."""
+"""What tests of roots share: an index in memory that follows a root, a walker that shares no code,
+random changes.
+"""
 
 import asyncio
 import contextlib
@@ -20,8 +22,17 @@ from cocosearchd.model import FileRecord, Fingerprint, decode_path
 from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.live_root import LiveRoot
 
-BACKENDS = ["inotify", "watchfiles", "polling"] if sys.platform == "linux" else ["watchfiles", "polling"]
-GIT = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "init.defaultBranch=main")
+BACKENDS = (
+    ["inotify", "watchfiles", "polling"] if sys.platform == "linux" else ["watchfiles", "polling"]
+)
+GIT = (
+    "-c",
+    "user.name=Test",
+    "-c",
+    "user.email=test@example.invalid",
+    "-c",
+    "init.defaultBranch=main",
+)
 QUICK = WatchingSettings(debounce_ms=50, retry_base_s=0.05, poll_s=0.1)
 
 
@@ -32,7 +43,8 @@ def digest(data: bytes) -> bytes:
 class MemoryIndex:
     """Follows a root as the indexing child does: one read for each path, between two `fstat`.
 
-    An index in PostgreSQL behind CocoIndex would test those; here the question is what a root hands out.
+    An index in PostgreSQL behind CocoIndex would test those; here the question is what a root hands
+    out.
     """
 
     def __init__(self, root: bytes) -> None:
@@ -47,14 +59,20 @@ class MemoryIndex:
 
     async def file_records(self, under: str = "") -> Sequence[FileRecord]:
         await asyncio.sleep(0)
-        return [r for p, r in sorted(self.files.items()) if not under or p == under or p.startswith(under + "/")]
+        return [
+            r
+            for p, r in sorted(self.files.items())
+            if not under or p == under or p.startswith(under + "/")
+        ]
 
     async def damaged_files(self) -> Sequence[str]:
         return self.damaged
 
     async def devices(self) -> frozenset[int]:
         await asyncio.sleep(0)
-        return frozenset(record.fingerprint.device for record in self.files.values() if record.fingerprint)
+        return frozenset(
+            record.fingerprint.device for record in self.files.values() if record.fingerprint
+        )
 
     async def follow(self, live: LiveRoot, limit: int = 16) -> None:
         while True:
@@ -71,7 +89,9 @@ class MemoryIndex:
             live.settle(batch, failed)
 
     def read(self, path: str) -> bool:
-        """Whether the path could be read in one piece; then the index holds what was read, or nothing if it is gone."""
+        """Whether the path could be read in one piece; then the index holds what was read, or
+        nothing if it is gone.
+        """
         place = os.path.join(self.root, decode_path(path))
         try:
             handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -99,7 +119,9 @@ def fingerprint(s: os.stat_result) -> Fingerprint:
 
 
 def on_disk(root: bytes, *, suffixes: tuple[bytes, ...] = (b".py",)) -> dict[bytes, bytes]:
-    """Every regular file of a kind and the hash of its content, by a walk that shares nothing with the product."""
+    """Every regular file of a kind and the hash of its content, by a walk that shares nothing with
+    the product.
+    """
     found = {}
     for directory, names, files in os.walk(root):
         names[:] = [name for name in names if name != b".git"]
@@ -124,7 +146,8 @@ async def following(
     """A running root with an index that follows it."""
     raw = os.fsencode(root)
     index = index or MemoryIndex(raw)
-    live = kind(raw, index, indexing or IndexingSettings(), replace(watching, backend=backend), sync_dir)  # type: ignore[arg-type]
+    settings = replace(watching, backend=backend)  # type: ignore[arg-type]
+    live = kind(raw, index, indexing or IndexingSettings(), settings, sync_dir)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(live.run)
         tasks.start_soon(index.follow, live)
@@ -153,7 +176,9 @@ def git(root: Path, *arguments: str) -> str:
 
 
 class Mutator:
-    """Random operations on a tree, as seen in `watching` work: seeded, names from a small pool so that they collide."""
+    """Random operations on a tree, as seen in `watching` work: seeded, names from a small pool so
+    that they collide.
+    """
 
     NAMES: tuple[bytes, ...] = (
         b"a.py",
@@ -269,7 +294,9 @@ class Mutator:
     def move_in(self) -> None:
         choices = sorted(os.listdir(self.outside))
         os.rename(
-            os.path.join(self.outside, self.rng.choice(choices)) if choices else self.outside + b"/none",
+            os.path.join(self.outside, self.rng.choice(choices))
+            if choices
+            else self.outside + b"/none",
             os.path.join(self.folder(), self.rng.choice(self.FOLDERS)),
         )
 

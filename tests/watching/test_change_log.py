@@ -51,7 +51,9 @@ async def test_what_somebody_has_missed(root: Path, tmp_path: Path) -> None:
         put(root, a="2")
         last = (await live.sync(5)).as_of
         assert last.epoch != before.epoch
-        assert {"a.py", "b.py", "c.py", "d.py"} <= set(live.since(before) or ()), "epochs of one run have one order"
+        assert {"a.py", "b.py", "c.py", "d.py"} <= set(live.since(before) or ()), (
+            "epochs of one run have one order"
+        )
         assert live.since(Clock("of another run.1", before.seq)) is None
         assert live.since(Clock("", 0)) is None
 

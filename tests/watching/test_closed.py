@@ -47,7 +47,9 @@ def root(home: Path) -> Path:
 async def test_a_closed_directory_keeps_its_rows_and_spoils_nothing(
     root: Path, home: Path, backend: str, mode: int
 ) -> None:
-    """Listable and not enterable, or the other way round: names without what they stand for are of no use."""
+    """Listable and not enterable, or the other way round: names without what they stand for are of
+    no use.
+    """
     put(root, a="1", b__c="1", b__sub__d="1")
     async with following(root, home / "sync", backend) as (live, index):
         await in_sync(live)
@@ -95,7 +97,9 @@ async def test_a_hint_from_a_directory_that_was_closed_behind_it(root: Path, hom
 async def test_a_closed_directory_is_not_scanned_again_and_again(
     root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A path that is looked at during a scan is looked at again after it; that look is no reason for the next scan."""
+    """A path that is looked at during a scan is looked at again after it; that look is no reason
+    for the next scan.
+    """
     put(root, a="1", b__c="1")
     real = Scan.run
 
@@ -123,7 +127,9 @@ async def test_a_closed_directory_is_not_scanned_again_and_again(
 async def test_a_directory_that_fails_for_now_is_not_taken_for_empty(
     root: Path, home: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No file handles left, a network that stumbles: that says nothing of what is there, so nothing is fresh."""
+    """No file handles left, a network that stumbles: that says nothing of what is there, so nothing
+    is fresh.
+    """
     put(root, a="1")
     failing = set[bytes]()
 
@@ -152,7 +158,9 @@ async def test_a_directory_that_fails_for_now_is_not_taken_for_empty(
         assert "other/b.py" in held(index), "and so does time"
 
 
-async def test_a_file_that_may_not_be_read_is_named_after_the_next_scan(root: Path, home: Path) -> None:
+async def test_a_file_that_may_not_be_read_is_named_after_the_next_scan(
+    root: Path, home: Path
+) -> None:
     put(root, a="1", b="1")
     async with following(root, home / "sync") as (live, index):
         await in_sync(live)

@@ -43,12 +43,20 @@ def root(tmp_path: Path) -> Path:
 
 
 def liar(seed: int, *, tells: float, repeats: float) -> Callable[..., tuple[Hints, str | None]]:
-    """A backend that leaves out hints, repeats and reorders the others, and still calls itself exact."""
+    """A backend that leaves out hints, repeats and reorders the others, and still calls itself
+    exact.
+    """
     rng = random.Random(seed)
 
-    def open_lying(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
+    def open_lying(
+        root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
+    ) -> tuple[Hints, str | None]:
         def lie(hints: Sequence[Hint]) -> None:
-            kept = [hint for hint in hints if isinstance(hint, Cookie | HintsLost) or rng.random() < tells]
+            kept = [
+                hint
+                for hint in hints
+                if isinstance(hint, Cookie | HintsLost) or rng.random() < tells
+            ]
             repeated = kept + [hint for hint in kept for _ in range(3) if rng.random() < repeats]
             rng.shuffle(repeated)
             sink(repeated)
@@ -71,7 +79,9 @@ async def test_half_of_the_hints_are_enough_in_time(
     monkeypatch.setattr(live_module, "open_hints", liar(3, tells=0.5, repeats=0.3))
     monkeypatch.setattr(live_module, "TICK_S", 0.02)
     mutator = Mutator(os.fsencode(root), 11, replace_root=False)
-    async with following(root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.2), indexing=PYTHON) as (_, index):
+    async with following(
+        root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.2), indexing=PYTHON
+    ) as (_, index):
         for _ in range(4):
             await asyncio.to_thread(mutator.steps, 80)
             await converged(root, lambda: index.contents() == on_disk(os.fsencode(root)))
@@ -80,9 +90,13 @@ async def test_half_of_the_hints_are_enough_in_time(
 async def test_repeated_and_reordered_hints_are_as_good_as_any(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is left out, so a sync need not scan; cookies are not overtaken, as they are of another batch."""
+    """Nothing is left out, so a sync need not scan; cookies are not overtaken, as they are of
+    another batch.
+    """
 
-    def open_shuffling(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
+    def open_shuffling(
+        root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
+    ) -> tuple[Hints, str | None]:
         rng = random.Random(5)
 
         def shuffle(hints: Sequence[Hint]) -> None:
@@ -154,12 +168,31 @@ asyncio.run(main(Path(sys.argv[1])))
 @linux
 @pytest.mark.parametrize(
     ("watches", "instances", "said"),
-    [("10", "100", "the kernel has no more inotify watches"), ("1000", "0", "no inotify instances are left")],
+    [
+        ("10", "100", "the kernel has no more inotify watches"),
+        ("1000", "0", "no inotify instances are left"),
+    ],
 )
 def test_the_kernels_own_limits(tmp_path: Path, watches: str, instances: str, said: str) -> None:
-    command = ["unshare", "--user", "--map-root-user", sys.executable, "-c", LIMITED, str(tmp_path), watches, instances]
+    command = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        sys.executable,
+        "-c",
+        LIMITED,
+        str(tmp_path),
+        watches,
+        instances,
+    ]
     places = os.pathsep.join(str(HERE.parents[2] / part) for part in ("daemon", "ipc", "."))
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        env=os.environ | {"PYTHONPATH": places},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if "unshare" in done.stderr or "Permission denied" in done.stderr or "Read-only" in done.stderr:
         pytest.skip(f"no user namespaces here: {done.stderr.strip()[-200:]}")
     assert done.returncode == 0, done.stderr
@@ -169,7 +202,9 @@ def test_the_kernels_own_limits(tmp_path: Path, watches: str, instances: str, sa
 
 
 @linux
-async def test_the_better_backend_is_tried_again(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_better_backend_is_tried_again(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """File handles or inotify instances may be free again after a while."""
     full = True
 
@@ -180,14 +215,19 @@ async def test_the_better_backend_is_tried_again(root: Path, tmp_path: Path, mon
 
     monkeypatch.setattr("cocosearchd.watching.hints.inotify.INotify", refuse)
     monkeypatch.setattr(live_module, "TICK_S", 0.02)
-    async with following(root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.1)) as (live, index):
+    async with following(root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.1)) as (
+        live,
+        index,
+    ):
         await in_sync(live)
         assert live.status().watcher.startswith("polling (inotify: no inotify instances are left")
         assert live.status().state == "degraded"
         put(root, a="1")
         await in_sync(live)
         full = False
-        await converged(root, lambda: live.status().watcher == "inotify" and live.status().state == "live")
+        await converged(
+            root, lambda: live.status().watcher == "inotify" and live.status().state == "live"
+        )
         put(root, a="2")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
@@ -196,7 +236,9 @@ async def test_the_better_backend_is_tried_again(root: Path, tmp_path: Path, mon
 async def test_questions_about_a_root_that_hangs_hold_one_thread(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server of files that went away answers nobody: who asks about another root needs threads too."""
+    """A server of files that went away answers nobody: who asks about another root needs threads
+    too.
+    """
     answers = threading.Event()
     answers.set()
 
@@ -306,7 +348,8 @@ def _shifted_ns(seconds: int) -> Callable[[], int]:
 
 
 class Unsure(MemoryIndex):
-    """Applies what it is given, and now and then says all the same that it could not: PostgreSQL went away.
+    """Applies what it is given, and now and then says all the same that it could not: PostgreSQL
+    went away.
 
     Then it often cannot say what it holds either.
     """
@@ -325,7 +368,12 @@ class Unsure(MemoryIndex):
 
         def unsure(batch: DirtyBatch, failed: Mapping[str, str]) -> None:
             lost = self._rng.random() < self.share
-            settle(batch, dict.fromkeys((*batch.paths, *batch.gone), "PostgreSQL went away") if lost else failed)
+            settle(
+                batch,
+                dict.fromkeys((*batch.paths, *batch.gone), "PostgreSQL went away")
+                if lost
+                else failed,
+            )
 
         live.settle = unsure  # type: ignore[method-assign]
         await super().follow(live, limit)
@@ -343,7 +391,8 @@ async def test_what_was_written_and_not_known_to_be_is_deleted_when_it_leaves_th
         assert not (await live.sync(5)).fresh
         index.read("a.py")  # written all the same
         (root / ".gitignore").write_text("a.py\n")
-        await live.sync(5)  # a scan has seen the row by now, and that the file is as it was when it failed
+        # a scan has seen the row by now, and that the file is as it was when it failed
+        await live.sync(5)
         index.failing.clear()
         await in_sync(live)
         assert "a.py" not in index.files
@@ -353,12 +402,18 @@ SOME = [("plain", 1), ("repository", 2), ("replaced", 3)]
 MORE = [(kind, seed) for kind in ("plain", "repository", "replaced") for seed in range(4, 30)]
 
 
-@pytest.mark.parametrize(("kind", "seed"), [*SOME, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)])
-async def test_whatever_happens_while_nobody_knows_what_was_written(tmp_path: Path, kind: str, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "seed"), [*SOME, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)]
+)
+async def test_whatever_happens_while_nobody_knows_what_was_written(
+    tmp_path: Path, kind: str, seed: int
+) -> None:
     where, scratch = tmp_path / "root", os.fsencode(tmp_path / "scratch")
     where.mkdir()
     git(tmp_path, "init", "-q", "--bare", os.fsdecode(scratch))
-    hands = Operations(os.fsencode(where), seed, replace_root=kind == "replaced", repository=kind == "repository")
+    hands = Operations(
+        os.fsencode(where), seed, replace_root=kind == "replaced", repository=kind == "repository"
+    )
     hands.begin()
     index = Unsure(os.fsencode(where), seed, 0.3)
     kinds = IndexingSettings(include=("*.py", "*.PY", "*.md", "*.MD"))
@@ -372,14 +427,20 @@ async def test_whatever_happens_while_nobody_knows_what_was_written(tmp_path: Pa
             index.share = 0.0
             await in_sync(live)
             disk = as_git_sees(os.fsencode(where), scratch)
-            held = {path: found for path, found in index.contents().items() if path.lower().endswith((b".py", b".md"))}
+            held = {
+                path: found
+                for path, found in index.contents().items()
+                if path.lower().endswith((b".py", b".md"))
+            }
             assert held == disk, f"round {number}: {difference(held, disk)}; {hands.said[-40:]}"
 
 
 async def test_rules_that_cannot_be_read_for_a_while(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file server fails when the root begins to be watched: its words are said, and nothing is started again."""
+    """A file server fails when the root begins to be watched: its words are said, and nothing is
+    started again.
+    """
     put(root, a="1")
     (root / ".gitignore").write_text("b.py\n")
     failing = [True]

@@ -1,4 +1,6 @@
-"""Files that have a name outside of the root, or of what is indexed of it: what is written by that makes no event."""
+"""Files that have a name outside of the root, or of what is indexed of it: what is written by that
+makes no event.
+"""
 
 import asyncio
 import os
@@ -93,7 +95,9 @@ def test_a_look_that_ends_late_tells_what_was_written_since(root: Path, tmp_path
     assert seen.unseen(found) == ["a.py"]
 
 
-async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(root: Path, tmp_path: Path) -> None:
+async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(
+    root: Path, tmp_path: Path
+) -> None:
     (root / ".ignored").mkdir()
     (root / ".gitignore").write_text(".ignored/\n")
     os.link(root / "b.py", root / "b2.py")
@@ -129,17 +133,25 @@ async def test_one_question_looks_at_so_many_files_at_most(
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.py").hardlink_to(root / f"{name}.py")
     seen = hard_links.HardLinks()
-    seen.scanned(filter(None, (hard_links.linked(path.name, path.lstat()) for path in sorted(root.iterdir()))))
+    seen.scanned(
+        filter(
+            None, (hard_links.linked(path.name, path.lstat()) for path in sorted(root.iterdir()))
+        )
+    )
     assert [path for path, _ in seen.suspects()] == ["a.py", "b.py"]
 
 
 class LateLook:
-    """Looks at files with other names; the first look is as late with its answer as a busy machine may make it."""
+    """Looks at files with other names; the first look is as late with its answer as a busy machine
+    may make it.
+    """
 
     def __init__(self) -> None:
         self.seen, self.goes_on = threading.Event(), threading.Event()
 
-    def written(self, root: bytes, suspects: Iterable[hard_links.Suspect]) -> list[hard_links.Suspect]:
+    def written(
+        self, root: bytes, suspects: Iterable[hard_links.Suspect]
+    ) -> list[hard_links.Suspect]:
         """As `links.written`."""
         found = hard_links.written(root, suspects)
         if not self.seen.is_set():

@@ -1,6 +1,8 @@
-"""Deliberate mistakes: each must be noticed by a test that the code as it is passes. More of them are in `test_live`.
+"""Deliberate mistakes: each must be noticed by a test that the code as it is passes. More of them
+are in `test_live`.
 
-`mutant` is whether the mistake is made. What is compared at the end must then be wrong, and must be right without it.
+`mutant` is whether the mistake is made. What is compared at the end must then be wrong, and must be
+right without it.
 """
 
 import errno
@@ -104,7 +106,9 @@ async def test_a_sync_waits_for_what_is_still_on_its_way(
     through = threading.Event()
     through.set()
 
-    def slow(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
+    def slow(
+        root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
+    ) -> tuple[Hints, str | None]:
         """Its thread is held up with what it has read."""
 
         def hold(hints: Sequence[Hint]) -> None:
@@ -143,7 +147,9 @@ async def test_rows_of_before_the_start_are_not_believed(
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         await in_sync(live)
     (root / "a.py").unlink()
-    async with following(root, tmp_path / "sync", index=index, kind=Believes if mutant else LiveRoot) as (live, _):
+    async with following(
+        root, tmp_path / "sync", index=index, kind=Believes if mutant else LiveRoot
+    ) as (live, _):
         await in_sync(live)
         assert (held(index) == {"b.py"}) is not mutant
 
@@ -152,23 +158,31 @@ async def test_rows_of_before_the_start_are_not_believed(
 async def test_every_file_is_read_again_in_time(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: bool
 ) -> None:
-    """A write through a mapping or below an overlay makes no event, and may leave every time stamp as it was.
+    """A write through a mapping or below an overlay makes no event, and may leave every time stamp
+    as it was.
 
-    The stored content is changed instead of the file's: to the comparison of the two that is the same.
+    The stored content is changed instead of the file's: to the comparison of the two that is the
+    same.
     """
     put(root, **{f"m{number}": str(number) for number in range(40)})
     monkeypatch.setattr(live_module, "TICK_S", 0.05)
-    monkeypatch.setattr("cocosearchd.watching.scan.RACY_NS", 0)  # young files are read again at every scan
+    # young files are read again at every scan
+    monkeypatch.setattr("cocosearchd.watching.scan.RACY_NS", 0)
     monkeypatch.setattr(scan_coordinator, "AUDIT_SHARE", 10)
     if mutant:  # nothing is ever due to be read again
-        monkeypatch.setattr(ScanCoordinator, "audit_due", property(lambda _: False, lambda *_: None), raising=False)
+        monkeypatch.setattr(
+            ScanCoordinator, "audit_due", property(lambda _: False, lambda *_: None), raising=False
+        )
     index = Counting(os.fsencode(root))
     often = replace(QUICK, rescan_s=0.01)
     async with following(root, tmp_path / "sync", watching=often, index=index) as (live, _):
         await in_sync(live)
-        while live.status().pending or live._dirty.scanning():  # what is applied during a scan is read again after it
+        # what is applied during a scan is read again after it
+        while live.status().pending or live._dirty.scanning():
             await anyio.sleep(0.001)
-        index.files = {path: record._replace(content_hash=b"another") for path, record in index.files.items()}
+        index.files = {
+            path: record._replace(content_hash=b"another") for path, record in index.files.items()
+        }
         index.scans = 0
         with anyio.fail_after(30):
             while index.scans < 14:

@@ -1,7 +1,8 @@
-"""Whoever asks after a save and hears `fresh` is shown it: any order of marks, scans, batches and failures.
+"""Whoever asks after a save and hears `fresh` is shown it: any order of marks, scans, batches and
+failures.
 
-No disk and no clock: a model of them, so that thousands of steps take seconds. Several steps are taken in one turn of
-the event loop, as on a machine that is busy with something else.
+No disk and no clock: a model of them, so that thousands of steps take seconds. Several steps are
+taken in one turn of the event loop, as on a machine that is busy with something else.
 """
 
 import asyncio
@@ -33,7 +34,9 @@ class Flight:
 
 @dataclass(slots=True)
 class Scan:
-    """A scan on its way: what the store said of files, then which of them the disk had otherwise."""
+    """A scan on its way: what the store said of files, then which of them the disk had
+    otherwise.
+    """
 
     trees: tuple[DirtyDirectory, ...]
     stored: dict[str, Version]
@@ -121,7 +124,9 @@ class World:
     def compare(self) -> None:
         for scan in self.scans:
             if scan.differ is None:
-                inside = [path for path in PATHS if any(below(path, tree.path) for tree in scan.trees)]
+                inside = [
+                    path for path in PATHS if any(below(path, tree.path) for tree in scan.trees)
+                ]
                 scan.differ = [path for path in inside if scan.stored[path] != self.disk[path]]
 
     def finish_scan(self) -> None:
@@ -163,7 +168,11 @@ class World:
             if epoch != self.epoch:
                 continue
             if not self.dirty.failing():
-                behind = {path: (self.index[path], saved[path]) for path in PATHS if self.index[path] < saved[path]}
+                behind = {
+                    path: (self.index[path], saved[path])
+                    for path in PATHS
+                    if self.index[path] < saved[path]
+                }
                 assert not behind, behind
                 self.fresh += 1
             for _ in range(self.rng.randrange(3)):

@@ -38,7 +38,9 @@ async def test_edits_overtake_bulk(dirty: Reconciler) -> None:
     assert paths(dirty, 2) == ["bulk0", "bulk1"]
 
 
-async def test_thousands_of_hints_are_bulk_and_the_next_edit_is_not_behind_them(dirty: Reconciler) -> None:
+async def test_thousands_of_hints_are_bulk_and_the_next_edit_is_not_behind_them(
+    dirty: Reconciler,
+) -> None:
     for number in range(1000):
         dirty.mark(f"checkout{number}")
     first = take(dirty, 1000)
@@ -88,7 +90,9 @@ async def test_failures_back_off_and_never_beyond_the_limit(dirty: Reconciler) -
     assert waits == [1, 2, 4, 8, 8, 8]
 
 
-async def test_of_many_failures_some_are_named_and_each_is_tried_again_in_its_time(dirty: Reconciler) -> None:
+async def test_of_many_failures_some_are_named_and_each_is_tried_again_in_its_time(
+    dirty: Reconciler,
+) -> None:
     names = [f"{number:03}" for number in range(100)]
     for now, name in enumerate(names):
         dirty.mark(name)
@@ -169,7 +173,11 @@ async def test_batches_are_forced_or_not(dirty: Reconciler) -> None:
     dirty.mark("b")
     dirty.mark("c", force=True)
     picked = [take(dirty) for _ in range(3)]
-    assert [(list(p.seqs), p.force) for p in picked] == [(["a"], True), (["b"], False), (["c"], True)]
+    assert [(list(p.seqs), p.force) for p in picked] == [
+        (["a"], True),
+        (["b"], False),
+        (["c"], True),
+    ]
 
 
 async def test_what_is_forced_while_it_is_in_flight_is_forced_afterwards(dirty: Reconciler) -> None:
@@ -228,7 +236,9 @@ async def test_a_sync_does_not_wait_for_what_failed(dirty: Reconciler) -> None:
 async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was_awake(
     dirty: Reconciler, how: str
 ) -> None:
-    """Both may come in one turn of the event loop; then nothing says any more that it has failed."""
+    """Both may come in one turn of the event loop; then nothing says any more that it has
+    failed.
+    """
     for name in "ab":
         dirty.mark(name)
     waiting = asyncio.ensure_future(dirty.applied(dirty.seq))
@@ -299,7 +309,9 @@ async def test_what_is_in_flight_during_a_scan_is_looked_at_again(dirty: Reconci
     assert sorted(paths(dirty)) == ["in/a", "in/b"]
 
 
-async def test_too_many_hints_become_one_scan(dirty: Reconciler, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_hints_become_one_scan(
+    dirty: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reconciler, "MAX_HINTED", 100)
     dirty.mark("first")
     since = dirty.oldest()
@@ -317,7 +329,9 @@ async def test_too_many_trees_become_one_scan(dirty: Reconciler) -> None:
 
 
 class Model:
-    """What should hold, said without sets of numbers: per path, whether the last change has been applied."""
+    """What should hold, said without sets of numbers: per path, whether the last change has been
+    applied.
+    """
 
     def __init__(self) -> None:
         self.version, self.applied = dict[str, int](), dict[str, int]()
@@ -334,7 +348,12 @@ async def test_random_runs_end_with_everything_applied() -> None:
             path = f"f{rng.randrange(12)}"
             if what < 0.4:
                 model.version[path] = step
-                dirty.mark(path, urgent=rng.random() < 0.5, scanned=rng.random() < 0.5, force=rng.random() < 0.1)
+                dirty.mark(
+                    path,
+                    urgent=rng.random() < 0.5,
+                    scanned=rng.random() < 0.5,
+                    force=rng.random() < 0.1,
+                )
             elif what < 0.7:
                 picked = dirty.take(rng.randrange(1, 6))
                 if picked is not None:
@@ -359,7 +378,11 @@ async def test_random_runs_end_with_everything_applied() -> None:
 
 
 def apply(
-    rng: random.Random, dirty: Reconciler, model: Model, flying: list[tuple[PickedPaths, dict[str, int]]], now: float
+    rng: random.Random,
+    dirty: Reconciler,
+    model: Model,
+    flying: list[tuple[PickedPaths, dict[str, int]]],
+    now: float,
 ) -> None:
     picked, read = flying.pop(rng.randrange(len(flying)))
     if rng.random() < 0.1:

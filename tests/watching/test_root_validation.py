@@ -21,7 +21,9 @@ def check(path: Path | str, state: Path) -> bytes:
 def test_a_root_is_resolved(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    assert check(tmp_path / "link" / ".." / "link", tmp_path / "state") == os.fsencode(tmp_path / "real")
+    assert check(tmp_path / "link" / ".." / "link", tmp_path / "state") == os.fsencode(
+        tmp_path / "real"
+    )
 
 
 def test_what_is_no_directory(tmp_path: Path) -> None:
@@ -34,7 +36,9 @@ def test_what_is_no_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "~", "/.//"])
-def test_roots_that_are_too_large(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_roots_that_are_too_large(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(Refused) as refused:
         check(path, tmp_path / "state")
@@ -52,7 +56,9 @@ def test_the_daemon_does_not_index_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where Linux shows itself")
-@pytest.mark.parametrize("path", ["/proc", "/proc/self", "/proc/self/task", "/sys", "/sys/kernel", "/dev", "/dev/pts"])
+@pytest.mark.parametrize(
+    "path", ["/proc", "/proc/self", "/proc/self/task", "/sys", "/sys/kernel", "/dev", "/dev/pts"]
+)
 def test_where_the_kernel_shows_itself_is_no_root(tmp_path: Path, path: str) -> None:
     if not os.path.isdir(path):
         pytest.skip("there is no such directory here")
@@ -73,7 +79,9 @@ def bound(tmp_path: Path) -> Iterator[Path]:
     """Another name of `tmp_path/real`, which holds a state directory."""
     (tmp_path / "real" / "state").mkdir(parents=True)
     (tmp_path / "bound").mkdir()
-    done = subprocess.run(["mount", "--bind", tmp_path / "real", tmp_path / "bound"], capture_output=True, check=False)
+    done = subprocess.run(
+        ["mount", "--bind", tmp_path / "real", tmp_path / "bound"], capture_output=True, check=False
+    )
     if done.returncode:
         pytest.skip("mounts take rights that are not there")
     yield tmp_path / "bound"
@@ -132,7 +140,9 @@ def test_a_chosen_name_is_kept_or_refused_with_both_paths() -> None:
         propose_name(b"/a/b", "mine", {"mine": b"/c/d"})
 
 
-@pytest.mark.parametrize("name", ["", " ", "a/b", "a\nb", " a", "a ", "x" * 101, "back\\slash", ".", ".."])
+@pytest.mark.parametrize(
+    "name", ["", " ", "a/b", "a\nb", " a", "a ", "x" * 101, "back\\slash", ".", ".."]
+)
 def test_names_that_cannot_be_used(name: str) -> None:
     with pytest.raises(InvalidInput):
         propose_name(b"/a", name, {})

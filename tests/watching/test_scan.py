@@ -13,7 +13,9 @@ from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.scan import Scan
 
 
-def test_a_file_changed_just_before_the_scan_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_changed_just_before_the_scan_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Within one step of the file system's clock, two contents can have the same times and size."""
     place = tmp_path / "a.py"
     place.write_text("x = 1\n")
@@ -42,4 +44,7 @@ def test_a_file_that_goes_while_its_directory_is_listed_hides_nothing_beside_it(
 
     monkeypatch.setattr("cocosearchd.watching.scan.is_bare", listed)
     scope = Scope(os.fsencode(tmp_path), IndexingSettings())
-    assert sorted(Scan(scope, {}, lambda _: None).run([b""]).dirty) == ["new/__init__.py", "new/kept.py"]
+    assert sorted(Scan(scope, {}, lambda _: None).run([b""]).dirty) == [
+        "new/__init__.py",
+        "new/kept.py",
+    ]

@@ -1,4 +1,6 @@
-"""Stamps of files that move in steps, or come from another clock, where no event tells of a change."""
+"""Stamps of files that move in steps, or come from another clock, where no event tells of a
+change.
+"""
 
 import os
 import shutil
@@ -21,15 +23,23 @@ SELDOM = replace(QUICK, poll_s=60.0)  # only questions look
 
 @pytest.fixture
 def in_seconds(tmp_path: Path) -> Iterator[Path]:
-    """A root on a file system whose stamps are whole seconds: ext3 and older, and as sshfs and HFS+ have them."""
-    make, image, place = shutil.which("mke2fs", path="/usr/sbin:/sbin"), tmp_path / "image", tmp_path / "mounted"
+    """A root on a file system whose stamps are whole seconds: ext3 and older, and as sshfs and HFS+
+    have them.
+    """
+    make, image, place = (
+        shutil.which("mke2fs", path="/usr/sbin:/sbin"),
+        tmp_path / "image",
+        tmp_path / "mounted",
+    )
     if not sys.platform.startswith("linux") or make is None or os.geteuid():
         pytest.skip("no file system can be mounted")
     place.mkdir()
     with image.open("wb") as file:
         file.truncate(1 << 20)
     subprocess.run([make, "-q", "-t", "ext2", "-I", "128", image], check=True, capture_output=True)
-    if subprocess.run(["mount", "-o", "loop", image, place], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-o", "loop", image, place], check=False, capture_output=True
+    ).returncode:
         pytest.skip("no file system can be mounted")
     try:
         (place / "root").mkdir()
@@ -42,13 +52,16 @@ def in_seconds(tmp_path: Path) -> Iterator[Path]:
 async def test_a_second_change_within_one_step_is_found_later(
     in_seconds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind_s: int
 ) -> None:
-    """The file was read between the two, and looks as it did then; nobody looked while it was young.
+    """The file was read between the two, and looks as it did then; nobody looked while it was
+    young.
 
     The clock of a file server may be behind: then its stamps are never young by ours.
     """
     now_ns = time.time_ns
     # The machine's clock cannot be set for a test; that ours is ahead is the same.
-    monkeypatch.setattr("cocosearchd.watching.scan.time.time_ns", lambda: now_ns() + behind_s * SECOND_NS)
+    monkeypatch.setattr(
+        "cocosearchd.watching.scan.time.time_ns", lambda: now_ns() + behind_s * SECOND_NS
+    )
     place = in_seconds / "a.py"
     async with following(in_seconds, tmp_path / "sync", "polling", SELDOM) as (live, index):
         await in_sync(live)
@@ -60,7 +73,9 @@ async def test_a_second_change_within_one_step_is_found_later(
             place.write_text("x = 2\n")
             if place.stat().st_ctime_ns == first.st_ctime_ns:
                 break
-        assert index.contents() != on_disk(os.fsencode(in_seconds)), "it was read before the second change"
+        assert index.contents() != on_disk(os.fsencode(in_seconds)), (
+            "it was read before the second change"
+        )
         await anyio.sleep(RACY_NS / 1e9 + 1)
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(in_seconds))
@@ -72,7 +87,9 @@ async def test_files_of_a_server_whose_clock_is_ahead_are_not_read_for_ever(
     root, now_ns = tmp_path / "root", time.time_ns
     root.mkdir()
     # The machine's clock cannot be set for a test; that it is behind is the same.
-    monkeypatch.setattr("cocosearchd.watching.scan.time.time_ns", lambda: now_ns() - 3600 * SECOND_NS)
+    monkeypatch.setattr(
+        "cocosearchd.watching.scan.time.time_ns", lambda: now_ns() - 3600 * SECOND_NS
+    )
     async with following(root, tmp_path / "sync", "polling", SELDOM) as (live, index):
         (root / "a.py").write_text("x = 1\n")
         await in_sync(live)

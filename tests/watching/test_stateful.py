@@ -1,6 +1,8 @@
-"""Any order of any operations on three roots, found and shrunk by Hypothesis: after a sync the index equals the disk.
+"""Any order of any operations on three roots, found and shrunk by Hypothesis: after a sync the
+index equals the disk.
 
-The oracle walks the disk and asks git what is ignored; see `operations`. What cannot be read is in `test_closed`.
+The oracle walks the disk and asks git what is ignored; see `operations`. What cannot be read is in
+`test_closed`.
 """
 
 import os
@@ -16,7 +18,13 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching import live_root as live_module
@@ -27,7 +35,10 @@ from tests.watching.support import BACKENDS, MemoryIndex, following, git, in_syn
 INDEXED = IndexingSettings(include=("*.py", "*.PY", "*.md", "*.MD"))
 SEEDS = st.integers(0, 2**32)
 OPERATIONS = sorted(
-    {each.__name__ for each in Operations(b"/nowhere", 0, replace_root=True, repository=True).operations}
+    {
+        each.__name__
+        for each in Operations(b"/nowhere", 0, replace_root=True, repository=True).operations
+    }
 )
 
 
@@ -48,16 +59,22 @@ class Machine(RuleBasedStateMachine):
     @initialize(backend=st.sampled_from(BACKENDS))
     def begin(self, backend: str) -> None:
         self.stack, self.backend = ExitStack(), backend
-        self.base = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="cocosearch-test-")))
+        self.base = Path(
+            self.stack.enter_context(tempfile.TemporaryDirectory(prefix="cocosearch-test-"))
+        )
         self.portal = self.stack.enter_context(start_blocking_portal("asyncio"))
         git(self.base, "init", "-q", "--bare", "scratch")
         self.scratch = os.fsencode(self.base / "scratch")
-        self.roots = [self._watch(name, backend) for name in ("plain", "repository", "around/inside")]
+        self.roots = [
+            self._watch(name, backend) for name in ("plain", "repository", "around/inside")
+        ]
 
     def _watch(self, name: str, backend: str) -> Watched:
         path = self.base / name
         path.mkdir(parents=True)
-        hands = Operations(os.fsencode(path), 0, replace_root=False, repository=name == "repository")
+        hands = Operations(
+            os.fsencode(path), 0, replace_root=False, repository=name == "repository"
+        )
         hands.begin()
         if name == "around/inside":
             git(path.parent, "init", "-q")
@@ -65,7 +82,11 @@ class Machine(RuleBasedStateMachine):
         live, index = self.stack.enter_context(self.portal.wrap_async_context_manager(entered))
         return Watched(path, live, index, hands)
 
-    @rule(number=st.integers(0, 2), names=st.lists(st.sampled_from(OPERATIONS), min_size=1, max_size=8), seed=SEEDS)
+    @rule(
+        number=st.integers(0, 2),
+        names=st.lists(st.sampled_from(OPERATIONS), min_size=1, max_size=8),
+        seed=SEEDS,
+    )
     def change(self, number: int, names: list[str], seed: int) -> None:
         hands = self.roots[number].hands
         hands.rng = random.Random(seed)
@@ -78,7 +99,8 @@ class Machine(RuleBasedStateMachine):
         time.sleep(milliseconds / 1000)
 
     @rule(
-        pattern=st.sampled_from(PATTERNS), where=st.sampled_from(["around/.gitignore", "repository/.git/info/exclude"])
+        pattern=st.sampled_from(PATTERNS),
+        where=st.sampled_from(["around/.gitignore", "repository/.git/info/exclude"]),
     )
     def edit_rules_that_no_event_tells_of(self, pattern: bytes, where: str) -> None:
         file = self.base / where
@@ -115,7 +137,9 @@ class Machine(RuleBasedStateMachine):
             self.portal.call(in_sync, root.live)
             there = as_git_sees(os.fsencode(root.path), self.scratch)
             differs = difference(root.index.contents(), there)
-            assert not differs, f"{self.backend}, {root.path.name}: {differs} after {root.hands.said}"
+            assert not differs, (
+                f"{self.backend}, {root.path.name}: {differs} after {root.hands.said}"
+            )
 
     def teardown(self) -> None:
         if hasattr(self, "stack"):
@@ -133,7 +157,8 @@ def explore(examples: int, steps: int, *, derandomize: bool) -> None:
             deadline=None,
             derandomize=derandomize,
             database=None,
-            # Timing is part of what is tried here, so a failure need not come again: shrinking would chase it for long.
+            # Timing is part of what is tried here, so a failure need not come again: shrinking
+            # would chase it for long.
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
             print_blob=True,

@@ -1,4 +1,6 @@
-"""A running root: whatever happens to the files, after a sync that says `fresh` the index equals the disk."""
+"""A running root: whatever happens to the files, after a sync that says `fresh` the index equals
+the disk.
+"""
 
 import asyncio
 import contextlib
@@ -19,14 +21,32 @@ from cocosearchd.watching import live_root as live_module
 from cocosearchd.watching import scan_coordinator
 from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.hints.base import Cookie, DirtyHint, DirtyTreeHint, Hint, Hints, HintsLost, Sink
+from cocosearchd.watching.hints.base import (
+    Cookie,
+    DirtyHint,
+    DirtyTreeHint,
+    Hint,
+    Hints,
+    HintsLost,
+    Sink,
+)
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.live_root import LiveRoot
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import FAILED_SHOWN, SHOWN
 from cocosearchd.watching.scan import ComparedPaths, Scan, look
-from tests.watching.support import BACKENDS, QUICK, MemoryIndex, Mutator, digest, following, git, in_sync, on_disk
+from tests.watching.support import (
+    BACKENDS,
+    QUICK,
+    MemoryIndex,
+    Mutator,
+    digest,
+    following,
+    git,
+    in_sync,
+    on_disk,
+)
 
 PYTHON = IndexingSettings(include=("*.py",))
 LIMIT = Path("/proc/sys/fs/inotify/max_queued_events")
@@ -62,11 +82,15 @@ async def rounds(where: Path, backend: str, seed: int, count: int, operations: i
                 if mutator.rng.random() < 0.1:
                     await asyncio.sleep(mutator.rng.random() * 0.003)
             await in_sync(live)
-            assert index.contents() == on_disk(os.fsencode(root)), f"{backend}, seed {seed}, round {number}"
+            assert index.contents() == on_disk(os.fsencode(root)), (
+                f"{backend}, seed {seed}, round {number}"
+            )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_after_random_operations_the_index_equals_the_disk(tmp_path: Path, backend: str) -> None:
+async def test_after_random_operations_the_index_equals_the_disk(
+    tmp_path: Path, backend: str
+) -> None:
     for seed in (1, 2):
         await rounds(tmp_path, backend, seed, count=5, operations=80)
 
@@ -133,7 +157,9 @@ async def test_clocks_advance_within_an_epoch(root: Path, tmp_path: Path) -> Non
         assert after.seq > before.seq
 
 
-async def test_a_file_that_fails_is_retried_shown_and_stops_nothing(root: Path, tmp_path: Path) -> None:
+async def test_a_file_that_fails_is_retried_shown_and_stops_nothing(
+    root: Path, tmp_path: Path
+) -> None:
     put(root, a="1", bad="1")
     index = MemoryIndex(os.fsencode(root))
     index.failing["bad.py"] = "no grammar survives this"
@@ -152,7 +178,9 @@ async def test_a_file_that_fails_is_retried_shown_and_stops_nothing(root: Path, 
         assert held(index) == {"a.py", "bad.py"}
 
 
-async def test_without_an_embedder_a_status_names_some_files_and_counts_all(root: Path, tmp_path: Path) -> None:
+async def test_without_an_embedder_a_status_names_some_files_and_counts_all(
+    root: Path, tmp_path: Path
+) -> None:
     names = [f"file{number}" for number in range(FAILED_SHOWN + 5)]
     put(root, **dict.fromkeys(names, "1"))
     index = MemoryIndex(os.fsencode(root))
@@ -166,7 +194,9 @@ async def test_without_an_embedder_a_status_names_some_files_and_counts_all(root
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_quarantined_file_comes_back_when_it_changes(root: Path, tmp_path: Path, backend: str) -> None:
+async def test_a_quarantined_file_comes_back_when_it_changes(
+    root: Path, tmp_path: Path, backend: str
+) -> None:
     put(root, a="1")
     async with following(root, tmp_path / "sync", backend) as (live, index):
         await in_sync(live)
@@ -202,7 +232,9 @@ async def test_a_store_that_is_away_loses_nothing(root: Path, tmp_path: Path) ->
         assert index.contents() == on_disk(os.fsencode(root))
 
 
-async def test_what_is_written_by_one_name_of_a_file_is_there_by_its_others(root: Path, tmp_path: Path) -> None:
+async def test_what_is_written_by_one_name_of_a_file_is_there_by_its_others(
+    root: Path, tmp_path: Path
+) -> None:
     put(root, a="1", lib__b="2")
     os.link(root / "a.py", root / "lib" / "other.py")
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
@@ -212,7 +244,8 @@ async def test_what_is_written_by_one_name_of_a_file_is_there_by_its_others(root
                 file.write(f"# {number}\n")
             await in_sync(live)
             assert index.contents() == on_disk(os.fsencode(root))
-        os.link(root / "lib" / "b.py", root / "new.py")  # a name that comes later, of a file that had one
+        # a name that comes later, of a file that had one
+        os.link(root / "lib" / "b.py", root / "new.py")
         with (root / "new.py").open("a") as file:
             file.write("# 3\n")
         await in_sync(live)
@@ -257,7 +290,9 @@ async def test_what_is_written_by_a_name_that_goes_at_once_is_there_by_the_other
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_missing_root_keeps_its_rows_and_is_picked_up_again(root: Path, tmp_path: Path, backend: str) -> None:
+async def test_a_missing_root_keeps_its_rows_and_is_picked_up_again(
+    root: Path, tmp_path: Path, backend: str
+) -> None:
     put(root, a="1", b__c="1")
     async with following(root, tmp_path / "sync", backend) as (live, index):
         await in_sync(live)
@@ -268,7 +303,9 @@ async def test_a_missing_root_keeps_its_rows_and_is_picked_up_again(root: Path, 
         answer = await live.sync(5)
         assert not answer.fresh
         assert "missing" in (answer.reason or "")
-        assert answer.pending == ("./",), "the root as one would write it, not that of the file system"
+        assert answer.pending == ("./",), (
+            "the root as one would write it, not that of the file system"
+        )
         assert held(index) == {"a.py", "b/c.py"}
         put(tmp_path / "away", d="1")
         (tmp_path / "away").rename(root)
@@ -300,7 +337,10 @@ async def test_a_question_that_waits_hears_that_the_root_went(root: Path, tmp_pa
             await anyio.sleep(0.01)
         root.rename(tmp_path / "away")
         answer = await asyncio.wait_for(waiting, 10)
-        assert (answer.fresh, answer.reason) == (False, "the root is missing; what was indexed of it is kept")
+        assert (answer.fresh, answer.reason) == (
+            False,
+            "the root is missing; what was indexed of it is kept",
+        )
 
 
 async def returned(live: LiveRoot) -> None:
@@ -369,7 +409,9 @@ async def test_a_question_does_not_wait_for_a_cookie_that_nobody_sees(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_directory_that_becomes_a_link_to_itself(root: Path, tmp_path: Path, backend: str) -> None:
+async def test_a_directory_that_becomes_a_link_to_itself(
+    root: Path, tmp_path: Path, backend: str
+) -> None:
     put(root, a__sub__x="1", b__y="1")
     async with following(root, tmp_path / "sync", backend) as (live, index):
         await in_sync(live)
@@ -406,7 +448,13 @@ async def test_editing_ignore_files(root: Path, tmp_path: Path, backend: str) ->
         (root / ".gitignore").unlink()
         (root / "src" / ".cocosearchignore").unlink()
         await in_sync(live)
-        assert held(index) == {"a.py", "gen/x.py", "gen/later.py", "src/deep/y.py", "src/deep/later.py"}
+        assert held(index) == {
+            "a.py",
+            "gen/x.py",
+            "gen/later.py",
+            "src/deep/y.py",
+            "src/deep/later.py",
+        }
         put(root, gen__x="changed", src__deep__y="changed")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
@@ -447,7 +495,9 @@ async def wait_until(holds: Callable[[], bool], live: LiveRoot) -> None:
             await anyio.sleep(0.02)
 
 
-async def test_an_ignore_file_edited_while_its_files_are_being_indexed(root: Path, tmp_path: Path) -> None:
+async def test_an_ignore_file_edited_while_its_files_are_being_indexed(
+    root: Path, tmp_path: Path
+) -> None:
     index = MemoryIndex(os.fsencode(root))
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         await in_sync(live)
@@ -470,7 +520,11 @@ async def test_checkouts_rebases_and_stashes(root: Path, tmp_path: Path, backend
     git(root, "commit", "-q", "-m", "one")
     git(root, "checkout", "-q", "-b", "other")
     shutil.rmtree(root / "p3")
-    put(root, **{f"p{n}__m{n}": f"y = {n}" for n in range(10, 50)}, **{f"q{n}__deep__z": "1" for n in range(20)})
+    put(
+        root,
+        **{f"p{n}__m{n}": f"y = {n}" for n in range(10, 50)},
+        **{f"q{n}__deep__z": "1" for n in range(20)},
+    )
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "two")
     async with following(root, tmp_path / "sync", backend) as (live, index):
@@ -575,7 +629,11 @@ async def test_force_and_damage(root: Path, tmp_path: Path) -> None:
         live.rescan("test", force=True)
         assert live.status().state == "scanning", "whoever follows it must not take it for done"
         await in_sync(live)
-        assert sorted(p for batch in index.batches if batch.force for p in batch.paths) == ["a.py", "b.py", "c.py"]
+        assert sorted(p for batch in index.batches if batch.force for p in batch.paths) == [
+            "a.py",
+            "b.py",
+            "c.py",
+        ]
 
 
 async def test_what_leaves_the_scope_between_runs_is_deleted(root: Path, tmp_path: Path) -> None:
@@ -583,7 +641,9 @@ async def test_what_leaves_the_scope_between_runs_is_deleted(root: Path, tmp_pat
     index = MemoryIndex(os.fsencode(root))
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         await in_sync(live)
-    async with following(root, tmp_path / "s2", index=index, indexing=IndexingSettings(exclude=("a.py",))) as (live, _):
+    async with following(
+        root, tmp_path / "s2", index=index, indexing=IndexingSettings(exclude=("a.py",))
+    ) as (live, _):
         await in_sync(live)
         assert held(index) == {"b.py"}
 
@@ -606,7 +666,8 @@ async def test_an_edit_overtakes_the_first_indexing(root: Path, tmp_path: Path) 
 
 
 async def test_directories_that_cannot_be_read_are_not_empty(tmp_path: Path) -> None:
-    """A path longer than the kernel takes cannot be listed by anybody; permissions would not stop root.
+    """A path longer than the kernel takes cannot be listed by anybody; permissions would not stop
+    root.
 
     Below the root it is shorter than what is left out for its length.
     """
@@ -632,7 +693,9 @@ async def test_directories_that_cannot_be_read_are_not_empty(tmp_path: Path) -> 
 
 
 async def test_what_could_not_be_read_is_tried_at_every_scan(root: Path, tmp_path: Path) -> None:
-    """Whether a file can be read depends on who asks as well, and no change of the file tells of that."""
+    """Whether a file can be read depends on who asks as well, and no change of the file tells of
+    that.
+    """
     put(root, a="1", b="1")
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
@@ -657,7 +720,11 @@ async def test_directories_without_a_watch_are_polled(
         assert live.status().state == "degraded"
         assert "sysctl" in (live.status().reason or "")
         for text in ("2", "3"):
-            put(root, **{f"p{n}__deep__m": text for n in range(6)}, **{f"p{n}__new{text}__m": text for n in range(6)})
+            put(
+                root,
+                **{f"p{n}__deep__m": text for n in range(6)},
+                **{f"p{n}__new{text}__m": text for n in range(6)},
+            )
             await in_sync(live)
             assert index.contents() == on_disk(os.fsencode(root))
 
@@ -666,9 +733,13 @@ async def test_directories_without_a_watch_are_polled(
 
 
 def lying(rng: random.Random) -> Callable[..., tuple[Hints, str | None]]:
-    """A backend that drops half of its hints, repeats and reorders the rest, and still calls itself exact."""
+    """A backend that drops half of its hints, repeats and reorders the rest, and still calls itself
+    exact.
+    """
 
-    def open_lying(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
+    def open_lying(
+        root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
+    ) -> tuple[Hints, str | None]:
         def lie(hints: Sequence[Hint]) -> None:
             kept = [h for h in hints if isinstance(h, Cookie | HintsLost) or rng.random() < 0.5]
             repeated = kept + [h for h in kept if rng.random() < 0.3]
@@ -793,7 +864,9 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
         taken(self, hint)
 
     said, loop = list[str](), asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "call_exception_handler", lambda context: said.append(str(context["exception"])))
+    monkeypatch.setattr(
+        loop, "call_exception_handler", lambda context: said.append(str(context["exception"]))
+    )
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         monkeypatch.setattr(scan_coordinator.ScanCoordinator, "hinted", broken)

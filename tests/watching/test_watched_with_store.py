@@ -1,4 +1,6 @@
-"""A watched root over a real store: what PostgreSQL says of files is what the next start compares with the disk."""
+"""A watched root over a real store: what PostgreSQL says of files is what the next start compares
+with the disk.
+"""
 
 import asyncio
 import contextlib
@@ -89,13 +91,21 @@ async def test_a_restart_does_what_is_needed_and_no_more(db: Database, tmp_path:
     await asyncio.sleep(2.1)  # the racy time
     async with written(db, record, root, tmp_path / "sync") as (live, writer):
         assert (await live.sync(10)).fresh
-        done = {(path, batch.force) for batch in writer.batches for path in (*batch.paths, *batch.gone)}
+        done = {
+            (path, batch.force) for batch in writer.batches for path in (*batch.paths, *batch.gone)
+        }
         assert done == {("a.py", False), ("sub/c.py", False), ("b.py", True)}
-        assert [file.path for file in await index_records.file_records(db, record)] == ["a.py", "b.py", "odd\\xff\n.py"]
+        assert [file.path for file in await index_records.file_records(db, record)] == [
+            "a.py",
+            "b.py",
+            "odd\\xff\n.py",
+        ]
         assert await index_records.damaged_files(db, record) == ()
 
 
-async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(db: Database, dsn: str, tmp_path: Path) -> None:
+async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(
+    db: Database, dsn: str, tmp_path: Path
+) -> None:
     """What was stored is said to be of another device, as where a disk is not there yet."""
     root = tmp_path / "root"
     root.mkdir()
@@ -144,7 +154,11 @@ async def test_what_waits_for_the_store_need_not_wait_longer(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(live.run)
         answer = await live.sync(1)
-        assert (answer.fresh, answer.reason, live.waits) == (False, "PostgreSQL does not answer", True)
+        assert (answer.fresh, answer.reason, live.waits) == (
+            False,
+            "PostgreSQL does not answer",
+            True,
+        )
         away = False
         live.retry()
         assert (await live.sync(10)).fresh

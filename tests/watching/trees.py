@@ -6,9 +6,44 @@ from pathlib import Path
 
 from tests.watching.support import git
 
-NAMES = ["a", "b", "ab", "foo", "bar", "a b", "x.py", "y.py", "foo.py", ".h", "A", "a]", "[a", "a\\b", "é", "a*", "!x"]
+NAMES = [
+    "a",
+    "b",
+    "ab",
+    "foo",
+    "bar",
+    "a b",
+    "x.py",
+    "y.py",
+    "foo.py",
+    ".h",
+    "A",
+    "a]",
+    "[a",
+    "a\\b",
+    "é",
+    "a*",
+    "!x",
+]
 NAMES += ["#c", "ba-r", "a ", "build", "x.min.js"]
-ATOMS = ["a", "b", "foo", "bar", "*", "?", "**", "/", "/", "[ab]", "[!a]", "[a-c]", "[[:alpha:]]", "\\", "\\ ", " "]
+ATOMS = [
+    "a",
+    "b",
+    "foo",
+    "bar",
+    "*",
+    "?",
+    "**",
+    "/",
+    "/",
+    "[ab]",
+    "[!a]",
+    "[a-c]",
+    "[[:alpha:]]",
+    "\\",
+    "\\ ",
+    " ",
+]
 ATOMS += [
     "x.py",
     "*.py",
@@ -60,7 +95,9 @@ class RandomTree:
             (self.root / path).touch()
 
     def _write(self, path: str, lines: int) -> None:
-        text = "\n".join(self.pattern() for _ in range(lines)) + self.rng.choice(["", "\n", "\r\n", "\n\n"])
+        text = "\n".join(self.pattern() for _ in range(lines)) + self.rng.choice(
+            ["", "\n", "\r\n", "\n\n"]
+        )
         (self.root / path).write_bytes(self.rng.choice([b"", b"", b"\xef\xbb\xbf"]) + text.encode())
 
     def pattern(self) -> str:
@@ -68,7 +105,10 @@ class RandomTree:
         if kind < 0.35:
             pattern = rng.choice(NAMES) + rng.choice(["", "/", ""])
         elif kind < 0.6:
-            parts = [rng.choice([*NAMES, "*", "**", "?oo", "*.py", "[ab]*"]) for _ in range(rng.randint(1, 3))]
+            parts = [
+                rng.choice([*NAMES, "*", "**", "?oo", "*.py", "[ab]*"])
+                for _ in range(rng.randint(1, 3))
+            ]
             pattern = "/".join(parts) + rng.choice(["", "/"])
         else:
             pattern = "".join(rng.choice(ATOMS) for _ in range(rng.randint(1, 6)))

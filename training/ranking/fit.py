@@ -1,16 +1,19 @@
-"""Fits the weights of the profile `code` and says how good they are on repositories they have not seen.
+"""Fits the weights of the profile `code` and says how good they are on repositories they have not
+seen.
 
     python -m training.ranking.fit --checkouts DIR [--write]
 
-Listwise softmax over all files of a repository; the target is uniform over the answers; the loss is the mean cross
-entropy per query plus `L2` times the squared weights. It is convex, so Newton's method finds the one minimum, and the
-same data give the same weights. Cross-validation is over repositories (sorted names, index modulo 5), never over
-queries: files and habits of a repository are not in its own training set.
+Listwise softmax over all files of a repository; the target is uniform over the answers; the loss is
+the mean cross entropy per query plus `L2` times the squared weights. It is convex, so Newton's
+method finds the one minimum, and the same data give the same weights. Cross-validation is over
+repositories (sorted names, index modulo 5), never over queries: files and habits of a repository
+are not in its own training set.
 
-The annotated symbols are few, and most are types that a file is named after. So the sets for symbols learn from names
-as well, drawn from the same checkouts: each is defined once, and its answer is the file that defines it. And the
-annotated questions are asked by somebody who knows the project, so the sets for plain language learn from sentences of
-comments as well, see `sentences`. Neither are part of the figures, but for those called `name` and `sentence`.
+The annotated symbols are few, and most are types that a file is named after. So the sets for
+symbols learn from names as well, drawn from the same checkouts: each is defined once, and its
+answer is the file that defines it. And the annotated questions are asked by somebody who knows the
+project, so the sets for plain language learn from sentences of comments as well, see `sentences`.
+Neither are part of the figures, but for those called `name` and `sentence`.
 """
 
 import argparse
@@ -35,12 +38,28 @@ from training.ranking.sentences import SENTENCE, sentence_rows
 from training.ranking.signals import NAME, Row, rows
 
 Floats = NDArray[np.float64]
-WEIGHTS = Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code" / "code_weights.json"
+WEIGHTS = (
+    Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code" / "code_weights.json"
+)
 L2, STEPS, FOLDS = 2e-3, 50, 5
-LEXICAL = ("s3", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "test", "prose", "depth", "lsize")
+LEXICAL = (
+    "s3",
+    "f_all",
+    "f_def",
+    "f_com",
+    "f_path",
+    "p_s",
+    "symF",
+    "symI",
+    "test",
+    "prose",
+    "depth",
+    "lsize",
+)
 VECTORS = ("chunk", "file")
 PLAIN = ("s_mean", "s_raw", "hub", "lsize_unnamed", "s_mean_unnamed")  # of no use to symbols
-WEAK = ("s3_weak", "f_all_weak", "lsize_weak", "chunk_weak")  # what words and vectors count where words say little
+# what words and vectors count where words say little
+WEAK = ("s3_weak", "f_all_weak", "lsize_weak", "chunk_weak")
 SYMBOL = ("sole", "stemeq")
 SETS = {
     "plain": (False, (*LEXICAL, *PLAIN, *VECTORS, "chunk_unnamed", *WEAK)),
@@ -56,11 +75,23 @@ ABLATIONS = {
     "sole definitions": ("sole",),
     "comments": ("f_com",),
     "chunk words": ("s3", "s_mean", "s_raw", "s_mean_unnamed", "s3_weak"),
-    "words": ("s3", "s_mean", "s_raw", "s_mean_unnamed", "s3_weak", "f_all", "f_all_weak", "f_def", "f_com", "f_path"),
+    "words": (
+        "s3",
+        "s_mean",
+        "s_raw",
+        "s_mean_unnamed",
+        "s3_weak",
+        "f_all",
+        "f_all_weak",
+        "f_def",
+        "f_com",
+        "f_path",
+    ),
     "place and size": ("test", "prose", "hub", "depth", "lsize", "lsize_unnamed", "lsize_weak"),
     "weakness": WEAK,
 }
-ABLATED = ("vectors", "paths", "definitions")  # asked through the daemon as well: benchmarks.quality --folds
+# asked through the daemon as well: benchmarks.quality --folds
+ABLATED = ("vectors", "paths", "definitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +109,9 @@ class Problem:
         kept = [row for row in found if row.answers.any()]
         sizes = np.array([len(row.paths) for row in kept], np.int64)
         return cls(
-            np.concatenate([np.stack([row.values[name] for name in names], 1) for row in kept]).astype(np.float64),
+            np.concatenate(
+                [np.stack([row.values[name] for name in names], 1) for row in kept]
+            ).astype(np.float64),
             np.concatenate([row.answers / row.answers.sum() for row in kept]),
             np.cumsum(sizes) - sizes,
             np.repeat(np.arange(len(kept)), sizes),
@@ -103,7 +136,9 @@ def fit(found: Sequence[Row], names: Sequence[str]) -> Floats:
         weighted = problem.signals * shares[:, None]
         means = np.add.reduceat(weighted, problem.starts, axis=0)
         gradient = problem.signals.T @ (shares - problem.target) / count + 2 * L2 * weights
-        curvature = (problem.signals.T @ weighted - means.T @ means) / count + 2 * L2 * np.eye(len(names))
+        curvature = (problem.signals.T @ weighted - means.T @ means) / count + 2 * L2 * np.eye(
+            len(names)
+        )
         step = np.linalg.solve(curvature, gradient)
         if np.abs(step).max() < 1e-9:
             break
@@ -115,26 +150,39 @@ def fit(found: Sequence[Row], names: Sequence[str]) -> Floats:
 
 
 def quality(row: Row, weights: Mapping[str, float]) -> float:
-    """NDCG@10 of one query, by files: line spans are the business of the benchmark through the daemon."""
-    scores = sum((row.values[name] * weight for name, weight in weights.items()), np.zeros(len(row.paths)))
+    """NDCG@10 of one query, by files: line spans are the business of the benchmark through the
+    daemon.
+    """
+    scores = sum(
+        (row.values[name] * weight for name, weight in weights.items()), np.zeros(len(row.paths))
+    )
     best = np.argsort(-scores, kind="stable")[:10]
     targets = [Target(target.path) for target in row.question.targets]
     return ndcg(targets, [Result(row.paths[number], 1, 1) for number in best.tolist()])
 
 
 def only_code(row: Row) -> Row:
-    """The row without files that are no code, as the published systems index it. Scales stay those of all files."""
+    """The row without files that are no code, as the published systems index it. Scales stay those
+    of all files.
+    """
     keep = np.array([path.endswith(CODE_SUFFIXES) for path in row.paths])
     paths = tuple(path for path, kept in zip(row.paths, keep.tolist(), strict=True) if kept)
     values = {name: value[keep] for name, value in row.values.items()}
     return Row(row.repository, row.question, row.symbol, paths, values, row.answers[keep])
 
 
-def cross_validated(found: Sequence[Row], vectors: bool, without: Collection[str] = ()) -> dict[str, float]:
-    """Mean over repositories, and by category, of queries ranked by weights from other repositories."""
+def cross_validated(
+    found: Sequence[Row], vectors: bool, without: Collection[str] = ()
+) -> dict[str, float]:
+    """Mean over repositories, and by category, of queries ranked by weights from other
+    repositories.
+    """
     suffix = "" if vectors else "_without_vectors"
     names = sorted({row.repository for row in found})
-    by_repository, by_category = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    by_repository, by_category = (
+        defaultdict[str, list[float]](list),
+        defaultdict[str, list[float]](list),
+    )
     for held_out in folds(found):
         trained = fit_all([row for row in found if row.repository not in held_out], suffix, without)
         for row in found:
@@ -143,9 +191,16 @@ def cross_validated(found: Sequence[Row], vectors: bool, without: Collection[str
                 by_category[row.question.category].append(value)
                 if row.question.category in CATEGORIES:
                     by_repository[row.repository].append(value)
-    means = {category: float(np.mean(by_category[category])) for category in (*CATEGORIES, NAME, SENTENCE)}
+    means = {
+        category: float(np.mean(by_category[category]))
+        for category in (*CATEGORIES, NAME, SENTENCE)
+    }
     overall = float(np.mean([np.mean(values) for values in by_repository.values()]))
-    return {"overall": overall} | means | {f"  {name}": float(np.mean(by_repository[name])) for name in names}
+    return (
+        {"overall": overall}
+        | means
+        | {f"  {name}": float(np.mean(by_repository[name])) for name in names}
+    )
 
 
 def folds(found: Sequence[Row]) -> tuple[frozenset[str], ...]:
@@ -155,12 +210,16 @@ def folds(found: Sequence[Row]) -> tuple[frozenset[str], ...]:
 
 
 def write_folds(found: Sequence[Row], folder: Path) -> None:
-    """Per fold: the repositories it holds out, and the weights from all others; the same in `without-GROUP`."""
+    """Per fold: the repositories it holds out, and the weights from all others; the same in
+    `without-GROUP`.
+    """
     places = {folder: ()} | {folder / f"without-{name}": ABLATIONS[name] for name in ABLATED}
     for place, without in places.items():
         place.mkdir(parents=True, exist_ok=True)
         for number, held_out in enumerate(folds(found)):
-            weights = fit_all([row for row in found if row.repository not in held_out], without=without)
+            weights = fit_all(
+                [row for row in found if row.repository not in held_out], without=without
+            )
             text = json.dumps({"held_out": sorted(held_out), "weights": weights}, indent=1)
             (place / f"fold-{number}.json").write_text(text + "\n", "utf-8")
 
@@ -174,7 +233,9 @@ def fit_all(
         names = [each for each in signals if each not in without]
         if suffix is None or name in (f"plain{suffix}", f"symbol{suffix}"):
             weights = fit([row for row in found if row.symbol == symbol], names)
-            fitted[name] = {signal: round(float(w), 4) for signal, w in zip(names, weights, strict=True)}
+            fitted[name] = {
+                signal: round(float(w), 4) for signal, w in zip(names, weights, strict=True)
+            }
     return fitted
 
 
@@ -182,15 +243,22 @@ def ablations(found: Sequence[Row]) -> None:
     """Print what is lost without each group of signals."""
     for name, without in ABLATIONS.items():
         values = cross_validated(found, vectors=True, without=without)
-        print(f"without {name:<14}", " ".join(f"{key} {values[key]:.4f}" for key in ("overall", *CATEGORIES, NAME)))
+        print(
+            f"without {name:<14}",
+            " ".join(f"{key} {values[key]:.4f}" for key in ("overall", *CATEGORIES, NAME)),
+        )
 
 
 def provenance(
     found: Sequence[Row], embedder: Embedder, figures: Mapping[str, Mapping[str, float]]
 ) -> dict[str, object]:
     """What the weights were made of."""
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    names, sentences = (sum(row.question.category == kind for row in found) for kind in (NAME, SENTENCE))
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    names, sentences = (
+        sum(row.question.category == kind for row in found) for kind in (NAME, SENTENCE)
+    )
     where = f"{len({row.repository for row in found})} repositories: benchmarks/quality/data"
     return {
         "made_by": "python -m training.ranking.fit",
@@ -209,12 +277,20 @@ def provenance(
 
 def main() -> None:
     """Fit, print the cross-validated figures, and write the weights if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkouts", type=Path, required=True, help="made by python -m benchmarks.quality.clone")
-    parser.add_argument("--write", action="store_true", help=f"write {WEIGHTS.name}")
-    parser.add_argument("--ablations", action="store_true", help="also say what each group of signals is worth")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--folds", type=Path, help="a directory for the weights of each fold: benchmarks.quality --folds"
+        "--checkouts", type=Path, required=True, help="made by python -m benchmarks.quality.clone"
+    )
+    parser.add_argument("--write", action="store_true", help=f"write {WEIGHTS.name}")
+    parser.add_argument(
+        "--ablations", action="store_true", help="also say what each group of signals is worth"
+    )
+    parser.add_argument(
+        "--folds",
+        type=Path,
+        help="a directory for the weights of each fold: benchmarks.quality --folds",
     )
     arguments = parser.parse_args()
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
@@ -229,11 +305,19 @@ def main() -> None:
         "without vectors, code files": cross_validated(code, vectors=False),
     }
     for name, values in figures.items():
-        print(name, " ".join(f"{key} {value:.4f}" for key, value in values.items() if not key.startswith(" ")))
+        print(
+            name,
+            " ".join(
+                f"{key} {value:.4f}" for key, value in values.items() if not key.startswith(" ")
+            ),
+        )
     if arguments.folds:
         write_folds(found, arguments.folds)
     if arguments.write:
-        text = json.dumps({"provenance": provenance(found, embedder, figures), "weights": fit_all(found)}, indent=1)
+        text = json.dumps(
+            {"provenance": provenance(found, embedder, figures), "weights": fit_all(found)},
+            indent=1,
+        )
         WEIGHTS.write_text(text + "\n", "utf-8")
 
 

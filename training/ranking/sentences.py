@@ -1,7 +1,8 @@
 """Sentences of comments as questions about code without comments, in files whose names say nothing.
 
-They stand for what people type who do not know the project: few words in common with the code, no name of a file. Each
-is asked a second time without the word by which it finds its answer best, as by somebody who has another word for it.
+They stand for what people type who do not know the project: few words in common with the code, no
+name of a file. Each is asked a second time without the word by which it finds its answer best, as
+by somebody who has another word for it.
 """
 
 import asyncio
@@ -25,12 +26,15 @@ from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, evidence
 from training.ranking.signals import File, Place, Row, indexed, read
 
 SENTENCE = "sentence"  # the category of questions that nobody asked: sentences of comments
-SENTENCES, OTHERS = 8, 300  # of each repository: questions, and definitions among which the answer is looked for
+# of each repository: questions, and definitions among which the answer is looked for
+SENTENCES, OTHERS = 8, 300
 _LEAST = 80  # characters of a definition that can answer
 _LEAST_WORDS = 3  # of a question
 _MARKS = re.compile(r"^[\s/*#!<>\"'-]+|[*/\"']+$", re.MULTILINE)
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z ,'()-]+")
-_BOILERPLATE = re.compile(r"licen[sc]e|copyright|todo|fixme|noqa|eslint|deprecated|generated|https?:", re.IGNORECASE)
+_BOILERPLATE = re.compile(
+    r"licen[sc]e|copyright|todo|fixme|noqa|eslint|deprecated|generated|https?:", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,14 @@ class Sample:
 
 
 def sentence_rows(checkouts: Path, embedder: Embedder) -> Iterator[Row]:
-    """A row per sentence, repository by repository. Each definition is a file of its own with a number for a name."""
+    """A row per sentence, repository by repository. Each definition is a file of its own with a
+    number for a name.
+    """
     for repository in repositories():
         root = checkouts / repository.name / repository.benchmark_root
-        yield from _of_repository(repository.name, [f for f in read(root) if f[0].endswith(CODE_SUFFIXES)], embedder)
+        yield from _of_repository(
+            repository.name, [f for f in read(root) if f[0].endswith(CODE_SUFFIXES)], embedder
+        )
 
 
 def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -> Iterator[Row]:
@@ -60,12 +68,19 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
     chosen = random_.sample(samples, min(SENTENCES, len(samples)))
     others = random_.sample(sorted(pool), min(OTHERS, len(pool)))
     places = dict.fromkeys([*(sample.place for sample in chosen), *others])
-    names = {place: f"{number}.{place[0].rpartition('.')[2]}" for number, place in enumerate(places)}
+    names = {
+        place: f"{number}.{place[0].rpartition('.')[2]}" for number, place in enumerate(places)
+    }
     languages = {path: language for path, language, _ in files}
-    parsed = ((place, chunk(parse(names[place], pool[place][1].encode()), Limits())) for place in places)
+    parsed = (
+        (place, chunk(parse(names[place], pool[place][1].encode()), Limits())) for place in places
+    )
     terms = TermCache()
     state = indexed([(names[p], languages[p[0]], chunks) for p, chunks in parsed], terms, embedder)
-    for sample in (*chosen, *(each for one in chosen for each in weakened(one, names[one.place], state, terms))):
+    for sample in (
+        *chosen,
+        *(each for one in chosen for each in weakened(one, names[one.place], state, terms)),
+    ):
         query = terms.query(sample.text, common=state.common)
         found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
         name, paths = names[sample.place], tuple(found.paths)
@@ -75,12 +90,16 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
 
 
 def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) -> Iterator[Sample]:
-    """The sentence without the word that speaks most for the answer in the file `path`; none if no word does."""
+    """The sentence without the word that speaks most for the answer in the file `path`; none if no
+    word does.
+    """
     words, gains = sample.text.split(), list[float]()
     for word in words:
         found = evidence(state, terms.query(word, common=state.common), terms)
         own = found.chunk_files == (found.paths.index(path) if path in found.paths else -1)
-        gains.append(0.0 if word.lower() in STOP_WORDS else float(found.chunk_scores[own].max(initial=0)))
+        gains.append(
+            0.0 if word.lower() in STOP_WORDS else float(found.chunk_scores[own].max(initial=0))
+        )
     best = int(np.argmax(gains))
     if gains[best] > 0 and len(words) > _LEAST_WORDS:
         yield Sample(" ".join(words[:best] + words[best + 1 :]), sample.place)
@@ -93,7 +112,9 @@ def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:
         kept = []
         for each in chunks:
             spans = comment_spans(each.text, language)
-            sentence = next((s for start, end in spans if (s := first_sentence(each.text[start:end]))), "")
+            sentence = next(
+                (s for start, end in spans if (s := first_sentence(each.text[start:end]))), ""
+            )
             text = each.text
             for start, end in reversed(spans):
                 text = text[:start] + text[end:]
@@ -105,8 +126,14 @@ def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:
 
 
 def first_sentence(comment: str) -> str:
-    """Of 5 to 30 plain words, else nothing; a leading name of the function is dropped by being no plain word."""
+    """Of 5 to 30 plain words, else nothing; a leading name of the function is dropped by being no
+    plain word.
+    """
     text = " ".join(_MARKS.sub(" ", comment).split())
     sentence = re.split(r"(?<=[a-z])\.(?:\s|$)|:\s", text)[0].strip()
-    fit = _PLAIN.fullmatch(sentence) and 5 <= len(sentence.split()) <= 30 and not _BOILERPLATE.search(sentence)
+    fit = (
+        _PLAIN.fullmatch(sentence)
+        and 5 <= len(sentence.split()) <= 30
+        and not _BOILERPLATE.search(sentence)
+    )
     return sentence if fit else ""

@@ -10,7 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.quality.corpus import CODE_SUFFIXES, Question, Repository, questions, repositories, strict_labels
+from benchmarks.quality.corpus import (
+    CODE_SUFFIXES,
+    Question,
+    Repository,
+    questions,
+    repositories,
+    strict_labels,
+)
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing.pipeline.chunker import Limits, chunk
@@ -33,7 +40,9 @@ Place = tuple[str, int]  # path and start byte of a chunk
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One query of one repository, annotated or a name: signals by name, each (files,), and which files answer it."""
+    """One query of one repository, annotated or a name: signals by name, each (files,), and which
+    files answer it.
+    """
 
     repository: str
     question: Question
@@ -60,19 +69,26 @@ def defined_once(files: Sequence[File]) -> list[tuple[str, Place]]:
         for name in each.definitions
     ]
     counts = Counter(name.lower() for name, _ in places)
-    return [(name, place) for name, place in places if counts[name.lower()] == 1 and len(name) > 3 and name.isascii()]
+    return [
+        (name, place)
+        for name, place in places
+        if counts[name.lower()] == 1 and len(name) > 3 and name.isascii()
+    ]
 
 
 def name_questions(repository: str, files: Sequence[File]) -> tuple[Question, ...]:
     """A reproducible choice of names in code, other than that of benchmarks.quality.legs."""
     code = [file for file in files if file[0].endswith(CODE_SUFFIXES)]
-    found = [(name, place) for name, place in defined_once(code) if len(name.split()) == 1]  # a test may be a sentence
+    # a test may be a sentence
+    found = [(name, place) for name, place in defined_once(code) if len(name.split()) == 1]
     chosen = random.Random(f"names of {repository}").sample(found, min(NAMES, len(found)))
     return tuple(Question(name, NAME, (Target(path),)) for name, (path, _) in chosen)
 
 
 def read(root: Path) -> Iterator[File]:
-    """(path, language, chunks) of every file of a supported type below a directory, in order of path."""
+    """(path, language, chunks) of every file of a supported type below a directory, in order of
+    path.
+    """
     for path in sorted(root.rglob("*")):
         name = encode_path(bytes(path.relative_to(root)))
         if not path.is_file() or ".git" in path.parts or not supported(name):
@@ -98,7 +114,9 @@ def chunk_texts(path: str, chunks: Sequence[Chunk]) -> Iterator[ChunkText]:
     """Chunks as the lexical index reads them."""
     for one in chunks:
         names = names_of(one.header, path)
-        yield ChunkText(one.start_byte, one.end_byte, one.start_line, one.text, one.definitions, names)
+        yield ChunkText(
+            one.start_byte, one.end_byte, one.start_line, one.text, one.definitions, names
+        )
 
 
 def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) -> IndexSnapshot:
@@ -109,15 +127,22 @@ def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) 
         if chunks:
             texts = [f"{each.header}\n{each.text}" for each in chunks]
             vectors = (
-                asyncio.run(embedder.embed_documents(texts)) if embedder else np.zeros((len(chunks), 0), np.float32)
+                asyncio.run(embedder.embed_documents(texts))
+                if embedder
+                else np.zeros((len(chunks), 0), np.float32)
             )
-            documents.append(document(FileText(name, 1, language, tuple(chunk_texts(name, chunks)), vectors), terms))
+            documents.append(
+                document(
+                    FileText(name, 1, language, tuple(chunk_texts(name, chunks)), vectors), terms
+                )
+            )
     return view((SegmentView(build(documents, dimension)),), 1)
 
 
 def _row(repository: Repository, question: Question, symbol: bool, found: FeatureMatrix) -> Row:
     paths = tuple(found.paths)
-    root = "" if question.category == NAME else repository.benchmark_root  # a name's path is one of `paths`
+    # a name's path is one of `paths`
+    root = "" if question.category == NAME else repository.benchmark_root
     labels = strict_labels(question.targets, root, paths)
     answers = np.array([path in labels for path in paths], np.bool_)
     return Row(repository.name, question, symbol, paths, signals(found), answers)

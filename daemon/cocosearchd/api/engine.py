@@ -1,4 +1,6 @@
-"""The daemon's verbs, one method each: model values in, `protocol` replies out. Implements `protocol.Engine`."""
+"""The daemon's verbs, one method each: model values in, `protocol` replies out. Implements
+`protocol.Engine`.
+"""
 
 import asyncio
 import contextlib
@@ -23,7 +25,13 @@ from cocosearchd.api.workspace_verbs import AT_REST, WorkspaceVerbs, least
 from cocosearchd.config.settings import Settings
 from cocosearchd.embedding.base import digest_of
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
-from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
+from cocosearchd.errors import (
+    CocoSearchError,
+    EmbedderUnavailable,
+    InvalidInput,
+    NotFound,
+    StoreUnavailable,
+)
 from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
@@ -73,7 +81,9 @@ class Engine(WorkspaceVerbs):
         parts: Dependencies,
         stop: Callable[[], None],
     ) -> None:
-        super().__init__(db, indexes, settings, OverlaySessions(embedders.of, OverlayParser()), pipeline.disk)
+        super().__init__(
+            db, indexes, settings, OverlaySessions(embedders.of, OverlayParser()), pipeline.disk
+        )
         self._embedders, self._embedder = embedders, embedders.configured
         self._pipeline, self._updater = pipeline, updater
         self._about, self._parts, self._stop = about, parts, stop
@@ -122,13 +132,17 @@ class Engine(WorkspaceVerbs):
             "exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
             timings,
             (*notes, *merged.notes),
-            {name: dict(trace.details) for name, trace in merged.traces.items()} if explains(request) else None,
+            {name: dict(trace.details) for name, trace in merged.traces.items()}
+            if explains(request)
+            else None,
         )
 
     async def _meant(
         self, request: p.SearchRequest, until: float | None
     ) -> tuple[tuple[RunningIndex, ...], Query, tuple[str, ...]]:
-        """Where to search, what, and what to say of it. One index brings those it links, and its project's defaults."""
+        """Where to search, what, and what to say of it. One index brings those it links, and its
+        project's defaults.
+        """
         indexes, notes = await self._wanted(request), tuple[str, ...]()
         asked = query_of(request)
         if len(indexes) == 1:
@@ -139,7 +153,9 @@ class Engine(WorkspaceVerbs):
             linked, notes = self._indexes.linked(indexes[0]) if request.linked else ((), ())
             indexes += linked
         if request.why_not is not None:
-            named = await file_references.explained(self._indexes, indexes[0], request.why_not, request.cwd)
+            named = await file_references.explained(
+                self._indexes, indexes[0], request.why_not, request.cwd
+            )
             asked = replace(asked, why_not=named)
         if wants_symbols(request):
             notes += tuple([note for index in indexes for note in await self._lacking(index)])
@@ -147,11 +163,20 @@ class Engine(WorkspaceVerbs):
 
     def _refused(self) -> dict[str, str]:
         """That indexes cannot be searched as they are, each with what would help."""
-        failed = [FailedIndex(one.record.name, one.refusal) for one in self._indexes.all() if one.refusal is not None]
+        failed = [
+            FailedIndex(one.record.name, one.refusal)
+            for one in self._indexes.all()
+            if one.refusal is not None
+        ]
         return {one.note: one.error.hint for one in failed}
 
     async def _search_one(
-        self, index: RunningIndex, request: p.SearchRequest, asked: Query, notes: tuple[str, ...], until: float | None
+        self,
+        index: RunningIndex,
+        request: p.SearchRequest,
+        asked: Query,
+        notes: tuple[str, ...],
+        until: float | None,
     ) -> p.SearchReply:
         trace = Trace(explain=explains(request))
         began = time.perf_counter()
@@ -176,11 +201,17 @@ class Engine(WorkspaceVerbs):
     async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
         """Add a root; the work goes on after the reply."""
         if not request.path or not Path(request.path).is_absolute():
-            raise InvalidInput(f"{request.path!r} is not an absolute path", "give the whole path of a directory")
+            raise InvalidInput(
+                f"{request.path!r} is not an absolute path", "give the whole path of a directory"
+            )
         await self._embedder.opened()
-        index, created = await self._indexes.add(os.fsencode(request.path), request.name, request.topics)
+        index, created = await self._indexes.add(
+            os.fsencode(request.path), request.name, request.topics
+        )
         progress = await self._progress(index)
-        return p.IndexCodebaseReply(index.record.name, os.fsdecode(index.record.root), created, progress, index.said)
+        return p.IndexCodebaseReply(
+            index.record.name, os.fsdecode(index.record.root), created, progress, index.said
+        )
 
     async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
         """Progress until the index is searchable and nothing is pending."""
@@ -195,12 +226,22 @@ class Engine(WorkspaceVerbs):
             index = self._indexes.get(index.record.name)  # another one may have taken its place
 
     def watch(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
-        """Committed batches as they become searchable, or what a saved query finds in them; until the client goes."""
-        return super().watch(request) if request.query is None else self._matches(request.query, request)
+        """Committed batches as they become searchable, or what a saved query finds in them; until
+        the client goes.
+        """
+        return (
+            super().watch(request)
+            if request.query is None
+            else self._matches(request.query, request)
+        )
 
-    async def _matches(self, query: str, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
+    async def _matches(
+        self, query: str, request: w.WatchRequest
+    ) -> AsyncGenerator[w.WatchEvent, None]:
         least = MIN_RELEVANCE if request.min_score is None else request.min_score
-        asked = p.SearchRequest(query, limit=request.limit, min_score=least, all_chunks=request.all_chunks)
+        asked = p.SearchRequest(
+            query, limit=request.limit, min_score=least, all_chunks=request.all_chunks
+        )
         saved = SavedQuery(self.search, asked)
         async with self._indexes.commits() as commits:
             missed = {event.index: event for event in await self._since(request, commits)}
@@ -208,12 +249,18 @@ class Engine(WorkspaceVerbs):
                 changed = None if event.kind == "missed" else event.changed
                 if (matches := await saved.begin(name, changed)) or changed is None:
                     yield replace(event, kind="matches" if matches else event.kind, matches=matches)
-            for index in await self._wanted(replace(asked, index=request.index, all_indexes=request.index is None)):
+            for index in await self._wanted(
+                replace(asked, index=request.index, all_indexes=request.index is None)
+            ):
                 if index.record.name not in missed:
                     await saved.begin(index.record.name)
             while batch := await gathered(commits):
                 for commit in batch:
-                    told = await self._event(commit, commits) if request.index in (None, commit.index) else None
+                    told = (
+                        await self._event(commit, commits)
+                        if request.index in (None, commit.index)
+                        else None
+                    )
                     if told is None:
                         continue
                     if matches := await at_last(partial(saved.new, commit.index, told.changed)):
@@ -225,13 +272,17 @@ class Engine(WorkspaceVerbs):
         return p.IndexesReply(tuple(found))
 
     async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
-        """Counts, languages, parse health, as they are after every change made before the question."""
+        """Counts, languages, parse health, as they are after every change made before the
+        question.
+        """
         index = await self._indexes.one(request.index, request.cwd)
         freshness = await self._freshness(index, self._until(request.sync_timeout_ms))
         record = index.record
         found = await index_records.statistics(self._db, record)
         failures = (
-            await index_records.parse_failures(self._db, record, FAILURES_SHOWN) if request.include_failures else ()
+            await index_records.parse_failures(self._db, record, FAILURES_SHOWN)
+            if request.include_failures
+            else ()
         )
         reply = replies.stats(record, found, failures, freshness)
         return replace(reply, notes=(*index.said, *await self._lacking(index)))
@@ -252,16 +303,23 @@ class Engine(WorkspaceVerbs):
         return await self._progress(await self._indexes.rebuild(name))
 
     async def sync(self, request: p.SyncRequest) -> p.SyncReply:
-        """Wait for pending changes: of one index, or of all when none is named and `cwd` is in none."""
+        """Wait for pending changes: of one index, or of all when none is named and `cwd` is in
+        none.
+        """
         here = await self._indexes.around(request.cwd) if request.cwd else None
         every = self._indexes.all()
         until = self._until(request.timeout_ms)
         if request.index is None and here is None and len(every) > 1:
             found = zip(every, await self._all_fresh(every, until), strict=True)
-            # One that is refused stays so: it speaks for all only when there is nothing to wait for.
+            # One that is refused stays so: it speaks for all only when there is nothing to wait
+            # for.
             index, told = min(found, key=lambda one: (one[1].fresh, one[0].refusal is not None))
             names = tuple(each.record.name for each in every)
-            refused = {each.record.name: _said_of(each.refusal) for each in every if each.refusal is not None}
+            refused = {
+                each.record.name: _said_of(each.refusal)
+                for each in every
+                if each.refusal is not None
+            }
             return replace(replies.sync(index.record.name, told), indexes=names, refused=refused)
         index = await self._indexes.one(request.index, request.cwd)
         if index.refusal is not None:
@@ -296,13 +354,17 @@ class Engine(WorkspaceVerbs):
     async def models(self, request: p.Empty) -> w.ModelsReply:  # noqa: ARG002 - the shape of a verb
         """What could be used, and what is."""
         known, found = self._embedder_status(), await self._embedders.models()
-        entries = tuple(w.ModelEntry(each.provider, each.model, each.state, each.detail) for each in found)
+        entries = tuple(
+            w.ModelEntry(each.provider, each.model, each.state, each.detail) for each in found
+        )
         uses = [self._model_use(index, known.get("digest")) for index in self._indexes.all()]
         return w.ModelsReply(known, entries, tuple(uses))
 
     def _model_use(self, index: RunningIndex, configured: str | None) -> w.ModelUse:
         following = index.following.record if index.following else None
-        return replies.model_use(index.record, following, digest_of(index.record.identity.embedder), configured)
+        return replies.model_use(
+            index.record, following, digest_of(index.record.identity.embedder), configured
+        )
 
     async def shutdown(self, request: p.Empty) -> p.ShutdownReply:  # noqa: ARG002 - the shape of a verb
         """Stop cleanly; the reply is sent first."""
@@ -310,16 +372,25 @@ class Engine(WorkspaceVerbs):
         return p.ShutdownReply(os.getpid())
 
     async def _wanted(self, request: p.SearchRequest) -> tuple[RunningIndex, ...]:
-        """Where to search; filters inside the question (`index:`, `topic:`) count as named. Refused ones are errors."""
+        """Where to search; filters inside the question (`index:`, `topic:`) count as named. Refused
+        ones are errors.
+        """
         inline = parse_inline(request.query)
         named = () if request.index is None else (request.index,)
         names = dict.fromkeys((*request.indexes, *inline.indexes, *named))
         topics = (*request.topics, *inline.topics)
         if request.all_indexes:
-            found = tuple(index for index in self._indexes.all() if index.refusal is None) or self._indexes.all()
+            found = (
+                tuple(index for index in self._indexes.all() if index.refusal is None)
+                or self._indexes.all()
+            )
         elif topics or names:
             found = tuple(self._indexes.get(name) for name in names)
-            found += tuple(i for i in self._indexes.of_topics(topics) if i not in found) if topics else ()
+            found += (
+                tuple(i for i in self._indexes.of_topics(topics) if i not in found)
+                if topics
+                else ()
+            )
         else:
             found = (await self._indexes.one(None, request.cwd),)
         if not found:
@@ -332,10 +403,16 @@ class Engine(WorkspaceVerbs):
     async def _freshness(self, index: RunningIndex, until: float | None) -> Freshness:
         """As of any verb; what keeps the work from going on is said as well."""
         found, paused = await super()._freshness(index, until), self._updater.status.paused
-        return found if found.fresh or not paused else replace(found, reason=f"{found.reason}; {paused}")
+        return (
+            found
+            if found.fresh or not paused
+            else replace(found, reason=f"{found.reason}; {paused}")
+        )
 
     async def _counts(self, index: RunningIndex) -> index_records.Counts:
-        """What is stored; -1 files and chunks while PostgreSQL is away, because what can be said should be."""
+        """What is stored; -1 files and chunks while PostgreSQL is away, because what can be said
+        should be.
+        """
         try:
             return await soon(index_records.counts(self._db, index.record), STATUS_S)
         except StoreUnavailable:
@@ -359,34 +436,57 @@ class Engine(WorkspaceVerbs):
         notes = (*index.said, *index.lexical.reduced.notes(), *await self._lacking(index))
         db, record, linked = self._db, index.record, index.settings.project.linked_indexes
         skipped = await soon_or(
-            (), index_records.excluded_files(db, record, tuple(EXCLUSIONS), EXCLUDED_SHOWN), STATUS_S
+            (),
+            index_records.excluded_files(db, record, tuple(EXCLUSIONS), EXCLUDED_SHOWN),
+            STATUS_S,
         )
-        unparsed = await soon_or((), index_records.unparsed_files(db, record, NOT_PARSED, EXCLUDED_SHOWN), STATUS_S)
-        found = replace(found, excluded=replies.excluded(skipped), unparsed=replies.unparsed(unparsed))
+        unparsed = await soon_or(
+            (), index_records.unparsed_files(db, record, NOT_PARSED, EXCLUDED_SHOWN), STATUS_S
+        )
+        found = replace(
+            found, excluded=replies.excluded(skipped), unparsed=replies.unparsed(unparsed)
+        )
         return replace(found, notes=notes, linked=linked)
 
     async def _lacking(self, index: RunningIndex) -> tuple[str, ...]:
-        """A warning while rows of before the newest columns are left; they are counted as long as there are any."""
+        """A warning while rows of before the newest columns are left; they are counted as long as
+        there are any.
+        """
         if index.lacking:
             with contextlib.suppress(StoreUnavailable):
                 index.lacking = await soon(index_records.lacking(self._db, index.record), STATUS_S)
         if not index.lacking:
             return ()
         name, count = index.record.name, f"{index.lacking:,} chunks"
-        what = "are of an older version, which knew one symbol of each: sym: and name: may miss some"
+        what = (
+            "are of an older version, which knew one symbol of each: sym: and name: may miss some"
+        )
         return (f"{count} of {name} {what}; cocosearchctl reindex {name} mends that",)
 
     async def _store_status(self) -> dict[str, Any]:
         versions = {"server": self._db.server_version, "pgvector": self._db.pgvector_version}
-        return {**self._about.store(), **versions, **(await self._parts.store.look_soon(STATUS_S)).fields()}
+        return {
+            **self._about.store(),
+            **versions,
+            **(await self._parts.store.look_soon(STATUS_S)).fields(),
+        }
 
     def _embedder_status(self) -> dict[str, Any]:
         try:
             fingerprint = self._embedder.fingerprint
         except EmbedderUnavailable as error:
             provider = self._settings.embedder.provider
-            return {"provider": provider, "state": "down", "reason": error.message, "hint": error.hint}
-        return {**asdict(fingerprint), "digest": fingerprint.digest(), **self._parts.embedder.condition.fields()}
+            return {
+                "provider": provider,
+                "state": "down",
+                "reason": error.message,
+                "hint": error.hint,
+            }
+        return {
+            **asdict(fingerprint),
+            "digest": fingerprint.digest(),
+            **self._parts.embedder.condition.fields(),
+        }
 
 
 def _judged(freshness: Freshness, answer: Answer, of: str = "") -> Freshness:

@@ -1,4 +1,6 @@
-"""Files as people, editors and assistants name them: as results do, by absolute path, or as seen from a directory."""
+"""Files as people, editors and assistants name them: as results do, by absolute path, or as seen
+from a directory.
+"""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -13,7 +15,9 @@ Found = TypeVar("Found")
 Among = tuple[RunningIndex, ...]
 
 
-async def at(indexes: IndexLookup, path: str, name: str | None = None) -> tuple[RunningIndex, str] | None:
+async def at(
+    indexes: IndexLookup, path: str, name: str | None = None
+) -> tuple[RunningIndex, str] | None:
     """The index (the one of this name, if there is one) and the path in it of an absolute path.
 
     Its directory may be reached through links; its last part is what it is, and may be missing.
@@ -30,7 +34,9 @@ async def at(indexes: IndexLookup, path: str, name: str | None = None) -> tuple[
 async def directory(
     indexes: IndexLookup, path: str, name: str | None, cwd: str | None
 ) -> tuple[RunningIndex, str] | None:
-    """The index and the path in it ("" is its root) of a directory: absolute, or as seen from `cwd`."""
+    """The index and the path in it ("" is its root) of a directory: absolute, or as seen from
+    `cwd`.
+    """
     if not path.startswith("/") and cwd is None:
         return None
     place = await indexes.resolved(_normal(path if path.startswith("/") else f"{cwd}/{path}"))
@@ -46,20 +52,30 @@ def _split(path: str) -> tuple[bytes, bytes]:
 
 
 def _normal(path: str) -> bytes:
-    """An absolute path without `.` and `..`; two slashes at its front, as below a `cwd` of `/`, are one."""
+    """An absolute path without `.` and `..`; two slashes at its front, as below a `cwd` of `/`, are
+    one.
+    """
     return b"/" + os.path.normpath(os.fsencode(path)).lstrip(b"/")
 
 
-async def unsaved(indexes: IndexLookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
-    """Where an editor's text belongs: absolute, or as results name it. Raises `NotFound`, `InvalidInput`."""
+async def unsaved(
+    indexes: IndexLookup, path: str, name: str | None, cwd: str | None
+) -> tuple[RunningIndex, str]:
+    """Where an editor's text belongs: absolute, or as results name it. Raises `NotFound`,
+    `InvalidInput`.
+    """
     if path.startswith("/"):
         placed = await at(indexes, path, name)
         if placed is None:
-            raise NotFound(f"{path} is in no index" if name is None else f"{path} is not in index {name}", "")
+            raise NotFound(
+                f"{path} is in no index" if name is None else f"{path} is not in index {name}", ""
+            )
         return placed
     index, inside = await indexes.one(name, cwd), path.removeprefix("./")
     if not inside or ".." in inside.split("/"):
-        raise InvalidInput(f"{path!r} is not the path of a file in a root", "give it as results have it")
+        raise InvalidInput(
+            f"{path!r} is not the path of a file in a root", "give it as results have it"
+        )
     return index, named_path(inside)
 
 
@@ -71,9 +87,11 @@ async def first(
     topic: str | None,
     look: Callable[[Among, str], Awaitable[Found]],
 ) -> Found:
-    """What `look` finds at the first of the places that a path may mean: as results name it, then from `cwd`.
+    """What `look` finds at the first of the places that a path may mean: as results name it, then
+    from `cwd`.
 
-    With no index named or around `cwd`, it may be in any. Raises the first `NotFound` if it is at none of them.
+    With no index named or around `cwd`, it may be in any. Raises the first `NotFound` if it is at
+    none of them.
     """
     missing: NotFound | None = None
     for among, inside in await _meant(indexes, path, name, cwd, topic):
@@ -96,7 +114,9 @@ async def _meant(
     return found
 
 
-async def _among(indexes: IndexLookup, name: str | None, cwd: str | None, topic: str | None) -> Among:
+async def _among(
+    indexes: IndexLookup, name: str | None, cwd: str | None, topic: str | None
+) -> Among:
     if name is None and topic is not None:
         return indexes.of_topics((topic,))
     every = indexes.all()
@@ -112,11 +132,17 @@ async def explained(indexes: IndexLookup, index: RunningIndex, path: str, cwd: s
     """
     absolute = path.startswith("/")
     named = named_path(path)
-    if not absolute and (cwd is None or await _there(index, index.record.root + b"/" + decode_path(named))):
+    if not absolute and (
+        cwd is None or await _there(index, index.record.root + b"/" + decode_path(named))
+    ):
         return named
     raw = path if absolute else f"{cwd}/{path}"
     placed = await at(indexes, raw, index.record.name)
-    return placed[1] if placed is not None and (absolute or await _there(index, os.fsencode(raw))) else named
+    return (
+        placed[1]
+        if placed is not None and (absolute or await _there(index, os.fsencode(raw)))
+        else named
+    )
 
 
 async def _there(index: RunningIndex, path: bytes) -> bool:

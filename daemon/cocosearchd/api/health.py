@@ -1,7 +1,9 @@
-"""Health of a part that the daemon depends on: looked at in the background, so that no answer waits for a look.
+"""Health of a part that the daemon depends on: looked at in the background, so that no answer waits
+for a look.
 
-A look is cheap: it asks a server whether it is there, and costs no call that somebody pays for. One that hangs is
-given up, and the part is then unresponsive. What a real call came to can be reported as well.
+A look is cheap: it asks a server whether it is there, and costs no call that somebody pays for. One
+that hangs is given up, and the part is then unresponsive. What a real call came to can be reported
+as well.
 """
 
 import asyncio
@@ -27,13 +29,16 @@ LOOK_EVERY_S, LOOK_WITHIN_S = 3.0, 4.0
 # A server that is away is told from one that is silent, of which the pool knows after two seconds.
 STORE_PATIENCE_S = 3.0
 AGAIN_S = 1.0  # between looks at a part that is not up: what waits for it goes on when it is back
-# Looks that hang are left behind, as some calls cannot be cancelled; no more than so many at a time.
+# Looks that hang are left behind, as some calls cannot be cancelled; no more than so many at a
+# time.
 HANGING_LOOKS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PartHealth:
-    """A part at a moment. `since` is when it was first known to be so; `reason` and `hint` are None while it is up."""
+    """A part at a moment. `since` is when it was first known to be so; `reason` and `hint` are None
+    while it is up.
+    """
 
     state: State
     since: datetime
@@ -59,7 +64,9 @@ class Health:
         every_s: float = LOOK_EVERY_S,
         within_s: float = LOOK_WITHIN_S,
     ) -> None:
-        """`look` raises `CocoSearchError` where the part is down; `hint` is what to do when it hangs."""
+        """`look` raises `CocoSearchError` where the part is down; `hint` is what to do when it
+        hangs.
+        """
         self.name, self._look, self._hint = name, look, hint
         self._every_s, self._within_s = every_s, within_s
         self._hanging = set[asyncio.Future[object]]()
@@ -70,7 +77,9 @@ class Health:
         """Look again and again, for ever; to be supervised."""
         while True:
             await self.look()
-            await asyncio.sleep(min(self._every_s, AGAIN_S) if self.condition.reason else self._every_s)
+            await asyncio.sleep(
+                min(self._every_s, AGAIN_S) if self.condition.reason else self._every_s
+            )
 
     async def look_soon(self, within_s: float) -> PartHealth:
         """The condition of now where that is known in such a time; else that of the last look."""
@@ -101,11 +110,15 @@ class Health:
         if error is None:
             self._become("up")
         else:
-            self._become("unresponsive" if error.silent else "down", error.message, error.hint or self._hint)
+            self._become(
+                "unresponsive" if error.silent else "down", error.message, error.hint or self._hint
+            )
 
     def report_silence(self, seconds: float) -> None:
         """The part has been asked, and has not answered for so long."""
-        self._become("unresponsive", f"the {self.name} has not answered for {seconds:g} s", self._hint)
+        self._become(
+            "unresponsive", f"the {self.name} has not answered for {seconds:g} s", self._hint
+        )
 
     def _become(self, state: State, reason: str | None = None, hint: str | None = None) -> None:
         before = self.condition
@@ -114,7 +127,11 @@ class Health:
         if before.state == state:
             return
         level = logging.INFO if state == "up" else logging.WARNING
-        log.log(level, "part_health", extra={"part": self.name, "state": state, "reason": reason, "hint": hint})
+        log.log(
+            level,
+            "part_health",
+            extra={"part": self.name, "state": state, "reason": reason, "hint": hint},
+        )
         if state == "up" and before.state != "unknown":
             self.on_up()
 
@@ -128,10 +145,16 @@ class Dependencies:
 
 
 def parts_of(db: Database, embedder: LazyEmbedder, on_up: Callable[[], None]) -> Dependencies:
-    """The health of a database and of an embedder, not watched yet; `on_up` is called when one of them is back."""
+    """The health of a database and of an embedder, not watched yet; `on_up` is called when one of
+    them is back.
+    """
     look_at_store = partial(db.reach, STORE_PATIENCE_S)
     parts = Dependencies(
-        store=Health("store", look_at_store, hint="look at the processes, the disk and the network of PostgreSQL"),
+        store=Health(
+            "store",
+            look_at_store,
+            hint="look at the processes, the disk and the network of PostgreSQL",
+        ),
         embedder=Health("embedder", embedder.ping, hint="look at the model server and its log"),
     )
     parts.store.on_up = parts.embedder.on_up = on_up

@@ -1,8 +1,9 @@
-"""Who has which unsaved text: sessions of clients, each with overlays of its own, gone when the session ends.
+"""Who has which unsaved text: sessions of clients, each with overlays of its own, gone when the
+session ends.
 
-A session lasts as long as the call that opened it, and so as the client's connection. The text is embedded here, in the
-daemon, and parsed and cut in a process of its own (`OverlayParser`), since parsers are native code: no query waits for
-the child, and what is unsaved is in memory only.
+A session lasts as long as the call that opened it, and so as the client's connection. The text is
+embedded here, in the daemon, and parsed and cut in a process of its own (`OverlayParser`), since
+parsers are native code: no query waits for the child, and what is unsaved is in memory only.
 """
 
 import secrets
@@ -28,7 +29,8 @@ from cocosearchd.model import Chunk, IndexRecord
 from cocosearchd.search.answers.disk_files import text_of
 from cocosearchd.search.overlay import Overlay, OverlayFile, overlay_of
 
-# An editor has some tens of files open, and one session; a megabyte of text takes about three of memory.
+# An editor has some tens of files open, and one session; a megabyte of text takes about three of
+# memory.
 EMBEDDED_TOGETHER = 64  # texts: some 10 ms of the built-in model
 MAX_SESSIONS, MAX_FILES, MAX_BYTES = 64, 200, 32 << 20
 
@@ -38,13 +40,16 @@ Pairs = tuple[tuple[str, str], ...]  # what identifies an embedder
 
 @dataclass(frozen=True, slots=True)
 class OverlayRules:
-    """What a file must be like to be searched, how it is cut and what is defined in it; as for files on disk."""
+    """What a file must be like to be searched, how it is cut and what is defined in it; as for
+    files on disk.
+    """
 
     limits: Limits
     max_file_bytes: int
     index_secrets: bool
     overrides: QueryOverrides = ()
-    any_type: bool = False  # files were named by the user: those of an unknown language are plain text
+    # files were named by the user: those of an unknown language are plain text
+    any_type: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +64,17 @@ class OverlayChange:
 
 @dataclass(slots=True)
 class _Session:
-    """Keys begin with the root of an index: that stays when the index is made anew, and its number does not."""
+    """Keys begin with the root of an index: that stays when the index is made anew, and its number
+    does not.
+    """
 
     files: dict[tuple[bytes, str], OverlayFile] = field(default_factory=dict)  # by root and path
-    made_by: dict[tuple[bytes, str], Pairs] = field(default_factory=dict)  # the embedder of their vectors
-    latest: dict[tuple[bytes, str], int] = field(default_factory=dict)  # the change that was asked for last
-    overlays: dict[bytes, Overlay | None] = field(default_factory=dict)  # made of `files` when first asked for
+    # the embedder of their vectors
+    made_by: dict[tuple[bytes, str], Pairs] = field(default_factory=dict)
+    # the change that was asked for last
+    latest: dict[tuple[bytes, str], int] = field(default_factory=dict)
+    # made of `files` when first asked for
+    overlays: dict[bytes, Overlay | None] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -75,16 +85,22 @@ class OverlaySessions:
     """Sessions by name. A name is a secret: who has it sees what is unsaved. For one event loop."""
 
     def __init__(self, embedder_of: Callable[[Pairs], Embedder], outliner: OverlayParser) -> None:
-        """`embedder_of` gives the embedder that makes vectors like those of an index, by the pairs of its identity."""
+        """`embedder_of` gives the embedder that makes vectors like those of an index, by the pairs
+        of its identity.
+        """
         self._embedder_of, self._outliner = embedder_of, outliner
         self._sessions: dict[str, _Session] = {}
         self._changes = count(1)
 
     @contextmanager
     def session(self) -> Iterator[str]:
-        """The name of a new session; at the end nothing is left of it. Raises `Refused` when there are too many."""
+        """The name of a new session; at the end nothing is left of it. Raises `Refused` when there
+        are too many.
+        """
         if len(self._sessions) >= MAX_SESSIONS:
-            raise Refused(f"there are {MAX_SESSIONS} sessions with unsaved text already", "close one")
+            raise Refused(
+                f"there are {MAX_SESSIONS} sessions with unsaved text already", "close one"
+            )
         name = secrets.token_urlsafe(16)
         self._sessions[name] = _Session()
         try:
@@ -95,10 +111,11 @@ class OverlaySessions:
     async def put(
         self, session: str, record: IndexRecord, path: str, data: bytes, rules: OverlayRules
     ) -> OverlayChange:
-        """Hold `data` as the content of a file. Of several changes under way the one asked for last stays.
+        """Hold `data` as the content of a file. Of several changes under way the one asked for last
+        stays.
 
-        Raises `NotFound` for a session that has ended, `Refused` for what would not be searched on disk either and
-        beyond the bounds.
+        Raises `NotFound` for a session that has ended, `Refused` for what would not be searched on
+        disk either and beyond the bounds.
         """
         held, key, change = self._of(session), (record.root, path), next(self._changes)
         _check(data, path, rules)
@@ -109,15 +126,20 @@ class OverlaySessions:
         chunks = await anyio.to_thread.run_sync(outline.chunks, path, language, data)
         before = held.files.get(key) if held.made_by.get(key) == record.identity.embedder else None
         vectors, note = await self._vectors(path, chunks, record, before)
-        if self._of(session).latest.get(key) == change:  # else it was put again or cleared meanwhile
+        # else it was put again or cleared meanwhile
+        if self._of(session).latest.get(key) == change:
             self._bound(held, key, data)  # others were put meanwhile
             symbols = scopes.pack(outline.symbols)
             held.files[key] = OverlayFile(path, text_of(data), language, chunks, vectors, symbols)
             held.made_by[key] = record.identity.embedder
             held.overlays.pop(record.root, None)
-        return OverlayChange(len(held.files), held.size, len(chunks), "; ".join(filter(None, (unread, note))) or None)
+        return OverlayChange(
+            len(held.files), held.size, len(chunks), "; ".join(filter(None, (unread, note))) or None
+        )
 
-    def clear(self, session: str, record: IndexRecord | None = None, path: str | None = None) -> OverlayChange:
+    def clear(
+        self, session: str, record: IndexRecord | None = None, path: str | None = None
+    ) -> OverlayChange:
         """Let go of a file, of all files of an index, or of all; what is on disk counts again."""
         held = self._of(session)
         for key in list(held.latest):
@@ -148,20 +170,28 @@ class OverlaySessions:
                     held.files[key], held.made_by[key] = replace(file, vectors=vectors), made_by
                     held.overlays.pop(record.root, None)
         if record.root not in held.overlays:
-            held.overlays[record.root] = overlay_of(f for key, f in held.files.items() if key[0] == record.root)
+            held.overlays[record.root] = overlay_of(
+                f for key, f in held.files.items() if key[0] == record.root
+            )
         return held.overlays[record.root]
 
     def _bound(self, held: _Session, key: tuple[bytes, str], data: bytes) -> None:
         if key not in held.files and len(held.files) >= MAX_FILES:
-            raise Refused(f"this session has {MAX_FILES} unsaved files already", "overlay.clear those that are saved")
+            raise Refused(
+                f"this session has {MAX_FILES} unsaved files already",
+                "overlay.clear those that are saved",
+            )
         before = len(held.files[key].text.data) if key in held.files else 0
         if sum(each.size for each in self._sessions.values()) - before + len(data) > MAX_BYTES:
-            raise Refused(f"more than {MAX_BYTES >> 20} MiB of unsaved text", "overlay.clear what is saved")
+            raise Refused(
+                f"more than {MAX_BYTES >> 20} MiB of unsaved text", "overlay.clear what is saved"
+            )
 
     def _of(self, session: str) -> _Session:
         if session not in self._sessions:
             raise NotFound(
-                "there is no such session", "overlay.open opens one; it ends with the connection of that call"
+                "there is no such session",
+                "overlay.open opens one; it ends with the connection of that call",
             )
         return self._sessions[session]
 
@@ -178,7 +208,9 @@ class OverlaySessions:
     async def _vectors(
         self, path: str, chunks: tuple[Chunk, ...], record: IndexRecord, before: OverlayFile | None
     ) -> tuple[Vectors, str | None]:
-        """The vectors of chunks, those that were there before taken over; and why there are none."""
+        """The vectors of chunks, those that were there before taken over; and why there are
+        none.
+        """
         made_by, dimension = record.identity.embedder, record.dimension
         texts = embedded_texts(path, chunks, made_by)
         known = _by_text(before, made_by) if before is not None else {}
@@ -189,13 +221,15 @@ class OverlaySessions:
             for first in range(0, len(missing), EMBEDDED_TOGETHER):
                 some = missing[first : first + EMBEDDED_TOGETHER]
                 made += list(await self._embedder_of(made_by).embed_documents(some))
-                await anyio.lowlevel.checkpoint()  # others are served between: the built-in model does not wait
+                # others are served between: the built-in model does not wait
+                await anyio.lowlevel.checkpoint()
         except EmbedderUnavailable as error:
             return vectors, f"the unsaved text is found by words only: {error.message}"
         found = {**known, **dict(zip(missing, made, strict=True))}
         for row, text in zip(vectors, texts, strict=True):
             if len(found[text]) == dimension:
-                row[:] = np.asarray(found[text], np.float16)  # as stored, so that saving changes no answer
+                # as stored, so that saving changes no answer
+                row[:] = np.asarray(found[text], np.float16)
         return vectors, None
 
 

@@ -28,11 +28,15 @@ def as_of(clock: Clock) -> p.AsOf:
 
 def sync(index: str, freshness: Freshness) -> p.SyncReply:
     """What waiting for an index came to."""
-    return p.SyncReply(index, freshness.fresh, as_of(freshness.as_of), freshness.reason, freshness.pending)
+    return p.SyncReply(
+        index, freshness.fresh, as_of(freshness.as_of), freshness.reason, freshness.pending
+    )
 
 
 def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexProgress:
-    """A moment of an index's work. Before the first scan has counted, what is stored is what is known of its files."""
+    """A moment of an index's work. Before the first scan has counted, what is stored is what is
+    known of its files.
+    """
     skipped = sum(files for _, files in stored.skipped)
     done = status.done if status.total is not None else max(0, stored.files) + skipped
     return p.IndexProgress(
@@ -82,17 +86,26 @@ def excluded(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
 
 def unparsed(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
     """Files that no parser may have, from their paths and how their parsers ended."""
-    return tuple(p.ExcludedFile(path, "quarantined", unparsed_sentence(path, detail)) for path, detail in files)
+    return tuple(
+        p.ExcludedFile(path, "quarantined", unparsed_sentence(path, detail))
+        for path, detail in files
+    )
 
 
 def failure(failed: ParseFailure) -> dict[str, object]:
-    """A file that is not, or not wholly, searched; of one that was skipped also why, and what to do."""
+    """A file that is not, or not wholly, searched; of one that was skipped also why, and what to
+    do.
+    """
     reason = exclusion(failed.error_message).sentence if failed.status == "skipped" else ""
     return {**asdict(failed), "reason": reason}
 
 
-def model_use(record: IndexRecord, following: IndexRecord | None, digest: str, configured: str | None) -> w.ModelUse:
-    """What an index was made by, `digest`, beside the digest of the configured embedder, None if that is not known."""
+def model_use(
+    record: IndexRecord, following: IndexRecord | None, digest: str, configured: str | None
+) -> w.ModelUse:
+    """What an index was made by, `digest`, beside the digest of the configured embedder, None if
+    that is not known.
+    """
     made = dict(record.identity.embedder)
     return w.ModelUse(
         record.name,
@@ -137,7 +150,10 @@ def files(
 
 
 def stats(
-    record: IndexRecord, found: IndexStatistics, failures: tuple[ParseFailure, ...], freshness: Freshness
+    record: IndexRecord,
+    found: IndexStatistics,
+    failures: tuple[ParseFailure, ...],
+    freshness: Freshness,
 ) -> p.StatsReply:
     """Counts of one index."""
     return p.StatsReply(
@@ -147,7 +163,10 @@ def stats(
         chunks=found.chunks,
         symbols=found.symbols,
         size_bytes=found.size_bytes,
-        languages={language: {"files": files, "chunks": chunks} for language, files, chunks in found.languages},
+        languages={
+            language: {"files": files, "chunks": chunks}
+            for language, files, chunks in found.languages
+        },
         parse_health=_health(found),
         skipped=dict(found.skipped),
         last_change=found.last_change.astimezone(UTC).isoformat() if found.last_change else None,
@@ -164,7 +183,9 @@ def stats(
 def _health(found: IndexStatistics) -> dict[str, dict[str, int]]:
     table: dict[str, dict[str, int]] = {}
     for language, status, files in found.parse_health:
-        table.setdefault(language, dict.fromkeys(("ok", "partial", "error", "no_grammar"), 0))[status] = files
+        table.setdefault(language, dict.fromkeys(("ok", "partial", "error", "no_grammar"), 0))[
+            status
+        ] = files
     return table
 
 
@@ -178,7 +199,9 @@ def search(
     notes: tuple[str, ...],
     explain: dict[str, object] | None,
 ) -> p.SearchReply:
-    """An answer. One index gives `index`, several give `indexes`; clocks of several indexes have no common `as_of`."""
+    """An answer. One index gives `index`, several give `indexes`; clocks of several indexes have no
+    common `as_of`.
+    """
     return p.SearchReply(
         query=request.query,
         results=tuple(result(hit) for hit in hits),
@@ -196,10 +219,15 @@ def search(
 
 
 def without(reply: p.SearchReply, lacking: Mapping[str, str]) -> p.SearchReply:
-    """An answer that was to be of every index and is not: what it lacks, each with what would help."""
+    """An answer that was to be of every index and is not: what it lacks, each with what would
+    help.
+    """
     if not lacking:
         return reply
     notes = tuple(f"{what}: {hint}" for what, hint in lacking.items())
     return replace(
-        reply, fresh=False, stale_reason=reply.stale_reason or "; ".join(lacking), notes=(*reply.notes, *notes)
+        reply,
+        fresh=False,
+        stale_reason=reply.stale_reason or "; ".join(lacking),
+        notes=(*reply.notes, *notes),
     )

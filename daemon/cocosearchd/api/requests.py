@@ -21,11 +21,15 @@ def with_defaults(query: Query, settings: SearchSettings) -> Query:
 def wants_symbols(request: p.SearchRequest) -> bool:
     """Whether a filter of a request is about symbols."""
     inline = parse_inline(request.query)
-    return bool(request.symbol_types or request.symbol_name or inline.symbol_types or inline.symbol_names)
+    return bool(
+        request.symbol_types or request.symbol_name or inline.symbol_types or inline.symbol_names
+    )
 
 
 def explains(request: p.SearchRequest) -> bool:
-    """Whether the answer is to say how it came about: also when it is asked why a place is not in it."""
+    """Whether the answer is to say how it came about: also when it is asked why a place is not in
+    it.
+    """
     return request.explain or request.why_not is not None
 
 

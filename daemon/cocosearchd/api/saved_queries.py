@@ -1,8 +1,9 @@
 """Saved queries: what a question would show now and did not before, as files become searchable.
 
-A saved query is asked in the ordinary way, of the index that has changed. A match is new when it lies in a file that
-changed and nothing like it (the same text in the same file) was there in the beginning or told since: not for a text
-that has only moved. An answer may be later than the commit for which it is asked, and show what the next one tells of.
+A saved query is asked in the ordinary way, of the index that has changed. A match is new when it
+lies in a file that changed and nothing like it (the same text in the same file) was there in the
+beginning or told since: not for a text that has only moved. An answer may be later than the commit
+for which it is asked, and show what the next one tells of.
 """
 
 import hashlib
@@ -16,10 +17,12 @@ from cocosearch_ipc.protocol import SearchReply, SearchRequest, SearchResult
 from cocosearchd.errors import NotFound
 from cocosearchd.model import Commit
 
-# Between two runs of a saved query: a checkout of a thousand files is some tens of commits, and one question.
+# Between two runs of a saved query: a checkout of a thousand files is some tens of commits, and one
+# question.
 GATHER_S = 0.25
-# There is always a nearest text: without a bound, every change of a small project would be a match. Measured with the
-# built-in model: files that have nothing to do with a question lie below, those that answer it above.
+# There is always a nearest text: without a bound, every change of a small project would be a match.
+# Measured with the built-in model: files that have nothing to do with a question lie below, those
+# that answer it above.
 MIN_RELEVANCE = 0.25
 MAX_KNOWN = 20_000  # matches remembered; a digest takes about 70 bytes
 
@@ -27,7 +30,9 @@ Ask = Callable[[SearchRequest], Awaitable[SearchReply]]
 
 
 class SavedQuery:
-    """One question of one subscriber. Remembers what was there in the beginning, and what was told."""
+    """One question of one subscriber. Remembers what was there in the beginning, and what was
+    told.
+    """
 
     def __init__(self, ask: Ask, request: SearchRequest) -> None:
         """`request` without an index; it is never explained, kept or made to wait."""
@@ -35,14 +40,19 @@ class SavedQuery:
         self._request = replace(request, cwd=None, sync_timeout_ms=0, use_cache=False)
         self._known: dict[bytes, None] = {}  # in the order in which they came
 
-    async def begin(self, index: str, changed: Collection[str] | None = ()) -> tuple[SearchResult, ...]:
-        """What is there now is not new later; that of it which is in changed files, None: all. Raises as `new`."""
+    async def begin(
+        self, index: str, changed: Collection[str] | None = ()
+    ) -> tuple[SearchResult, ...]:
+        """What is there now is not new later; that of it which is in changed files, None: all.
+        Raises as `new`.
+        """
         fresh = await self._fresh(index)
         self._remember(fresh)
         return _within(fresh, changed)
 
     async def new(self, index: str, changed: Collection[str]) -> tuple[SearchResult, ...]:
-        """The matches in changed files that were not told before, best first; none in an index that is gone.
+        """The matches in changed files that were not told before, best first; none in an index that
+        is gone.
 
         Raises as searches do otherwise: a question to all indexes does not end with one of them.
         """
@@ -50,7 +60,8 @@ class SavedQuery:
             found = _within(await self._fresh(index), changed)
         except NotFound:
             return ()
-        self._remember(found)  # and no others: those in files of which nobody was told yet are new then
+        # and no others: those in files of which nobody was told yet are new then
+        self._remember(found)
         return found
 
     async def _fresh(self, index: str) -> tuple[SearchResult, ...]:
@@ -63,7 +74,9 @@ class SavedQuery:
             del self._known[next(iter(self._known))]
 
 
-def _within(results: tuple[SearchResult, ...], paths: Collection[str] | None) -> tuple[SearchResult, ...]:
+def _within(
+    results: tuple[SearchResult, ...], paths: Collection[str] | None
+) -> tuple[SearchResult, ...]:
     known = None if paths is None else frozenset(paths)
     return tuple(result for result in results if known is None or result.path in known)
 

@@ -1,4 +1,6 @@
-"""Looks at settings without becoming a daemon: what would hold, and whether database and embedder can be used."""
+"""Looks at settings without becoming a daemon: what would hold, and whether database and embedder
+can be used.
+"""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -21,7 +23,9 @@ WAIT_S = 20.0
 
 
 def of_project(loaded: LoadedSettings, project: str) -> IndexSettings:
-    """The settings of a directory, or of the nearest one above it that has files of settings of its own. Blocking."""
+    """The settings of a directory, or of the nearest one above it that has files of settings of its
+    own. Blocking.
+    """
     place = Path(project).resolve()  # as a root is registered
     for directory in (place, *place.parents):
         found = read_index_settings(os.fsencode(directory), loaded)
@@ -30,8 +34,12 @@ def of_project(loaded: LoadedSettings, project: str) -> IndexSettings:
     return IndexSettings(loaded)
 
 
-async def findings(read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str) -> AsyncIterator[Finding]:
-    """Everything, in the order in which a daemon would meet it; nothing more once the settings cannot be read."""
+async def findings(
+    read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
+) -> AsyncIterator[Finding]:
+    """Everything, in the order in which a daemon would meet it; nothing more once the settings
+    cannot be read.
+    """
     try:
         loaded = await anyio.to_thread.run_sync(read)
     except BadSettings as error:

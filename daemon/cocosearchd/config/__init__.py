@@ -1,1 +1,3 @@
-"""Settings from their layers: files, environment, command line, and what a project says of its index."""
+"""Settings from their layers: files, environment, command line, and what a project says of its
+index.
+"""

@@ -1,4 +1,6 @@
-"""The settings of one index: every layer, its project's files among them; what a change of them means, in words."""
+"""The settings of one index: every layer, its project's files among them; what a change of them
+means, in words.
+"""
 
 from dataclasses import astuple, dataclass, field
 from typing import Any
@@ -18,13 +20,22 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.masking import mask_address, mask_urls
 
 # What decides which files are in: a change is a matter for a scan, and touches no other file.
-SCOPE = ("include", "exclude", "extend_include", "extend_exclude", "respect_gitignore", "index_secrets")
+SCOPE = (
+    "include",
+    "exclude",
+    "extend_include",
+    "extend_exclude",
+    "respect_gitignore",
+    "index_secrets",
+)
 _SEARCHING = ("topics", "linked_indexes")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What holds for an index. `trouble` is why the files of its project are not followed as they are now."""
+    """What holds for an index. `trouble` is why the files of its project are not followed as they
+    are now.
+    """
 
     loaded: LoadedSettings = field(default_factory=lambda: LoadedSettings(Settings(), {}))
     project: Project = field(default_factory=Project)
@@ -52,10 +63,13 @@ class IndexSettings:
         return ((self.trouble,) if self.trouble else ()) + self.project.said
 
 
-def read_index_settings(root: bytes, loaded: LoadedSettings, last: Project | None = None) -> IndexSettings:
+def read_index_settings(
+    root: bytes, loaded: LoadedSettings, last: Project | None = None
+) -> IndexSettings:
     """The settings of the index of a root, as of now. Blocking; never raises.
 
-    Where the project's files cannot be used, `last` (the last good ones) goes on, or nothing of them at all.
+    Where the project's files cannot be used, `last` (the last good ones) goes on, or nothing of
+    them at all.
     """
     seen = stamps(root)  # before they are read: what changes meanwhile is seen again
     trouble = ""
@@ -67,7 +81,10 @@ def read_index_settings(root: bytes, loaded: LoadedSettings, last: Project | Non
     try:
         if last is not None:
             return IndexSettings(
-                loaded.beside(last.given), last, seen, f"{trouble} (what was there before it holds on)"
+                loaded.beside(last.given),
+                last,
+                seen,
+                f"{trouble} (what was there before it holds on)",
             )
     except BadSettings:  # what was good does not fit the other layers of now
         pass
@@ -78,8 +95,19 @@ def changed(before: IndexSettings, now: IndexSettings) -> tuple[str, ...]:
     """The names of what holds differently, without the section; in the order of the tree."""
     own = [key for key in keys() if key.startswith(("indexing.", "search."))]
     settings = before.loaded.settings, now.loaded.settings
-    differ = [key.partition(".")[2] for key in own if value_of(settings[0], key) != value_of(settings[1], key)]
-    return (*differ, *(name for name in _SEARCHING if getattr(before.project, name) != getattr(now.project, name)))
+    differ = [
+        key.partition(".")[2]
+        for key in own
+        if value_of(settings[0], key) != value_of(settings[1], key)
+    ]
+    return (
+        *differ,
+        *(
+            name
+            for name in _SEARCHING
+            if getattr(before.project, name) != getattr(now.project, name)
+        ),
+    )
 
 
 def sentence(differ: tuple[str, ...], files: int) -> str:
@@ -98,7 +126,9 @@ def shown(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
     values = {name: getattr(project, name) for name in ("topics", "linked_indexes") if project.file}
     values |= {key: value_of(tree, key) for key in keys()}
     plain = ValueOrigin("default", "")
-    return tuple((key, _open(key, value), *astuple(origins.get(key, plain))) for key, value in values.items())
+    return tuple(
+        (key, _open(key, value), *astuple(origins.get(key, plain))) for key, value in values.items()
+    )
 
 
 def _open(key: str, value: Any) -> Any:

@@ -1,6 +1,8 @@
-"""Reads the layers of settings: config file, `.env` beside it, environment, command line. Later ones win.
+"""Reads the layers of settings: config file, `.env` beside it, environment, command line. Later
+ones win.
 
-`${VAR}` and `${VAR:-default}` are replaced in the config file, from the environment and then from that `.env`.
+`${VAR}` and `${VAR:-default}` are replaced in the config file, from the environment and then from
+that `.env`.
 """
 
 import difflib
@@ -10,7 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cocosearchd.config.settings import Layer, LayerValue, LoadedSettings, ValueOrigin, given, keys, merged
+from cocosearchd.config.settings import (
+    Layer,
+    LayerValue,
+    LoadedSettings,
+    ValueOrigin,
+    given,
+    keys,
+    merged,
+)
 from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml
 from cocosearchd.errors import BadSettings
 
@@ -24,8 +34,8 @@ ALIASES = {
     "COCOSEARCH_EMBEDDING_BASE_URL": "embedder.url",
     "COCOSEARCH_EMBEDDING_OUTPUT_DIMENSION": "embedder.dimension",
 }
-# Read elsewhere: where the daemon lives (both programs must agree on it: `cocosearch_ipc.address`), secrets, and where
-# PostgreSQL's binaries are.
+# Read elsewhere: where the daemon lives (both programs must agree on it: `cocosearch_ipc.address`),
+# secrets, and where PostgreSQL's binaries are.
 NOT_SETTINGS = frozenset(
     {
         "COCOSEARCH_CONFIG",
@@ -37,16 +47,21 @@ NOT_SETTINGS = frozenset(
         "COCOSEARCH_EMBEDDER_API_KEY",
     }
 )
-FREE = "COCOSEARCH_VAR_"  # variables that are no settings: the only ones that a project's file may name
+# variables that are no settings: the only ones that a project's file may name
+FREE = "COCOSEARCH_VAR_"
 
-# A default that is not closed is taken to the end, where it is left as it is: else each of many would be looked for.
+# A default that is not closed is taken to the end, where it is left as it is: else each of many
+# would be looked for.
 _VARIABLE = re.compile(r"\$\{(\w+)(?:\}|:-([^}]*)(?:\}|\Z))")
 
 
 def load(
-    config_file: Path | None, environment: Mapping[str, str], overrides: Mapping[str, Any] | None = None
+    config_file: Path | None,
+    environment: Mapping[str, str],
+    overrides: Mapping[str, Any] | None = None,
 ) -> LoadedSettings:
-    """All layers but those of projects. `overrides` maps `section.field` to a value from the command line. Blocking.
+    """All layers but those of projects. `overrides` maps `section.field` to a value from the
+    command line. Blocking.
 
     Files that do not exist count as empty. Raises `BadSettings`.
     """
@@ -58,11 +73,16 @@ def load(
         (
             *_given(expanded(written, variables.get), "config file"),
             *_given(settings_of(env_file), ".env"),
-            *_given(settings_of(SettingEntry(name, value, name) for name, value in environment.items()), "environment"),
+            *_given(
+                settings_of(SettingEntry(name, value, name) for name, value in environment.items()),
+                "environment",
+            ),
             *_given(flags, "command line"),
         )
     )
-    return replace(found, free={name: value for name, value in variables.items() if name.startswith(FREE)})
+    return replace(
+        found, free={name: value for name, value in variables.items() if name.startswith(FREE)}
+    )
 
 
 def _given(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
@@ -75,21 +95,32 @@ def variable_names() -> dict[str, str]:
 
 
 def settings_of(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]:
-    """Those of ours, as entries of fields. Raises `BadSettings` for one of our prefix that sets nothing."""
+    """Those of ours, as entries of fields. Raises `BadSettings` for one of our prefix that sets
+    nothing.
+    """
     names = variable_names()
     for entry in variables:
         if entry.key in names:
             yield SettingEntry(names[entry.key], entry.value, entry.place)
-        elif entry.key.startswith(PREFIX) and entry.key not in NOT_SETTINGS and not entry.key.startswith(FREE):
+        elif (
+            entry.key.startswith(PREFIX)
+            and entry.key not in NOT_SETTINGS
+            and not entry.key.startswith(FREE)
+        ):
             near = difflib.get_close_matches(entry.key, names, 1)
             place = "" if entry.place == entry.key else f" in {entry.place}"
             raise BadSettings(
-                f"unknown variable {entry.key}{place}", f"did you mean {near[0]}?" if near else "unset it"
+                f"unknown variable {entry.key}{place}",
+                f"did you mean {near[0]}?" if near else "unset it",
             )
 
 
-def expanded(entries: Iterable[SettingEntry], variable: Callable[[str], str | None]) -> Iterator[SettingEntry]:
-    """The entries with variables in the place of their names. Raises `BadSettings` for one that is not set."""
+def expanded(
+    entries: Iterable[SettingEntry], variable: Callable[[str], str | None]
+) -> Iterator[SettingEntry]:
+    """The entries with variables in the place of their names. Raises `BadSettings` for one that is
+    not set.
+    """
     for entry in entries:
         yield SettingEntry(entry.key, _expand(entry.value, entry, variable), entry.place)
 
@@ -107,7 +138,10 @@ def _expand(value: Any, entry: SettingEntry, variable: Callable[[str], str | Non
         text = match[2] if not text and match[2] is not None else text
         if text is None:
             hint = f"set it, or write ${{{match[1]}:-default}}"
-            raise BadSettings(f"{entry.key} in {entry.place} needs the variable {match[1]}, which is not set", hint)
+            raise BadSettings(
+                f"{entry.key} in {entry.place} needs the variable {match[1]}, which is not set",
+                hint,
+            )
         return text
 
     return _VARIABLE.sub(found, value)

@@ -1,7 +1,9 @@
-"""What a directory's own `cocosearch.yaml` and `.env` say of its index. A repository that was just cloned has one too.
+"""What a directory's own `cocosearch.yaml` and `.env` say of its index. A repository that was just
+cloned has one too.
 
-So only what shapes this one index may stand there; nothing that names a server, a key, a program or a place outside;
-and variables of the environment stay out of reach. A file that is wrong is refused as a whole, with one sentence.
+So only what shapes this one index may stand there; nothing that names a server, a key, a program or
+a place outside; and variables of the environment stay out of reach. A file that is wrong is refused
+as a whole, with one sentence.
 """
 
 import os
@@ -12,13 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from cocosearchd.config.layers import FREE, PREFIX, expanded, variable_names
-from cocosearchd.config.settings import Layer, LayerValue, ValueOrigin, canonical, given, keys, unknown
+from cocosearchd.config.settings import (
+    Layer,
+    LayerValue,
+    ValueOrigin,
+    canonical,
+    given,
+    keys,
+    unknown,
+)
 from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml, stamp
 from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.files.nofollow import directory_identity
 
 FILES = ("cocosearch.yaml", ".cocosearch.yaml")  # the first one that is there counts
-SOURCES = frozenset(map(os.fsencode, (*FILES, ".env")))  # all names of a root that say anything of it
+# all names of a root that say anything of it
+SOURCES = frozenset(map(os.fsencode, (*FILES, ".env")))
 # The settings that may stand in a project's file; every other one is the daemon's.
 OWN = frozenset(
     {
@@ -36,7 +47,8 @@ OWN = frozenset(
     }
 )
 TOP = ("name", "topics", "linked_indexes")
-# Sections and keys of CocoSearch's files that have no meaning for one index here: passed over, and said so.
+# Sections and keys of CocoSearch's files that have no meaning for one index here: passed over, and
+# said so.
 _FOREIGN = ("controller.", "search.min_score", "log.")
 MAX_ITEMS, MAX_TEXT = 500, 500
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
@@ -44,7 +56,9 @@ _PLAIN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a root says of itself. `given` are settings of `OWN`; `said` what a person should know of the files."""
+    """What a root says of itself. `given` are settings of `OWN`; `said` what a person should know
+    of the files.
+    """
 
     file: str = ""  # the one that counts; "" for none
     name: str | None = None
@@ -62,13 +76,16 @@ def stamps(root: bytes) -> tuple[tuple[int, ...], ...]:
 
 
 def seen(root: bytes) -> tuple[tuple[int, ...], ...] | None:
-    """As `stamps`; None for a root that is not there, or is a link now: that says nothing of its files. Blocking."""
+    """As `stamps`; None for a root that is not there, or is a link now: that says nothing of its
+    files. Blocking.
+    """
     found = stamps(root)
     return found if directory_identity(root) is not None else None
 
 
 def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
-    """The files of a root as they are; they may name `variables` that begin with `FREE`, and those of their `.env`.
+    """The files of a root as they are; they may name `variables` that begin with `FREE`, and those
+    of their `.env`.
 
     Blocking. Raises `BadSettings`, one sentence that names the place.
     """
@@ -104,9 +121,13 @@ def _read(directory: Path, name: str) -> tuple[SettingEntry, ...]:
 
 
 def _env(directory: Path, said: list[str]) -> tuple[SettingEntry, ...]:
-    """Of the `.env` file; none of one that cannot be read (a link, a virtual environment): it may not be ours."""
+    """Of the `.env` file; none of one that cannot be read (a link, a virtual environment): it may
+    not be ours.
+    """
     try:
-        return tuple(_short(entry, directory) for entry in read_env(directory / ".env", links=False))
+        return tuple(
+            _short(entry, directory) for entry in read_env(directory / ".env", links=False)
+        )
     except BadSettings as error:
         said.append(f"{_as_said(error.message, directory)}; nothing of it is used")
         return ()
@@ -143,7 +164,9 @@ def _passed_over(entries: list[SettingEntry], why: str) -> Iterator[str]:
 
 
 def _variables(entries: Iterable[SettingEntry], said: list[str]) -> Iterator[SettingEntry]:
-    """What `.env` sets of these settings. The file is other programs' as well, so nothing in it is an error."""
+    """What `.env` sets of these settings. The file is other programs' as well, so nothing in it is
+    an error.
+    """
     names, passed = variable_names(), list[SettingEntry]()
     for entry in entries:
         if names.get(entry.key) in OWN:
@@ -162,15 +185,23 @@ def _given(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue
 
 
 def _texts(entry: SettingEntry) -> tuple[str, ...]:
-    """One text or a list of them, printable and short: they are shown, and stored. Raises `BadSettings`."""
+    """One text or a list of them, printable and short: they are shown, and stored. Raises
+    `BadSettings`.
+    """
     items = entry.value if isinstance(entry.value, list) and entry.key != "name" else [entry.value]
-    if not all(isinstance(item, str) and _PLAIN.fullmatch(item) and item == item.strip() for item in items):
+    if not all(
+        isinstance(item, str) and _PLAIN.fullmatch(item) and item == item.strip() for item in items
+    ):
         what = "a name" if entry.key == "name" else "a list of names"
-        raise BadSettings(f"{entry.key} in {entry.place} is not {what}", "use 1 to 100 printable characters")
+        raise BadSettings(
+            f"{entry.key} in {entry.place} is not {what}", "use 1 to 100 printable characters"
+        )
     return _limited(tuple(dict.fromkeys(items)), entry)
 
 
 def _limited(items: tuple[Any, ...], entry: SettingEntry) -> tuple[Any, ...]:
     if len(items) > MAX_ITEMS or any(len(item) > MAX_TEXT for item in items):
-        raise BadSettings(f"{entry.key} in {entry.place} is too long", f"use at most {MAX_ITEMS} short items")
+        raise BadSettings(
+            f"{entry.key} in {entry.place} is too long", f"use at most {MAX_ITEMS} short items"
+        )
     return items

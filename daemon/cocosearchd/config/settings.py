@@ -1,8 +1,9 @@
 """The settings tree and how layers of values become one.
 
-Every field of a section is a key of the config file (YAML: `section: {field: value}`) and an environment variable
-`COCOSEARCH_SECTION_FIELD`. Keys in camelCase mean the same. Unknown keys are refused with the nearest valid one. Lists
-in the environment are separated by commas. `settings_layers` reads the layers.
+Every field of a section is a key of the config file (YAML: `section: {field: value}`) and an
+environment variable `COCOSEARCH_SECTION_FIELD`. Keys in camelCase mean the same. Unknown keys are
+refused with the nearest valid one. Lists in the environment are separated by commas.
+`settings_layers` reads the layers.
 """
 
 import difflib
@@ -41,7 +42,8 @@ _FIELDS = {
 }
 
 
-# More than this of one file is never read, whatever `max_file_bytes` says: a search may read what has grown since.
+# More than this of one file is never read, whatever `max_file_bytes` says: a search may read what
+# has grown since.
 LARGEST_FILE_BYTES = 64 << 20
 _DAY_S, _TERABYTE = 86_400, 1 << 40
 
@@ -77,8 +79,10 @@ class EmbedderSettings:
     max_tokens: int = _number(0, 0, 1_000_000)
     batch_size: int = _number(32, 1, 10_000)
     timeout_s: float = _number(60.0, 0.1, 3600)
-    query_timeout_s: float = _number(5.0, 0.1, 3600)  # then a question is answered without its vector
-    cache_bytes: int = _number(256 << 20, 0, _TERABYTE)  # of vectors kept by text, for each embedder; 0: none
+    # then a question is answered without its vector
+    query_timeout_s: float = _number(5.0, 0.1, 3600)
+    # of vectors kept by text, for each embedder; 0: none
+    cache_bytes: int = _number(256 << 20, 0, _TERABYTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +91,26 @@ class IndexingSettings:
 
     chunker: Literal["definitions", "recursive"] = "definitions"
     chunk_size: int = _number(1000, 100, 100_000)
-    chunk_overlap: int = _number(300, 0, 50_000)  # used by `recursive` only: overlap buys nothing for aligned chunks
+    # used by `recursive` only: overlap buys nothing for aligned chunks
+    chunk_overlap: int = _number(300, 0, 50_000)
     max_file_bytes: int = _number(1 << 20, 1, LARGEST_FILE_BYTES)
     include: tuple[str, ...] = ()  # globs; empty: every supported type
     exclude: tuple[str, ...] = ()
-    extend_include: tuple[str, ...] = ()  # beside what `include` says, or beside the supported types
+    # beside what `include` says, or beside the supported types
+    extend_include: tuple[str, ...] = ()
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
     index_secrets: bool = False
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
-    inflight_files: int = _number(256, 1, 4096)  # between read and commit: what a kill may lose (fewer cost more each)
-    cache_bytes: int = _number(256 << 20, 0, _TERABYTE)  # of what parsing found, by content, for all indexes; 0: none
+    # between read and commit: what a kill may lose (fewer cost more each)
+    inflight_files: int = _number(256, 1, 4096)
+    # of what parsing found, by content, for all indexes; 0: none
+    cache_bytes: int = _number(256 << 20, 0, _TERABYTE)
     nice: int = _number(5, 0, 19)
-    processes: int | None = _number(None, 0, 16)  # that do bulk work beside the indexing process; None: by the cores
-    min_free_bytes: int = _number(512 << 20, 0, _TERABYTE)  # with less room for the state directory, bulk work waits
+    # that do bulk work beside the indexing process; None: by the cores
+    processes: int | None = _number(None, 0, 16)
+    # with less room for the state directory, bulk work waits
+    min_free_bytes: int = _number(512 << 20, 0, _TERABYTE)
     pause_on_battery: bool = False  # bulk work waits while the computer runs on its battery
 
 
@@ -110,13 +120,15 @@ class SearchSettings:
 
     profile: Literal["code", "classic"] = "code"
     limit: int = _number(10, 1, 200)
-    sync_timeout_ms: int = _number(2000, 0, 30_000)  # at most half of what clients wait for an answer by themselves
+    # at most half of what clients wait for an answer by themselves
+    sync_timeout_ms: int = _number(2000, 0, 30_000)
     reranker: Literal["auto", "functional", "spacy", "disabled"] = "disabled"
     cache_bytes: int = _number(64 << 20, 0, _TERABYTE)
     cache_ttl_s: float = _number(86_400.0, 0, 3650 * _DAY_S)
     context_lines: int = _number(50, 0, 10_000)
     line_width: int = _number(200, 10, 100_000)
-    weights_file: str = ""  # of the profile `code`, as training.ranking.fit writes it; empty: those that ship
+    # of the profile `code`, as training.ranking.fit writes it; empty: those that ship
+    weights_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +136,8 @@ class WatchingSettings:
     """How changes are noticed."""
 
     backend: Literal["auto", "inotify", "watchfiles", "polling"] = "auto"
-    debounce_ms: int = _number(100, 1, 60_000)  # watchfiles only; measured: below 50 it costs idle CPU
+    # watchfiles only; measured: below 50 it costs idle CPU
+    debounce_ms: int = _number(100, 1, 60_000)
     rescan_s: float = _number(600.0, 1, 365 * _DAY_S)
     idle_rescan_s: float = _number(60.0, 1, 365 * _DAY_S)
     retry_base_s: float = _number(1.0, 0.01, _DAY_S)
@@ -143,7 +156,8 @@ class ServerSettings:
     port: int = _number(8765, 0, 65_535)
     enabled: bool = True
     remote: bool = False
-    hosts: tuple[str, ...] = ()  # names by which clients reach it, beside `host` and those of loopback
+    # names by which clients reach it, beside `host` and those of loopback
+    hosts: tuple[str, ...] = ()
     tls_cert: str = ""
     tls_key: str = ""
     max_body_bytes: int = _number(1 << 20, 1024, 1 << 30)
@@ -191,15 +205,20 @@ class LayerValue:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings, for every key that is not a default who set it, and all that was given, in the order of layers."""
+    """Settings, for every key that is not a default who set it, and all that was given, in the
+    order of layers.
+    """
 
     settings: Settings
     origins: Mapping[str, ValueOrigin]
     given: tuple[LayerValue, ...] = ()
-    free: Mapping[str, str] = field(default_factory=dict)  # variables that a project's file may name
+    # variables that a project's file may name
+    free: Mapping[str, str] = field(default_factory=dict)
 
     def beside(self, others: Iterable[LayerValue]) -> "LoadedSettings":
-        """With more values, each in the place of its layer. Raises `BadSettings` for what does not fit together."""
+        """With more values, each in the place of its layer. Raises `BadSettings` for what does not
+        fit together.
+        """
         return replace(merged((*self.given, *others)), free=self.free)
 
 
@@ -236,12 +255,16 @@ def unknown(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadSettings:
     """The error for a key that does not exist, naming the nearest that does."""
     near = difflib.get_close_matches(canonical(key), list(valid), 1)
     shown = _humps(near[0]) if near and _HUMP.search(key) else near[0] if near else ""
-    return BadSettings(f"unknown setting {key!r} in {origin.place}", f"did you mean {shown}?" if shown else "")
+    return BadSettings(
+        f"unknown setting {key!r} in {origin.place}", f"did you mean {shown}?" if shown else ""
+    )
 
 
 def keys() -> tuple[str, ...]:
     """Every `section.field`, in the order of the tree."""
-    return tuple(f"{s.name}.{f.name}" for s in fields(Settings) for f in fields(_section_type(s.name)))
+    return tuple(
+        f"{s.name}.{f.name}" for s in fields(Settings) for f in fields(_section_type(s.name))
+    )
 
 
 def canonical(key: str) -> str:
@@ -283,7 +306,8 @@ def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
     if pool.pool_min > pool.pool_max:
         where = place("database.pool_min", "database.pool_max")
         raise BadSettings(
-            f"database.pool_min{where} is {pool.pool_min}, more than pool_max {pool.pool_max}", "use as many or fewer"
+            f"database.pool_min{where} is {pool.pool_min}, more than pool_max {pool.pool_max}",
+            "use as many or fewer",
         )
     if cut.chunker == "recursive" and cut.chunk_overlap >= cut.chunk_size:
         where = place("indexing.chunk_overlap", "indexing.chunk_size")
@@ -294,7 +318,10 @@ def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
     for root in settings.server.allowed_roots:
         if not root.startswith(("/", "~/")) and root != "~":
             where = place("server.allowed_roots")
-            raise BadSettings(f"server.allowed_roots{where} has {root!r}", "write absolute paths, or such as ~/work")
+            raise BadSettings(
+                f"server.allowed_roots{where} has {root!r}",
+                "write absolute paths, or such as ~/work",
+            )
     variable = settings.embedder.api_key_variable
     if variable and not variable.isidentifier():  # not shown: it may be the key itself
         where = place("embedder.api_key_variable")
@@ -310,7 +337,10 @@ def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
 def _is_url(text: str) -> bool:
     """Whether clients can take a URL apart; its scheme may be missing, and so may all of it."""
     try:
-        return text.isprintable() and urllib.parse.urlsplit(text if "//" in text else f"//{text}").port != 0
+        return (
+            text.isprintable()
+            and urllib.parse.urlsplit(text if "//" in text else f"//{text}").port != 0
+        )
     except ValueError:
         return False
 
@@ -322,12 +352,17 @@ def _convert(annotation: Any, value: Any, where: str) -> Any:
         return None if value is None else _convert(arguments[0], value, where)
     if origin is Literal:
         if value not in arguments:
-            raise BadSettings(f"{where} is {value!r}", f"use one of {', '.join(map(str, arguments))}")
+            raise BadSettings(
+                f"{where} is {value!r}", f"use one of {', '.join(map(str, arguments))}"
+            )
         return value
     if origin is tuple:
         items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
         if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-            raise BadSettings(f"{where} is not a list of texts", "write [a, b] in the file, a,b in the environment")
+            raise BadSettings(
+                f"{where} is not a list of texts",
+                "write [a, b] in the file, a,b in the environment",
+            )
         return tuple(item for item in items if item)
     return _scalar(annotation, value, where)
 

@@ -1,7 +1,8 @@
-"""Texts that hold settings, as entries with their places: YAML of sections, and `.env` files. Knows no setting.
+"""Texts that hold settings, as entries with their places: YAML of sections, and `.env` files. Knows
+no setting.
 
-What is read may be anybody's (a repository that was just cloned): links are not followed, sizes are limited, and no
-error quotes more of a file than a key.
+What is read may be anybody's (a repository that was just cloned): links are not followed, sizes are
+limited, and no error quotes more of a file than a key.
 """
 
 import os
@@ -35,7 +36,8 @@ class SettingEntry:
 def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
     """The entries of a file of sections, in order; none for a file that is not there. Blocking.
 
-    Raises `BadSettings` for what is no such file, for a key that stands twice, and for a link unless `links` are fine.
+    Raises `BadSettings` for what is no such file, for a key that stands twice, and for a link
+    unless `links` are fine.
     """
     text = _text(path, links=links)
     try:
@@ -44,16 +46,21 @@ def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise BadSettings(f"cannot read {place}: {error.problem or 'it is not YAML'}", "mend the file") from None
-    # PyYAML fails so itself for a tag that does not fit its value: `!!bool maybe`, `!!int ""`, `!!timestamp x`.
+        raise BadSettings(
+            f"cannot read {place}: {error.problem or 'it is not YAML'}", "mend the file"
+        ) from None
+    # PyYAML fails so itself for a tag that does not fit its value: `!!bool maybe`, `!!int ""`,
+    # `!!timestamp x`.
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError):
         raise BadSettings(f"cannot read {path}: it is not YAML", "mend the file") from None
 
 
 def read_env(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
-    """The variables of an `.env` file (`NAME=value`, quotes, comments, `export`), in order; none without one. Blocking.
+    """The variables of an `.env` file (`NAME=value`, quotes, comments, `export`), in order; none
+    without one. Blocking.
 
-    Lines that are no assignments are passed over, as shells' own files have them. Raises `BadSettings`.
+    Lines that are no assignments are passed over, as shells' own files have them. Raises
+    `BadSettings`.
     """
     text = _text(path, links=links)
     if _LONG_BLANK.search(text):
@@ -72,7 +79,14 @@ def stamp(path: Path) -> tuple[int, ...]:
         found = os.lstat(path)
     except OSError:
         return ()
-    return found.st_ino, found.st_dev, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
+    return (
+        found.st_ino,
+        found.st_dev,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+        found.st_mode,
+    )
 
 
 def _text(path: Path, *, links: bool) -> str:
@@ -106,27 +120,36 @@ def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[Setting
         if not isinstance(key_node, yaml.ScalarNode):
             raise BadSettings(f"{path}:{line} has a key that is not a text", "write `field: value`")
         if key in seen:
-            raise BadSettings(f"{section}{key} stands twice in {path}: lines {seen[key]} and {line}", "keep one")
+            raise BadSettings(
+                f"{section}{key} stands twice in {path}: lines {seen[key]} and {line}", "keep one"
+            )
         seen[key] = line
         if isinstance(value, yaml.MappingNode) and not section:
             yield from _entries(value, path, f"{key}.")
-        elif value.tag != "tag:yaml.org,2002:null":  # `exclude:` with all of its lines commented out says nothing
+        # `exclude:` with all of its lines commented out says nothing
+        elif value.tag != "tag:yaml.org,2002:null":
             yield SettingEntry(f"{section}{key}", _value(value), f"{path}:{line}")
 
 
 def _value(node: yaml.Node) -> Any:
-    """Scalars by YAML's rules; lists of them; anything deeper stays as it is, for whoever converts it to refuse."""
+    """Scalars by YAML's rules; lists of them; anything deeper stays as it is, for whoever converts
+    it to refuse.
+    """
     loader = yaml.SafeLoader("")
     try:
         if isinstance(node, yaml.SequenceNode):
-            return [_value(item) if isinstance(item, yaml.ScalarNode) else {} for item in node.value]
+            return [
+                _value(item) if isinstance(item, yaml.ScalarNode) else {} for item in node.value
+            ]
         return _storable(loader.construct_object(node)) if isinstance(node, yaml.ScalarNode) else {}
     finally:
         loader.dispose()
 
 
 def _storable(value: Any) -> Any:
-    """The value, if paths, PostgreSQL and UTF-8 can hold it: escapes write what no file can. Raises `ValueError`."""
+    """The value, if paths, PostgreSQL and UTF-8 can hold it: escapes write what no file can. Raises
+    `ValueError`.
+    """
     if isinstance(value, str) and "\0" in value.encode().decode():
         raise ValueError("a text with a NUL")
     return value

@@ -52,14 +52,17 @@ class Pingable(Protocol):
     async def ping(self, *, prove: bool) -> bool:
         """Ask by a request that nobody pays for; whether that proves that texts are embedded.
 
-        `prove`: embed a word, unless that costs somebody something. Raises `errors.EmbedderUnavailable`.
+        `prove`: embed a word, unless that costs somebody something. Raises
+        `errors.EmbedderUnavailable`.
         """
 
 
 class Embedder(Protocol):
-    """Turns texts into L2-normalised float32 vectors. A text of which nothing is known gives the zero vector.
+    """Turns texts into L2-normalised float32 vectors. A text of which nothing is known gives the
+    zero vector.
 
-    Methods raise `errors.EmbedderUnavailable` when the model cannot be reached; the caller waits and tries again.
+    Methods raise `errors.EmbedderUnavailable` when the model cannot be reached; the caller waits
+    and tries again.
     """
 
     @property

@@ -18,7 +18,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ReuseCounters:
-    """Since the start: texts embedded by the model and found among those of before; contents that were parsed."""
+    """Since the start: texts embedded by the model and found among those of before; contents that
+    were parsed.
+    """
 
     computed: int = 0
     reused: int = 0
@@ -26,16 +28,22 @@ class ReuseCounters:
 
 
 class CachingEmbedder:
-    """Implements `Embedder` over another one. Documents are remembered as they are stored, as halves; questions not."""
+    """Implements `Embedder` over another one. Documents are remembered as they are stored, as
+    halves; questions not.
+    """
 
-    def __init__(self, embedder: Embedder, store: VectorCache | None, counters: ReuseCounters) -> None:
+    def __init__(
+        self, embedder: Embedder, store: VectorCache | None, counters: ReuseCounters
+    ) -> None:
         self._embedder, self._store, self._counters = embedder, store, counters
 
     @classmethod
     async def over(
         cls, embedder: Embedder, folder: Path, limit_bytes: int, counters: ReuseCounters
     ) -> "CachingEmbedder":
-        """With a file of this embedder's own in `folder`; without one where there cannot be one, or for 0 bytes."""
+        """With a file of this embedder's own in `folder`; without one where there cannot be one, or
+        for 0 bytes.
+        """
         store = None
         if limit_bytes > 0:
             path = folder / f"{embedder.fingerprint.digest()[:32]}.sqlite"
@@ -57,7 +65,9 @@ class CachingEmbedder:
         vectors = np.empty((len(texts), self.fingerprint.dimension), np.float32)
         missing = {key: number for number, key in enumerate(keys) if key not in known}
         if missing:
-            made = await self._embedder.embed_documents([texts[number] for number in missing.values()])
+            made = await self._embedder.embed_documents(
+                [texts[number] for number in missing.values()]
+            )
             halves = dict(zip(missing, made.astype(np.float16), strict=True))
             self._remember(halves)
             known |= halves
@@ -68,7 +78,9 @@ class CachingEmbedder:
         return vectors
 
     def learn(self, texts: Sequence[str], halves: NDArray[np.float16]) -> None:
-        """What the same model has made of texts elsewhere; counts as computed. For the event loop."""
+        """What the same model has made of texts elsewhere; counts as computed. For the event
+        loop.
+        """
         self._remember(dict(zip(map(key_of, texts), halves, strict=True)))
         self._counters.computed += len(texts)
 

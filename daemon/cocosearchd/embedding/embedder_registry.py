@@ -1,6 +1,8 @@
-"""Embedders by what they make: the configured one, and those that indexes were made by before the settings changed.
+"""Embedders by what they make: the configured one, and those that indexes were made by before the
+settings changed.
 
-As with `open`, importing this module is cheap: the catalogue, with its HTTP client, is loaded when it is asked for.
+As with `open`, importing this module is cheap: the catalogue, with its HTTP client, is loaded when
+it is asked for.
 """
 
 import asyncio
@@ -28,17 +30,25 @@ class EmbedderRegistry:
     """Hands out embedders by the pairs of their fingerprint; each is opened at most once."""
 
     def __init__(
-        self, configured: LazyEmbedder, settings: EmbedderSettings, open_it: OpenIt, api_key: str = ""
+        self,
+        configured: LazyEmbedder,
+        settings: EmbedderSettings,
+        open_it: OpenIt,
+        api_key: str = "",
     ) -> None:
-        """`open_it` opens what settings say; it raises `EmbedderUnavailable` and `BadSettings` as `open_embedder`."""
+        """`open_it` opens what settings say; it raises `EmbedderUnavailable` and `BadSettings` as
+        `open_embedder`.
+        """
         self.configured, self._settings, self._open = configured, settings, open_it
         self._api_key = api_key
         self._former: dict[Pairs, LazyEmbedder] = {}
 
     def of(self, pairs: Pairs) -> LazyEmbedder:
-        """The embedder that makes such vectors. What it is asked raises `EmbedderUnavailable` when there is none now.
+        """The embedder that makes such vectors. What it is asked raises `EmbedderUnavailable` when
+        there is none now.
 
-        While the configured one has not been reached, it counts as the one that is meant by its provider.
+        While the configured one has not been reached, it counts as the one that is meant by its
+        provider.
         """
         known = self.configured.error is None
         if (
@@ -48,11 +58,15 @@ class EmbedderRegistry:
         ):
             return self.configured
         if pairs not in self._former:
-            self._former[pairs] = LazyEmbedder(partial(self._opened, pairs), patience_s(as_made(self._settings, pairs)))
+            self._former[pairs] = LazyEmbedder(
+                partial(self._opened, pairs), patience_s(as_made(self._settings, pairs))
+            )
         return self._former[pairs]
 
     async def look_again(self) -> None:
-        """See that the configured one is known, as it is now. Raises `EmbedderUnavailable`, `BadSettings`."""
+        """See that the configured one is known, as it is now. Raises `EmbedderUnavailable`,
+        `BadSettings`.
+        """
         if self._settings.provider in SERVERS:
             await self.configured.reopened()
         else:
@@ -62,7 +76,9 @@ class EmbedderRegistry:
         """What could be used."""
         opened = self.configured.fingerprint if self.configured.error is None else None
         module: Any = await asyncio.to_thread(importlib.import_module, CATALOGUE)
-        models: tuple[CatalogueEntry, ...] = await module.catalogue(self._settings, opened, self._api_key)
+        models: tuple[CatalogueEntry, ...] = await module.catalogue(
+            self._settings, opened, self._api_key
+        )
         return models
 
     async def aclose(self) -> None:
@@ -77,12 +93,17 @@ class EmbedderRegistry:
             raise EmbedderUnavailable(f"{what} is not known to this version")
         settings = as_made(self._settings, pairs)
         if made["provider"] == "openai" != self._settings.provider and not settings.url:
-            # It may have been on this machine; by default, texts would go to a server on the internet.
-            raise EmbedderUnavailable(f"{what} is not asked: where its server was is not in the settings any more")
+            # It may have been on this machine; by default, texts would go to a server on the
+            # internet.
+            raise EmbedderUnavailable(
+                f"{what} is not asked: where its server was is not in the settings any more"
+            )
         try:
             embedder = await self._open(settings)
         except BadSettings as error:
-            raise EmbedderUnavailable(f"{what} cannot be used: {error.message}", error.hint) from error
+            raise EmbedderUnavailable(
+                f"{what} cannot be used: {error.message}", error.hint
+            ) from error
         if embedder.fingerprint.pairs() != pairs:
             await embedder.aclose()
             raise EmbedderUnavailable(f"{what} is gone: there is another one of its name")
@@ -92,10 +113,18 @@ class EmbedderRegistry:
 def as_made(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
     """The settings that an embedder of this fingerprint had; where it is reached is as now."""
     made = dict(pairs)
-    # The fingerprint of a local model holds the name of its directory only; the settings may still know where it is.
-    local = made["provider"] == settings.provider and settings.model.rstrip("/").endswith("/" + made["model"])
-    # The URL is that of the configured server; where that is none, it has been left there by one like OpenAI's.
-    here = made["provider"] == settings.provider if settings.provider in SERVERS else made["provider"] == "openai"
+    # The fingerprint of a local model holds the name of its directory only; the settings may still
+    # know where it is.
+    local = made["provider"] == settings.provider and settings.model.rstrip("/").endswith(
+        "/" + made["model"]
+    )
+    # The URL is that of the configured server; where that is none, it has been left there by one
+    # like OpenAI's.
+    here = (
+        made["provider"] == settings.provider
+        if settings.provider in SERVERS
+        else made["provider"] == "openai"
+    )
     return replace(
         settings,
         provider=made["provider"],  # type: ignore[arg-type]

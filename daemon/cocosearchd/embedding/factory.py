@@ -1,7 +1,8 @@
-"""One way to get an embedder: a table of providers, and a probe that the model answers with what it promises.
+"""One way to get an embedder: a table of providers, and a probe that the model answers with what it
+promises.
 
-Importing this module is cheap. A provider's module, with its client library, is loaded only when it is the one chosen:
-that is what `importlib` is for here, and why the table holds names.
+Importing this module is cheap. A provider's module, with its client library, is loaded only when it
+is the one chosen: that is what `importlib` is for here, and why the table holds names.
 """
 
 import importlib
@@ -20,7 +21,10 @@ PROVIDERS: dict[Provider, tuple[str, str]] = {
     "ollama": ("cocosearchd.embedding.providers.ollama", "open_ollama"),
     "openai": ("cocosearchd.embedding.providers.openai", "open_openai"),
     "onnx": ("cocosearchd.embedding.providers.onnx", "open_onnx"),
-    "sentence-transformers": ("cocosearchd.embedding.providers.sentence_transformers", "open_sentence_transformers"),
+    "sentence-transformers": (
+        "cocosearchd.embedding.providers.sentence_transformers",
+        "open_sentence_transformers",
+    ),
 }
 
 
@@ -29,21 +33,28 @@ EXTRAS = {"onnx", "sentence-transformers"}
 
 
 def patience_s(settings: EmbedderSettings) -> float | None:
-    """How long a question waits for its vector, in seconds; None: a model in this process is waited for."""
+    """How long a question waits for its vector, in seconds; None: a model in this process is waited
+    for.
+    """
     return settings.query_timeout_s if settings.provider in SERVERS else None
 
 
 def api_key(settings: EmbedderSettings, environment: Mapping[str, str]) -> str:
-    """The key of the embedding server, "" for none; without the end of a line, which files of keys have."""
-    key = environment.get("COCOSEARCH_EMBEDDER_API_KEY") or environment.get(settings.api_key_variable, "")
+    """The key of the embedding server, "" for none; without the end of a line, which files of keys
+    have.
+    """
+    key = environment.get("COCOSEARCH_EMBEDDER_API_KEY") or environment.get(
+        settings.api_key_variable, ""
+    )
     return key.strip()
 
 
 async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedder:
     """The embedder that the settings name, reached and probed once; its fingerprint is complete.
 
-    `api_key` is for providers that need one; the caller reads it from the environment variable the settings name.
-    Raises `EmbedderUnavailable` when the model does not answer (wait and try again), `BadSettings` when it never can.
+    `api_key` is for providers that need one; the caller reads it from the environment variable the
+    settings name. Raises `EmbedderUnavailable` when the model does not answer (wait and try again),
+    `BadSettings` when it never can.
     """
     module_name, opener = PROVIDERS[settings.provider]
     try:
@@ -65,5 +76,7 @@ async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedd
         )
     if found <= 0:
         await embedder.aclose()
-        raise EmbedderUnavailable(f"{settings.provider} answered with an empty vector", "check the model's name")
+        raise EmbedderUnavailable(
+            f"{settings.provider} answered with an empty vector", "check the model's name"
+        )
     return embedder

@@ -1,4 +1,5 @@
-"""An embedder that may not be there yet: opened at first use, and again after a pause when it could not be.
+"""An embedder that may not be there yet: opened at first use, and again after a pause when it could
+not be.
 
 The daemon starts, watches and finds words while a model server is down; it becomes whole by itself.
 """
@@ -16,20 +17,23 @@ from cocosearchd.runtime.deadlines import ended
 
 # A question that meets a dead server must not wait for its time-out again and again.
 RETRY_S = 2.0
-# Nor be patient while earlier ones are still not answered. So many go on by themselves, as a model that is being loaded
-# should be.
-# A failure of a server that is not asked again unless somebody needs a vector, as each costs something.
+# Nor be patient while earlier ones are still not answered. So many go on by themselves, as a model
+# that is being loaded should be. A failure of a server that is not asked again unless somebody
+# needs a vector, as each costs something.
 FAILED_S = 60.0
 HURRIED_S, LATE_AT_MOST = 0.25, 4
 
 
 class LazyEmbedder:
-    """Implements `Embedder` over `open_it`. `fingerprint` raises `EmbedderUnavailable` until the first success.
+    """Implements `Embedder` over `open_it`. `fingerprint` raises `EmbedderUnavailable` until the
+    first success.
 
     A question waits `patience_s` for its vector; None: as long as it takes.
     """
 
-    def __init__(self, open_it: Callable[[], Awaitable[Embedder]], patience_s: float | None = None) -> None:
+    def __init__(
+        self, open_it: Callable[[], Awaitable[Embedder]], patience_s: float | None = None
+    ) -> None:
         self._open_it, self._patience_s = open_it, patience_s
         self._late = set[asyncio.Task[Vectors]]()  # nobody waits for them any more
         self._embedder: Embedder | None = None
@@ -50,11 +54,14 @@ class LazyEmbedder:
     async def ping(self) -> None:
         """Ask whether the model is there, at no cost. Raises `EmbedderUnavailable`.
 
-        What the last call failed of counts as well, until one succeeds, or for `FAILED_S` where trying costs something.
+        What the last call failed of counts as well, until one succeeds, or for `FAILED_S` where
+        trying costs something.
         """
         if self._embedder is None:
             raise self._error
-        if isinstance(self._embedder, Pingable) and await self._embedder.ping(prove=self._failure is not None):
+        if isinstance(self._embedder, Pingable) and await self._embedder.ping(
+            prove=self._failure is not None
+        ):
             self._failure = None
         if self._failure is not None and time.monotonic() - self._failed_at < FAILED_S:
             raise self._failure
@@ -67,9 +74,11 @@ class LazyEmbedder:
         return self._embedder.fingerprint
 
     async def opened(self) -> Embedder:
-        """The embedder, opened now if need be. Raises `EmbedderUnavailable`, at once within `RETRY_S` of a failure.
+        """The embedder, opened now if need be. Raises `EmbedderUnavailable`, at once within
+        `RETRY_S` of a failure.
 
-        And `BadSettings` where it cannot be what the settings say: a server that comes late tells so late.
+        And `BadSettings` where it cannot be what the settings say: a server that comes late tells
+        so late.
         """
         async with self._opening:
             if self._embedder is None:
@@ -78,12 +87,16 @@ class LazyEmbedder:
                 try:
                     self._embedder = await self._open_it()
                 except (EmbedderUnavailable, BadSettings) as error:
-                    self._error, self._tried_at = EmbedderUnavailable(error.message, error.hint), time.monotonic()
+                    self._error, self._tried_at = (
+                        EmbedderUnavailable(error.message, error.hint),
+                        time.monotonic(),
+                    )
                     raise
             return self._embedder
 
     async def reopened(self) -> None:
-        """Ask anew what there is: a server may have another model under the same name. Raises as `opened`.
+        """Ask anew what there is: a server may have another model under the same name. Raises as
+        `opened`.
 
         One that cannot be asked now has the model that is known.
         """
@@ -148,5 +161,6 @@ class LazyEmbedder:
 
 def _silent(seconds: float) -> EmbedderUnavailable:
     return EmbedderSilent(
-        f"the model server has not answered for {seconds:g} s", "it may be loading the model, or busy with files"
+        f"the model server has not answered for {seconds:g} s",
+        "it may be loading the model, or busy with files",
     )

@@ -1,4 +1,6 @@
-"""Which models could be used from here, one line each: what is shipped, installed, on a server, or missing and why."""
+"""Which models could be used from here, one line each: what is shipped, installed, on a server, or
+missing and why.
+"""
 
 import asyncio
 import importlib.util
@@ -33,7 +35,9 @@ class CatalogueEntry:
 async def catalogue(
     settings: EmbedderSettings, opened: EmbedderFingerprint | None, api_key: str
 ) -> tuple[CatalogueEntry, ...]:
-    """By provider, in the order of `open.PROVIDERS`. `opened` is the configured one's, if it could be reached."""
+    """By provider, in the order of `open.PROVIDERS`. `opened` is the configured one's, if it could
+    be reached.
+    """
     found = [model for provider in PROVIDERS for model in await _LOOKS[provider](settings, api_key)]
     return tuple(_in_use(model, opened) for model in found)
 
@@ -52,15 +56,26 @@ async def _builtin(settings: EmbedderSettings, api_key: str) -> list[CatalogueEn
 
 async def _ollama(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     del api_key
-    url = (settings.url if settings.provider == "ollama" and settings.url else settings.ollama_url).rstrip("/")
+    url = (
+        settings.url if settings.provider == "ollama" and settings.url else settings.ollama_url
+    ).rstrip("/")
     reply, trouble = await _asked(f"{url}/api/tags", {})
     if trouble:
         return [CatalogueEntry("ollama", "", "unreachable", f"{shown(url)}: {trouble}")]
     listed = reply.get("models")
-    names = [str(each.get("name", "")) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    names = (
+        [str(each.get("name", "")) for each in listed if isinstance(each, dict)]
+        if isinstance(listed, list)
+        else []
+    )
     if not names:
         return [
-            CatalogueEntry("ollama", "", "not installed", f"{shown(url)} has no model: ollama pull nomic-embed-text")
+            CatalogueEntry(
+                "ollama",
+                "",
+                "not installed",
+                f"{shown(url)} has no model: ollama pull nomic-embed-text",
+            )
         ]
     return [CatalogueEntry("ollama", name, "available", shown(url)) for name in sorted(names)]
 
@@ -68,12 +83,24 @@ async def _ollama(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
 async def _openai(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     if settings.provider != "openai":
         return [
-            CatalogueEntry("openai", "", "not configured", "set embedder.provider, embedder.url and embedder.model")
+            CatalogueEntry(
+                "openai",
+                "",
+                "not configured",
+                "set embedder.provider, embedder.url and embedder.model",
+            )
         ]
     url = settings.url.rstrip("/") or "https://api.openai.com/v1"
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     _, trouble = await _asked(f"{url}/models", headers)
-    return [CatalogueEntry("openai", settings.model, "unreachable" if trouble else "available", trouble or shown(url))]
+    return [
+        CatalogueEntry(
+            "openai",
+            settings.model,
+            "unreachable" if trouble else "available",
+            trouble or shown(url),
+        )
+    ]
 
 
 async def _onnx(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
@@ -81,7 +108,11 @@ async def _onnx(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry
     if not _installed("onnxruntime", "tokenizers"):
         return [CatalogueEntry("onnx", "", "not installed", "pip install 'cocosearchd[onnx]'")]
     if settings.provider != "onnx":
-        return [CatalogueEntry("onnx", "", "not configured", "embedder.model names a directory with model.onnx")]
+        return [
+            CatalogueEntry(
+                "onnx", "", "not configured", "embedder.model names a directory with model.onnx"
+            )
+        ]
     return [await asyncio.to_thread(_directory, settings.model)]
 
 
@@ -89,7 +120,9 @@ def _directory(path: str) -> CatalogueEntry:
     home = Path(path).expanduser()
     missing = [name for name in ("model.onnx", "tokenizer.json") if not (home / name).is_file()]
     state: State = "unreachable" if missing else "available"
-    return CatalogueEntry("onnx", home.name, state, f"{home}: no {' and no '.join(missing)}" if missing else str(home))
+    return CatalogueEntry(
+        "onnx", home.name, state, f"{home}: no {' and no '.join(missing)}" if missing else str(home)
+    )
 
 
 async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
@@ -99,7 +132,12 @@ async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> li
         return [CatalogueEntry("sentence-transformers", "", "not installed", hint)]
     if settings.provider != "sentence-transformers":
         return [
-            CatalogueEntry("sentence-transformers", "", "not configured", "set embedder.provider and embedder.model")
+            CatalogueEntry(
+                "sentence-transformers",
+                "",
+                "not configured",
+                "set embedder.provider and embedder.model",
+            )
         ]
     return [CatalogueEntry("sentence-transformers", settings.model, "available", "")]
 
@@ -109,12 +147,21 @@ async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),
-            httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not is_loopback(url), headers=headers) as client,
+            httpx.AsyncClient(
+                timeout=TIMEOUT_S, trust_env=not is_loopback(url), headers=headers
+            ) as client,
         ):
             reply = await client.get(url)
             reply.raise_for_status()
             found = reply.json()
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, RecursionError, TimeoutError) as error:
+    except (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        ValueError,
+        ImportError,
+        RecursionError,
+        TimeoutError,
+    ) as error:
         text = scrubbed(str(error), url, headers.get("Authorization", "").removeprefix("Bearer "))
         return {}, text.splitlines()[0] if text else type(error).__name__
     return (found, "") if isinstance(found, dict) else ({}, "the answer is no object")

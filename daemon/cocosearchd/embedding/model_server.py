@@ -1,4 +1,6 @@
-"""What asking a model server takes, whichever it is: its URL, a client, and what is said when it is silent."""
+"""What asking a model server takes, whichever it is: its URL, a client, and what is said when it is
+silent.
+"""
 
 import ipaddress
 import urllib.parse
@@ -12,7 +14,8 @@ from cocosearchd.runtime.masking import mask_address, mask_urls, secrets_of, wit
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL points at this machine: then the environment's proxies, which are for the network, are not used.
+    """Whether a URL points at this machine: then the environment's proxies, which are for the
+    network, are not used.
 
     True for `localhost` and loopback addresses; the scheme may be missing. Names are not resolved.
     """
@@ -29,16 +32,21 @@ def shown(url: str) -> str:
 
 
 def scrubbed(text: str, url: str, *secrets: str) -> str:
-    """What a server or a library says of a request to `url`: it may quote the address or the key."""
+    """What a server or a library says of a request to `url`: it may quote the address or the
+    key.
+    """
     return mask_urls(without(text, (*secrets_of(url), *filter(None, secrets))))
 
 
 @contextmanager
 def making_a_client(url: str) -> Iterator[None]:
-    """Turns into `BadSettings` what keeps a client from being made: the URL, or the environment's proxies."""
+    """Turns into `BadSettings` what keeps a client from being made: the URL, or the environment's
+    proxies.
+    """
     try:
         yield
-    except (httpx.InvalidURL, ValueError, ImportError) as error:  # the last: a proxy that speaks SOCKS
+    # the last: a proxy that speaks SOCKS
+    except (httpx.InvalidURL, ValueError, ImportError) as error:
         raise BadSettings(
             f"{shown(url)} cannot be asked: {scrubbed(str(error), url)}",
             "look at its URL, and at the proxies of the environment",

@@ -1,7 +1,7 @@
 """An embedder whose fingerprint is known before it is reached, from what an index was made by.
 
-A file whose content is stored needs no vector, nor does one that is deleted: an index is kept while its model server
-is away, and only texts that are new wait for it.
+A file whose content is stored needs no vector, nor does one that is deleted: an index is kept while
+its model server is away, and only texts that are new wait for it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,9 +15,13 @@ _WHOLE_NUMBERS, _TRUTHS = ("dimension", "max_tokens"), {"True": True, "False": F
 
 
 class OfflineEmbedder:
-    """Implements `Embedder` over what `open_it` gives each time, which must have the promised fingerprint."""
+    """Implements `Embedder` over what `open_it` gives each time, which must have the promised
+    fingerprint.
+    """
 
-    def __init__(self, fingerprint: EmbedderFingerprint, open_it: Callable[[], Awaitable[Embedder]]) -> None:
+    def __init__(
+        self, fingerprint: EmbedderFingerprint, open_it: Callable[[], Awaitable[Embedder]]
+    ) -> None:
         self.fingerprint = fingerprint
         self._open_it = open_it
 

@@ -1,4 +1,5 @@
-"""Vectors by the text they were made of, in one file for each embedder: what was computed once is not again.
+"""Vectors by the text they were made of, in one file for each embedder: what was computed once is
+not again.
 
 Shared by all indexes: branches, worktrees and copies of a project hold the same texts.
 """
@@ -25,7 +26,11 @@ class VectorCache(DiskCache):
     def vectors(self, keys: Sequence[bytes], dimension: int) -> dict[bytes, Half]:
         """The known ones."""
         size = dimension * 2
-        return {key: np.frombuffer(raw, np.float16) for key, raw in self.get(keys).items() if len(raw) == size}
+        return {
+            key: np.frombuffer(raw, np.float16)
+            for key, raw in self.get(keys).items()
+            if len(raw) == size
+        }
 
     def keep(self, vectors: Iterable[tuple[bytes, Half]]) -> None:
         """Keep vectors."""

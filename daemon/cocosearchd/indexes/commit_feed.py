@@ -1,4 +1,6 @@
-"""Commits for whoever follows them. A reader that is too slow is cut off: it then knows that it must ask again."""
+"""Commits for whoever follows them. A reader that is too slow is cut off: it then knows that it
+must ask again.
+"""
 
 import asyncio
 import logging
@@ -45,7 +47,9 @@ class CommitFeed:
 
 
 class ChangeNotifier:
-    """Rung when something may have changed. Who listens looks by itself at what; nobody is told twice of one moment."""
+    """Rung when something may have changed. Who listens looks by itself at what; nobody is told
+    twice of one moment.
+    """
 
     def __init__(self) -> None:
         self.rung = 0

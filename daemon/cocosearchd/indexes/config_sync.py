@@ -1,4 +1,6 @@
-"""Keeps running indexes as their settings say: what a change affects is read again, nothing else; answers go on."""
+"""Keeps running indexes as their settings say: what a change affects is read again, nothing else;
+answers go on.
+"""
 
 import asyncio
 import logging
@@ -8,7 +10,13 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from cocosearchd.config.index_settings import SCOPE, IndexSettings, changed, read_index_settings, sentence
+from cocosearchd.config.index_settings import (
+    SCOPE,
+    IndexSettings,
+    changed,
+    read_index_settings,
+    sentence,
+)
 from cocosearchd.config.project import Project, seen
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.lazy import LazyEmbedder
@@ -29,15 +37,19 @@ log = logging.getLogger(__name__)
 
 Stamps = tuple[tuple[int, ...], ...]
 NOTED_S = 600.0  # how long it is said what a change of settings did
-NOT_READ = "the project's own settings are not known: its root has not been there since the daemon started"
+NOT_READ = (
+    "the project's own settings are not known: its root has not been there since the daemon started"
+)
 
 
 @dataclass(slots=True)
 class RunningIndex:
-    """`record.generation` follows the commits; `refusal` is set, and `root` is not running, for a foreign identity, and
-    for an index that could not be started. `troubles` are sentences about tasks that failed and start again.
+    """`record.generation` follows the commits; `refusal` is set, and `root` is not running, for a
+    foreign identity, and for an index that could not be started. `troubles` are sentences about
+    tasks that failed and start again.
 
-    `record.topics` are those that were `given`, or else those of the project. `settings` hold for this index.
+    `record.topics` are those that were `given`, or else those of the project. `settings` hold for
+    this index.
     """
 
     record: IndexRecord
@@ -50,9 +62,12 @@ class RunningIndex:
     lacking: int = 0  # chunks of before the newest columns, when they were counted last
     note: str = ""
     noted_at: float = 0.0
-    lane: str = ""  # its name in the updater; it keeps that when it takes the place, and the name, of another
-    following: "RunningIndex | None" = None  # is being filled with another embedder, to take its place
-    changing: anyio.Lock = field(default_factory=anyio.Lock)  # one change of it at a time, or of what follows it
+    # its name in the updater; it keeps that when it takes the place, and the name, of another
+    lane: str = ""
+    # is being filled with another embedder, to take its place
+    following: "RunningIndex | None" = None
+    # one change of it at a time, or of what follows it
+    changing: anyio.Lock = field(default_factory=anyio.Lock)
     noticed: anyio.Event = field(default_factory=anyio.Event)  # a file of settings may have changed
     troubles: dict[str, str] = field(default_factory=dict)
     settings_look: SingleFlight[Stamps | None] = field(init=False)
@@ -61,7 +76,9 @@ class RunningIndex:
         self.settings_look = SingleFlight(lambda: seen(self.record.root), self.root.threads)
 
     def reporter(self, task: str) -> Callable[[str | None], None]:
-        """Takes the sentence about a task that failed, and None when it runs again: see `supervise`."""
+        """Takes the sentence about a task that failed, and None when it runs again: see
+        `supervise`.
+        """
 
         def report(sentence: str | None) -> None:
             if sentence is None:
@@ -74,7 +91,8 @@ class RunningIndex:
     async def outdated(self, within_s: float = math.inf) -> bool:
         """Whether its project's files have changed since they were read. What is not there has not.
 
-        A file system that does not answer keeps who asks this waiting; for so long, and then nothing is known to have.
+        A file system that does not answer keeps who asks this waiting; for so long, and then
+        nothing is known to have.
         """
         found, presence = None, self.root.presence
         if self.refusal is None and presence.there and self.root.local:
@@ -82,7 +100,8 @@ class RunningIndex:
         elif self.refusal is None and presence.there:
             with anyio.move_on_after(within_s):
                 await presence.answers()
-                found = await self.settings_look.seen()  # however many ask: one thread where it never answers
+                # however many ask: one thread where it never answers
+                found = await self.settings_look.seen()
         return found is not None and found != self.settings.stamps
 
     @property
@@ -106,13 +125,19 @@ class RunningIndex:
     def tell(self, differ: tuple[str, ...], files: int) -> None:
         """Note and log what a change of settings did: `files` are read again for it."""
         self.note, self.noted_at = sentence(differ, files), anyio.current_time()
-        log.info("settings_changed", extra={"index": self.record.name, "changed": differ, "files": files})
+        log.info(
+            "settings_changed", extra={"index": self.record.name, "changed": differ, "files": files}
+        )
 
 
 def complete(index: RunningIndex, following: RunningIndex) -> bool:
-    """Whether the next index has all that is in scope, but for files that the one that answers lacks as well."""
+    """Whether the next index has all that is in scope, but for files that the one that answers
+    lacks as well.
+    """
     status = following.root.status()
-    settled = status.total is not None and status.state in ("live", "degraded") and not status.pending
+    settled = (
+        status.total is not None and status.state in ("live", "degraded") and not status.pending
+    )
     if not settled or following.lexical.generation < following.record.generation:
         return False
     if index.root.status().state == "root_missing":
@@ -122,7 +147,9 @@ def complete(index: RunningIndex, following: RunningIndex) -> bool:
 
 
 def refusal_of(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch | None:
-    """Why an index is not run. None also while the embedder is not known: that is no reason to stop finding words."""
+    """Why an index is not run. None also while the embedder is not known: that is no reason to stop
+    finding words.
+    """
     try:
         fingerprint = embedder.fingerprint
     except EmbedderUnavailable:
@@ -137,12 +164,15 @@ def refusal_of(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch 
 
 
 class ConfigSync:
-    """The settings of the daemon as far as they are of indexes. One change of an index at a time: see `changing`."""
+    """The settings of the daemon as far as they are of indexes. One change of an index at a time:
+    see `changing`.
+    """
 
     def __init__(self, db: Database, updater: Updater, loaded: LoadedSettings) -> None:
         self._db, self._updater, self.loaded = db, updater, loaded
         self._overrides, self._seen = SymbolQueryFiles(), tuple[tuple[str, tuple[int, ...]], ...]()
-        self._remaking = anyio.Lock()  # PostgreSQL takes one at a time: a connection that waits for its turn is wasted
+        # PostgreSQL takes one at a time: a connection that waits for its turn is wasted
+        self._remaking = anyio.Lock()
 
     @property
     def queries_dir(self) -> str:
@@ -173,14 +203,25 @@ class ConfigSync:
         return IndexRules(settings.indexing, self._overrides.queries)
 
     async def begin(
-        self, record: IndexRecord, threads: RootThreads, within_s: float, *, refused: bool, there: bool
+        self,
+        record: IndexRecord,
+        threads: RootThreads,
+        within_s: float,
+        *,
+        refused: bool,
+        there: bool,
     ) -> tuple[IndexRecord, IndexSettings, int]:
-        """An index that is not running yet, made what its settings say, and how many files will be read again.
+        """An index that is not running yet, made what its settings say, and how many files will be
+        read again.
 
-        While its root is not there, or does not give its files of settings within so many seconds, it stays as it was
-        made; `follow` must come before its files. Raises `StoreUnavailable`.
+        While its root is not there, or does not give its files of settings within so many seconds,
+        it stays as it was made; `follow` must come before its files. Raises `StoreUnavailable`.
         """
-        reading = asyncio.ensure_future(threads.run(read_index_settings, record.root, self.loaded)) if there else None
+        reading = (
+            asyncio.ensure_future(threads.run(read_index_settings, record.root, self.loaded))
+            if there
+            else None
+        )
         if reading is None or not await ended(reading, within_s):
             return record, IndexSettings(self.loaded, trouble=NOT_READ), 0
         settings = reading.result()
@@ -193,13 +234,18 @@ class ConfigSync:
         Raises `StoreUnavailable`; then nothing has changed.
         """
         before = index.settings
-        settings = await index.root.threads.run(_read_there, index.record.root, self.loaded, before.project)
+        settings = await index.root.threads.run(
+            _read_there, index.record.root, self.loaded, before.project
+        )
         if settings is None or not index.root.presence.there:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits
         known, differ = before.trouble != NOT_READ, changed(before, settings)
-        # Rules that the rows were made by are none yet by which the index is kept, where they had not been read.
-        files = 0 if known and not _differs(index.record, rules) else await self._renewed(index, rules)
+        # Rules that the rows were made by are none yet by which the index is kept, where they had
+        # not been read.
+        files = (
+            0 if known and not _differs(index.record, rules) else await self._renewed(index, rules)
+        )
         if set(differ) & set(SCOPE):
             await index.root.configure(settings.indexing)
         elif files:
@@ -220,16 +266,22 @@ class ConfigSync:
 
         await self._updater.renew(index.lane, rules, change)
         identity, noted = _wanted(index.record, rules)
-        index.record = replace(index.record, identity=identity, made_with=tuple(sorted(noted.items())))
+        index.record = replace(
+            index.record, identity=identity, made_with=tuple(sorted(noted.items()))
+        )
         return files
 
     async def _remade(self, record: IndexRecord, rules: IndexRules) -> tuple[IndexRecord, int]:
-        """The index for these rules, and how many files will be read again. Nobody may be writing."""
+        """The index for these rules, and how many files will be read again. Nobody may be
+        writing.
+        """
         if not _differs(record, rules):
             return record, 0
         identity, noted = _wanted(record, rules)
         async with self._remaking:
-            return await remake(self._db, record, identity, noted, affected(dict(record.made_with), noted))
+            return await remake(
+                self._db, record, identity, noted, affected(dict(record.made_with), noted)
+            )
 
 
 def _wanted(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict[str, str]]:
@@ -242,6 +294,8 @@ def _differs(record: IndexRecord, rules: IndexRules) -> bool:
 
 
 def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSettings | None:
-    """The settings of the index of a root; None if that went away meanwhile, and its files with it. Blocking."""
+    """The settings of the index of a root; None if that went away meanwhile, and its files with it.
+    Blocking.
+    """
     found = read_index_settings(root, loaded, last)
     return found if seen(root) is not None else None

@@ -10,7 +10,8 @@ from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.model import encode_path
 from cocosearchd.runtime.files.nofollow import without_links
 
-# A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is away never.
+# A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is
+# away never.
 LINKS_S = 0.5
 LOOKS = 4  # so many threads at most wait for such a network
 
@@ -34,21 +35,28 @@ class IndexLookup:
         return self._running[name]
 
     def at(self, directory: bytes) -> RunningIndex | None:
-        """The index whose root holds `directory` (absolute, resolved); the nearest one of several."""
+        """The index whose root holds `directory` (absolute, resolved); the nearest one of
+        several.
+        """
         holding = [
             index
             for index in self._running.values()
-            if directory == index.record.root or directory.startswith(index.record.root.rstrip(b"/") + b"/")
+            if directory == index.record.root
+            or directory.startswith(index.record.root.rstrip(b"/") + b"/")
         ]
         return max(holding, key=lambda index: len(index.record.root), default=None)
 
     async def around(self, directory: str) -> RunningIndex | None:
-        """The index around a directory as a person or program names it: links are followed. Raises `InvalidInput`.
+        """The index around a directory as a person or program names it: links are followed. Raises
+        `InvalidInput`.
 
-        A relative one would be looked for in the daemon's own directory, and an answer be of the project that is there.
+        A relative one would be looked for in the daemon's own directory, and an answer be of the
+        project that is there.
         """
         if not directory.startswith("/"):
-            raise InvalidInput(f"{directory!r} is not an absolute path", "give the whole path of a directory")
+            raise InvalidInput(
+                f"{directory!r} is not an absolute path", "give the whole path of a directory"
+            )
         return self.at(await self.resolved(os.fsencode(directory)))
 
     async def resolved(self, directory: bytes) -> bytes:
@@ -65,11 +73,15 @@ class IndexLookup:
                 )
         except OSError as error:
             hint = "name the directory that the links lead to"
-            raise InvalidInput(f"{encode_path(directory)} cannot be followed: {error.strerror}", hint) from None
+            raise InvalidInput(
+                f"{encode_path(directory)} cannot be followed: {error.strerror}", hint
+            ) from None
         return directory
 
     async def one(self, name: str | None, cwd: str | None) -> RunningIndex:
-        """The index that is named, else the one around `cwd`, else the only one. Raises `NotFound`."""
+        """The index that is named, else the one around `cwd`, else the only one. Raises
+        `NotFound`.
+        """
         if name is not None:
             return self.get(name)
         if cwd is not None and (found := await self.around(cwd)) is not None:
@@ -80,25 +92,39 @@ class IndexLookup:
         if not indexes:
             raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
         names = ", ".join(index.record.name for index in indexes)
-        raise NotFound("the current directory is in no index, and there are several", f"--index with one of: {names}")
+        raise NotFound(
+            "the current directory is in no index, and there are several",
+            f"--index with one of: {names}",
+        )
 
     def of_topics(self, topics: Collection[str]) -> tuple[RunningIndex, ...]:
         """The indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
         known = {topic for index in self._running.values() for topic in index.record.topics}
         if unknown := sorted(set(topics) - known):
-            hint = f"topics: {', '.join(sorted(known))}" if known else "give one with `cocosearchctl up PATH --topic`"
+            hint = (
+                f"topics: {', '.join(sorted(known))}"
+                if known
+                else "give one with `cocosearchctl up PATH --topic`"
+            )
             raise NotFound(f"no index has the topic {unknown[0]!r}", hint)
         return tuple(index for index in self.all() if set(topics) & set(index.record.topics))
 
     def linked(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
-        """The indexes that one links, not those that they link; a sentence for each that cannot be searched with it."""
+        """The indexes that one links, not those that they link; a sentence for each that cannot be
+        searched with it.
+        """
         found, said = dict[str, RunningIndex](), list[str]()
         for name in index.settings.project.linked_indexes:
             other = self._running.get(name)
             if other is None:
                 said.append(f"{index.record.name} links {name!r}, and there is no such index")
-            elif other.refusal is not None or other.record.identity.embedder != index.record.identity.embedder:
-                said.append(f"{index.record.name} links {name!r}, which was built with another embedder")
+            elif (
+                other.refusal is not None
+                or other.record.identity.embedder != index.record.identity.embedder
+            ):
+                said.append(
+                    f"{index.record.name} links {name!r}, which was built with another embedder"
+                )
             elif other is not index:
                 found[name] = other
         return tuple(found.values()), tuple(said)

@@ -14,14 +14,17 @@ from cocosearchd.store.connection.database import Database
 log = logging.getLogger(__name__)
 
 TIDY_S = 5.0  # from the removal of an index until its memory is given back
-QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
-SPARES_S, SPARES_AT_REST_S = 60.0, 3600.0  # between looks: they are too many soon, and too old after days
+# without a commit: building a vector index beside bulk writes would be undone by them
+QUIET_S = 20.0
+# between looks: they are too many soon, and too old after days
+SPARES_S, SPARES_AT_REST_S = 60.0, 3600.0
 
 
 class Removals:
     """Gives the memory of removed indexes back.
 
-    A while after the last removal: tasks of an index end by themselves, and several are often removed in a row.
+    A while after the last removal: tasks of an index end by themselves, and several are often
+    removed in a row.
     """
 
     def __init__(self, db: Database, forget: Callable[[], Awaitable[None]]) -> None:
@@ -44,10 +47,11 @@ class Removals:
 
 
 async def keep_vector_index(db: Database, index: RunningIndex) -> None:
-    """Keep PostgreSQL's vector index while it pays: for `classic`, whose every question scans vectors there.
+    """Keep PostgreSQL's vector index while it pays: for `classic`, whose every question scans
+    vectors there.
 
-    With `code` it does not: it compares vectors in memory, and each written row would cost four times as much. The
-    profile may change at any time.
+    With `code` it does not: it compares vectors in memory, and each written row would cost four
+    times as much. The profile may change at any time.
     """
     seen: tuple[bool, int] | None = None
     while True:
@@ -55,13 +59,19 @@ async def keep_vector_index(db: Database, index: RunningIndex) -> None:
         await anyio.sleep(QUIET_S if wanted else SPARES_S)
         now = wanted, generation if wanted else 0
         if seen != now and generation == index.record.generation:
-            outcome = await (ensure_vector_index(db, index.record) if wanted else drop_vector_index(db, index.record))
+            outcome = await (
+                ensure_vector_index(db, index.record)
+                if wanted
+                else drop_vector_index(db, index.record)
+            )
             log.info("vector_index", extra={"index": index.record.name, "outcome": outcome})
             seen = now
 
 
 async def clear_spares(db: Database, index: RunningIndex) -> None:
-    """Drop rows that no question sees once they are old, or too many. Looks after changes, and at rest once an hour."""
+    """Drop rows that no question sees once they are old, or too many. Looks after changes, and at
+    rest once an hour.
+    """
     seen, looked = -1, 0.0
     while True:
         await anyio.sleep(SPARES_S)

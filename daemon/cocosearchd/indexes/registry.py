@@ -1,9 +1,11 @@
-"""The running indexes: each a record, the root it copies and its words in memory. Started and stopped at run time.
+"""The running indexes: each a record, the root it copies and its words in memory. Started and
+stopped at run time.
 
-An index whose rows were made by another embedder than the configured one is listed but not run: it says how it was made
-and what to do (`IdentityMismatch`). Once that is done (`rebuild`) it answers with the embedder it was made by, and is
-kept fresh, while the next one is filled beside it, which then takes its place. Other settings are followed as they
-change: exactly the files that they affect are read again. What an answer needs of an index is in `RunningIndex`.
+An index whose rows were made by another embedder than the configured one is listed but not run: it
+says how it was made and what to do (`IdentityMismatch`). Once that is done (`rebuild`) it answers
+with the embedder it was made by, and is kept fresh, while the next one is filled beside it, which
+then takes its place. Other settings are followed as they change: exactly the files that they affect
+are read again. What an answer needs of an index is in `RunningIndex`.
 """
 
 import asyncio
@@ -56,8 +58,10 @@ __all__ = ["IndexRegistry", "RunningIndex", "limits_of"]
 log = logging.getLogger(__name__)
 
 PING_S = 5.0  # a server that is slower would leave a change half done
-# Between looks at files of settings; a question that waits for changes looks by itself, and hints tell of most.
-LOOK_S, CALM_LOOK_S, ANSWERS_S = 1.0, 5.0, 1.0  # and how long a look waits for a file system that may never answer
+# Between looks at files of settings; a question that waits for changes looks by itself, and hints
+# tell of most.
+# and how long a look waits for a file system that may never answer
+LOOK_S, CALM_LOOK_S, ANSWERS_S = 1.0, 5.0, 1.0
 WRITTEN_S = 0.05  # from the first hint of a file to its last
 FILL_LOOK_S, GRACE_S = 0.5, 5.0
 Changed = TypeVar("Changed")
@@ -81,8 +85,9 @@ class IndexRegistry(IndexLookup):
         self._state_dir, self._tasks = state_dir, tasks
         super().__init__()
         self._commits, self.bell = CommitFeed(), ChangeNotifier()
-        # Adding and removing are one at a time. Other settings of an index wait for its files that are under way, which
-        # may take a model server minutes: they hold the lock of that index alone, which is taken before this one.
+        # Adding and removing are one at a time. Other settings of an index wait for its files that
+        # are under way, which may take a model server minutes: they hold the lock of that index
+        # alone, which is taken before this one.
         self._changing = anyio.Lock()
         self._under_way = set[asyncio.Task[Any]]()  # changes; see `_whole`
         # Apart from the threads of questions: file systems that hang keep theirs.
@@ -101,7 +106,9 @@ class IndexRegistry(IndexLookup):
         return self._tuning.said
 
     def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
-        """Commits of all indexes from now on, each after its hook has ended. It ends for a reader that is too slow."""
+        """Commits of all indexes from now on, each after its hook has ended. It ends for a reader
+        that is too slow.
+        """
         return self._commits.follow()
 
     async def start_all(self) -> None:
@@ -110,7 +117,9 @@ class IndexRegistry(IndexLookup):
         async with self._changing:
             await self._tuning.read(self._tuning.loaded)
             await index_roles.drop_former(self._db)
-            following = {record.root: record for record in await index_roles.list_standing(self._db, "next")}
+            following = {
+                record.root: record for record in await index_roles.list_standing(self._db, "next")
+            }
             for record in await index_records.list_indexes(self._db):
                 start = partial(self._start, record, following.get(record.root))
                 error = await attempt(f"start of {record.name}", start)
@@ -119,13 +128,21 @@ class IndexRegistry(IndexLookup):
                 if error is not None:
                     self._set_aside(record, start, error)
 
-    def _set_aside(self, record: IndexRecord, start: Callable[[], Awaitable[object]], error: Exception) -> None:
-        """List an index that could not be started, and try again with growing pauses. The others run meanwhile."""
-        index = self._made(record, IndexSettings(self._tuning.loaded), _not_started(record, error), 0)
+    def _set_aside(
+        self, record: IndexRecord, start: Callable[[], Awaitable[object]], error: Exception
+    ) -> None:
+        """List an index that could not be started, and try again with growing pauses. The others
+        run meanwhile.
+        """
+        index = self._made(
+            record, IndexSettings(self._tuning.loaded), _not_started(record, error), 0
+        )
         self._running[record.name] = index
         self._tasks.start_soon(self._start_again, index, start)
 
-    async def _start_again(self, index: RunningIndex, start: Callable[[], Awaitable[object]]) -> None:
+    async def _start_again(
+        self, index: RunningIndex, start: Callable[[], Awaitable[object]]
+    ) -> None:
         name, pause = index.record.name, FIRST_PAUSE_S
         while self._running.get(name) is index:
             await anyio.sleep(pause)
@@ -135,15 +152,21 @@ class IndexRegistry(IndexLookup):
                     error = await attempt(f"start of {name}", start)
                     index.refusal = _not_started(index.record, error) if error is not None else None
 
-    async def add(self, path: bytes, name: str | None, topics: tuple[str, ...]) -> tuple[RunningIndex, bool]:
+    async def add(
+        self, path: bytes, name: str | None, topics: tuple[str, ...]
+    ) -> tuple[RunningIndex, bool]:
         """The index of `path`, and whether it is new.
 
-        Raises `NotFound`, `Refused`, `Conflict` as the registry does, `EmbedderUnavailable` before its first success.
+        Raises `NotFound`, `Refused`, `Conflict` as the registry does, `EmbedderUnavailable` before
+        its first success.
         """
         return await self._whole(self._added(path, name, topics))
 
-    async def _added(self, path: bytes, name: str | None, topics: tuple[str, ...]) -> tuple[RunningIndex, bool]:
-        root = await self._adding.run(check_root, path, self._state_dir)  # before it is alone: this may hang
+    async def _added(
+        self, path: bytes, name: str | None, topics: tuple[str, ...]
+    ) -> tuple[RunningIndex, bool]:
+        # before it is alone: this may hang
+        root = await self._adding.run(check_root, path, self._state_dir)
         settings = await self._adding.run(read_index_settings, root, self._tuning.loaded)
         async with self._changing:
             for index in self._running.values():
@@ -159,7 +182,9 @@ class IndexRegistry(IndexLookup):
             chosen = chosen_name(root, name, settings.project.name, taken)
             fingerprint = self._embedder.fingerprint
             identity = identity_of(fingerprint.pairs(), settings.indexing)
-            record = await index_records.create_index(self._db, chosen, root, topics, fingerprint.dimension, identity)
+            record = await index_records.create_index(
+                self._db, chosen, root, topics, fingerprint.dimension, identity
+            )
             return await self._start(record), True
 
     async def _give_topics(self, index: RunningIndex, topics: tuple[str, ...]) -> None:
@@ -190,7 +215,8 @@ class IndexRegistry(IndexLookup):
     async def remove(self, name: str) -> index_records.Counts:
         """Stop the index and drop its tables; what is gone.
 
-        Raises `NotFound`, and what PostgreSQL says when it does not answer or drops nothing: then nothing has changed.
+        Raises `NotFound`, and what PostgreSQL says when it does not answer or drops nothing: then
+        nothing has changed.
         """
         return await self._whole(self._removed(name))
 
@@ -212,7 +238,8 @@ class IndexRegistry(IndexLookup):
     async def rebuild(self, name: str) -> RunningIndex:
         """Index every file again with the embedder and settings of now.
 
-        With another embedder than it was made by, the index goes on answering until the next one is complete.
+        With another embedder than it was made by, the index goes on answering until the next one is
+        complete.
         """
         return await self._whole(self._rebuilt(name))
 
@@ -228,32 +255,47 @@ class IndexRegistry(IndexLookup):
             if index.following is not None and index.following.record.identity == identity:
                 return index
             await self._abandon(index)
-            following = await index_roles.next_index(self._db, index.record, fingerprint.dimension, identity)
+            following = await index_roles.next_index(
+                self._db, index.record, fingerprint.dimension, identity
+            )
             await self._stop(index)
-            return await self._start(replace(index.record, topics=index.given), following, index.lacking)
+            return await self._start(
+                replace(index.record, topics=index.given), following, index.lacking
+            )
 
     async def recheck(self) -> None:
-        """Refuse what an embedder that has just become known did not make: it was run on trust until now."""
+        """Refuse what an embedder that has just become known did not make: it was run on trust
+        until now.
+        """
         for name in [index.record.name for index in self.all()]:
             with suppress(NotFound):  # cleared meanwhile
                 async with self._alone(name) as index:
-                    if index.following is not None and refusal_of(self._embedder, index.following.record) is not None:
+                    if (
+                        index.following is not None
+                        and refusal_of(self._embedder, index.following.record) is not None
+                    ):
                         await self._abandon(index)
                     refusal = refusal_of(self._embedder, index.record)
                     if index.refusal is None and index.following is None and refusal is not None:
-                        log.error("index_refused", extra={"error": refusal.message, "hint": refusal.hint})
+                        log.error(
+                            "index_refused", extra={"error": refusal.message, "hint": refusal.hint}
+                        )
                         index.refusal = refusal
                         self.bell.ring()
                         await self._updater.remove(index.lane)
                         index.tasks.cancel()
 
     async def committed(self, commit: Commit) -> None:
-        """The hook after each commit: words first, then the generation by which the caches are keyed."""
+        """The hook after each commit: words first, then the generation by which the caches are
+        keyed.
+        """
         index = self._in_lane(commit.index)
         if index is None:
             return
         await index.lexical.apply(commit)
-        index.record = replace(index.record, generation=max(index.record.generation, commit.generation))
+        index.record = replace(
+            index.record, generation=max(index.record.generation, commit.generation)
+        )
         if self._running.get(index.record.name) is not index:
             return  # it does not answer yet
         self._commits.tell(replace(commit, index=index.record.name, as_of=index.root.clock()))
@@ -261,7 +303,9 @@ class IndexRegistry(IndexLookup):
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[RunningIndex]:
-        """The index of a name while nothing else is changed of it, nor which ones there are. Raises `NotFound`."""
+        """The index of a name while nothing else is changed of it, nor which ones there are. Raises
+        `NotFound`.
+        """
         while True:
             index = self.get(name)
             async with index.changing, self._changing:
@@ -270,7 +314,9 @@ class IndexRegistry(IndexLookup):
                     return
 
     async def _whole(self, change: Coroutine[Any, Any, Changed]) -> Changed:
-        """What a change comes to. It goes on when whoever asked gives up: nobody would make half a change good."""
+        """What a change comes to. It goes on when whoever asked gives up: nobody would make half a
+        change good.
+        """
         task = asyncio.create_task(change)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -283,7 +329,9 @@ class IndexRegistry(IndexLookup):
 
     def _every(self) -> tuple[RunningIndex, ...]:
         """Those that answer, and those that will."""
-        return tuple(one for index in self.all() for one in (index, index.following) if one is not None)
+        return tuple(
+            one for index in self.all() for one in (index, index.following) if one is not None
+        )
 
     def _in_lane(self, lane: str) -> RunningIndex | None:
         """The index that the updater knows by this name."""
@@ -292,19 +340,28 @@ class IndexRegistry(IndexLookup):
     async def _start(
         self, record: IndexRecord, following: IndexRecord | None = None, lacking: int | None = None
     ) -> RunningIndex:
-        """`following` is to take the place of it, unless its embedder is not the configured one either.
+        """`following` is to take the place of it, unless its embedder is not the configured one
+        either.
 
-        With what is `lacking` of one that was running, that starts again also while PostgreSQL is away.
+        With what is `lacking` of one that was running, that starts again also while PostgreSQL is
+        away.
 
-        In a context of its own: what runs for ever is no part of the request that began it, nor are its log and spans.
+        In a context of its own: what runs for ever is no part of the request that began it, nor are
+        its log and spans.
         """
-        return await asyncio.create_task(self._started(record, following, lacking), context=Context())
+        return await asyncio.create_task(
+            self._started(record, following, lacking), context=Context()
+        )
 
-    async def _started(self, record: IndexRecord, following: IndexRecord | None, lacking: int | None) -> RunningIndex:
+    async def _started(
+        self, record: IndexRecord, following: IndexRecord | None, lacking: int | None
+    ) -> RunningIndex:
         if following is not None and refusal_of(self._embedder, following) is not None:
             await index_records.drop_index(self._db, following)
             following = None
-        index = await self._begin(record, None if following else refusal_of(self._embedder, record), lacking)
+        index = await self._begin(
+            record, None if following else refusal_of(self._embedder, record), lacking
+        )
         self._running[record.name] = index
         self.bell.ring()
         if following is not None:
@@ -316,9 +373,14 @@ class IndexRegistry(IndexLookup):
     async def _begin(
         self, record: IndexRecord, refusal: IdentityMismatch | None, lacking: int | None = None
     ) -> RunningIndex:
-        given, there = record.topics, await is_there(self._db, record, ANSWERS_S, self._root_threads)
+        given, there = (
+            record.topics,
+            await is_there(self._db, record, ANSWERS_S, self._root_threads),
+        )
         threads, refused = RootThreads(self._root_threads), refusal is not None
-        record, settings, files = await self._tuning.begin(record, threads, ANSWERS_S, refused=refused, there=there)
+        record, settings, files = await self._tuning.begin(
+            record, threads, ANSWERS_S, refused=refused, there=there
+        )
         lacking = await index_records.lacking(self._db, record) if lacking is None else lacking
         index = self._made(record, settings, refusal, lacking)
         index.given = given
@@ -326,18 +388,31 @@ class IndexRegistry(IndexLookup):
             index.tell(("since the daemon ran last",), files)
         if refusal is None:
             self._tasks.start_soon(self._run, index)
-            await self._updater.add(record, index.root, self._tuning.rules(settings), index.reporter("lane"))
+            await self._updater.add(
+                record, index.root, self._tuning.rules(settings), index.reporter("lane")
+            )
         return index
 
     def _made(
-        self, record: IndexRecord, settings: IndexSettings, refusal: CocoSearchError | None, lacking: int
+        self,
+        record: IndexRecord,
+        settings: IndexSettings,
+        refusal: CocoSearchError | None,
+        lacking: int,
     ) -> RunningIndex:
-        sync_dir, watching = self._state_dir / "sync" / record.slug, self._tuning.loaded.settings.watching
-        root = WatchedRoot(record, self._db, settings.indexing, watching, sync_dir, self._root_threads)
+        sync_dir, watching = (
+            self._state_dir / "sync" / record.slug,
+            self._tuning.loaded.settings.watching,
+        )
+        root = WatchedRoot(
+            record, self._db, settings.indexing, watching, sync_dir, self._root_threads
+        )
         index = RunningIndex(
             record,
             root,
-            LexicalIndex(self._db, record, self._state_dir / "lexical" / record.slug, self.analyser),
+            LexicalIndex(
+                self._db, record, self._state_dir / "lexical" / record.slug, self.analyser
+            ),
             anyio.CancelScope(),
             refusal,
             record.topics,
@@ -352,7 +427,9 @@ class IndexRegistry(IndexLookup):
     # -- another embedder
 
     async def _switch(self, index: RunningIndex) -> None:
-        """Let the next index take the place of this one; returns when it has, or is not wanted any more."""
+        """Let the next index take the place of this one; returns when it has, or is not wanted any
+        more.
+        """
         with anyio.CancelScope() as over:
             name, report = f"embedder of {index.record.name}", index.reporter("embedder")
             await supervise(name, partial(self._follow, index, over), report)
@@ -375,12 +452,15 @@ class IndexRegistry(IndexLookup):
         following.record = replace(promoted, topics=index.record.topics)
         following.given = index.given
         self._running[promoted.name], index.following = following, None
-        log.info("embedder_switched", extra={"index": promoted.name, "embedder": promoted.identity.model})
+        log.info(
+            "embedder_switched", extra={"index": promoted.name, "embedder": promoted.identity.model}
+        )
         await self._updater.remove(index.lane)
         index.tasks.cancel()
         await index.lexical.discard()
         self.removals.note()
-        await following.lexical.apply(Commit(promoted.name, promoted.generation, ()))  # which no commit has told it
+        # which no commit has told it
+        await following.lexical.apply(Commit(promoted.name, promoted.generation, ()))
 
     async def _abandon(self, index: RunningIndex) -> None:
         """Drop the next index, if one is being filled."""
@@ -416,7 +496,9 @@ class IndexRegistry(IndexLookup):
             index.noticed.set()
 
     async def refresh(self, index: RunningIndex) -> None:
-        """Follow the files of a project, if they have changed. What cannot be done now is tried again soon."""
+        """Follow the files of a project, if they have changed. What cannot be done now is tried
+        again soon.
+        """
         if await index.outdated():
             await self._whole(self._refreshed(index))
 
@@ -435,7 +517,9 @@ class IndexRegistry(IndexLookup):
                         await self._tuning.follow(index)
 
     async def configure(self, loaded: LoadedSettings | None = None) -> None:
-        """Follow other settings of the daemon, as far as they are of indexes; or other symbol queries."""
+        """Follow other settings of the daemon, as far as they are of indexes; or other symbol
+        queries.
+        """
         async with self._changing:
             await self._tuning.read(loaded or self._tuning.loaded)
         async with anyio.create_task_group() as tasks:
@@ -456,7 +540,9 @@ class IndexRegistry(IndexLookup):
                     "vector index": partial(keep_vector_index, self._db, index),
                 }
                 for task, run in runs.items():
-                    tasks.start_soon(supervise, f"{task} of {index.record.name}", run, index.reporter(task))
+                    tasks.start_soon(
+                        supervise, f"{task} of {index.record.name}", run, index.reporter(task)
+                    )
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]
@@ -468,4 +554,6 @@ class IndexRegistry(IndexLookup):
 
 def _not_started(record: IndexRecord, error: Exception) -> NotStarted:
     message = f"index {record.name!r} could not be started: {summary(error)}"
-    return NotStarted(message, f"it is tried again within {LAST_PAUSE_S:g} s; cocosearchctl logs says more")
+    return NotStarted(
+        message, f"it is tried again within {LAST_PAUSE_S:g} s; cocosearchctl logs says more"
+    )

@@ -1,4 +1,6 @@
-"""What the updater knows of one index: where its batches come from and how many of its files are under way."""
+"""What the updater knows of one index: where its batches come from and how many of its files are
+under way.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -9,9 +11,10 @@ import anyio
 
 from cocosearchd.model import IndexRecord
 
-# Bulk work always leaves room for what a person saves meanwhile: that is asked for apart, has a window of its own and
-# overtakes in the child. More edits than fit it are a burst, not a person, and are taken with the bulk.
-# Measured: a file of a switch of branches costs a fifth less in batches of 128 than of 32, and no less in larger ones.
+# Bulk work always leaves room for what a person saves meanwhile: that is asked for apart, has a
+# window of its own and overtakes in the child. More edits than fit it are a burst, not a person,
+# and are taken with the bulk. Measured: a file of a switch of branches costs a fifth less in
+# batches of 128 than of 32, and no less in larger ones.
 BULK_FILES, BULK_BATCHES = 128, 2
 # Nothing of a batch is found before all of it is done, so with a slow embedder batches are small.
 FIRST_FILES, LEAST_FILES = 32, 4
@@ -28,7 +31,9 @@ def most_under_way(inflight: int) -> int:
 
 
 class FileBatch(Protocol):
-    """Paths that may differ from the index. `gone` ones are not looked at: they have left the scope."""
+    """Paths that may differ from the index. `gone` ones are not looked at: they have left the
+    scope.
+    """
 
     @property
     def paths(self) -> tuple[str, ...]: ...
@@ -45,19 +50,26 @@ B = TypeVar("B", bound=FileBatch)
 
 
 class BatchSource(Protocol[B]):
-    """Where an index's batches come from; it remembers what is dirty until it is told how that went."""
+    """Where an index's batches come from; it remembers what is dirty until it is told how that
+    went.
+    """
 
     async def next_batch(self, limit: int = 64, *, edits: bool = False) -> B:
-        """Wait for something to do, at most `limit` paths: what a person waits for first, then the rest.
+        """Wait for something to do, at most `limit` paths: what a person waits for first, then the
+        rest.
 
         With `edits`, for what a person waits for alone.
         """
 
     def settle(self, batch: B, failed: Mapping[str, str]) -> None:
-        """The batch is committed and its hook has run, except for `failed` (path -> why): to be tried again later."""
+        """The batch is committed and its hook has run, except for `failed` (path -> why): to be
+        tried again later.
+        """
 
     def quarantine(self, path: str, error: str) -> None:
-        """The path, which has just been settled as failed, must not be given again until the file changes."""
+        """The path, which has just been settled as failed, must not be given again until the file
+        changes.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,9 @@ class BatchPart:
         return self._only(first), self._only(second)
 
     def _only(self, kept: set[str]) -> Self:
-        return type(self)(tuple(p for p in self.paths if p in kept), tuple(p for p in self.gone if p in kept))
+        return type(self)(
+            tuple(p for p in self.paths if p in kept), tuple(p for p in self.gone if p in kept)
+        )
 
 
 class InFlightLimit:
@@ -118,7 +132,8 @@ class AdaptiveBatchSize:
     def took(self, files: int, seconds: float) -> None:
         """A batch has ended; one that was not full says nothing of larger ones."""
         if seconds > SLOW_S:
-            # Not half of what it is by now: others that began with this one were as slow, and have been counted.
+            # Not half of what it is by now: others that began with this one were as slow, and have
+            # been counted.
             self.files = min(self.files, max(min(LEAST_FILES, self._most), files // 2))
         elif seconds < QUICK_S and files >= self.files:
             self.files = min(self._most, self.files * 2)
@@ -137,8 +152,8 @@ class IndexQueue:
     ) -> None:
         """`inflight`: how many files the child has in work at once; what a kill may lose.
 
-        `back`: how many bulk batches may have come back from it beside those, and not be found yet. `report`: who
-        shows what fails, as for `supervise`.
+        `back`: how many bulk batches may have come back from it beside those, and not be found yet.
+        `report`: who shows what fails, as for `supervise`.
         """
         self.record, self.source, self.report = record, source, report
         self.scope: anyio.CancelScope | None = None  # of its tasks, while they run
@@ -152,7 +167,9 @@ class IndexQueue:
         self._resize()
 
     async def next_batch(self, *, edits: bool) -> Any:
-        """The next batch, as soon as there is room for one: not pulling leaves the choice to the source."""
+        """The next batch, as soon as there is room for one: not pulling leaves the choice to the
+        source.
+        """
         if edits:
             await self._edits.room()
             return await self.source.next_batch(EDIT_FILES, edits=True)
@@ -166,7 +183,9 @@ class IndexQueue:
             window.count(_files(batch))
 
     def answered(self, batch: FileBatch, seconds: float, *, edits: bool) -> None:
-        """The child has done the batch, or will not; it took so long. The next bulk batches are larger or smaller."""
+        """The child has done the batch, or will not; it took so long. The next bulk batches are
+        larger or smaller.
+        """
         if not edits:
             self._pace.took(_files(batch), seconds)
             self._in_child.count(-_files(batch))

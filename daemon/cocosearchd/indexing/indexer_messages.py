@@ -1,4 +1,5 @@
-"""What crosses between the daemon and its indexing child: one JSON object a line, in both directions.
+"""What crosses between the daemon and its indexing child: one JSON object a line, in both
+directions.
 
     daemon -> child   first line: a WorkerSpec
                       {"do": "open", "record", "rules"}        an index whose batches will follow
@@ -11,8 +12,9 @@
                        "done": {"computed", "reused", "parsed"}}
                       {"id"}                                   closed, or alive
 
-`done` counts texts embedded or known and contents parsed, since the child started. End of file means stop. Order
-matters only between the lines of one index. This module knows neither CocoIndex nor sockets: both ends import it.
+`done` counts texts embedded or known and contents parsed, since the child started. End of file
+means stop. Order matters only between the lines of one index. This module knows neither CocoIndex
+nor sockets: both ends import it.
 """
 
 import hashlib
@@ -33,7 +35,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class IndexerSpec:
-    """All that the child must know to start. It reads neither files of settings nor the environment."""
+    """All that the child must know to start. It reads neither files of settings nor the
+    environment.
+    """
 
     dsn: str
     state_dir: str
@@ -41,9 +45,11 @@ class IndexerSpec:
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
     api_key: str = field(default="", repr=False)
-    store_wait_s: float = 10.0  # how long a file waits for a PostgreSQL that is being restarted before it fails
-    # Only tests set these: the child aborts, or stops answering, when it is about to index a file whose path ends
-    # so. No real file is known that reliably does that to a parser, and what is done about it is worth little untested.
+    # how long a file waits for a PostgreSQL that is being restarted before it fails
+    store_wait_s: float = 10.0
+    # Only tests set these: the child aborts, or stops answering, when it is about to index a file
+    # whose path ends so. No real file is known that reliably does that to a parser, and what is
+    # done about it is worth little untested.
     crash_on: str = ""
     hang_on: str = ""
 
@@ -60,7 +66,9 @@ class IndexerSpec:
 
 @dataclass(frozen=True, slots=True)
 class IndexRules:
-    """What shapes the rows of one index beside its record: its settings, and the user's symbol queries by language."""
+    """What shapes the rows of one index beside its record: its settings, and the user's symbol
+    queries by language.
+    """
 
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
     queries: tuple[tuple[str, str], ...] = ()
@@ -111,8 +119,14 @@ def spec_to_json(spec: IndexerSpec) -> dict[str, Any]:
 
 def spec_from_json(message: Mapping[str, Any]) -> IndexerSpec:
     """The inverse of `spec_to_json`."""
-    sections = {"database": DatabaseSettings, "embedder": EmbedderSettings, "indexing": IndexingSettings}
-    return IndexerSpec(**{k: _section(sections[k], v) if k in sections else v for k, v in message.items()})
+    sections = {
+        "database": DatabaseSettings,
+        "embedder": EmbedderSettings,
+        "indexing": IndexingSettings,
+    }
+    return IndexerSpec(
+        **{k: _section(sections[k], v) if k in sections else v for k, v in message.items()}
+    )
 
 
 def rules_to_json(rules: IndexRules) -> dict[str, Any]:
@@ -151,4 +165,6 @@ def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
 
 def _section(kind: type[T], values: Mapping[str, Any]) -> T:
     known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known})
+    return kind(
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known}
+    )

@@ -1,7 +1,9 @@
-"""What of the settings shapes the rows of an index: its identity, and what is noted beside it. Pure.
+"""What of the settings shapes the rows of an index: its identity, and what is noted beside it.
+Pure.
 
-Of settings, only what differs from the defaults is noted. Of symbol queries, each is noted as it is in this version: a
-version that finds other symbols in a language reads the files of that language again.
+Of settings, only what differs from the defaults is noted. Of symbol queries, each is noted as it is
+in this version: a version that finds other symbols in a language reads the files of that language
+again.
 """
 
 import hashlib
@@ -47,15 +49,21 @@ def made_with(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, 
 
 
 def query_notes(queries: QueryOverrides) -> dict[str, str]:
-    """What finds the symbols of each language that has any: the built-in query with the user's additions."""
+    """What finds the symbols of each language that has any: the built-in query with the user's
+    additions.
+    """
     languages = {info.name for info in language_table.languages() if info.symbols} | {
         language for language, _ in queries
     }
-    return {f"{_QUERY}{language}": _digest(query_text(language, queries)) for language in sorted(languages)}
+    return {
+        f"{_QUERY}{language}": _digest(query_text(language, queries))
+        for language in sorted(languages)
+    }
 
 
 def affected(before: Notes, now: Notes) -> AffectedFiles:
-    """The files that are to be read again when the rows were made with `before` and shall be made with `now`.
+    """The files that are to be read again when the rows were made with `before` and shall be made
+    with `now`.
 
     What is in the scope is no matter of this: a scan finds files that come and go.
     """
@@ -70,7 +78,12 @@ def affected(before: Notes, now: Notes) -> AffectedFiles:
     if "max_file_bytes" in differ:
         skipped.append("too_large")
         limit = int(now.get("max_file_bytes", IndexingSettings().max_file_bytes))
-    return AffectedFiles(languages=tuple(_kinds(languages)), skipped=tuple(skipped), larger_than=limit, holding=holding)
+    return AffectedFiles(
+        languages=tuple(_kinds(languages)),
+        skipped=tuple(skipped),
+        larger_than=limit,
+        holding=holding,
+    )
 
 
 def _kinds(languages: Iterable[str]) -> Iterable[str]:

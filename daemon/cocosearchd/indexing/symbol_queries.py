@@ -1,4 +1,6 @@
-"""The user's symbol queries: `<language>.scm` files of one directory. A file that cannot be used costs only itself."""
+"""The user's symbol queries: `<language>.scm` files of one directory. A file that cannot be used
+costs only itself.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Handlers and grammars by language id, in match order: which blocks a file has, and what a kind is a kind of."""
+"""Handlers and grammars by language id, in match order: which blocks a file has, and what a kind is
+a kind of.
+"""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -17,7 +19,13 @@ from cocosearchd.languages.handlers.markdown import Markdown
 from cocosearchd.model import Symbol
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {"hcl": Hcl(), "dockerfile": Dockerfile(), "bash": Bash(), "markdown": Markdown(), "mdx": Markdown()}
+    {
+        "hcl": Hcl(),
+        "dockerfile": Dockerfile(),
+        "bash": Bash(),
+        "markdown": Markdown(),
+        "mdx": Markdown(),
+    }
 )
 BOM = b"\xef\xbb\xbf"
 # The first that matches wins, so the ones told by path come before those told by content alone.
@@ -36,7 +44,10 @@ GRAMMARS: tuple[Grammar, ...] = (
 
 def kind_of(path: str, head: str, language: str) -> str:
     """The first grammar of a language that claims the file; the language itself where none does."""
-    return next((one.name for one in GRAMMARS if language in one.within and one.matches(path, head)), language)
+    return next(
+        (one.name for one in GRAMMARS if language in one.within and one.matches(path, head)),
+        language,
+    )
 
 
 def base_of(language: str) -> str:
@@ -45,7 +56,9 @@ def base_of(language: str) -> str:
 
 
 def family(language: str) -> tuple[str, ...]:
-    """All ids that files of a language may have: `yaml` with its workflows, charts and manifests."""
+    """All ids that files of a language may have: `yaml` with its workflows, charts and
+    manifests.
+    """
     return (language, *(one.name for one in GRAMMARS if language in one.within))
 
 

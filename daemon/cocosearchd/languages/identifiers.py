@@ -1,8 +1,10 @@
-"""How identifiers become words. The same functions are used on both sides of the search: on files and on queries.
+"""How identifiers become words. The same functions are used on both sides of the search: on files
+and on queries.
 
-`getUserById` gives `get user by id getuserbyid`: first the parts, then the whole in lower case where it differs from
-them. Dots, `::`, `/` and other punctuation only separate; a kebab-case word also gives its whole. Words longer than
-`MAX_WORD` characters (hashes, base64) are cut and kept in one piece.
+`getUserById` gives `get user by id getuserbyid`: first the parts, then the whole in lower case
+where it differs from them. Dots, `::`, `/` and other punctuation only separate; a kebab-case word
+also gives its whole. Words longer than `MAX_WORD` characters (hashes, base64) are cut and kept in
+one piece.
 """
 
 import re
@@ -13,25 +15,35 @@ _WORD = re.compile(r"\w+(?:-[^\W\d]\w*)*")
 # An upper-case run before a capitalised hump, a hump, an upper-case run, a digit run.
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _CLASS_HUMP = re.compile(r"U+(?=Ul)|U?l+|U+|d+")
-# Of ASCII: what is in no word becomes a space. A piece between spaces is met again more often than not.
-_APART = bytes(byte if chr(byte).isalnum() or chr(byte) in "_-" else 32 for byte in range(128)).ljust(256)
+# Of ASCII: what is in no word becomes a space. A piece between spaces is met again more often than
+# not.
+_APART = bytes(
+    byte if chr(byte).isalnum() or chr(byte) in "_-" else 32 for byte in range(128)
+).ljust(256)
 # Caches hold every distinct word of a mid-sized repository; an entry is about 200 bytes.
 _CACHED_WORDS = 1 << 16
 
 
 def split(token: str) -> tuple[str, ...]:
-    """The words of one token, in order: `HTTPServer2` -> `("http", "server", "2", "httpserver2")`."""
+    """The words of one token, in order: `HTTPServer2` -> `("http", "server", "2",
+    "httpserver2")`.
+    """
     return tuple(_PIECES[token].split())
 
 
 def split_text(text: str) -> str:
-    """All words of a text, separated by one space. `split_text(a + " " + b)` is the two results joined."""
-    pieces = text.encode().translate(_APART).decode().split() if text.isascii() else _WORD.findall(text)
+    """All words of a text, separated by one space. `split_text(a + " " + b)` is the two results
+    joined.
+    """
+    pieces = (
+        text.encode().translate(_APART).decode().split() if text.isascii() else _WORD.findall(text)
+    )
     return " ".join(filter(None, map(_PIECES.__getitem__, pieces)))
 
 
 class _Pieces(dict[str, str]):
-    """The words of texts of few or one, joined by spaces: those that were asked for. For any thread.
+    """The words of texts of few or one, joined by spaces: those that were asked for. For any
+    thread.
 
     Full, it begins anew: to know what was asked for last took two fifths of the time.
     """

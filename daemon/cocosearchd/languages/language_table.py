@@ -1,6 +1,7 @@
 """The one place to register a language: names, extensions, file names, interpreters, how it is cut.
 
-Adding a language is a row here and, if it shall have symbols, `queries/<name>.scm` and a golden case.
+Adding a language is a row here and, if it shall have symbols, `queries/<name>.scm` and a golden
+case.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ Chunking = Literal["tree-sitter", "handler", "text"]
 
 @dataclass(frozen=True, slots=True)
 class LanguageInfo:
-    """One language. `grammar` is its name in tree-sitter-language-pack, "" where there is none that helps."""
+    """One language. `grammar` is its name in tree-sitter-language-pack, "" where there is none that
+    helps.
+    """
 
     name: str
     extensions: tuple[str, ...]  # with the dot, lower case
@@ -34,15 +37,37 @@ def _row(name: str, extensions: str, grammar: str = "", **rest: str | bool) -> L
     chunking: Chunking = "tree-sitter" if grammar else "text"
     if rest.get("handler"):
         chunking = "handler"
-    words = {key: tuple(str(rest.get(key, "")).split()) for key in ("file_names", "interpreters", "aliases")}
+    words = {
+        key: tuple(str(rest.get(key, "")).split())
+        for key in ("file_names", "interpreters", "aliases")
+    }
     return LanguageInfo(
-        name, tuple(extensions.split()), grammar, symbols=bool(rest.get("symbols")), chunking=chunking, **words
+        name,
+        tuple(extensions.split()),
+        grammar,
+        symbols=bool(rest.get("symbols")),
+        chunking=chunking,
+        **words,
     )
 
 
 _DESIGN = (
-    _row("python", ".py .pyi .pyw", "python", symbols=True, interpreters="python pypy uv", aliases="py"),
-    _row("javascript", ".js .jsx .mjs .cjs", "javascript", symbols=True, interpreters="node bun", aliases="js jsx"),
+    _row(
+        "python",
+        ".py .pyi .pyw",
+        "python",
+        symbols=True,
+        interpreters="python pypy uv",
+        aliases="py",
+    ),
+    _row(
+        "javascript",
+        ".js .jsx .mjs .cjs",
+        "javascript",
+        symbols=True,
+        interpreters="node bun",
+        aliases="js jsx",
+    ),
     _row(
         "typescript",
         ".ts .tsx .mts .cts",
@@ -56,7 +81,11 @@ _DESIGN = (
     _row("java", ".java", "java", symbols=True),
     _row("c", ".c .h", "c", symbols=True),
     _row(
-        "cpp", ".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .ipp .inl .tpp .cu .cuh", "cpp", symbols=True, aliases="c++ cxx"
+        "cpp",
+        ".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .ipp .inl .tpp .cu .cuh",
+        "cpp",
+        symbols=True,
+        aliases="c++ cxx",
     ),
     _row("csharp", ".cs .csx", "csharp", symbols=True, aliases="c# cs"),
     _row(
@@ -80,13 +109,22 @@ _DESIGN = (
     _row("html", ".html .htm .xhtml", "html"),
     _row("css", ".css", "css", symbols=True),
     _row("yaml", ".yaml .yml", "yaml", file_names=".clang-format .clang-tidy", aliases="yml"),
-    _row("json", ".json .jsonc .json5 .webmanifest .geojson", "json", file_names=".babelrc .eslintrc .prettierrc"),
+    _row(
+        "json",
+        ".json .jsonc .json5 .webmanifest .geojson",
+        "json",
+        file_names=".babelrc .eslintrc .prettierrc",
+    ),
     _row("toml", ".toml", "toml"),
-    _row("xml", ".xml .xsd .xsl .xslt .svg .plist .csproj .fsproj .props .targets .resx .wsdl", "xml"),
+    _row(
+        "xml", ".xml .xsd .xsl .xslt .svg .plist .csproj .fsproj .props .targets .resx .wsdl", "xml"
+    ),
     _row("markdown", ".md .markdown .mdown", "markdown", handler=True, aliases="md"),
     _row("mdx", ".mdx", "", handler=True),
     _row("dtd", ".dtd .ent", "dtd"),
-    _row("hcl", ".hcl .tf .tfvars .nomad", "hcl", symbols=True, handler=True, aliases="terraform tf"),
+    _row(
+        "hcl", ".hcl .tf .tfvars .nomad", "hcl", symbols=True, handler=True, aliases="terraform tf"
+    ),
     _row(
         "dockerfile",
         ".dockerfile .containerfile",
@@ -114,7 +152,14 @@ _MORE = (
     _row("haskell", ".hs", "haskell", symbols=True, interpreters="runhaskell stack", aliases="hs"),
     _row("zig", ".zig .zon", "zig", symbols=True),
     _row("dart", ".dart", "dart", symbols=True, interpreters="dart"),
-    _row("groovy", ".groovy .gradle .gvy", "groovy", symbols=True, file_names="jenkinsfile", interpreters="groovy"),
+    _row(
+        "groovy",
+        ".groovy .gradle .gvy",
+        "groovy",
+        symbols=True,
+        file_names="jenkinsfile",
+        interpreters="groovy",
+    ),
     _row("perl", ".pl .pm .t", "perl", symbols=True, interpreters="perl"),
     _row("julia", ".jl", "julia", symbols=True, interpreters="julia"),
     _row("ocaml", ".ml", "ocaml", symbols=True),
@@ -130,7 +175,12 @@ _MORE = (
     _row("graphql", ".graphql .gql", "graphql", symbols=True),
     _row("prisma", ".prisma", "prisma"),
     _row("thrift", ".thrift", "thrift"),
-    _row("starlark", ".bzl .star", "starlark", file_names="build workspace build.bazel workspace.bazel tiltfile"),
+    _row(
+        "starlark",
+        ".bzl .star",
+        "starlark",
+        file_names="build workspace build.bazel workspace.bazel tiltfile",
+    ),
     _row(
         "make",
         ".mk .mak",
@@ -182,7 +232,9 @@ def by_name() -> dict[str, LanguageInfo]:
 
 @cache
 def by_extension() -> dict[str, LanguageInfo]:
-    """Languages by extension, with the dot. The first row wins. The result is shared: do not change it."""
+    """Languages by extension, with the dot. The first row wins. The result is shared: do not change
+    it.
+    """
     return {extension: info for info in reversed(languages()) for extension in info.extensions}
 
 

@@ -1,4 +1,6 @@
-"""parse(path, data): everything the later stages need to know of one file. Never raises; a broken file has a report."""
+"""parse(path, data): everything the later stages need to know of one file. Never raises; a broken
+file has a report.
+"""
 
 from dataclasses import dataclass
 
@@ -12,7 +14,9 @@ __all__ = ["Parsed", "QueryOverrides", "grammar_of", "parse"]
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A file and what is known of it. `tree` is None without a grammar, or where parsing gave up."""
+    """A file and what is known of it. `tree` is None without a grammar, or where parsing gave
+    up.
+    """
 
     path: str
     data: bytes
@@ -23,8 +27,11 @@ class Parsed:
     report: ParseReport
 
 
-def parse(path: str, data: bytes, overrides: QueryOverrides = (), language: str | None = None) -> Parsed:
-    """Detects, parses and reads one file. Bounded in time for any content (see `syntax`); never raises.
+def parse(
+    path: str, data: bytes, overrides: QueryOverrides = (), language: str | None = None
+) -> Parsed:
+    """Detects, parses and reads one file. Bounded in time for any content (see `syntax`); never
+    raises.
 
     `language` is what `detect` says, for those who have asked it.
     """
@@ -62,5 +69,7 @@ def _unparsed(grammar: str, data: bytes) -> ParseReport | None:
     if syntax.nests_too_deep(grammar, data):
         return ParseReport("error", 1, f"blocks nest deeper than {syntax.MAX_NESTING} levels")
     if syntax.opens_too_many_angles(grammar, data):
-        return ParseReport("error", 1, f"more than {syntax.MAX_OPEN_ANGLES} angle brackets are open at once")
+        return ParseReport(
+            "error", 1, f"more than {syntax.MAX_OPEN_ANGLES} angle brackets are open at once"
+        )
     return None

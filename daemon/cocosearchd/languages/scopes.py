@@ -1,6 +1,8 @@
-"""Where the definitions of a file lie, packed: kept with the file, it widens a hit later without parsing again. Pure.
+"""Where the definitions of a file lie, packed: kept with the file, it widens a hit later without
+parsing again. Pure.
 
-Four little-endian 32-bit numbers for each definition of more than one line: its byte range and its line range.
+Four little-endian 32-bit numbers for each definition of more than one line: its byte range and its
+line range.
 """
 
 import struct
@@ -21,7 +23,8 @@ def pack(symbols: Iterable[Symbol]) -> bytes:
 
 
 def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
-    """The line range (from 1, inclusive) of the smallest definition around a byte range; None where there is none.
+    """The line range (from 1, inclusive) of the smallest definition around a byte range; None where
+    there is none.
 
     `scopes` are of the same content. Blanks at both ends of the range do not count.
     """

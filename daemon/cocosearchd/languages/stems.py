@@ -1,4 +1,6 @@
-"""English word stems: Snowball "english" (Porter2), https://snowballstem.org/algorithms/english/stemmer.html."""
+"""English word stems: Snowball "english" (Porter2),
+https://snowballstem.org/algorithms/english/stemmer.html.
+"""
 
 import threading
 
@@ -8,7 +10,9 @@ _NO_CACHE = 0  # of its own: callers keep what they ask often
 
 
 class Stemmer:
-    """Stems of lower-case words. Safe in threads: the algorithm keeps its word in the object, hence the lock."""
+    """Stems of lower-case words. Safe in threads: the algorithm keeps its word in the object, hence
+    the lock.
+    """
 
     def __init__(self) -> None:
         self._stemmer = Snowball("english", _NO_CACHE)

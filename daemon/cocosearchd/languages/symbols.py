@@ -1,11 +1,12 @@
 """Runs queries/<language>.scm over a tree: symbols with qualified names and one-line signatures.
 
-A query captures the whole of a definition as `@definition.<kind>` and its name as `@name` (several are joined by dots;
-none means `default`); `@label` is a name that is no identifier, taken as it is. `@owner` is the type that a definition
-outside of it belongs to (Go receivers). `@kind` is a node whose text is the kind. `@body` is where the signature ends
-(else the field `body`). `@clause.<kind>` is a definition that continues the one right before it if both have the same
-name. Where several patterns find the same definition, the first in the file wins. Qualified names join their parts with
-a dot in every language.
+A query captures the whole of a definition as `@definition.<kind>` and its name as `@name` (several
+are joined by dots; none means `default`); `@label` is a name that is no identifier, taken as it is.
+`@owner` is the type that a definition outside of it belongs to (Go receivers). `@kind` is a node
+whose text is the kind. `@body` is where the signature ends (else the field `body`).
+`@clause.<kind>` is a definition that continues the one right before it if both have the same name.
+Where several patterns find the same definition, the first in the file wins. Qualified names join
+their parts with a dot in every language.
 """
 
 import re
@@ -19,25 +20,52 @@ from cocosearchd.languages import language_table, syntax
 from cocosearchd.model import Symbol
 
 MAX_SIGNATURE, MAX_LABEL = 200, 100
-# Longer qualified names are generated: with thousands of definitions inside of each other they would fill the memory.
+# Longer qualified names are generated: with thousands of definitions inside of each other they
+# would fill the memory.
 MAX_QUALIFIED = 1000
 # A file with more definitions than this is generated: the first ones are kept.
 MAX_SYMBOLS = 20_000
 
 TYPE_KINDS = frozenset(
-    {"class", "struct", "enum", "union", "trait", "interface", "object", "protocol", "record", "type", "extension"}
+    {
+        "class",
+        "struct",
+        "enum",
+        "union",
+        "trait",
+        "interface",
+        "object",
+        "protocol",
+        "record",
+        "type",
+        "extension",
+    }
     | {"actor", "module", "contract"}
 )
 FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
 # Names of these are not worth a place in the header of a chunk.
-MINOR_KINDS = frozenset({"constant", "variable", "property", "prototype", "rule", "keyframes", "index"})
+MINOR_KINDS = frozenset(
+    {"constant", "variable", "property", "prototype", "rule", "keyframes", "index"}
+)
 # A function directly inside of one of these is a method.
 _OWNING = TYPE_KINDS - {"module", "type"} | {"impl"}
 
 # Nodes around a definition that belong to it, when it is the only definition inside.
 _WRAPPERS = frozenset(
-    {"decorated_definition", "export_statement", "lexical_declaration", "variable_declaration", "type_declaration"}
-    | {"template_declaration", "ambient_declaration", "expression_statement", "const_declaration", "var_declaration"}
+    {
+        "decorated_definition",
+        "export_statement",
+        "lexical_declaration",
+        "variable_declaration",
+        "type_declaration",
+    }
+    | {
+        "template_declaration",
+        "ambient_declaration",
+        "expression_statement",
+        "const_declaration",
+        "var_declaration",
+    }
 )
 _BEFORE_SIGNATURE = frozenset({"decorator", "comment", "attribute_item", "attribute_list"})
 _GENERICS = re.compile(r"(?<=\w)<[^<>]*>")
@@ -47,20 +75,24 @@ _SEPARATOR = re.compile(r"::|\\|->|(?<=\w):(?=\w)")
 
 _DEFINITION = re.compile(r"@definition\.\w")
 
-# Pairs of language and query text; a text that starts with this line replaces the built-in query, else it adds to it.
+# Pairs of language and query text; a text that starts with this line replaces the built-in query,
+# else it adds to it.
 QueryOverrides = tuple[tuple[str, str], ...]
 REPLACE = "; replace"
 
 
 _Captures = dict[str, list[syntax.Node]]
-# A node, by itself and where it begins -> the types of which it has one child. A block of constants has thousands.
+# A node, by itself and where it begins -> the types of which it has one child. A block of constants
+# has thousands.
 _Single = dict[tuple[int, int], frozenset[str]]
 
 
 def extract(
     language: str, grammar: str, tree: syntax.Tree, data: bytes, overrides: QueryOverrides
 ) -> tuple[Symbol, ...]:
-    """The symbols of a file, outer before inner, by position. `overrides` have passed `check_overrides`."""
+    """The symbols of a file, outer before inner, by position. `overrides` have passed
+    `check_overrides`.
+    """
     text = query_text(language, overrides)
     if not text:
         return ()
@@ -78,12 +110,15 @@ def extract(
 
 
 def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
-    """The user's queries, known to compile. Raises `BadSettings` naming the file, the place and the reason."""
+    """The user's queries, known to compile. Raises `BadSettings` naming the file, the place and the
+    reason.
+    """
     for language, text in texts:
         info = language_table.by_name().get(language)
         if info is None or not info.grammar:
             raise BadSettings(
-                f"{language}.scm: no language '{language}' with a grammar", "See `cocosearchctl languages`."
+                f"{language}.scm: no language '{language}' with a grammar",
+                "See `cocosearchctl languages`.",
             )
         for grammar in grammars_of(info):
             try:
@@ -92,7 +127,9 @@ def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
                 hint = "The node names are those of the language's tree-sitter grammar."
                 raise BadSettings(f"{language}.scm: {error}", hint) from error
         if not _DEFINITION.search(text):
-            raise BadSettings(f"{language}.scm captures no @definition.<kind>", "Example: @definition.function")
+            raise BadSettings(
+                f"{language}.scm captures no @definition.<kind>", "Example: @definition.function"
+            )
     return tuple(texts)
 
 
@@ -113,7 +150,9 @@ def grammars_of(info: language_table.LanguageInfo) -> tuple[str, ...]:
 
 @cache
 def _built_in(language: str) -> str:
-    return (resources.files("cocosearchd.languages") / "queries" / f"{language}.scm").read_text("utf-8")
+    return (resources.files("cocosearchd.languages") / "queries" / f"{language}.scm").read_text(
+        "utf-8"
+    )
 
 
 class _Found:
@@ -134,11 +173,17 @@ class _Found:
         "start_line",
     )
 
-    def __init__(self, capture: str, node: syntax.Node, captures: _Captures, data: bytes, single: _Single) -> None:
+    def __init__(
+        self, capture: str, node: syntax.Node, captures: _Captures, data: bytes, single: _Single
+    ) -> None:
         group, _, self.kind = capture.partition(".")
         self.clause = group == "clause"
         outer = _wrapped(node, single)
-        self.start, self.end, self.start_line = outer.start_byte, outer.end_byte, outer.start_point.row + 1
+        self.start, self.end, self.start_line = (
+            outer.start_byte,
+            outer.end_byte,
+            outer.start_point.row + 1,
+        )
         # Go by the last byte: some nodes end after a line break.
         row, column = outer.end_point
         self.end_line = max(self.start_line, row + (column > 0))
@@ -146,7 +191,8 @@ class _Found:
         bodies = captures.get("body")
         body = bodies[0] if bodies else node.child_by_field_name("body")
         self.body = None if body is None else body.start_byte
-        if body is not None and body.end_byte > self.end:  # the body is the node after the definition
+        # the body is the node after the definition
+        if body is not None and body.end_byte > self.end:
             self.end, self.end_line = body.end_byte, body.end_point.row + 1
         self.owner, self.name = _named(captures, data)
         if "kind" in captures:
@@ -175,7 +221,10 @@ def _named(captures: _Captures, data: bytes) -> tuple[str, str]:
     names = captures.get("name")
     if names and data[names[-1].start_byte : names[-1].start_byte + 1] == b"[":  # [Symbol.iterator]
         return "", " ".join(_text(names[-1], data).split())
-    parts = [_clean(_text(node, data)) for node in (*captures.get("owner", ()), *captures.get("name", ()))]
+    parts = [
+        _clean(_text(node, data))
+        for node in (*captures.get("owner", ()), *captures.get("name", ()))
+    ]
     owner, _, last = ".".join(filter(None, parts)).rpartition(".")
     return owner, last or "default"
 
@@ -188,7 +237,9 @@ def _wrapped(node: syntax.Node, single: _Single) -> syntax.Node:
 
 
 def _alone(node: syntax.Node, parent: syntax.Node, single: _Single) -> bool:
-    """Whether a node is the only one of its type in its parent: `const a = 1, b = 2` is two definitions."""
+    """Whether a node is the only one of its type in its parent: `const a = 1, b = 2` is two
+    definitions.
+    """
     if parent.named_child_count <= 1:
         return True
     key = parent.id, parent.start_byte
@@ -212,7 +263,9 @@ def _signature_start(outer: syntax.Node, node: syntax.Node) -> int:
 
 
 def _text(node: syntax.Node, data: bytes) -> str:
-    return data[node.start_byte : min(node.end_byte, node.start_byte + 400)].decode("utf-8", "replace")
+    return data[node.start_byte : min(node.end_byte, node.start_byte + 400)].decode(
+        "utf-8", "replace"
+    )
 
 
 def _clean(name: str) -> str:
@@ -222,18 +275,27 @@ def _clean(name: str) -> str:
     name = " ".join(name.split())
     operator = name.rfind("operator")
     if operator >= 0 and not name[operator + 8 :].isidentifier():
-        return _clean(name[:operator]) + "." * (operator > 0) + _OPERATOR.sub(r"\1", name[operator:])
+        return (
+            _clean(name[:operator]) + "." * (operator > 0) + _OPERATOR.sub(r"\1", name[operator:])
+        )
     while name != (name := _GENERICS.sub("", name)):
         pass
     return _SEPARATOR.sub(".", _NAME_JUNK.sub("", name)).strip(". ")
 
 
 def _merged(items: Iterable[_Found]) -> list[_Found]:
-    """Clauses joined with the clause of the same name right before them: the equations of a function in Haskell."""
+    """Clauses joined with the clause of the same name right before them: the equations of a
+    function in Haskell.
+    """
     merged: list[_Found] = []
     for item in items:
         last = merged[-1] if merged else None
-        if last is not None and item.clause and last.clause and (last.name, last.kind) == (item.name, item.kind):
+        if (
+            last is not None
+            and item.clause
+            and last.clause
+            and (last.name, last.kind) == (item.name, item.kind)
+        ):
             last.end, last.end_line = max(last.end, item.end), max(last.end_line, item.end_line)
         else:
             merged.append(item)
@@ -261,7 +323,9 @@ def _qualify(items: Iterable[_Found], data: bytes) -> Iterable[Symbol]:
         while around and around[-1].end_byte < item.end:
             around.pop()
         parent = around[-1] if around else None
-        enclosing = ".".join(filter(None, (parent.qualified_name if parent else "", item.owner))) or None
+        enclosing = (
+            ".".join(filter(None, (parent.qualified_name if parent else "", item.owner))) or None
+        )
         kind = item.kind
         if kind == "function" and (item.owner or (parent is not None and parent.kind in _OWNING)):
             kind = "method"

@@ -1,7 +1,8 @@
-"""tree-sitter, all of it: parsers (one per thread and grammar), compiled queries, and what a tree says of its health.
+"""tree-sitter, all of it: parsers (one per thread and grammar), compiled queries, and what a tree
+says of its health.
 
-Parsers are not thread-safe, and a grammar costs milliseconds to load, so each thread keeps its own. Grammars come from
-the wheel of tree-sitter-language-pack; nothing is downloaded.
+Parsers are not thread-safe, and a grammar costs milliseconds to load, so each thread keeps its own.
+Grammars come from the wheel of tree-sitter-language-pack; nothing is downloaded.
 """
 
 import re
@@ -20,12 +21,14 @@ from cocosearchd.model import ParseReport
 # Limit of one parse, of CPU time: a healthy file takes no more of that where others use the machine as well, 0.1 to
 # 0.4 s for 1 MiB. Error recovery on hostile input can take minutes (measured: 256 KiB of random tokens in TSX or Lua).
 PARSE_CPU_S = 3.0
-# How long a parser goes on without a look at that, by the clock. It holds the interpreter for as long.
+# How long a parser goes on without a look at that, by the clock. It holds the interpreter for as
+# long.
 SLICE_US = 500_000
-# Lines longer than this are generated. Several grammars need quadratic time on them, so they are not parsed at all.
+# Lines longer than this are generated. Several grammars need quadratic time on them, so they are
+# not parsed at all.
 MAX_LINE_BYTES = 20_000
-# Blocks inside of each other: the scanner for YAML writes past its buffer at 254, the one for Markdown at some hundreds
-# (measured). That ends the process.
+# Blocks inside of each other: the scanner for YAML writes past its buffer at 254, the one for
+# Markdown at some hundreds (measured). That ends the process.
 MAX_NESTING = 200
 # Angle brackets that are open at once in one statement. In these grammars each is a comparison or a list of types, so
 # the parser keeps as many readings as there are (measured for Java: 1,000 take 36 MB, 5,000 take 350 MB, 50,000 take
@@ -34,10 +37,12 @@ MAX_OPEN_ANGLES = 1000
 _AMBIGUOUS_ANGLES = frozenset({"java", "csharp", "typescript", "tsx"})
 # In-progress matches of one query; our patterns need a handful.
 MATCH_LIMIT = 1024
-# Deeper in a tree no definition is looked for: queries and parents of nodes take the square of the depth (measured:
-# 24,000 namespaces inside of each other take a query 6 s, 32,000 calls in a chain take it minutes).
+# Deeper in a tree no definition is looked for: queries and parents of nodes take the square of the
+# depth (measured: 24,000 namespaces inside of each other take a query 6 s, 32,000 calls in a chain
+# take it minutes).
 MAX_DEPTH = 1000
-# More children than this in one error (measured: 20,000 take a query 0.6 s, 50,000 take 3.5 s): no symbols.
+# More children than this in one error (measured: 20,000 take a query 0.6 s, 50,000 take 3.5 s): no
+# symbols.
 MAX_ERROR_CHILDREN = 10_000
 _MAX_ERRORS, _MAX_STEPS = 1000, 200_000
 
@@ -62,7 +67,11 @@ _HUGE_LINE = re.compile(rb"[^\n]{%d}" % MAX_LINE_BYTES)
 # By grammar: what indents a line, where in it blocks may begin, and what begins one.
 _NESTING = {
     "yaml": (b" \t", re.compile(rb".*", re.DOTALL), re.compile(rb"[-?:](?=\s|$)")),
-    "markdown": (b" \t>", re.compile(rb"(?:[\s>]|(?:[-*+]|\d+[.)])(?=\s|$))*"), re.compile(rb"[>*+-]|\d+")),
+    "markdown": (
+        b" \t>",
+        re.compile(rb"(?:[\s>]|(?:[-*+]|\d+[.)])(?=\s|$))*"),
+        re.compile(rb"[>*+-]|\d+"),
+    ),
 }
 
 
@@ -74,7 +83,8 @@ def _language(grammar: str) -> Language:
 def _parser(grammar: str) -> Parser:
     parsers: dict[str, Parser] = _LOCAL.__dict__.setdefault("parsers", {})
     if grammar not in parsers:
-        # The binding calls its timeout deprecated, but the callback that replaces it crashes the interpreter (0.25.2).
+        # The binding calls its timeout deprecated, but the callback that replaces it crashes the
+        # interpreter (0.25.2).
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             parsers[grammar] = Parser(_language(grammar), timeout_micros=SLICE_US)
@@ -87,7 +97,9 @@ def has_huge_line(data: bytes) -> bool:
 
 
 def nests_too_deep(grammar: str, data: bytes) -> bool:
-    """Whether blocks of a file may nest deeper than the scanner of its grammar can stand: an upper bound, by lines."""
+    """Whether blocks of a file may nest deeper than the scanner of its grammar can stand: an upper
+    bound, by lines.
+    """
     if grammar not in _NESTING:
         return False
     indentation, head, mark = _NESTING[grammar]
@@ -100,7 +112,8 @@ def nests_too_deep(grammar: str, data: bytes) -> bool:
         while around and around[-1][0] >= indent:
             depth -= around.pop()[1]
         begins = head.match(line)
-        begun = 1 + (len(mark.findall(begins[0])) if begins else 0)  # 1: a mapping, around a list as deep as its key
+        # 1: a mapping, around a list as deep as its key
+        begun = 1 + (len(mark.findall(begins[0])) if begins else 0)
         around.append((indent, begun))
         depth += begun
         if depth > MAX_NESTING:
@@ -109,10 +122,16 @@ def nests_too_deep(grammar: str, data: bytes) -> bool:
 
 
 def opens_too_many_angles(grammar: str, data: bytes) -> bool:
-    """Return whether `<` is open more than `MAX_OPEN_ANGLES` times in one statement, where that is ambiguous."""
+    """Return whether `<` is open more than `MAX_OPEN_ANGLES` times in one statement, where that is
+    ambiguous.
+    """
     if grammar not in _AMBIGUOUS_ANGLES or data.count(b"<") <= MAX_OPEN_ANGLES:
         return False
-    return any(_most_open(part) > MAX_OPEN_ANGLES for part in _STATEMENT_END.split(data) if part.count(b"<"))
+    return any(
+        _most_open(part) > MAX_OPEN_ANGLES
+        for part in _STATEMENT_END.split(data)
+        if part.count(b"<")
+    )
 
 
 def _most_open(statement: bytes) -> int:
@@ -126,20 +145,24 @@ def _most_open(statement: bytes) -> int:
 def parse_tree(grammar: str, data: bytes) -> Tree | None:
     """The tree of a file, or None where parsing took too long."""
     parser, text = _parser(grammar), _valid(data)
-    if grammar == "perl" and not text.endswith(b"\n"):  # its scanner looks for the end of the last line for ever (`r#`)
+    # its scanner looks for the end of the last line for ever (`r#`)
+    if grammar == "perl" and not text.endswith(b"\n"):
         text += b"\n"
     until = thread_time() + PARSE_CPU_S
     while True:
         try:
             return parser.parse(text)
-        except ValueError:  # a slice is over: the parser goes on with this very file, until it is reset
+        # a slice is over: the parser goes on with this very file, until it is reset
+        except ValueError:
             if thread_time() >= until:
                 parser.reset()
                 return None
 
 
 def _valid(data: bytes) -> bytes:
-    """The same bytes with a question mark for each that is not UTF-8: the predicates of queries fail on those."""
+    """The same bytes with a question mark for each that is not UTF-8: the predicates of queries
+    fail on those.
+    """
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -149,12 +172,16 @@ def _valid(data: bytes) -> bytes:
 
 @cache
 def compiled(grammar: str, text: str) -> Query:
-    """A compiled query, shared: it is only read. Raises `QueryError` where the text is not valid for the grammar."""
+    """A compiled query, shared: it is only read. Raises `QueryError` where the text is not valid
+    for the grammar.
+    """
     return Query(_language(grammar), text)
 
 
 def matches(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]:
-    """Every match as the number of its pattern and its captures, roughly in the order of the tree."""
+    """Every match as the number of its pattern and its captures, roughly in the order of the
+    tree.
+    """
     cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
     cursor.set_max_start_depth(MAX_DEPTH)
     return cursor.matches(root)
@@ -163,7 +190,8 @@ def matches(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]
 def errors(tree: Tree) -> tuple[Node, ...]:
     """The outermost nodes of a tree that are errors or missing, in order; at most `_MAX_ERRORS`.
 
-    Not a query: on a node with n children the cursor of queries needs n^2 steps, and errors have them by the thousand.
+    Not a query: on a node with n children the cursor of queries needs n^2 steps, and errors have
+    them by the thousand.
     """
     found: list[Node] = []
     cursor = tree.walk()
@@ -202,5 +230,7 @@ def _message(node: Node, data: bytes) -> str:
     line = node.start_point.row + 1
     if node.is_missing:
         return f"line {line}: missing {node.type}"
-    text = data[node.start_byte : min(node.end_byte, node.start_byte + 80)].decode("utf-8", "replace")
+    text = data[node.start_byte : min(node.end_byte, node.start_byte + 80)].decode(
+        "utf-8", "replace"
+    )
     return f"line {line}: unexpected {' '.join(text.split())[:60].replace(chr(0), '?')!r}"

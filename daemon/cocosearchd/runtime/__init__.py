@@ -1,1 +1,3 @@
-"""The process and its machine: logs, supervision, deadlines, careful file access, service managers."""
+"""The process and its machine: logs, supervision, deadlines, careful file access, service
+managers.
+"""

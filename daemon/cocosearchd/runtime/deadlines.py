@@ -12,19 +12,24 @@ AGAIN_S = 1.0  # beside the seconds that a server takes which is frozen
 
 
 async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
-    """What a call to PostgreSQL returns. Raises `StoreUnavailable` if it takes longer; the call then goes on by itself.
+    """What a call to PostgreSQL returns. Raises `StoreUnavailable` if it takes longer; the call
+    then goes on by itself.
 
-    A server that is frozen (stopped, or waiting for its disk) does not even answer a request to cancel, and the driver
-    waits for that answer: cancelling would hang as well.
+    A server that is frozen (stopped, or waiting for its disk) does not even answer a request to
+    cancel, and the driver waits for that answer: cancelling would hang as well.
     """
     task = asyncio.ensure_future(call)
     if not await ended(task, within_s):
-        raise StoreSilent(f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk")
+        raise StoreSilent(
+            f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk"
+        )
     return task.result()
 
 
 async def soon_or(default: Answer, call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
-    """Return what a call to PostgreSQL returns, or the default where PostgreSQL is away or takes longer."""
+    """Return what a call to PostgreSQL returns, or the default where PostgreSQL is away or takes
+    longer.
+    """
     try:
         return await soon(call, within_s)
     except StoreUnavailable:
@@ -32,7 +37,9 @@ async def soon_or(default: Answer, call: Coroutine[Any, Any, Answer], within_s: 
 
 
 async def ended(task: "asyncio.Future[Any]", within_s: float) -> bool:
-    """Whether a task ends in that time; else it goes on by itself. It is cancelled with whoever waits here."""
+    """Whether a task ends in that time; else it goes on by itself. It is cancelled with whoever
+    waits here.
+    """
     try:
         done, _ = await asyncio.wait({task}, timeout=within_s)
     except asyncio.CancelledError:
@@ -44,7 +51,9 @@ async def ended(task: "asyncio.Future[Any]", within_s: float) -> bool:
 
 
 async def at_last(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What `ask` returns as soon as PostgreSQL answers it: for who listens, and has nobody that waits for an answer."""
+    """What `ask` returns as soon as PostgreSQL answers it: for who listens, and has nobody that
+    waits for an answer.
+    """
     while True:
         try:
             return await ask()

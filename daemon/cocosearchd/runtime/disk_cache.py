@@ -1,4 +1,5 @@
-"""What was computed once, by key, in a SQLite file: bounded in bytes, what was not asked for longest goes first.
+"""What was computed once, by key, in a SQLite file: bounded in bytes, what was not asked for
+longest goes first.
 
 Never the truth: a file that is lost, or that SQLite cannot read, costs time.
 """
@@ -16,9 +17,10 @@ log = logging.getLogger(__name__)
 DAY_S = 86_400
 KEPT_SHARE = 0.8  # of the bytes allowed, after there were more
 FLUSH_S = 0.5  # what a kill may lose
-# WAL: readers do not wait. Without a sync a commit may be lost with the power, never torn.
-# Values are in the order in which they came, beside an index of the keys: in the order of keys, which are digests, each
-# value would write a page of its own, for four times the CPU (measured). Files of versions before go on like that.
+# WAL: readers do not wait. Without a sync a commit may be lost with the power, never torn. Values
+# are in the order in which they came, beside an index of the keys: in the order of keys, which are
+# digests, each value would write a page of its own, for four times the CPU (measured). Files of
+# versions before go on like that.
 _SETUP = """
 pragma journal_mode = wal;
 pragma synchronous = normal;
@@ -35,15 +37,24 @@ _RENAME = "begin; alter table vectors rename to kept; alter table kept rename co
 _AT_ONCE = 32  # keys of one statement, filled up with nulls, which equal nothing
 _SELECT = f"select key, used, value from kept where key in ({', '.join('?' * _AT_ONCE)})"  # noqa: S608 - no values
 # What says that the file is no store of ours: not a disk that is full, or another process in it.
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
+_DAMAGED = {
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_ERROR,
+}
 _MAPPED = "pragma mmap_size = 268435456"  # bytes of address space: what is mapped is not copied
 
 
 class DiskCache:
-    """Values by keys. `put` is seen by `get` at once, and is on disk after `flush`. For any thread."""
+    """Values by keys. `put` is seen by `get` at once, and is on disk after `flush`. For any
+    thread.
+    """
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
-        """Opens or makes the file; raises `sqlite3.Error` or `OSError` where that is not possible."""
+        """Opens or makes the file; raises `sqlite3.Error` or `OSError` where that is not
+        possible.
+        """
         self._path, self._limit = path, limit_bytes
         self._fresh: dict[bytes, bytes] = {}
         self._flushing: Mapping[bytes, bytes] = {}
@@ -63,7 +74,9 @@ class DiskCache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The known ones."""
-        found = {key: value for key in keys if (value := self._fresh.get(key) or self._flushing.get(key))}
+        found = {
+            key: value for key in keys if (value := self._fresh.get(key) or self._flushing.get(key))
+        }
         return found | self._stored([key for key in keys if key not in found])
 
     def put(self, values: Iterable[tuple[bytes, bytes]]) -> None:
@@ -72,7 +85,9 @@ class DiskCache:
             self._fresh.update(values)
 
     def flush_soon(self) -> None:
-        """Write what was put, in a while and in a thread. For the event loop that will call `aclose`."""
+        """Write what was put, in a while and in a thread. For the event loop that will call
+        `aclose`.
+        """
         if self._soon is None and self._fresh:
             self._soon = asyncio.create_task(self._flush_soon())
 
@@ -96,9 +111,12 @@ class DiskCache:
                     "insert or replace into kept values (?, ?, ?)",
                     ((key, today, value) for key, value in self._flushing.items()),
                 )
-                self._writer.executemany("update kept set used = ? where key = ?", ((today, k) for k in touched))
+                self._writer.executemany(
+                    "update kept set used = ? where key = ?", ((today, k) for k in touched)
+                )
             self._shrink()
-        except (sqlite3.Error, OSError) as error:  # a full disk, say: it is computed again when it is needed again
+        # a full disk, say: it is computed again when it is needed again
+        except (sqlite3.Error, OSError) as error:
             self._damaged |= _is_damage(error)
             log.warning("not_kept", extra={"path": str(self._path), "error": str(error)})
         self._flushing = {}
@@ -111,7 +129,9 @@ class DiskCache:
 
     def used_bytes(self) -> int:
         """Of the file, without what is free in it."""
-        pages, free, size = (self._writer.execute(f"pragma {what}").fetchone()[0] for what in _SIZES)
+        pages, free, size = (
+            self._writer.execute(f"pragma {what}").fetchone()[0] for what in _SIZES
+        )
         return int((pages - free) * size)
 
     async def _flush_soon(self) -> None:
@@ -125,7 +145,9 @@ class DiskCache:
             for first in range(0, len(keys), _AT_ONCE):
                 asked = keys[first : first + _AT_ONCE]
                 with self._reading:
-                    rows = self._reader.execute(_SELECT, [*asked, *[None] * (_AT_ONCE - len(asked))]).fetchall()
+                    rows = self._reader.execute(
+                        _SELECT, [*asked, *[None] * (_AT_ONCE - len(asked))]
+                    ).fetchall()
                 found |= {key: value for key, _, value in rows}
                 old |= {key for key, used, _ in rows if used != today}
         except sqlite3.Error as error:
@@ -143,10 +165,15 @@ class DiskCache:
         (count,) = self._writer.execute("select count(*) from kept").fetchone()
         going = int(count * (1 - self._limit * KEPT_SHARE / used))
         with self._writer:
-            self._writer.execute("delete from kept where key in (select key from kept order by used limit ?)", (going,))
+            self._writer.execute(
+                "delete from kept where key in (select key from kept order by used limit ?)",
+                (going,),
+            )
 
     def _begin_anew(self) -> None:
-        """In place of a file of which SQLite could not read a part: each question would fail, also after a restart."""
+        """In place of a file of which SQLite could not read a part: each question would fail, also
+        after a restart.
+        """
         writer, reader = self._made_anew(), _reader(self._path)
         self._damaged = False
         with self._reading:
@@ -183,7 +210,10 @@ def _reader(path: Path) -> sqlite3.Connection:
 
 
 def _is_damage(error: Exception) -> bool:
-    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+    return (
+        isinstance(error, sqlite3.Error)
+        and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+    )
 
 
 def _today() -> int:

@@ -1,14 +1,18 @@
-"""How Python shares its time between threads, looks for garbage and gives memory back, in each process."""
+"""How Python shares its time between threads, looks for garbage and gives memory back, in each
+process.
+"""
 
 import ctypes
 import gc
 import sys
 
-# Between two threads that compute. What a person has just saved goes from thread to thread a dozen times, and each time
-# waits for the interpreter; Python's 5 ms make that a tenth of a second beside two threads of bulk work.
+# Between two threads that compute. What a person has just saved goes from thread to thread a dozen
+# times, and each time waits for the interpreter; Python's 5 ms make that a tenth of a second beside
+# two threads of bulk work.
 SWITCH_S = 0.001
-# Heaps of the C library, which are a lock each: by default eight for each core, of which each keeps what lies between
-# living blocks (mallopt(3), M_ARENA_MAX). The daemon has up to 64 threads, and most of them wait.
+# Heaps of the C library, which are a lock each: by default eight for each core, of which each keeps
+# what lies between living blocks (mallopt(3), M_ARENA_MAX). The daemon has up to 64 threads, and
+# most of them wait.
 ARENAS, _M_ARENA_MAX = 2, -8
 
 
@@ -22,19 +26,23 @@ def prepare() -> None:
 
 
 def collect_and_give_back() -> None:
-    """As `give_back`, after a look for garbage among all objects: for when something large has been let go of.
+    """As `give_back`, after a look for garbage among all objects: for when something large has been
+    let go of.
 
-    It holds the interpreter for a millisecond per 10,000 objects that can be part of a cycle (measured).
+    It holds the interpreter for a millisecond per 10,000 objects that can be part of a cycle
+    (measured).
     """
     gc.collect()
     give_back()
 
 
 def give_back() -> None:
-    """Return freed memory to the system, for when bulk work has ended; where the C library is not glibc, nothing.
+    """Return freed memory to the system, for when bulk work has ended; where the C library is not
+    glibc, nothing.
 
-    glibc keeps what lies between living blocks: of 850 MiB after a switch of 6,600 files 330 MiB (measured). It takes
-    some 50 ms for as much, without the interpreter's lock, and 1 ms where there is nothing.
+    glibc keeps what lies between living blocks: of 850 MiB after a switch of 6,600 files 330 MiB
+    (measured). It takes some 50 ms for as much, without the interpreter's lock, and 1 ms where
+    there is nothing.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -1,9 +1,10 @@
 """One stream of log records, ours and the libraries': JSON lines, or coloured text on a terminal.
 
-Modules use `logging.getLogger(__name__)` with an event name and `extra` fields; how it looks is decided here.
+Modules use `logging.getLogger(__name__)` with an event name and `extra` fields; how it looks is
+decided here.
 
-Under systemd standard error is the journal, which has its own bounds. A daemon that `cocosearchctl up` or launchd
-started writes to a file that nobody else rotates: it bounds that file itself.
+Under systemd standard error is the journal, which has its own bounds. A daemon that `cocosearchctl
+up` or launchd started writes to a file that nobody else rotates: it bounds that file itself.
 """
 
 import contextlib
@@ -24,7 +25,8 @@ from cocosearchd.runtime.masking import mask_urls, without
 
 # Libraries whose INFO is our DEBUG.
 QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "sse_starlette")
-# Warns at each attempt to reach a server that is away, twice a second; that it is away is in the log already.
+# Warns at each attempt to reach a server that is away, twice a second; that it is away is in the
+# log already.
 REPEATS = ("psycopg.pool",)
 
 
@@ -33,16 +35,19 @@ MAX_BYTES = 8 << 20
 
 
 class BoundedHandler(logging.StreamHandler[TextIO]):
-    """Writes to `stream`; while that is the file `path`, keeps it below `max_bytes` by putting what is full aside.
+    """Writes to `stream`; while that is the file `path`, keeps it below `max_bytes` by putting what
+    is full aside.
 
-    The file is copied and cut, not renamed: whoever else has it open (libraries, a crash) goes on writing to it.
+    The file is copied and cut, not renamed: whoever else has it open (libraries, a crash) goes on
+    writing to it.
     """
 
     def __init__(self, stream: TextIO, path: Path, max_bytes: int) -> None:
         super().__init__(stream)
         self.path, self.max_bytes = path, max_bytes
         descriptor = stream.fileno()
-        # launchd's file is not opened for appending: after a cut, writes would go on where they were.
+        # launchd's file is not opened for appending: after a cut, writes would go on where they
+        # were.
         fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -65,7 +70,9 @@ def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
 
 
 def _without_locals() -> structlog.tracebacks.ExceptionDictTransformer:
-    """Where an error came from, without the values there: they may be source code, questions or secrets."""
+    """Where an error came from, without the values there: they may be source code, questions or
+    secrets.
+    """
     return structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
@@ -88,9 +95,11 @@ def configure(
     *,
     secrets: Sequence[str] = (),
 ) -> None:
-    """Replace the root logger's handlers by one that writes to `stream`. Call it from the program's entry.
+    """Replace the root logger's handlers by one that writes to `stream`. Call it from the program's
+    entry.
 
-    `file` is bounded in size, if that is where `stream` goes. No record shows one of `secrets`, or those of a URL.
+    `file` is bounded in size, if that is where `stream` goes. No record shows one of `secrets`, or
+    those of a URL.
     """
     console = style == "console" or (style == "auto" and stream.isatty())
     shared: list[Processor] = [
@@ -122,4 +131,6 @@ def configure(
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     for name in REPEATS:
-        logging.getLogger(name).setLevel(logging.DEBUG if root.level <= logging.DEBUG else logging.ERROR)
+        logging.getLogger(name).setLevel(
+            logging.DEBUG if root.level <= logging.DEBUG else logging.ERROR
+        )

@@ -1,7 +1,9 @@
-"""Masks secrets in URLs and connection strings, the one place for it: settings, status, errors and logs use this. Pure.
+"""Masks secrets in URLs and connection strings, the one place for it: settings, status, errors and
+logs use this. Pure.
 
-An address may hold a secret in any part: `https://KEY@host`, `/v1/KEY`, `?key=KEY`, `#KEY`, `password=KEY`. What is not
-known to be harmless is masked, so a parameter that nobody thought of is as well.
+An address may hold a secret in any part: `https://KEY@host`, `/v1/KEY`, `?key=KEY`, `#KEY`,
+`password=KEY`. What is not known to be harmless is masked, so a parameter that nobody thought of is
+as well.
 """
 
 import json
@@ -10,14 +12,52 @@ import urllib.parse
 from collections.abc import Iterable, Iterator
 
 MASK = "***"
-# Parameters of libpq (section 32.1.2 of PostgreSQL's manual) and of embedding servers whose values are no secrets.
+# Parameters of libpq (section 32.1.2 of PostgreSQL's manual) and of embedding servers whose values
+# are no secrets.
 HARMLESS = frozenset(
     {
-        *("host", "hostaddr", "port", "dbname", "user", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl"),
-        *("application_name", "client_encoding", "connect_timeout", "target_session_attrs", "load_balance_hosts"),
-        *("passfile", "service", "require_auth", "channel_binding", "gssencmode", "krbsrvname", "gsslib"),
-        *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"),
-        *("sslnegotiation", "sslsni", "ssl_min_protocol_version", "ssl_max_protocol_version", "sslcompression"),
+        *(
+            "host",
+            "hostaddr",
+            "port",
+            "dbname",
+            "user",
+            "sslmode",
+            "sslrootcert",
+            "sslcert",
+            "sslkey",
+            "sslcrl",
+        ),
+        *(
+            "application_name",
+            "client_encoding",
+            "connect_timeout",
+            "target_session_attrs",
+            "load_balance_hosts",
+        ),
+        *(
+            "passfile",
+            "service",
+            "require_auth",
+            "channel_binding",
+            "gssencmode",
+            "krbsrvname",
+            "gsslib",
+        ),
+        *(
+            "keepalives",
+            "keepalives_idle",
+            "keepalives_interval",
+            "keepalives_count",
+            "tcp_user_timeout",
+        ),
+        *(
+            "sslnegotiation",
+            "sslsni",
+            "ssl_min_protocol_version",
+            "ssl_max_protocol_version",
+            "sslcompression",
+        ),
         *("api-version", "api_version", "version", "model", "dimensions", "timeout"),
     }
 )
@@ -28,8 +68,11 @@ SHORTEST_PIECE = 8  # of a secret that an error quotes in part: a client cut the
 _DELIMITER = re.compile(r"[/?#@:;&=\s'\"\\]")
 # Each of these takes linear time: a run of letters is looked at once, from its beginning.
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z0-9+.-]++)://(?P<rest>[^\s\"'<>|]*)")
-# A keyword of a connection string and its value; libpq allows blanks around "=", and quotes with escapes.
-_KEYWORD = re.compile(r"(?P<name>\b[A-Za-z_]+)(?P<equals>\s*=\s*)(?P<value>'(?:[^'\\]|\\.)*'?|(?:[^\s'\\]|\\.)+)")
+# A keyword of a connection string and its value; libpq allows blanks around "=", and quotes with
+# escapes.
+_KEYWORD = re.compile(
+    r"(?P<name>\b[A-Za-z_]+)(?P<equals>\s*=\s*)(?P<value>'(?:[^'\\]|\\.)*'?|(?:[^\s'\\]|\\.)+)"
+)
 _LONG_WORD = re.compile(r"[A-Za-z0-9]{16,}+")
 _PAIR, _PAIR_END = re.compile(r"[^&;]++"), re.compile(r"[&;]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -50,15 +93,25 @@ def mask_urls(text: str) -> str:
     """Any text, the URLs in it without secrets."""
     if "://" not in text:
         return text
-    return _URL.sub(lambda url: f"{url['scheme']}://{_masked_rest(url['scheme'].lower(), url['rest'])}", text)
+    return _URL.sub(
+        lambda url: f"{url['scheme']}://{_masked_rest(url['scheme'].lower(), url['rest'])}", text
+    )
 
 
 def secrets_of(*addresses: str) -> tuple[str, ...]:
-    """The secrets that `mask_address` leaves out of addresses, as written and as decoded, the longest first."""
+    """The secrets that `mask_address` leaves out of addresses, as written and as decoded, the
+    longest first.
+    """
     parts = {part for address in addresses for part in _parts(address)}
-    pieces = {piece for part in parts for piece in _DELIMITER.split(part) if len(piece) >= SHORTEST_PIECE}
+    pieces = {
+        piece for part in parts for piece in _DELIMITER.split(part) if len(piece) >= SHORTEST_PIECE
+    }
     secrets = {form for part in parts | pieces for form in _forms(part)}
-    return tuple(sorted((secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True))
+    return tuple(
+        sorted(
+            (secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True
+        )
+    )
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
@@ -74,7 +127,10 @@ def _forms(part: str) -> set[str]:
 
 
 def _is_connection_string(text: str) -> bool:
-    return any(found["name"].lower() in HARMLESS or "pass" in found["name"] for found in _KEYWORD.finditer(text))
+    return any(
+        found["name"].lower() in HARMLESS or "pass" in found["name"]
+        for found in _KEYWORD.finditer(text)
+    )
 
 
 def _masked_keyword(found: re.Match[str]) -> str:
@@ -107,7 +163,9 @@ def _authority_end(rest: str, start: int) -> int:
 
 
 def _has_cut_password(authority: str) -> bool:
-    """Whether a password was cut at a "/", "?" or "#" that is not encoded: behind the colon stands no port."""
+    """Whether a password was cut at a "/", "?" or "#" that is not encoded: behind the colon stands
+    no port.
+    """
     _, colon, behind = authority.rpartition(":")
     return bool(colon) and "]" not in authority and not behind.isdecimal()
 
@@ -121,7 +179,9 @@ def _masked_user(scheme: str, user: str) -> str:
 
 
 def _masked_path(path: str) -> str:
-    """A path without segments that look like keys, and without the values of parameters (`;name=value`)."""
+    """A path without segments that look like keys, and without the values of parameters
+    (`;name=value`).
+    """
     path = _PARAMETER.sub(rf"\g<name>{MASK}", path)
     return "/".join(MASK if _is_key_like(segment) else segment for segment in path.split("/"))
 
@@ -129,12 +189,18 @@ def _masked_path(path: str) -> str:
 def _is_key_like(segment: str) -> bool:
     decoded = urllib.parse.unquote(segment)
     words = (found[0] for found in _LONG_WORD.finditer(decoded))
-    return any(not word.isalpha() and not word.isdecimal() for word in words) or bool(_UUID.search(decoded))
+    return any(not word.isalpha() and not word.isdecimal() for word in words) or bool(
+        _UUID.search(decoded)
+    )
 
 
 def _masked_pair(pair: str) -> str:
     name, equals, value = pair.partition("=")
-    if urllib.parse.unquote_plus(name).lower() in HARMLESS and equals and "://" not in urllib.parse.unquote(value):
+    if (
+        urllib.parse.unquote_plus(name).lower() in HARMLESS
+        and equals
+        and "://" not in urllib.parse.unquote(value)
+    ):
         return pair
     return f"{name}={MASK}" if equals else MASK
 

@@ -1,4 +1,6 @@
-"""What the daemon uses of the machine, and what it runs out of. Answers when it has run out, too."""
+"""What the daemon uses of the machine, and what it runs out of. Answers when it has run out,
+too.
+"""
 
 import errno
 import os
@@ -10,13 +12,17 @@ import psutil
 def resident(
     worker: int | None, postgres: Callable[[], tuple[int, ...]], analysis: Iterable[int] = ()
 ) -> dict[str, int]:
-    """Bytes of memory; 0 where it cannot be seen. The worker's include its crew's; `postgres` gives process ids.
+    """Bytes of memory; 0 where it cannot be seen. The worker's include its crew's; `postgres` gives
+    process ids.
 
     `analysis` are the process ids of those that analyse texts.
 
     PostgreSQL's processes share theirs, so their private parts are added up where that is known.
     """
-    sizes = {"daemon": _memory(os.getpid()), "worker": sum(map(_memory, _family(worker))) if worker else 0}
+    sizes = {
+        "daemon": _memory(os.getpid()),
+        "worker": sum(map(_memory, _family(worker))) if worker else 0,
+    }
     sizes["analysis"] = sum(map(_memory, analysis))
     try:
         sizes["postgres"] = sum(_memory(pid) for pid in postgres())

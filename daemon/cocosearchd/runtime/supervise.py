@@ -10,18 +10,22 @@ import anyio
 
 log = logging.getLogger(__name__)
 
-# Doubling from a second: a crash loop costs less than one start a minute, a single crash costs a second.
+# Doubling from a second: a crash loop costs less than one start a minute, a single crash costs a
+# second.
 FIRST_PAUSE_S, LAST_PAUSE_S, SETTLED_S = 1.0, 60.0, 120.0
 MAX_SUMMARY = 200  # characters of an error in a sentence
 
 
 async def supervise(
-    name: str, run: Callable[[], Awaitable[object]], report: Callable[[str | None], None] | None = None
+    name: str,
+    run: Callable[[], Awaitable[object]],
+    report: Callable[[str | None], None] | None = None,
 ) -> None:
     """Run `run` for ever: log its failure, pause, run it again. Only cancellation ends this.
 
-    A task that returns unasked has failed as well. After `SETTLED_S` seconds without a failure the pause starts
-    from `FIRST_PAUSE_S` again. `report` gets a sentence at each failure, and None when the task runs again.
+    A task that returns unasked has failed as well. After `SETTLED_S` seconds without a failure the
+    pause starts from `FIRST_PAUSE_S` again. `report` gets a sentence at each failure, and None when
+    the task runs again.
     """
     pause = FIRST_PAUSE_S
     while True:
@@ -36,7 +40,9 @@ async def supervise(
         if anyio.current_time() - began > SETTLED_S:
             pause = FIRST_PAUSE_S
         if report is not None:
-            report(f"{name} failed ({cause}) and starts again within {pause:g} s; cocosearchctl logs says more")
+            report(
+                f"{name} failed ({cause}) and starts again within {pause:g} s; cocosearchctl logs says more"
+            )
         await anyio.sleep(pause)
         if report is not None:
             report(None)
@@ -46,7 +52,9 @@ async def supervise(
 async def attempt(
     name: str, run: Callable[[], Awaitable[object]], expected: tuple[type[Exception], ...] = ()
 ) -> Exception | None:
-    """Run `run` once and return its failure: nothing beside it is to fail for that. Logged, unless it is `expected`."""
+    """Run `run` once and return its failure: nothing beside it is to fail for that. Logged, unless
+    it is `expected`.
+    """
     try:
         await run()
     except Exception as error:
@@ -57,7 +65,9 @@ async def attempt(
 
 
 def summary(error: BaseException) -> str:
-    """An error in one short line that is safe to show: a repository's author may have written its text."""
+    """An error in one short line that is safe to show: a repository's author may have written its
+    text.
+    """
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,7 +1,7 @@
 """Tells systemd how the daemon is, over its datagram socket; says nothing where there is none.
 
-The protocol is that of sd_notify(3): lines of NAME=value to the socket named by NOTIFY_SOCKET, a leading `@` standing
-for the NUL of an abstract socket.
+The protocol is that of sd_notify(3): lines of NAME=value to the socket named by NOTIFY_SOCKET, a
+leading `@` standing for the NUL of an abstract socket.
 """
 
 import socket
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Notifier:
-    """`address` is NOTIFY_SOCKET, or empty; `watchdog_s` half of WatchdogSec, or None where none is asked for."""
+    """`address` is NOTIFY_SOCKET, or empty; `watchdog_s` half of WatchdogSec, or None where none is
+    asked for.
+    """
 
     address: str = ""
     watchdog_s: float | None = None

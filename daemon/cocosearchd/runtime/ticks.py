@@ -1,4 +1,6 @@
-"""Common ticks for periodic work, so that parts of the daemon wake together and an idle machine wakes once."""
+"""Common ticks for periodic work, so that parts of the daemon wake together and an idle machine
+wakes once.
+"""
 
 import time
 

@@ -1,8 +1,10 @@
-"""The daemon's side of its watchdog: a process of its own that gets a byte at each beat of the event loop.
+"""The daemon's side of its watchdog: a process of its own that gets a byte at each beat of the
+event loop.
 
-Nothing inside of the daemon can help when a library holds the interpreter's lock, or a signal has stopped the process.
-systemd has a watchdog of its own (`WatchdogSec=`), which does the same; there none is started. Under another manager
-(launchd) the watchdog ends a frozen daemon, and the manager starts it again.
+Nothing inside of the daemon can help when a library holds the interpreter's lock, or a signal has
+stopped the process. systemd has a watchdog of its own (`WatchdogSec=`), which does the same; there
+none is started. Under another manager (launchd) the watchdog ends a frozen daemon, and the manager
+starts it again.
 """
 
 import asyncio
@@ -22,13 +24,16 @@ from cocosearchd.runtime.watchdog_process import BEAT, RESTART, STOPPING
 log = logging.getLogger(__name__)
 
 BEAT_S = 5.0  # what rests by the same beat wakes together
-MARK = "watchdog.pid"  # in the state directory: `cocosearchctl down` ends one that is about to start a daemon
+# in the state directory: `cocosearchctl down` ends one that is about to start a daemon
+MARK = "watchdog.pid"
 INIT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class WatchdogPlan:
-    """Which watchdog a daemon gets. `restart`: whether it starts the daemon again, or a manager does."""
+    """Which watchdog a daemon gets. `restart`: whether it starts the daemon again, or a manager
+    does.
+    """
 
     limit_s: float
     restart: bool
@@ -36,7 +41,9 @@ class WatchdogPlan:
 
     @classmethod
     def of(cls, env: Mapping[str, str], limit_s: float, parent: int) -> "WatchdogPlan | None":
-        """None where none is wanted, or systemd watches. `parent` is the process that started this one."""
+        """None where none is wanted, or systemd watches. `parent` is the process that started this
+        one.
+        """
         if not limit_s or env.get("WATCHDOG_USEC"):
             return None
         managed = bool(env.get("NOTIFY_SOCKET")) or parent == INIT
@@ -45,7 +52,9 @@ class WatchdogPlan:
 
 @contextmanager
 def watched(plan: WatchdogPlan | None, state: Path) -> Iterator[None]:
-    """Beat for as long as this lasts, from the running event loop. Leaving it is no reason to start again."""
+    """Beat for as long as this lasts, from the running event loop. Leaving it is no reason to start
+    again.
+    """
     if plan is None:
         yield
         return
@@ -89,14 +98,24 @@ class _Watchdog:
         self._timer = asyncio.get_running_loop().call_later(seconds_to_tick(period_s), self._beat)
 
     def _tell(self, byte: bytes) -> None:
-        with suppress(OSError):  # it is gone: the next beat notices; or it was stopped, and its pipe is full
+        # it is gone: the next beat notices; or it was stopped, and its pipe is full
+        with suppress(OSError):
             os.write(self._pipe, byte)
 
     def _spawn(self) -> None:
-        reading, self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
+        reading, self._pipe = (
+            os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
+        )
         os.set_blocking(self._pipe, False)
         restart = RESTART if self._plan.restart else "end"
-        command = [sys.executable, "-I", "-S", watchdog_process.__file__, str(reading), str(os.getpid())]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            watchdog_process.__file__,
+            str(reading),
+            str(os.getpid()),
+        ]
         command += [f"{self._plan.limit_s:g}", restart, str(self._mark), *self._plan.command]
         try:
             self._process = subprocess.Popen(command, pass_fds=[reading])

@@ -1,10 +1,13 @@
-"""The watchdog process: ends a daemon whose event loop does not turn, and starts it again. Run by path.
+"""The watchdog process: ends a daemon whose event loop does not turn, and starts it again. Run by
+path.
 
-`python -I -S watchdog_process.py PIPE DAEMON LIMIT_S RESTART MARK COMMAND...`: started by `watchdog` in the daemon, the
-process DAEMON, and reads a byte from PIPE at each beat of its event loop. It needs nothing of the daemon, which may be
-stopped, or held up inside of a library that keeps the interpreter's lock: SIGABRT has the C handler of `faulthandler`
-write all stacks into the log, SIGKILL ends whatever is left. Then this process becomes the new daemon (execv), with the
-same descriptors, directory and environment. Standard library only: it is there for as long as the daemon is.
+`python -I -S watchdog_process.py PIPE DAEMON LIMIT_S RESTART MARK COMMAND...`: started by
+`watchdog` in the daemon, the process DAEMON, and reads a byte from PIPE at each beat of its event
+loop. It needs nothing of the daemon, which may be stopped, or held up inside of a library that
+keeps the interpreter's lock: SIGABRT has the C handler of `faulthandler` write all stacks into the
+log, SIGKILL ends whatever is left. Then this process becomes the new daemon (execv), with the same
+descriptors, directory and environment. Standard library only: it is there for as long as the daemon
+is.
 """
 
 import os
@@ -19,17 +22,20 @@ RESTART = "restart"  # the argument by which it starts the daemon again
 NO_RESTART = signal.SIGUSR1  # `cocosearchctl down` sends it first
 STEP_S = 5.0  # between two looks
 STACKS_S, KILL_S = 5.0, 30.0  # for the stacks to be written; for the kernel to end the process
-# Before the restart. The first is at once; a daemon that freezes again and again costs less and less.
+# Before the restart. The first is at once; a daemon that freezes again and again costs less and
+# less.
 FIRST_PAUSE_S, LAST_PAUSE_S, SETTLED_S = 5.0, 600.0, 3600.0
 RESTARTS = "COCOSEARCHD_RESTARTS"  # how often it was started again without having run for SETTLED_S
-IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # of the whole group of a terminal: the daemon decides
+# of the whole group of a terminal: the daemon decides
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def frozen(pipe: int, daemon: int, limit_s: float) -> str:
-    """Wait until the daemon freezes: "frozen", or "stopping" if it was to end; "" when it has ended before.
+    """Wait until the daemon freezes: "frozen", or "stopping" if it was to end; "" when it has ended
+    before.
 
-    A step counts as two at most: neither a machine that slept nor a watchdog that was stopped itself (Ctrl-Z) makes the
-    daemon a frozen one. Nor does a debugger that holds it.
+    A step counts as two at most: neither a machine that slept nor a watchdog that was stopped
+    itself (Ctrl-Z) makes the daemon a frozen one. Nor does a debugger that holds it.
     """
     poller, state, silent_s = select.poll(), "frozen", 0.0
     poller.register(pipe, select.POLLIN)
@@ -62,11 +68,15 @@ def traced(pid: int) -> bool:
 def end(daemon: int) -> bool:
     """End the daemon: its stacks first. Whether it is gone."""
     # One that is stopped goes on to its end.
-    return signalled(daemon, STACKS_S, signal.SIGABRT, signal.SIGCONT) or signalled(daemon, KILL_S, signal.SIGKILL)
+    return signalled(daemon, STACKS_S, signal.SIGABRT, signal.SIGCONT) or signalled(
+        daemon, KILL_S, signal.SIGKILL
+    )
 
 
 def signalled(daemon: int, within_s: float, *numbers: int) -> bool:
-    """Send signals to the parent of this process; whether it is gone in that time. Its number cannot be another's."""
+    """Send signals to the parent of this process; whether it is gone in that time. Its number
+    cannot be another's.
+    """
     for number in numbers:
         if os.getppid() == daemon:
             os.kill(daemon, number)
@@ -77,9 +87,13 @@ def signalled(daemon: int, within_s: float, *numbers: int) -> bool:
 
 
 def leave_mark(file: str, daemon: int) -> None:
-    """Say that the daemon froze: what was under way may be the cause, and the next start is careful with it."""
+    """Say that the daemon froze: what was under way may be the cause, and the next start is careful
+    with it.
+    """
     try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        handle = os.open(
+            file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         os.write(handle, b"%d\n" % daemon)
         os.close(handle)
     except OSError:
@@ -87,7 +101,9 @@ def leave_mark(file: str, daemon: int) -> None:
 
 
 def pause(lived_s: float) -> None:
-    """Before the restart of a daemon that lived so long. One that freezes again and again waits longer and longer."""
+    """Before the restart of a daemon that lived so long. One that freezes again and again waits
+    longer and longer.
+    """
     count = 0 if lived_s > SETTLED_S else int(os.environ.get(RESTARTS, "0"))
     os.environ[RESTARTS] = str(count + 1)
     if count:
@@ -113,7 +129,12 @@ def say(text: str) -> None:
 
 def main() -> None:
     """The process. It ends when the daemon has ended by itself."""
-    pipe, daemon, limit_s, restart, mark = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), *sys.argv[4:6]
+    pipe, daemon, limit_s, restart, mark = (
+        int(sys.argv[1]),
+        int(sys.argv[2]),
+        float(sys.argv[3]),
+        *sys.argv[4:6],
+    )
     wanted = {restart}
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
@@ -123,7 +144,11 @@ def main() -> None:
     if state:
         leave_mark(os.path.join(os.path.dirname(mark), FROZE), daemon)  # noqa: PTH118, PTH120 - as above
         ended = end(daemon)
-        what = "and was ended; its stacks are above" if ended else "and does not end, not even by SIGKILL"
+        what = (
+            "and was ended; its stacks are above"
+            if ended
+            else "and does not end, not even by SIGKILL"
+        )
         say(f"cocosearchd (pid {daemon}) did not turn for {limit_s:g} s {what}")
         if ended and state == "frozen" and RESTART in wanted:
             pause(time.monotonic() - began)

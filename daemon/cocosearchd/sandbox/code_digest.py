@@ -1,4 +1,6 @@
-"""A digest of the installed code: a worker that is started later must run the same code, or results would differ."""
+"""A digest of the installed code: a worker that is started later must run the same code, or results
+would differ.
+"""
 
 import contextlib
 import hashlib
@@ -12,15 +14,24 @@ _PACKAGES = ("numpy", "tree_sitter", "tree_sitter_language_pack")  # beside our 
 
 
 def installed_code() -> str:
-    """Return a digest of sizes and times of our own files and of some packages, loaded or not. It takes some 3 ms."""
+    """Return a digest of sizes and times of our own files and of some packages, loaded or not. It
+    takes some 3 ms.
+    """
     own = Path(__file__).parents[1]
     specs = (find_spec(name) for name in _PACKAGES)
-    files = sorted([*_files(os.fspath(own)), *(spec.origin for spec in specs if spec is not None and spec.origin)])
+    files = sorted(
+        [
+            *_files(os.fspath(own)),
+            *(spec.origin for spec in specs if spec is not None and spec.origin),
+        ]
+    )
     digest = hashlib.blake2b(sys.version.encode(), digest_size=16)
     for file in files:
         with contextlib.suppress(FileNotFoundError):
             status = Path(file).stat()
-            digest.update(f"{file} {status.st_size} {status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+            digest.update(
+                f"{file} {status.st_size} {status.st_mtime_ns}\n".encode("utf-8", "surrogateescape")
+            )
     return digest.hexdigest()
 
 

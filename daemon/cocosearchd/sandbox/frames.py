@@ -1,7 +1,8 @@
 """Messages between a process and its workers: a frame is a length, a checksum and a body.
 
-A worker may have been corrupted by what it parsed, so whatever is not a frame is `InvalidFrame`, and nothing of it is
-used. The checksum finds accidents. It is no signature: it does not stop code that runs in a worker.
+A worker may have been corrupted by what it parsed, so whatever is not a frame is `InvalidFrame`,
+and nothing of it is used. The checksum finds accidents. It is no signature: it does not stop code
+that runs in a worker.
 """
 
 import hashlib
@@ -27,7 +28,9 @@ class Readable(Protocol):
 
 
 def frame(body: bytes) -> bytes:
-    """Return the message that carries a body. Raises `ValueError` for a body above `LARGEST_FRAME_BYTES`."""
+    """Return the message that carries a body. Raises `ValueError` for a body above
+    `LARGEST_FRAME_BYTES`.
+    """
     if len(body) > LARGEST_FRAME_BYTES:
         raise ValueError(f"a message of {len(body)} bytes")
     return _HEADER.pack(len(body), _checksum(body)) + body
@@ -49,7 +52,9 @@ def verified(header: bytes, body: bytes) -> bytes:
 
 
 def read_frame(stream: Readable) -> bytes | None:
-    """Read one body from a blocking stream; None at its end, also amid a message. Raises `InvalidFrame`."""
+    """Read one body from a blocking stream; None at its end, also amid a message. Raises
+    `InvalidFrame`.
+    """
     header = stream.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES:
         return None

@@ -1,7 +1,8 @@
-"""Bounds on a worker process that the kernel enforces; the worker sets them itself, before it reads any input.
+"""Bounds on a worker process that the kernel enforces; the worker sets them itself, before it reads
+any input.
 
-See setrlimit(2) and PR_SET_NO_NEW_PRIVS(2const). They bound accidents and memory bombs. They are no wall against code
-that runs in the worker: it has the rights of the user.
+See setrlimit(2) and PR_SET_NO_NEW_PRIVS(2const). They bound accidents and memory bombs. They are no
+wall against code that runs in the worker: it has the rights of the user.
 """
 
 import ctypes
@@ -18,10 +19,10 @@ PR_SET_NO_NEW_PRIVS = 38  # <linux/prctl.h>
 class ResourceLimits:
     """Bounds of one worker process.
 
-    `request_cpu_s` is CPU time for one request: the kernel sends SIGXCPU after it, within about a second. Address space
-    counts what is reserved as well as what is used: a parser process with all grammars has 0.15 GiB, one with NumPy
-    and the embedding model 0.25 GiB (measured). A worker that needs more fails to allocate: tree-sitter then aborts,
-    Python raises `MemoryError`.
+    `request_cpu_s` is CPU time for one request: the kernel sends SIGXCPU after it, within about a
+    second. Address space counts what is reserved as well as what is used: a parser process with all
+    grammars has 0.15 GiB, one with NumPy and the embedding model 0.25 GiB (measured). A worker that
+    needs more fails to allocate: tree-sitter then aborts, Python raises `MemoryError`.
     """
 
     address_space_bytes: int = 1 << 30
@@ -40,7 +41,9 @@ class ResourceLimits:
 
 
 def apply_limits(limits: ResourceLimits) -> None:
-    """Bound this process, for good: no limit can be raised again, no program can give it other rights."""
+    """Bound this process, for good: no limit can be raised again, no program can give it other
+    rights.
+    """
     _lower(resource.RLIMIT_AS, limits.address_space_bytes)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
@@ -50,11 +53,15 @@ def apply_limits(limits: ResourceLimits) -> None:
 
 
 def allow_cpu(limits: ResourceLimits) -> None:
-    """Let this process use CPU time for one more request. RLIMIT_CPU counts the whole life of a process."""
+    """Let this process use CPU time for one more request. RLIMIT_CPU counts the whole life of a
+    process.
+    """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     end_s = math.ceil(usage.ru_utime + usage.ru_stime) + limits.request_cpu_s
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (end_s if hard == resource.RLIM_INFINITY else min(end_s, hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (end_s if hard == resource.RLIM_INFINITY else min(end_s, hard), hard)
+    )
 
 
 def _lower(kind: int, value: int) -> None:

@@ -1,4 +1,6 @@
-"""The priority of processes that work in the background, and how they end with the process that started them."""
+"""The priority of processes that work in the background, and how they end with the process that
+started them.
+"""
 
 import contextlib
 import ctypes
@@ -9,7 +11,8 @@ import sys
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # the number of the system call, by machine: <asm/unistd.h>
+# the number of the system call, by machine: <asm/unistd.h>
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 
 
 def renice(nice: int) -> None:
@@ -32,9 +35,11 @@ def die_with_parent(parent: int) -> None:
 
 
 def offer_to_oom_killer() -> None:
-    """Have the kernel end this process first when memory is used up, in place of a database; only on Linux.
+    """Have the kernel end this process first when memory is used up, in place of a database; only
+    on Linux.
 
-    See oom_score_adj in proc_pid_oom_score_adj(5). Who started the process may have set it higher already.
+    See oom_score_adj in proc_pid_oom_score_adj(5). Who started the process may have set it higher
+    already.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
@@ -45,4 +50,5 @@ def lower_io_priority() -> None:
     """Give this thread the lowest best-effort I/O priority (`ionice -c2 -n7`); only on Linux."""
     number = IOPRIO_SET.get(platform.machine())
     if number is not None and sys.platform == "linux":
-        ctypes.CDLL(None).syscall(number, 1, 0, (2 << 13) | 7)  # this thread; best effort, the last of eight levels
+        # this thread; best effort, the last of eight levels
+        ctypes.CDLL(None).syscall(number, 1, 0, (2 << 13) | 7)

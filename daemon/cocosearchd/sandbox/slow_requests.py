@@ -1,4 +1,6 @@
-"""Slots for slow requests: fewer than a pool has processes, so that some are left for requests that are quick."""
+"""Slots for slow requests: fewer than a pool has processes, so that some are left for requests that
+are quick.
+"""
 
 import asyncio
 import contextlib
@@ -15,7 +17,9 @@ LOOK_S = 0.05  # between looks whether the process of a slow request without a s
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request, which may be asked more than once. `put_off`: its process was wanted while all slots were held."""
+    """A request, which may be asked more than once. `put_off`: its process was wanted while all
+    slots were held.
+    """
 
     body: bytes
     deadline_s: float
@@ -25,16 +29,23 @@ class Request:
 class SlowSlots:
     """Of one pool. A request that turns out to be slow takes a slot.
 
-    One that gets none keeps its process until that is wanted. Then it is put off until there is a slot.
+    One that gets none keeps its process until that is wanted. Then it is put off until there is a
+    slot.
     """
 
     def __init__(self, count: int, slow_after_s: float, wanted: Callable[[], bool]) -> None:
         """`wanted`: whether a request waits for a process, and none will be there soon."""
-        self._slots, self._slow_after_s, self._wanted = anyio.CapacityLimiter(count), slow_after_s, wanted
+        self._slots, self._slow_after_s, self._wanted = (
+            anyio.CapacityLimiter(count),
+            slow_after_s,
+            wanted,
+        )
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[None]:
-        """Wait for a slot if the request was put off, and give back the one that it holds at the end."""
+        """Wait for a slot if the request was put off, and give back the one that it holds at the
+        end.
+        """
         if request.put_off:
             await self._slots.acquire_on_behalf_of(request)
         try:
@@ -45,7 +56,9 @@ class SlowSlots:
 
     @contextlib.contextmanager
     def watched(self, request: Request, process: WorkerProcess) -> Iterator[None]:
-        """Watch the time of a request in a process, which is told to end if the request is put off."""
+        """Watch the time of a request in a process, which is told to end if the request is put
+        off.
+        """
         if math.isinf(self._slow_after_s) or request.put_off:
             yield
             return

@@ -1,7 +1,8 @@
 """Values that a worker has packed with `marshal`, read without trust in it.
 
-`marshal` makes room for as many entries as a list or tuple says it has before it reads the first: for five bytes that
-is up to 16 GiB. So what is read is walked first: nothing may say that it has more entries than there are bytes left.
+`marshal` makes room for as many entries as a list or tuple says it has before it reads the first:
+for five bytes that is up to 16 GiB. So what is read is walked first: nothing may say that it has
+more entries than there are bytes left.
 """
 
 import marshal
@@ -12,15 +13,16 @@ from cocosearchd.sandbox.frames import InvalidFrame
 
 _COUNT = struct.Struct("<i")
 _KIND = 0x7F  # the highest bit says that a later entry may refer to this one
-# Kinds of entries, by the letters of Python/marshal.c: with a length in four bytes, in one, or always of one size.
+# Kinds of entries, by the letters of Python/marshal.c: with a length in four bytes, in one, or
+# always of one size.
 _TEXTS, _SHORT_TEXTS = frozenset(b"sutaA"), frozenset(b"zZ")
 _ROWS, _SHORT_ROW, _INTEGER = frozenset(b"(["), ord(")"), ord("l")
 _SIZES = {ord("N"): 0, ord("T"): 0, ord("F"): 0, ord("i"): 4, ord("r"): 4, ord("g"): 8}
 
 
 def read_values(packed: bytes) -> Any:
-    """Return the value: None, numbers, texts, bytes, and lists and tuples of these. Raises `InvalidFrame` for anything
-    else.
+    """Return the value: None, numbers, texts, bytes, and lists and tuples of these. Raises
+    `InvalidFrame` for anything else.
 
     It takes at most 32 times the memory of what is packed.
     """
@@ -32,7 +34,8 @@ def read_values(packed: bytes) -> Any:
 
 
 def _walk(packed: bytes) -> None:
-    at, missing, end = 0, 1, len(packed)  # entries are in the order in which they are read: one number says how many
+    # entries are in the order in which they are read: one number says how many
+    at, missing, end = 0, 1, len(packed)
     while missing:
         missing -= 1
         kind = packed[at] & _KIND

@@ -15,7 +15,11 @@ from cocosearchd.runtime import interpreter
 from cocosearchd.sandbox.code_digest import installed_code
 from cocosearchd.sandbox.frames import frame, read_frame
 from cocosearchd.sandbox.limits import ResourceLimits, allow_cpu, apply_limits
-from cocosearchd.sandbox.process_priority import die_with_parent, lower_io_priority, offer_to_oom_killer
+from cocosearchd.sandbox.process_priority import (
+    die_with_parent,
+    lower_io_priority,
+    offer_to_oom_killer,
+)
 
 # Exit codes of a worker.
 OTHER_CODE = 3  # what is installed now is not what the parent runs
@@ -25,11 +29,13 @@ Handler = Callable[[bytes], bytes]
 
 
 def run_worker(open_handler: Callable[[], Handler]) -> None:
-    """Serve the parent until it hangs up. `open_handler` loads what the handler needs, after the limits are set.
+    """Serve the parent until it hangs up. `open_handler` loads what the handler needs, after the
+    limits are set.
 
     A `MemoryError` of the handler ends the process with `OUT_OF_MEMORY`.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent says when to stop
+    # Ctrl-C reaches the whole group; the parent says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     descriptor, parent, code, limits = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
     bounds = ResourceLimits.from_argument(limits)
     die_with_parent(parent)

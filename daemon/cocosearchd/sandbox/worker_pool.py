@@ -1,7 +1,8 @@
-"""A pool of worker processes that each have one request at a time, so that a process which ends tells on its request.
+"""A pool of worker processes that each have one request at a time, so that a process which ends
+tells on its request.
 
-Processes start when they are needed and end when they have been idle for a while. Some are kept warm, so that a request
-does not pay for a start, nor for another request that never ends.
+Processes start when they are needed and end when they have been idle for a while. Some are kept
+warm, so that a request does not pay for a start, nor for another request that never ends.
 """
 
 import asyncio
@@ -34,10 +35,12 @@ class PoolSize:
     most: int = 1
     warm: int = 0  # idle processes that are not ended
     idle_s: float = 60.0  # others end after so long without a request
-    # A request that takes longer than this has a spare process started for the next one, where processes are kept warm.
+    # A request that takes longer than this has a spare process started for the next one, where
+    # processes are kept warm.
     spare_after_s: float = 0.05
-    # A request that takes longer than this is slow. So many processes may have such for as long as that takes. One more
-    # is ended when its process is wanted, and asked again when another slow one has its answer.
+    # A request that takes longer than this is slow. So many processes may have such for as long as
+    # that takes. One more is ended when its process is wanted, and asked again when another slow
+    # one has its answer.
     slow_after_s: float = math.inf
     slow_most: int = 1
 
@@ -45,13 +48,16 @@ class PoolSize:
 class WorkerPool:
     """At most `size.most` processes. For one event loop; `aclose` ends them."""
 
-    def __init__(self, name: str, command: Sequence[str], code: str, limits: ResourceLimits, size: PoolSize) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], code: str, limits: ResourceLimits, size: PoolSize
+    ) -> None:
         """`name` is for the log; the others are those of `WorkerProcess.start`."""
         self._name, self._size = name, size
         self._slow = SlowSlots(size.slow_most, size.slow_after_s, self._wanted)
         self._command, self._code, self._limits = command, code, limits
         self._idle: dict[WorkerProcess, float] = {}  # since when; the one used last at the end
-        self._waiting: deque[asyncio.Future[WorkerProcess]] = deque()  # requests, while no process is idle
+        # requests, while no process is idle
+        self._waiting: deque[asyncio.Future[WorkerProcess]] = deque()
         self._starting: set[asyncio.Task[None]] = set()
         self._more_idle = asyncio.Event()
         self._launching = 0  # of them, those that have no process yet
@@ -82,7 +88,8 @@ class WorkerPool:
     async def refilled(self, deadline_s: float) -> None:
         """Wait until all processes that are kept warm are idle again, or for so long.
 
-        Who has ended a process waits here before the next request, and so leaves a warm process to others.
+        Who has ended a process waits here before the next request, and so leaves a warm process to
+        others.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
@@ -97,9 +104,10 @@ class WorkerPool:
     async def call(self, body: bytes, deadline_s: float, decode: Callable[[bytes], T]) -> T:
         """Return the decoded response to a request. Requests wait while all processes are busy.
 
-        The deadline begins when a process has the request. Raises `WorkerLost` when the request has ended its process
-        or missed the deadline, or when `decode` raises one of `UNDECODABLE`; `WorkerUnavailable` when no process can be
-        started. A process that somebody else has killed is replaced, and asked once more.
+        The deadline begins when a process has the request. Raises `WorkerLost` when the request has
+        ended its process or missed the deadline, or when `decode` raises one of `UNDECODABLE`;
+        `WorkerUnavailable` when no process can be started. A process that somebody else has killed
+        is replaced, and asked once more.
         """
         request, killed = Request(body, deadline_s), False
         while True:
@@ -130,8 +138,12 @@ class WorkerPool:
             with self._slow.watched(request, process):
                 return await self._ask(process, request, decode)
 
-    async def _ask(self, process: WorkerProcess, request: Request, decode: Callable[[bytes], T]) -> T:
-        spare_timer = asyncio.get_running_loop().call_later(self._size.spare_after_s, self._add_spare)
+    async def _ask(
+        self, process: WorkerProcess, request: Request, decode: Callable[[bytes], T]
+    ) -> T:
+        spare_timer = asyncio.get_running_loop().call_later(
+            self._size.spare_after_s, self._add_spare
+        )
         try:
             return decode(await process.request(request.body, request.deadline_s))
         except UNDECODABLE as error:
@@ -194,7 +206,9 @@ class WorkerPool:
             self._grow()
 
     def _wanted(self) -> bool:
-        """Whether a request waits, while all processes are at work: none is starting, and none ends."""
+        """Whether a request waits, while all processes are at work: none is starting, and none
+        ends.
+        """
         busy = sum(process.ready for process in self._lives) == self._size.most
         return busy and any(not waiter.done() for waiter in self._waiting)
 

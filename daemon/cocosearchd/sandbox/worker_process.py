@@ -1,4 +1,6 @@
-"""The parent's end of a worker process: how it is started and ended, and requests to it with deadlines."""
+"""The parent's end of a worker process: how it is started and ended, and requests to it with
+deadlines.
+"""
 
 import asyncio
 import contextlib
@@ -17,7 +19,8 @@ from cocosearchd.sandbox.worker_loop import OTHER_CODE, OUT_OF_MEMORY
 
 START_S = 60.0
 STOP_S = 1.0  # for a process that was told to end, or has hung up
-# Signals that a process gets from others, not for what it does. SIGKILL may also be the kernel's, out of memory.
+# Signals that a process gets from others, not for what it does. SIGKILL may also be the kernel's,
+# out of memory.
 _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
 # A failed allocation ends native code by one of these: tree-sitter's grammars do not check for it.
@@ -25,7 +28,9 @@ _FAULTS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS})
 
 
 class WorkerUnavailable(CocoSearchError):
-    """No worker process can be started: no handles, memory or processes are left, or other code is installed."""
+    """No worker process can be started: no handles, memory or processes are left, or other code is
+    installed.
+    """
 
     code = UNAVAILABLE
 
@@ -33,8 +38,9 @@ class WorkerUnavailable(CocoSearchError):
 class WorkerLost(Exception):
     """The worker process has not answered a request, and will not.
 
-    `reason` says how the process ended, for people. `culprit`: the process was working on this very request.
-    `certain`: the request is what ended it, as far as one can know: nobody else did it from outside.
+    `reason` says how the process ended, for people. `culprit`: the process was working on this very
+    request. `certain`: the request is what ended it, as far as one can know: nobody else did it
+    from outside.
     """
 
     def __init__(self, reason: str, *, culprit: bool, certain: bool) -> None:
@@ -64,10 +70,11 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], code: str, limits: ResourceLimits) -> Self:
-        """Start `command` with the arguments of `run_worker`. Raises `OSError`: no handles, memory or processes left.
+        """Start `command` with the arguments of `run_worker`. Raises `OSError`: no handles, memory
+        or processes left.
 
-        `code` is what `installed_code` returned when this process began. Call it from the main thread: the worker asks
-        the kernel to be killed when the *thread* that started it ends.
+        `code` is what `installed_code` returned when this process began. Call it from the main
+        thread: the worker asks the kernel to be killed when the *thread* that started it ends.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -96,7 +103,9 @@ class WorkerProcess:
         return self.ready
 
     async def request(self, body: bytes, deadline_s: float) -> bytes:
-        """Return the response to a request. Raises `WorkerLost`, after killing a process that misses the deadline."""
+        """Return the response to a request. Raises `WorkerLost`, after killing a process that
+        misses the deadline.
+        """
         if not self.ready:
             raise WorkerLost("the process has ended", culprit=False, certain=False)
         response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -110,7 +119,9 @@ class WorkerProcess:
             response.cancel()  # without effect, unless the caller has been cancelled
 
     async def wait_closed(self) -> str | None:
-        """Receive until the process exits. Return how it ended, for people; None if it was told to end."""
+        """Receive until the process exits. Return how it ended, for people; None if it was told to
+        end.
+        """
         fault = ""
         try:
             await self._receive()
@@ -152,7 +163,11 @@ class WorkerProcess:
         if -code == signal.SIGXCPU:
             return f"it takes more than {self._limits.request_cpu_s} s of CPU"
         name = signal.Signals(-code).name
-        return f"signal {name}: a fault, or more than {memory}" if -code in _FAULTS else f"signal {name}"
+        return (
+            f"signal {name}: a fault, or more than {memory}"
+            if -code in _FAULTS
+            else f"signal {name}"
+        )
 
     async def _receive(self) -> None:
         async with asyncio.timeout(START_S):
@@ -177,7 +192,9 @@ class WorkerProcess:
         self._writer.transport.abort()
 
     def _fail(self, reason: str, *, certain: bool) -> None:
-        """Fail what is unanswered. The oldest request is the culprit: a worker reads the next one when it is done."""
+        """Fail what is unanswered. The oldest request is the culprit: a worker reads the next one
+        when it is done.
+        """
         for number, response in enumerate(self._requests):
             if not response.done():
                 response.set_exception(WorkerLost(reason, culprit=number == 0, certain=certain))

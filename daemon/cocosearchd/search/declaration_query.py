@@ -1,4 +1,6 @@
-"""A declaration as it stands in code, given as a question: what it declares is what is looked for. Pure."""
+"""A declaration as it stands in code, given as a question: what it declares is what is looked for.
+Pure.
+"""
 
 import re
 
@@ -8,7 +10,9 @@ _MODIFIERS = (
 )
 # Words that are hardly ever the first of a sentence: whatever follows is a name.
 _CLEAR = {"def", "fn", "func"}
-_BODIES = "class|enum|impl|interface|module|namespace|object|protocol|record|struct|trait|type|union"
+_BODIES = (
+    "class|enum|impl|interface|module|namespace|object|protocol|record|struct|trait|type|union"
+)
 _OTHERS = "const|def|fn|fun|func|function|let|macro|typedef|val|var"
 _DECLARED = re.compile(
     rf"""(?:(?:{_MODIFIERS})\s)*
@@ -26,9 +30,11 @@ _SIGNS = frozenset("_.:!$")
 
 
 def declared(text: str) -> str | None:
-    """The name in a declaration that says nothing else, blanks being single; None for any other text.
+    """The name in a declaration that says nothing else, blanks being single; None for any other
+    text.
 
-    Of words that sentences begin with as well, such as `type` and `class`, it takes what looks like a name or code.
+    Of words that sentences begin with as well, such as `type` and `class`, it takes what looks like
+    a name or code.
 
     >>> declared("type Daemon struct"), declared("class Loader(Base):"), declared("def save"), declared("class loader")
     ('Daemon', 'Loader', 'save', None)

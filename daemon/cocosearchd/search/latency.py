@@ -1,4 +1,6 @@
-"""How long the last answers took, for people and graphs. Counts since the start, a window of times."""
+"""How long the last answers took, for people and graphs. Counts since the start, a window of
+times.
+"""
 
 from collections import deque
 from typing import Any
@@ -18,7 +20,9 @@ class Latency:
         self._recent.append(took_ms)
 
     def summary(self) -> dict[str, Any]:
-        """`count`, and of the last `WINDOW` answers `p50_ms`, `p95_ms` (nearest rank) and all, the oldest first."""
+        """`count`, and of the last `WINDOW` answers `p50_ms`, `p95_ms` (nearest rank) and all, the
+        oldest first.
+        """
         if not self._recent:
             return {"count": self._count, "recent_ms": []}
         ranked = sorted(self._recent)

@@ -1,8 +1,9 @@
-"""Overlays: the unsaved text of one client in one index, searched and shown in place of what is on disk. Pure.
+"""Overlays: the unsaved text of one client in one index, searched and shown in place of what is on
+disk. Pure.
 
-An overlay is a value. Who holds it, for whom and for how long is `api.overlay_sessions`; here is what it means to a
-search: which rows it hides, which it brings, and what it adds to a filter, so that an answer is the one that would come
-if the text were saved.
+An overlay is a value. Who holds it, for whom and for how long is `api.overlay_sessions`; here is
+what it means to a search: which rows it hides, which it brings, and what it adds to a filter, so
+that an answer is the one that would come if the text were saved.
 """
 
 import hashlib
@@ -27,7 +28,9 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class OverlayFile:
-    """An unsaved file, as it would be indexed. `vectors`: (chunks, dimension), a zero row where nothing is known."""
+    """An unsaved file, as it would be indexed. `vectors`: (chunks, dimension), a zero row where
+    nothing is known.
+    """
 
     path: str
     text: FileContents
@@ -39,7 +42,9 @@ class OverlayFile:
 
 @dataclass(frozen=True)
 class Overlay:
-    """Unsaved files by path. `digest` tells two overlays apart: it is part of a plan, and so of every cache key."""
+    """Unsaved files by path. `digest` tells two overlays apart: it is part of a plan, and so of
+    every cache key.
+    """
 
     files: Mapping[str, OverlayFile]
     digest: str
@@ -53,7 +58,8 @@ class Overlay:
     def states(self) -> Mapping[str, FileState]:
         """The files, as the index would have them."""
         return {
-            path: FileState(path, file.text.content_hash, 0, file.scopes or None) for path, file in self.files.items()
+            path: FileState(path, file.text.content_hash, 0, file.scopes or None)
+            for path, file in self.files.items()
         }
 
     def elsewhere(self, where: Filter) -> Filter:
@@ -79,7 +85,9 @@ class Overlay:
     @cached_property
     def _symbols(self) -> Mapping[Key, tuple[tuple[str, str], ...]]:
         return {
-            (file.path, chunk.start_byte, chunk.end_byte): tuple((s.kind, s.qualified_name) for s in chunk.symbols)
+            (file.path, chunk.start_byte, chunk.end_byte): tuple(
+                (s.kind, s.qualified_name) for s in chunk.symbols
+            )
             for file in self.files.values()
             for chunk in file.chunks
         }
@@ -102,7 +110,9 @@ class Overlay:
         for file in self.files.values():
             if file.chunks:
                 fitting = file.vectors.shape[1] == dimension
-                vectors = file.vectors if fitting else np.zeros((len(file.chunks), dimension), np.float32)
+                vectors = (
+                    file.vectors if fitting else np.zeros((len(file.chunks), dimension), np.float32)
+                )
                 texts = (chunk_text(chunk, file.path) for chunk in file.chunks)
                 yield FileText(file.path, 0, file.language, tuple(texts), vectors)
 
@@ -121,11 +131,16 @@ def chunk_text(chunk: Chunk, path: str) -> ChunkText:
 
 
 def overlay_of(files: Iterable[OverlayFile]) -> Overlay | None:
-    """An overlay of some files, None without any. Equal texts with equal vectors give equal overlays."""
+    """An overlay of some files, None without any. Equal texts with equal vectors give equal
+    overlays.
+    """
     known = {file.path: file for file in sorted(files, key=lambda each: each.path)}
     digest = hashlib.blake2b(digest_size=16)
     for path, file in known.items():
-        digest.update(repr((path, file.text.content_hash)).encode("utf-8", "surrogatepass") + file.vectors.tobytes())
+        digest.update(
+            repr((path, file.text.content_hash)).encode("utf-8", "surrogatepass")
+            + file.vectors.tobytes()
+        )
     return Overlay(known, digest.hexdigest()) if known else None
 
 

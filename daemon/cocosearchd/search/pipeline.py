@@ -21,7 +21,15 @@ from cocosearchd.search.answers.explain import describe, describe_plan
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import Plan, Query, ViewOptions, inside, language_names, make_plan, make_view
+from cocosearchd.search.plan import (
+    Plan,
+    Query,
+    ViewOptions,
+    inside,
+    language_names,
+    make_plan,
+    make_view,
+)
 from cocosearchd.search.query_cache import CachedHits, CacheStatistics, QueryCache
 from cocosearchd.search.ranking import to_hit
 from cocosearchd.search.retrieval import LexicalOf, RetrievalRequest, Retriever
@@ -35,8 +43,8 @@ CacheUse = Literal["miss", "exact", "semantic"]
 class Answer:
     """Hits of one index, best first, from one generation of it.
 
-    `changed_paths` are files of hits that are no longer as they were indexed; those hits are marked `stale`. `outdated`
-    says why the whole answer may be older than the index, None when it is not.
+    `changed_paths` are files of hits that are no longer as they were indexed; those hits are marked
+    `stale`. `outdated` says why the whole answer may be older than the index, None when it is not.
     """
 
     index: str
@@ -50,7 +58,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RankedAnswer:
-    """What one index has for a question, ranked: not yet widened, as another index may have something better."""
+    """What one index has for a question, ranked: not yet widened, as another index may have
+    something better.
+    """
 
     record: IndexRecord
     found: CachedHits
@@ -66,7 +76,8 @@ class QueryVector:
 
     vector: NDArray[np.float32] | None
     note: str | None = None
-    lasting: bool = True  # False: it may be there for the next question, so the answer is not worth keeping
+    # False: it may be there for the next question, so the answer is not worth keeping
+    lasting: bool = True
 
 
 Embed = Callable[[str, Trace], Awaitable[QueryVector]]
@@ -74,7 +85,9 @@ EmbedderOf = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
 class Pipeline:
-    """Answers questions. Holds the cache and what was read of files; one per daemon, in its event loop."""
+    """Answers questions. Holds the cache and what was read of files; one per daemon, in its event
+    loop.
+    """
 
     def __init__(
         self,
@@ -84,9 +97,11 @@ class Pipeline:
         lexical_of: LexicalOf | None = None,
         embedder_of: EmbedderOf | None = None,
     ) -> None:
-        """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL answers alone.
+        """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL
+        answers alone.
 
-        `embedder_of` gives the embedder that an index was made by, where that may be another than `embedder`.
+        `embedder_of` gives the embedder that an index was made by, where that may be another than
+        `embedder`.
         """
         self._db, self._settings = db, settings
         self._embedder_of = embedder_of or (lambda _: embedder)
@@ -96,11 +111,13 @@ class Pipeline:
         self._languages = language_names()
         self._known: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (None, ())
 
-    async def run(self, record: IndexRecord, query: Query, trace: Trace, *, overlay: Overlay | None = None) -> Answer:
+    async def run(
+        self, record: IndexRecord, query: Query, trace: Trace, *, overlay: Overlay | None = None
+    ) -> Answer:
         """The answer to a query, from the generation of `record` or a later one.
 
-        `overlay` is what the client has not saved. Raises `InvalidInput`, `IdentityMismatch` and, with nothing in the
-        cache, `StoreUnavailable`.
+        `overlay` is what the client has not saved. Raises `InvalidInput`, `IdentityMismatch` and,
+        with nothing in the cache, `StoreUnavailable`.
         """
         return await self.show(await self.find(record, query, trace, overlay=overlay), trace)
 
@@ -113,7 +130,9 @@ class Pipeline:
         embed: Embed | None = None,
         overlay: Overlay | None = None,
     ) -> RankedAnswer:
-        """All of `run` but widening. `embed` takes the place of the method, for a question to several indexes."""
+        """All of `run` but widening. `embed` takes the place of the method, for a question to
+        several indexes.
+        """
         with trace.stage("plan"):
             plan, view = make_plan(query, self._settings, self._languages), make_view(query)
             plan = replace(plan, where=inside(plan.where, record.root))
@@ -125,19 +144,27 @@ class Pipeline:
             trace.tell("plan", lambda: describe_plan(plan))
         try:
             found, use = await self._find(
-                record, plan, query, trace, embed or partial(self.embed, record.identity.embedder), overlay
+                record,
+                plan,
+                query,
+                trace,
+                embed or partial(self.embed, record.identity.embedder),
+                overlay,
             )
         except StoreUnavailable as error:
             kept = self._cache.last_known(record.number, plan)
             if kept is None:
                 raise
-            return RankedAnswer(record, kept, "exact", view, overlay, f"{error.message}; this is an earlier answer")
+            return RankedAnswer(
+                record, kept, "exact", view, overlay, f"{error.message}; this is an earlier answer"
+            )
         return RankedAnswer(record, found, use, view, overlay)
 
     async def show(self, finding: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
         """The first `count` hits with their context; None: all.
 
-        Context is from files that are as they were indexed; hits of others show what was stored, and are marked stale.
+        Context is from files that are as they were indexed; hits of others show what was stored,
+        and are marked stale.
         """
         found = finding.found
         if not found.hits or count == 0:
@@ -146,10 +173,14 @@ class Pipeline:
             view, overlay = finding.view, finding.overlay
             root, hits, files = finding.record.root, found.hits, found.files
             expand = partial(self._context.expand, root, hits, files, view, overlay, count)
-            expanded = await self.disk.within(root, expand) or self._context.unread(hits, view, overlay, count)
+            expanded = await self.disk.within(root, expand) or self._context.unread(
+                hits, view, overlay, count
+            )
         return _answer(finding, expanded.hits, expanded.changed_paths)
 
-    async def embed(self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace) -> QueryVector:
+    async def embed(
+        self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace
+    ) -> QueryVector:
         """The vector of a question, as the embedder makes it whose pairs are given.
 
         Why there is none is a note and no error: words are still found.
@@ -190,9 +221,17 @@ class Pipeline:
         self._context.forget()
 
     async def _find(
-        self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed, overlay: Overlay | None
+        self,
+        record: IndexRecord,
+        plan: Plan,
+        query: Query,
+        trace: Trace,
+        embed: Embed,
+        overlay: Overlay | None,
     ) -> tuple[CachedHits, CacheUse]:
-        """Ranked hits of one generation: kept ones, or found now. An explained run hears of kept ones, and finds."""
+        """Ranked hits of one generation: kept ones, or found now. An explained run hears of kept
+        ones, and finds.
+        """
         lexical = self._looker.lexical(record, plan)
         state = (record.generation, lexical.moves if lexical is not None else 0)
         found = self._cache.exact(record.number, state, plan) if query.use_cache else None
@@ -217,7 +256,11 @@ class Pipeline:
         trace.tell("ranking", lambda: describe(plan, look.legs, look.scored, look.chosen))
         if query.why_not is not None:
             trace.details["why_not"] = await why_not(
-                self._db, record, RetrievalRequest(plan, vector, overlay), query.why_not, look.scored
+                self._db,
+                record,
+                RetrievalRequest(plan, vector, overlay),
+                query.why_not,
+                look.scored,
             )
         return found, "miss"
 
@@ -237,5 +280,11 @@ class Pipeline:
 def _answer(finding: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]) -> Answer:
     found = finding.found
     return Answer(
-        finding.record.name, hits, found.generation, finding.cache, changed_paths, found.notes, finding.outdated
+        finding.record.name,
+        hits,
+        found.generation,
+        finding.cache,
+        changed_paths,
+        found.notes,
+        finding.outdated,
     )

@@ -1,8 +1,9 @@
 """A question becomes a `CutPlan`: frozen, hashable, all that retrieval and ranking need. Pure.
 
-Filters may stand inside the text: `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`, `name:User*`, `index:a`,
-`topic:b`, and `"exact phrases"`, inside of which blanks are as typed. Lists are separated by commas. A word with a
-colon that is none of these (`std::vector`, `http://x`) is an ordinary word.
+Filters may stand inside the text: `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`,
+`name:User*`, `index:a`, `topic:b`, and `"exact phrases"`, inside of which blanks are as typed.
+Lists are separated by commas. A word with a colon that is none of these (`std::vector`, `http://x`)
+is an ordinary word.
 """
 
 import difflib
@@ -25,18 +26,33 @@ from cocosearchd.search.query_bounds import check_filters, check_question
 Profile = Literal["code", "classic"]
 RerankerName = Literal["auto", "functional", "spacy", "disabled"]
 
-# What may be asked for -> kinds as stored. The four documented ones stand for what other languages call the same.
-SYMBOL_TYPES: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS} | {
+# What may be asked for -> kinds as stored. The four documented ones stand for what other languages
+# call the same.
+SYMBOL_TYPES: dict[str, tuple[str, ...]] = {
+    kind: (kind,) for kind in TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS
+} | {
     "function": ("function", "macro"),
     "method": ("method", "constructor"),
-    "class": ("class", "struct", "enum", "union", "record", "object", "actor", "contract", "extension"),
+    "class": (
+        "class",
+        "struct",
+        "enum",
+        "union",
+        "record",
+        "object",
+        "actor",
+        "contract",
+        "extension",
+    ),
     "interface": ("interface", "trait", "protocol", "type"),
 }
 MAX_LIMIT = 200
 RRF_DEPTH = 100  # candidates of a leg never exceed this in `classic` (CocoSearch, retrieval.md)
-CANDIDATE_MULTIPLIER = 8  # CocoRAG, reranker-design.md: candidates fetched for each result when a reranker runs
+# CocoRAG, reranker-design.md: candidates fetched for each result when a reranker runs
+CANDIDATE_MULTIPLIER = 8
 MAX_DEPTH = 800
-CODE_DEPTH = 100  # candidates of a leg in `code` while it fuses lists; recall@100 is complete on the dev corpora
+# candidates of a leg in `code` while it fuses lists; recall@100 is complete on the dev corpora
+CODE_DEPTH = 100
 
 _FILTER = re.compile(r'(?<!\S)(-?)(language|lang|path|sym|name|index|topic):("[^"]+"|[^\s"]+)')
 _PHRASE = re.compile(r'(?<!\S)"([^"]+)"(?!\S)')
@@ -49,10 +65,12 @@ _QUALIFIER = re.compile(r"::|->|\\|\.")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a person or an assistant asks of one or more indexes. `None` takes the configured default.
+    """What a person or an assistant asks of one or more indexes. `None` takes the configured
+    default.
 
-    `min_score` is compared with a hit's *relevance*, which lies in 0..1 in every mode: 1 for a chunk that has every
-    word of the query, otherwise its cosine similarity to the query (see `rank.relevance`).
+    `min_score` is compared with a hit's *relevance*, which lies in 0..1 in every mode: 1 for a
+    chunk that has every word of the query, otherwise its cosine similarity to the query (see
+    `rank.relevance`).
     """
 
     text: str
@@ -89,9 +107,12 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A question after analysis. Everything that can change which hits come back, and in which order, is a field."""
+    """A question after analysis. Everything that can change which hits come back, and in which
+    order, is a field.
+    """
 
-    text: str  # the words to look for, blanks normalised, filters taken out; the name, if they only declare it
+    # the words to look for, blanks normalised, filters taken out; the name, if they only declare it
+    text: str
     where: Filter
     profile: Profile
     limit: int
@@ -133,16 +154,18 @@ def language_names() -> dict[str, tuple[str, ...]]:
 
 
 def digest(plan: Plan) -> bytes:
-    """SHA-256 over every field of a plan: `repr` names them all, so that a new one cannot be forgotten."""
+    """SHA-256 over every field of a plan: `repr` names them all, so that a new one cannot be
+    forgotten.
+    """
     return hashlib.sha256(repr(plan).encode("utf-8", "surrogatepass")).digest()
 
 
 def kindred(plan: Plan) -> Plan:
-    """The plan with its telling words alone, in any form and order: what two questions must share before one may be
-    answered with the other's hits.
+    """The plan with its telling words alone, in any form and order: what two questions must share
+    before one may be answered with the other's hits.
 
-    To a vector, long questions are nearly the same that differ in the one word they are about; `getUserById` and
-    `getUserByName` are so by themselves, which is why identifiers stay as well.
+    To a vector, long questions are nearly the same that differ in the one word they are about;
+    `getUserById` and `getUserByName` are so by themselves, which is why identifiers stay as well.
     """
     stem, words = Stemmer().stem, set(_TOLD.findall(plan.text.lower()))
     return replace(plan, text=" ".join(sorted(map(stem, words - STOP_WORDS or words))))
@@ -170,7 +193,9 @@ def parse_inline(text: str) -> InlineQuery:
     )
 
 
-def make_plan(query: Query, settings: SearchSettings, languages: Mapping[str, tuple[str, ...]]) -> Plan:
+def make_plan(
+    query: Query, settings: SearchSettings, languages: Mapping[str, tuple[str, ...]]
+) -> Plan:
     """Analyse a query. `languages` maps every valid name and alias, in lower case, to language ids.
 
     Raises `InvalidInput` for values outside of what is documented, naming the nearest valid one.
@@ -181,15 +206,21 @@ def make_plan(query: Query, settings: SearchSettings, languages: Mapping[str, tu
     where = _where(query, inline, languages)
     listing = not inline.words
     if listing and not where.symbol_types and where.symbol_name is None:
-        raise InvalidInput("the query is empty", "give some words, or a symbol filter to list symbols")
+        raise InvalidInput(
+            "the query is empty", "give some words, or a symbol filter to list symbols"
+        )
     profile = cast(Profile, one_of("profile", query.profile or settings.profile, get_args(Profile)))
-    reranker = cast(RerankerName, one_of("reranker", query.reranker or settings.reranker, get_args(RerankerName)))
+    reranker = cast(
+        RerankerName,
+        one_of("reranker", query.reranker or settings.reranker, get_args(RerankerName)),
+    )
     limit = settings.limit if query.limit is None else query.limit
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
     if not 0 <= query.min_score <= 1:
         raise InvalidInput(
-            f"min_score is {query.min_score}", "use 0 to 1: 1 means every word, less a cosine similarity"
+            f"min_score is {query.min_score}",
+            "use 0 to 1: 1 means every word, less a cosine similarity",
         )
     words = (declared(inline.words) if profile == "code" else None) or inline.words
     return Plan(
@@ -216,24 +247,33 @@ def make_view(query: Query) -> ViewOptions:
         if budget is not None and budget < 1:
             raise InvalidInput(f"the budget is {budget} {unit}", "use 1 or more")
     return ViewOptions(
-        query.lines_before, query.lines_after, query.smart_context, query.budget_chars, query.budget_tokens
+        query.lines_before,
+        query.lines_after,
+        query.smart_context,
+        query.budget_chars,
+        query.budget_tokens,
     )
 
 
 def has_identifier_pattern(text: str) -> bool:
-    """Whether a text has a camelCase, PascalCase or snake_case part: what `classic` turns to hybrid for."""
+    """Whether a text has a camelCase, PascalCase or snake_case part: what `classic` turns to hybrid
+    for.
+    """
     return _PATTERN.search(text) is not None
 
 
 def identifiers(text: str) -> tuple[str, ...]:
-    """What a query names in code: all of a text without blanks, and its last part; else its compound words.
+    """What a query names in code: all of a text without blanks, and its last part; else its
+    compound words.
 
     >>> identifiers("http.Client"), identifiers("where is parse_config used"), identifiers("parse the config")
     (('http.Client', 'Client'), ('parse_config',), ())
     """
     if text and " " not in text:
         return tuple(dict.fromkeys((text, _QUALIFIER.split(text)[-1] or text)))
-    return tuple(dict.fromkeys(word for word in _WORD.findall(text) if has_identifier_pattern(word)))
+    return tuple(
+        dict.fromkeys(word for word in _WORD.findall(text) if has_identifier_pattern(word))
+    )
 
 
 def _wants_keywords(profile: Profile, use_hybrid: bool | None, words: str) -> bool:
@@ -251,20 +291,38 @@ def _depth(profile: Profile, reranker: RerankerName, limit: int) -> int:
 
 
 def inside(where: Filter, root: bytes) -> Filter:
-    """A filter in which paths below the root of an index, given as absolute ones, are those in it."""
+    """A filter in which paths below the root of an index, given as absolute ones, are those in
+    it.
+    """
     start = encode_path(root.rstrip(b"/"))
 
     def relative(glob: str) -> str:
         below = glob == start or glob.startswith(f"{start}/")
         return (glob[len(start) :].rstrip("/") or "/**") if below else glob
 
-    return replace(where, paths=_sorted(map(relative, where.paths)), not_paths=_sorted(map(relative, where.not_paths)))
+    return replace(
+        where,
+        paths=_sorted(map(relative, where.paths)),
+        not_paths=_sorted(map(relative, where.not_paths)),
+    )
 
 
 def _filters(query: Query, inline: InlineQuery) -> tuple[str, ...]:
     """All filters of a query, inside its text and beside it."""
-    beside = (*query.languages, *query.paths, *query.not_paths, *query.symbol_types, query.symbol_name or "")
-    inside = (*inline.languages, *inline.paths, *inline.not_paths, *inline.symbol_types, *inline.symbol_names)
+    beside = (
+        *query.languages,
+        *query.paths,
+        *query.not_paths,
+        *query.symbol_types,
+        query.symbol_name or "",
+    )
+    inside = (
+        *inline.languages,
+        *inline.paths,
+        *inline.not_paths,
+        *inline.symbol_types,
+        *inline.symbol_names,
+    )
     return tuple(filter(None, (*beside, *inside, *inline.phrases)))
 
 
@@ -277,13 +335,20 @@ def _where(query: Query, inline: InlineQuery, languages: Mapping[str, tuple[str,
     paths = (*query.paths, *inline.paths)
     unwanted = tuple(path for path in paths if path.startswith("!"))  # as an ignore file says it
     return Filter(
-        languages=_sorted(known for name in spoken for known in languages[one_of("language", name, languages)]),
+        languages=_sorted(
+            known for name in spoken for known in languages[one_of("language", name, languages)]
+        ),
         paths=_sorted(_glob(path) for path in paths if not path.startswith("!")),
-        not_paths=_sorted(_glob(path.removeprefix("!")) for path in (*query.not_paths, *inline.not_paths, *unwanted)),
+        not_paths=_sorted(
+            _glob(path.removeprefix("!"))
+            for path in (*query.not_paths, *inline.not_paths, *unwanted)
+        ),
         symbol_types=_sorted(
             stored
             for kind in kinds
-            for stored in SYMBOL_TYPES[one_of("symbol type", kind.lower(), SYMBOL_TYPES, f"name:{kind} is for a name")]
+            for stored in SYMBOL_TYPES[
+                one_of("symbol type", kind.lower(), SYMBOL_TYPES, f"name:{kind} is for a name")
+            ]
         ),
         symbol_name=names.pop() if names else None,
         phrases=_sorted(inline.phrases),
@@ -291,12 +356,16 @@ def _where(query: Query, inline: InlineQuery, languages: Mapping[str, tuple[str,
 
 
 def _glob(path: str) -> str:
-    """A path filter as a glob that reads like a line of an ignore file; `./` says that it starts at the root."""
+    """A path filter as a glob that reads like a line of an ignore file; `./` says that it starts at
+    the root.
+    """
     pattern = path.strip()
     if pattern.startswith("./"):
         pattern = pattern[1:]
     if not pattern.strip("/"):
-        raise InvalidInput(f"{path!r} is not a path filter", "write for example path:src/** or path:*.py")
+        raise InvalidInput(
+            f"{path!r} is not a path filter", "write for example path:src/** or path:*.py"
+        )
     return pattern
 
 
@@ -310,11 +379,15 @@ def _sorted(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def one_of(what: str, value: str, valid: Iterable[str], also: str = "") -> str:
-    """`value`, if it is one of the valid ones. Raises `InvalidInput` with the nearest of them, then `also`."""
+    """`value`, if it is one of the valid ones. Raises `InvalidInput` with the nearest of them, then
+    `also`.
+    """
     options = sorted(valid)
     if value in options:
         return value
     # A long list of everything helps nobody who mistyped one letter.
     near = difflib.get_close_matches(value, options, 3, 0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(options)}"
-    raise InvalidInput(f"unknown {what} {value!r}", f"{hint}{' ' if near else '; '}{also}" if also else hint)
+    raise InvalidInput(
+        f"unknown {what} {value!r}", f"{hint}{' ' if near else '; '}{also}" if also else hint
+    )

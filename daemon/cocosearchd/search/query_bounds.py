@@ -1,4 +1,6 @@
-"""How much a question may hold: what is larger takes seconds in which nobody else is answered. Pure."""
+"""How much a question may hold: what is larger takes seconds in which nobody else is answered.
+Pure.
+"""
 
 from collections.abc import Sequence
 
@@ -13,7 +15,8 @@ def check_question(text: str) -> None:
     """Raises `InvalidInput` for a question that is too long."""
     if len(text) > MAX_QUESTION:
         raise InvalidInput(
-            f"the question has {len(text):,} characters", f"use at most {MAX_QUESTION:,}: the part that tells it apart"
+            f"the question has {len(text):,} characters",
+            f"use at most {MAX_QUESTION:,}: the part that tells it apart",
         )
 
 
@@ -21,7 +24,8 @@ def check_filters(filters: Sequence[str]) -> None:
     """Raises `InvalidInput` for too many filters, and for one that is too long."""
     if len(filters) > MAX_FILTERS:
         raise InvalidInput(
-            f"there are {len(filters):,} filters", f"use at most {MAX_FILTERS}: one glob can stand for many paths"
+            f"there are {len(filters):,} filters",
+            f"use at most {MAX_FILTERS}: one glob can stand for many paths",
         )
     longest = max(map(len, filters), default=0)
     if longest > MAX_FILTER:

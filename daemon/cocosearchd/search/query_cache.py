@@ -1,9 +1,11 @@
-"""Answers kept for equal and for nearly equal questions. Derived: dropping it loses time, not answers.
+"""Answers kept for equal and for nearly equal questions. Derived: dropping it loses time, not
+answers.
 
-Level 1 is keyed by the digest of the whole plan, level 2 by the query's vector within equal filters, profile and words
-that tell. Both hold for one state of one index only: a commit to one index costs the others nothing. A state is a
-generation and the number of what was in memory of it, as commits may get there in another order than they were made in.
-Values are frozen all the way down, so that no caller can change what another one gets.
+Level 1 is keyed by the digest of the whole plan, level 2 by the query's vector within equal
+filters, profile and words that tell. Both hold for one state of one index only: a commit to one
+index costs the others nothing. A state is a generation and the number of what was in memory of it,
+as commits may get there in another order than they were made in. Values are frozen all the way
+down, so that no caller can change what another one gets.
 """
 
 from collections import OrderedDict
@@ -25,14 +27,16 @@ SIMILAR = 0.95  # cosine from which a question counts as the same (CocoSearch, r
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without hits
 HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
 TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
-SCORE_BYTES = 90  # sys.getsizeof: a number with its pair, whose name is shared, and its place in the tuple
+# sys.getsizeof: a number with its pair, whose name is shared, and its place in the tuple
+SCORE_BYTES = 90
 
 
 @dataclass(frozen=True, slots=True)
 class CachedHits:
     """Ranked hits of one generation, before context. `files` is the state of their files in it.
 
-    `moves` are those of the lexical index when the question came, 0 without one: hits are of then or later.
+    `moves` are those of the lexical index when the question came, 0 without one: hits are of then
+    or later.
     """
 
     generation: int
@@ -70,11 +74,13 @@ class _Entry:
 class QueryCache:
     """Both levels for all indexes, bounded in bytes; the least recently used answer goes first.
 
-    `index` is what tells two indexes apart for good (their number, never their name). Not thread-safe: it lives in the
-    event loop.
+    `index` is what tells two indexes apart for good (their number, never their name). Not
+    thread-safe: it lives in the event loop.
     """
 
-    def __init__(self, max_bytes: int, ttl_s: float, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, max_bytes: int, ttl_s: float, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._max_bytes, self._ttl_s, self._clock = max_bytes, ttl_s, clock
         self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
         self._families: dict[tuple[int, State, bytes], _Family] = {}
@@ -87,7 +93,9 @@ class QueryCache:
         return found
 
     def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> CachedHits | None:
-        """The answer to the most similar question with the same filters, profile and telling words."""
+        """The answer to the most similar question with the same filters, profile and telling
+        words.
+        """
         family = self._families.get((index, state, digest(kindred(plan))))
         found = None
         while family is not None and found is None and (near := family.nearest(vector)) is not None:
@@ -100,7 +108,9 @@ class QueryCache:
         self._misses += 1
 
     def put(self, index: int, plan: Plan, vector: Vector | None, found: CachedHits) -> None:
-        """Keep an answer; one that would take more than an eighth of the whole cache is not worth the others."""
+        """Keep an answer; one that would take more than an eighth of the whole cache is not worth
+        the others.
+        """
         key, family = (index, digest(plan)), digest(kindred(plan))
         self._drop(key)
         size = _size(found, vector)
@@ -116,7 +126,9 @@ class QueryCache:
             self._drop(next(iter(self._entries)))
 
     def last_known(self, index: int, plan: Plan) -> CachedHits | None:
-        """The answer to this plan at any generation, for when PostgreSQL is away. Counts nothing."""
+        """The answer to this plan at any generation, for when PostgreSQL is away. Counts
+        nothing.
+        """
         entry = self._entries.get((index, digest(plan)))
         return entry.found if entry is not None and entry.expires > self._clock() else None
 
@@ -127,7 +139,9 @@ class QueryCache:
 
     def statistics(self) -> CacheStatistics:
         """See `CacheStatistics`."""
-        return CacheStatistics(len(self._entries), self._bytes, self._exact, self._semantic, self._misses)
+        return CacheStatistics(
+            len(self._entries), self._bytes, self._exact, self._semantic, self._misses
+        )
 
     def _valid(self, key: tuple[int, bytes], state: State) -> CachedHits | None:
         entry = self._entries.get(key)
@@ -150,7 +164,9 @@ class QueryCache:
 
 
 class _Family:
-    """Vectors of the questions that differ in their words only, in a matrix that grows by doubling."""
+    """Vectors of the questions that differ in their words only, in a matrix that grows by
+    doubling.
+    """
 
     __slots__ = ("free", "keys", "matrix")
 
@@ -184,7 +200,8 @@ class _Family:
 
 def _size(found: CachedHits, vector: Vector | None) -> int:
     texts = sum(len(hit.content) + len(hit.path) for hit in found.hits)
-    # Python keeps one, two or four bytes for each character of a text; code is nearly always of the first kind.
+    # Python keeps one, two or four bytes for each character of a text; code is nearly always of the
+    # first kind.
     wide = 1 if all(hit.content.isascii() for hit in found.hits) else 4
     scopes = sum(len(file.scopes or b"") for file in found.files)
     more = sum(map(_more, found.hits)) + (0 if vector is None else vector.nbytes)

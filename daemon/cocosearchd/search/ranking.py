@@ -1,8 +1,9 @@
 """Candidates of both legs become one order. Pure.
 
-`classic` does what CocoSearch's retrieval.md says: the vector leg alone, or with the keyword leg fused by reciprocal
-ranks and definitions doubled. `code` scores by features (`code_profile`); what stands here under that name is its
-fallback while the lexical index is cold: the same fusion, with the boost for definitions of what the query names only.
+`classic` does what CocoSearch's retrieval.md says: the vector leg alone, or with the keyword leg
+fused by reciprocal ranks and definitions doubled. `code` scores by features (`code_profile`); what
+stands here under that name is its fallback while the lexical index is cold: the same fusion, with
+the boost for definitions of what the query names only.
 """
 
 import re
@@ -24,7 +25,9 @@ _DEFINITION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RetrievedCandidates:
-    """What retrieval found, each leg best first. `every_word` counts the keyword candidates that have all words."""
+    """What retrieval found, each leg best first. `every_word` counts the keyword candidates that
+    have all words.
+    """
 
     vector: tuple[Candidate, ...] = ()
     keyword: tuple[Candidate, ...] = ()
@@ -33,7 +36,9 @@ class RetrievedCandidates:
 
 @dataclass(frozen=True, slots=True)
 class ScoredCandidate:
-    """A candidate with its score and where each leg had it (rank from 1, 0: not there). `cosine` is None if unknown."""
+    """A candidate with its score and where each leg had it (rank from 1, 0: not there). `cosine` is
+    None if unknown.
+    """
 
     candidate: Candidate
     score: float
@@ -49,7 +54,9 @@ Score = Callable[[Plan, RetrievedCandidates], list[ScoredCandidate]]
 
 
 def classic(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
-    """The documented order: cosine, or fused ranks with every chunk that starts like a definition doubled."""
+    """The documented order: cosine, or fused ranks with every chunk that starts like a definition
+    doubled.
+    """
     if not plan.keyword:
         return ordered(
             ScoredCandidate(found, found.score, "semantic", vector_rank=rank, cosine=found.score)
@@ -61,8 +68,9 @@ def classic(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
 def fused_code(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """Fused ranks; a chunk that defines what the query names counts double.
 
-    The gate matters: doubling every definition costs plain-language questions 4 to 7 points of MRR (measured on 957
-    queries), because ordinary words such as get and path are names of definitions too.
+    The gate matters: doubling every definition costs plain-language questions 4 to 7 points of MRR
+    (measured on 957 queries), because ordinary words such as get and path are names of definitions
+    too.
     """
     wanted = {name.casefold() for name in plan.identifiers}
     if not wanted:
@@ -77,7 +85,8 @@ def score(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """All candidates in the order of the plan's profile; a listing keeps the order it came in."""
     if plan.listing:
         return [
-            ScoredCandidate(found, 0.0, "keyword", 0, rank, None, True) for rank, found in enumerate(legs.keyword, 1)
+            ScoredCandidate(found, 0.0, "keyword", 0, rank, None, True)
+            for rank, found in enumerate(legs.keyword, 1)
         ]
     return PROFILES[plan.profile](plan, legs)
 
@@ -87,14 +96,17 @@ def fuse(legs: RetrievedCandidates) -> list[ScoredCandidate]:
     vector = {found.key: (rank, found) for rank, found in enumerate(legs.vector, 1)}
     keyword = {found.key: (rank, found) for rank, found in enumerate(legs.keyword, 1)}
     return ordered(
-        _fused(vector.get(key), keyword.get(key), legs.every_word) for key in dict.fromkeys((*vector, *keyword))
+        _fused(vector.get(key), keyword.get(key), legs.every_word)
+        for key in dict.fromkeys((*vector, *keyword))
     )
 
 
 def _fused(
     vector: tuple[int, Candidate] | None, keyword: tuple[int, Candidate] | None, every_word: int
 ) -> ScoredCandidate:
-    score = (1 / (RRF_K + vector[0]) if vector else 0.0) + (1 / (RRF_K + keyword[0]) if keyword else 0.0)
+    score = (1 / (RRF_K + vector[0]) if vector else 0.0) + (
+        1 / (RRF_K + keyword[0]) if keyword else 0.0
+    )
     either = vector or keyword
     assert either is not None
     return ScoredCandidate(
@@ -108,17 +120,25 @@ def _fused(
     )
 
 
-def boosted(scored: Iterable[ScoredCandidate], defines: Callable[[Candidate], bool]) -> list[ScoredCandidate]:
+def boosted(
+    scored: Iterable[ScoredCandidate], defines: Callable[[Candidate], bool]
+) -> list[ScoredCandidate]:
     """Multiply the scores of definitions and put the list in order again."""
-    return ordered(_times(one, DEFINITION_BOOST) if defines(one.candidate) else one for one in scored)
+    return ordered(
+        _times(one, DEFINITION_BOOST) if defines(one.candidate) else one for one in scored
+    )
 
 
 def _times(one: ScoredCandidate, factor: float) -> ScoredCandidate:
     return rescored(one, one.score * factor, (*one.features, ("definition_boost", factor)))
 
 
-def rescored(one: ScoredCandidate, score: float, features: tuple[tuple[str, float], ...]) -> ScoredCandidate:
-    """The same candidate with another score. Spelled out: `dataclasses.replace` is ten times slower."""
+def rescored(
+    one: ScoredCandidate, score: float, features: tuple[tuple[str, float], ...]
+) -> ScoredCandidate:
+    """The same candidate with another score. Spelled out: `dataclasses.replace` is ten times
+    slower.
+    """
     return ScoredCandidate(
         one.candidate,
         score,
@@ -132,7 +152,9 @@ def rescored(one: ScoredCandidate, score: float, features: tuple[tuple[str, floa
 
 
 def ordered(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
-    """Best first; ties prefer keyword matches, then the smaller key, so that equal inputs give equal orders."""
+    """Best first; ties prefer keyword matches, then the smaller key, so that equal inputs give
+    equal orders.
+    """
     return sorted(scored, key=lambda one: (-one.score, one.keyword_rank == 0, one.candidate.key))
 
 
@@ -152,15 +174,17 @@ def defined_names(candidate: Candidate) -> set[str]:
 def relevance(one: ScoredCandidate) -> float:
     """0..1, comparable between modes, profiles and queries; what `min_score` is about.
 
-    1 for a chunk that has every word of the query; otherwise the cosine similarity to the query, negative ones being 0;
-    0 where that is not known, which only happens below every chunk whose cosine is known. Fused and reranked scores
-    say who comes first, but nothing about how good it is: the best of a hopeless list gets the same 1/61 as any other.
+    1 for a chunk that has every word of the query; otherwise the cosine similarity to the query,
+    negative ones being 0; 0 where that is not known, which only happens below every chunk whose
+    cosine is known. Fused and reranked scores say who comes first, but nothing about how good it
+    is: the best of a hopeless list gets the same 1/61 as any other.
     """
     return 1.0 if one.every_word else max(0.0, one.cosine or 0.0)
 
 
 def select(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredCandidate, ...]:
-    """What is shown: relevant enough, the best chunk of each file unless all are wanted, at most `limit`.
+    """What is shown: relevant enough, the best chunk of each file unless all are wanted, at most
+    `limit`.
 
     A list of symbols has all of each file, each by its first chunk: a long definition is several.
     """
@@ -170,7 +194,9 @@ def select(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredCandida
         if len(chosen) == plan.limit:
             break
         found = one.candidate
-        what = (found.path, found.symbol_name, found.symbol_signature) if plan.listing else found.path
+        what = (
+            (found.path, found.symbol_name, found.symbol_signature) if plan.listing else found.path
+        )
         if what in seen or (plan.min_score and relevance(one) < plan.min_score):
             continue
         if not plan.all_chunks:

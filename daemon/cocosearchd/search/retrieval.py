@@ -1,8 +1,10 @@
-"""One look at an index, bypassing every cache: retrieve -> rank -> rerank -> select, all from one generation.
+"""One look at an index, bypassing every cache: retrieve -> rank -> rerank -> select, all from one
+generation.
 
-Reads go over several connections and, in `code`, over memory, so a commit may fall between them. What is read last is
-the generation and the state of the shown files; if they contradict what was read before, all is read again, and at last
-in one transaction: slower, as the legs then wait for each other, but of one state for certain.
+Reads go over several connections and, in `code`, over memory, so a commit may fall between them.
+What is read last is the generation and the state of the shown files; if they contradict what was
+read before, all is read again, and at last in one transaction: slower, as the legs then wait for
+each other, but of one state for certain.
 """
 
 from collections.abc import Callable
@@ -27,7 +29,8 @@ from cocosearchd.store.chunks.file_states import FileState, FileStates, file_sta
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.read_snapshot import snapshot
 
-# Before a transaction is worth its price: a writer commits some ten times a second, a look takes some milliseconds.
+# Before a transaction is worth its price: a writer commits some ten times a second, a look takes
+# some milliseconds.
 ATTEMPTS = 2
 
 COLD = "ranked by simpler rules, as words are still being read into memory: ask again in a moment"
@@ -47,10 +50,11 @@ class RetrievalRequest:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalAttempt:
-    """What one look gave: everything in order, what is shown of it, and the state of the shown files.
+    """What one look gave: everything in order, what is shown of it, and the state of the shown
+    files.
 
-    `legs` is None when the lexical index answered. `lasting` is False for an answer that is not worth keeping, `note`
-    is what a person should know of it.
+    `legs` is None when the lexical index answered. `lasting` is False for an answer that is not
+    worth keeping, `note` is what a person should know of it.
     """
 
     legs: RetrievedCandidates | None
@@ -64,7 +68,9 @@ class RetrievalAttempt:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """Candidates in order. `generation` is that of the memory they came from, None for PostgreSQL's legs."""
+    """Candidates in order. `generation` is that of the memory they came from, None for PostgreSQL's
+    legs.
+    """
 
     legs: RetrievedCandidates | None
     scored: list[ScoredCandidate]
@@ -76,19 +82,29 @@ class _Ranked:
 
 
 class Retriever:
-    """Looks at indexes. `lexical_of` gives the lexical index of an index by name; None: PostgreSQL answers alone."""
+    """Looks at indexes. `lexical_of` gives the lexical index of an index by name; None: PostgreSQL
+    answers alone.
+    """
 
     def __init__(self, db: Database, lexical_of: LexicalOf | None, weights: Weights) -> None:
         self._db, self._lexical_of, self._weights = db, lexical_of, weights
         self._rerankers = Rerankers()
 
     def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
-        """The lexical index that is to answer a plan; None also where another index has taken the name meanwhile."""
-        found = self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
+        """The lexical index that is to answer a plan; None also where another index has taken the
+        name meanwhile.
+        """
+        found = (
+            self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
+        )
         return found if found is not None and found.number == record.number else None
 
-    async def look(self, record: IndexRecord, asked: RetrievalRequest, trace: Trace) -> RetrievalAttempt:
-        """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound`."""
+    async def look(
+        self, record: IndexRecord, asked: RetrievalRequest, trace: Trace
+    ) -> RetrievalAttempt:
+        """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`,
+        `NotFound`.
+        """
         generation = record.generation
         for _ in range(ATTEMPTS):
             found = await self._ranked(record, asked, generation, trace)
@@ -102,11 +118,18 @@ class Retriever:
             found = await self._legs(still, record, asked, trace)
             look = await self._judged(still, record, asked, found, generation, trace)
         assert isinstance(look, RetrievalAttempt), "a snapshot agrees with itself"
-        # With the lexical index there, these are not the hits that the same question gets in a quieter moment.
+        # With the lexical index there, these are not the hits that the same question gets in a
+        # quieter moment.
         return look if self.lexical(record, asked.plan) is None else replace(look, lasting=False)
 
     async def _judged(
-        self, db: Database, record: IndexRecord, asked: RetrievalRequest, found: _Ranked, generation: int, trace: Trace
+        self,
+        db: Database,
+        record: IndexRecord,
+        asked: RetrievalRequest,
+        found: _Ranked,
+        generation: int,
+        trace: Trace,
     ) -> RetrievalAttempt | int:
         """What is shown, if all of it is of one generation; else the generation by now."""
         scored = await self._reranked(asked.plan, found.scored, trace)
@@ -127,8 +150,12 @@ class Retriever:
         )
         return RetrievalAttempt(found.legs, scored, chosen, seen, files, found.lasting, found.note)
 
-    async def _ranked(self, record: IndexRecord, asked: RetrievalRequest, generation: int, trace: Trace) -> _Ranked:
-        """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of PostgreSQL."""
+    async def _ranked(
+        self, record: IndexRecord, asked: RetrievalRequest, generation: int, trace: Trace
+    ) -> _Ranked:
+        """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of
+        PostgreSQL.
+        """
         plan, vector = asked.plan, asked.vector
         lexical, behind = self.lexical(record, plan), False
         if lexical is not None and (plan.keyword or vector is None):
@@ -145,14 +172,32 @@ class Retriever:
                     asked.overlay,
                 )
             behind = code is None and lexical.warm and lexical.generation < generation
-            state = "warm" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
+            state = (
+                "warm"
+                if code
+                else "cold"
+                if not lexical.warm
+                else "behind"
+                if behind
+                else "not used"
+            )
             trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
-                return _Ranked(None, code.scored, code.generation, code.complete, code.lasting, code.note, code.states)
+                return _Ranked(
+                    None,
+                    code.scored,
+                    code.generation,
+                    code.complete,
+                    code.lasting,
+                    code.note,
+                    code.states,
+                )
         ranked = await self._legs(self._db, record, asked, trace)
         return replace(ranked, lasting=not behind)
 
-    async def _legs(self, db: Database, record: IndexRecord, asked: RetrievalRequest, trace: Trace) -> _Ranked:
+    async def _legs(
+        self, db: Database, record: IndexRecord, asked: RetrievalRequest, trace: Trace
+    ) -> _Ranked:
         """What PostgreSQL says by itself."""
         plan, vector = asked.plan, asked.vector
         # Without a vector the words are all there is, whatever the profile would do with one.
@@ -162,23 +207,31 @@ class Retriever:
         lexical = self.lexical(record, plan)
         note = COLD if lexical is not None and not lexical.warm else None
         with trace.stage("rank"):
-            scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
+            scored = score(
+                plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs
+            )
         return _Ranked(legs, scored, note=note)
 
-    async def _reranked(self, plan: Plan, scored: list[ScoredCandidate], trace: Trace) -> list[ScoredCandidate]:
+    async def _reranked(
+        self, plan: Plan, scored: list[ScoredCandidate], trace: Trace
+    ) -> list[ScoredCandidate]:
         if plan.reranker == "disabled" or plan.listing:
             return scored
         with trace.stage("rerank"):
-            return await anyio.to_thread.run_sync(self._rerankers.rerank, plan.reranker, plan.text, scored)
+            return await anyio.to_thread.run_sync(
+                self._rerankers.rerank, plan.reranker, plan.text, scored
+            )
 
 
 def _agree(found: _Ranked, states: FileStates, generation: int, paths: list[str]) -> bool:
     """Whether all that was read is of one generation.
 
-    Legs are, if the index has not moved at all. Candidates from memory are of that memory's generation; their rows are
-    as well, if the files have not changed since, whatever else has.
+    Legs are, if the index has not moved at all. Candidates from memory are of that memory's
+    generation; their rows are as well, if the files have not changed since, whatever else has.
     """
     if found.generation is None:
         return states.generation == generation
     known = states.files
-    return found.complete and all(path in known and known[path].generation <= found.generation for path in paths)
+    return found.complete and all(
+        path in known and known[path].generation <= found.generation for path in paths
+    )

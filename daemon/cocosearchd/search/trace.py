@@ -1,4 +1,6 @@
-"""What one run did, stage by stage. `explain` prints it; every answer takes its stage times from it."""
+"""What one run did, stage by stage. `explain` prints it; every answer takes its stage times from
+it.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +11,9 @@ from cocosearch_ipc.spans import span
 
 
 class Trace:
-    """Collects stage times always, and details only when somebody asked: a plain query pays for no explanation."""
+    """Collects stage times always, and details only when somebody asked: a plain query pays for no
+    explanation.
+    """
 
     __slots__ = ("details", "explain", "timings_ms")
 

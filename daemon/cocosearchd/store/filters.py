@@ -10,7 +10,8 @@ from psycopg import sql
 from cocosearchd.model import Filter, spellings
 from cocosearchd.store.globs import path_regex, symbol_regex
 
-_LETTERS = re.compile(r"[A-Za-z]{1,100}")  # shorter than `identifiers.MAX_WORD`, where words are cut
+# shorter than `identifiers.MAX_WORD`, where words are cut
+_LETTERS = re.compile(r"[A-Za-z]{1,100}")
 
 Condition = tuple[sql.Composable, dict[str, Any]]
 _Restriction = tuple[Any, dict[str, Any]]
@@ -29,12 +30,16 @@ _BOTH = """((symbol_kinds && {kinds}::text[] and exists (
 
 
 def filter_sql(where: Filter) -> Condition:
-    """A condition over the columns of a chunks table, and its values. Without restrictions it is `true`."""
+    """A condition over the columns of a chunks table, and its values. Without restrictions it is
+    `true`.
+    """
     return _condition(_restrictions(where))
 
 
 def of_chunks(where: Filter) -> Condition:
-    """The part of a filter about phrases and symbols, for chunks that are found by their keys: without indexes."""
+    """The part of a filter about phrases and symbols, for chunks that are found by their keys:
+    without indexes.
+    """
     return _condition(chain(_of_symbols(where), _texts(where)))
 
 
@@ -48,7 +53,9 @@ def _condition(restrictions: Iterator[_Restriction]) -> Condition:
     for text, given in restrictions:
         names = {key: f"filter_{len(values) + place}" for place, key in enumerate(given)}
         values |= {names[key]: value for key, value in given.items()}
-        conditions.append(sql.SQL(text).format(**{key: sql.Placeholder(name) for key, name in names.items()}))
+        conditions.append(
+            sql.SQL(text).format(**{key: sql.Placeholder(name) for key, name in names.items()})
+        )
     return (sql.SQL(" and ").join(conditions) if conditions else sql.SQL("true")), values
 
 
@@ -90,10 +97,11 @@ def _words(where: Filter) -> Iterator[_Restriction]:
 
 
 def words_of_phrase(phrase: str) -> str:
-    """A text search that every chunk with the phrase passes, so that the index leaves few texts to be read; or "".
+    """A text search that every chunk with the phrase passes, so that the index leaves few texts to
+    be read; or "".
 
-    Words between blanks are whole words of the text, the last may go on there. Of the first one only the end is known
-    to be one, and what is not plain letters may be split in another way.
+    Words between blanks are whole words of the text, the last may go on there. Of the first one
+    only the end is known to be one, and what is not plain letters may be split in another way.
     """
     *others, last = phrase.split(" ")
     found = [f"'{word.lower()}'" for word in others[1:] if _LETTERS.fullmatch(word)]

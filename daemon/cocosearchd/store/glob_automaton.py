@@ -1,7 +1,8 @@
 """Matches a glob with all of its ways at once, one character of the text after the other. Pure.
 
-The states are the bits of a number, so that a character costs a few operations on it: Baeza-Yates and Gonnet, A New
-Approach to Text Searching (1992), with loops for stars. Slower than a regular expression, and linear for every glob.
+The states are the bits of a number, so that a character costs a few operations on it: Baeza-Yates
+and Gonnet, A New Approach to Text Searching (1992), with loops for stars. Slower than a regular
+expression, and linear for every glob.
 """
 
 import re
@@ -14,7 +15,8 @@ _CACHED = 4096  # characters whose transitions are remembered
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a glob takes next: `one` character or `several` that match `rule`, `anything`, or whole `directories`.
+    """What a glob takes next: `one` character or `several` that match `rule`, `anything`, or whole
+    `directories`.
 
     All but `one` may take nothing; what `directories` take ends in `/`.
     """
@@ -24,14 +26,21 @@ class Step:
 
 
 class GlobAutomaton:
-    """The steps of a glob; not to be used by several threads at once, but for what they lose of its cache."""
+    """The steps of a glob; not to be used by several threads at once, but for what they lose of its
+    cache.
+    """
 
-    def __init__(self, steps: Iterable[Step], *, flags: int = re.DOTALL, goes_on: str = "", ends: bool = True) -> None:
-        """A text matches if it `ends` behind the steps, or goes on there with the character `goes_on`."""
+    def __init__(
+        self, steps: Iterable[Step], *, flags: int = re.DOTALL, goes_on: str = "", ends: bool = True
+    ) -> None:
+        """A text matches if it `ends` behind the steps, or goes on there with the character
+        `goes_on`.
+        """
         self._goes_on, self._ends = goes_on, ends
         self._advance = list[tuple[int, re.Pattern[str]]]()  # state -> what leads to the next one
         self._loop = list[tuple[int, re.Pattern[str]]]()  # state -> what stays in it
-        self._skip = self._skip_two = 0  # states from which the next one, or the one after it, is reached by nothing
+        # states from which the next one, or the one after it, is reached by nothing
+        self._skip = self._skip_two = 0
         self._transitions: dict[str, tuple[int, int]] = {}
         self._final, last = 1, Step("one")
         for step in steps:
@@ -69,7 +78,9 @@ class GlobAutomaton:
 
     def _closed(self, states: int) -> int:
         """The states, and those that are reached from them by nothing."""
-        while (more := states | (states & self._skip) << 1 | (states & self._skip_two) << 2) != states:
+        while (
+            more := states | (states & self._skip) << 1 | (states & self._skip_two) << 2
+        ) != states:
             states = more
         return states
 

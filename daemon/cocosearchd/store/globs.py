@@ -1,8 +1,10 @@
-"""Globs as regular expressions that PostgreSQL and Python read alike, and as matchers for Python. Pure.
+"""Globs as regular expressions that PostgreSQL and Python read alike, and as matchers for Python.
+Pure.
 
-PostgreSQL's engine is an automaton: whether a text matches takes it linear time. Python's tries one way after another,
-for hours where several stars share a name, so it has only expressions of which that cannot come, or an automaton of
-ours. All raise `InvalidInput` of `[z-a]`, and of what is longer than any path.
+PostgreSQL's engine is an automaton: whether a text matches takes it linear time. Python's tries one
+way after another, for hours where several stars share a name, so it has only expressions of which
+that cannot come, or an automaton of ours. All raise `InvalidInput` of `[z-a]`, and of what is
+longer than any path.
 """
 
 import re
@@ -13,7 +15,8 @@ from cocosearchd.store.glob_automaton import GlobAutomaton, Step
 
 Matcher = Callable[[str], object]  # true or false of a whole path or name
 
-# Characters. PATH_MAX of <linux/limits.h> is 4096 bytes, which may be written as four characters each.
+# Characters. PATH_MAX of <linux/limits.h> is 4096 bytes, which may be written as four characters
+# each.
 MAX_GLOB = 16_384
 
 _SET = r"\[[!^]?\]?[^\]]*\]|"
@@ -33,9 +36,9 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
 def path_regex(glob: str) -> str:
     """A glob over relative paths, read as git reads one in an ignore file.
 
-    Without a slash inside it names a file or directory anywhere, else it is anchored at the root; either way it covers
-    all that lies below. `*` and `?` stay within one part of a path, `**` does not; a backslash takes the next character
-    as it is.
+    Without a slash inside it names a file or directory anywhere, else it is anchored at the root;
+    either way it covers all that lies below. `*` and `?` stay within one part of a path, `**` does
+    not; a backslash takes the next character as it is.
     """
     body, tail, anchored = _parts_of_path(glob)
     return ("^" if anchored else "(^|/)") + _translate(body, star="[^/]*", one="[^/]") + tail
@@ -51,10 +54,16 @@ def path_matcher(globs: Sequence[str]) -> Matcher:
             automata.append(_path_automaton(glob))
         else:
             regexes.append(regex)
-    search = re.compile("|".join(f"(?:{regex})" for regex in regexes), re.DOTALL).search if regexes else None
+    search = (
+        re.compile("|".join(f"(?:{regex})" for regex in regexes), re.DOTALL).search
+        if regexes
+        else None
+    )
     if not automata and search is not None:
         return search
-    return lambda path: (search is not None and search(path) is not None) or any(match(path) for match in automata)
+    return lambda path: (
+        (search is not None and search(path) is not None) or any(match(path) for match in automata)
+    )
 
 
 def _parts_of_path(glob: str) -> tuple[str, str, bool]:
@@ -70,7 +79,9 @@ def _linear_path_regex(glob: str) -> str | None:
     if not anchored and "**" in body:  # it can begin in any directory, which a star settles
         body, anchored = "**/" + body, True
     rule = _settled(body, inner="[^/]", bounds="/")
-    return None if rule is None else ("^" if anchored else "(?:^|/)") + rule + tail.replace("$", r"\Z")
+    return (
+        None if rule is None else ("^" if anchored else "(?:^|/)") + rule + tail.replace("$", r"\Z")
+    )
 
 
 def _path_automaton(glob: str) -> Matcher:
@@ -90,7 +101,8 @@ def name_regex(glob: str) -> str:
 
 
 def symbol_regex(glob: str) -> str:
-    """A glob over a whole qualified name, or over its last parts, in which `*` stays within one part.
+    """A glob over a whole qualified name, or over its last parts, in which `*` stays within one
+    part.
 
     So `get_*` finds `Users.get_one` and not `Users.get_all.inner`.
     """
@@ -106,12 +118,16 @@ def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
     if whole is not None and parts is not None:
         return re.compile(rf"^{whole}\Z|[{_BOUNDS}]{parts}\Z", flags).search
     behind = (Step("anything"), Step("one", f"[{_BOUNDS}]"), *_steps(glob, inner=_IN_PART))
-    automata = [GlobAutomaton(_steps(glob, inner=None), flags=flags), GlobAutomaton(behind, flags=flags)]
+    automata = [
+        GlobAutomaton(_steps(glob, inner=None), flags=flags),
+        GlobAutomaton(behind, flags=flags),
+    ]
     return lambda name: any(automaton.matches(name) for automaton in automata)
 
 
 def spelled_out(glob: str) -> str:
-    """The longest run of ASCII letters, digits and underscores that is in all that matches a glob, in some case; or "".
+    """The longest run of ASCII letters, digits and underscores that is in all that matches a glob,
+    in some case; or "".
 
     >>> spelled_out("Users.get_*"), spelled_out("[ab]?*")
     ('Users', '')
@@ -125,7 +141,9 @@ def _translate(glob: str, star: str, one: str) -> str:
 
 
 def _parts(glob: str) -> list[str]:
-    """The stars, sets and texts of a glob. Behind the last `]` no set is looked for: each `[` would cost the rest."""
+    """The stars, sets and texts of a glob. Behind the last `]` no set is looked for: each `[` would
+    cost the rest.
+    """
     _check_length(glob)
     end = glob.rfind("]") + 1
     return _PART.findall(glob, 0, end) + _PART_BUT_SETS.findall(glob, end)
@@ -138,13 +156,16 @@ def _check_length(glob: str) -> None:
 
 
 def _settled(glob: str, inner: str | None, bounds: str) -> str | None:
-    """As `_translate`, but what a star has taken when the text after it is found is not given back: `(?>...)`.
+    """As `_translate`, but what a star has taken when the text after it is found is not given back:
+    `(?>...)`.
 
-    The first place of that text serves as well as any later one if a star follows that can take what lies between. A
-    star of `inner` characters, which are none of `bounds`, settles with the text after it; one that takes anything,
-    with all up to the next of its kind, as what lies between may have bounds. `inner` None: every star takes anything.
-    None if a star that others follow does not settle, or if the last one that takes anything tries places that are no
-    starts of a directory, with a star of `inner` characters behind it: each of that would multiply the time.
+    The first place of that text serves as well as any later one if a star follows that can take
+    what lies between. A star of `inner` characters, which are none of `bounds`, settles with the
+    text after it; one that takes anything, with all up to the next of its kind, as what lies
+    between may have bounds. `inner` None: every star takes anything. None if a star that others
+    follow does not settle, or if the last one that takes anything tries places that are no starts
+    of a directory, with a star of `inner` characters behind it: each of that would multiply the
+    time.
     """
     done = group = fixed = ""  # from the next wide star on, before that, before any star
     following, settles, has_inner = "", False, False  # the star after `fixed`; of the group
@@ -187,11 +208,17 @@ def _steps(glob: str, inner: str | None) -> Iterator[Step]:
             yield Step("one", _piece(piece, "", inner or "."))
         else:
             text = piece[1] if piece[0] == "\\" and len(piece) == 2 else piece
-            yield from (Step("one", re.escape(character)) for character in text.replace("\\", "\\\\"))
+            yield from (
+                Step("one", re.escape(character)) for character in text.replace("\\", "\\\\")
+            )
 
 
 def _is_class(piece: str) -> bool:
-    return piece[0] == "[" and len(piece) > 2 and bool(piece[2:-1] if piece[1] in "!^" else piece[1:-1])
+    return (
+        piece[0] == "["
+        and len(piece) > 2
+        and bool(piece[2:-1] if piece[1] in "!^" else piece[1:-1])
+    )
 
 
 def _piece(text: str, star: str, one: str) -> str:
@@ -213,12 +240,15 @@ def _piece(text: str, star: str, one: str) -> str:
 def _member(found: re.Match[str]) -> str:
     """One character of a class, or a range of them, which has to ascend for both who read it."""
     if found[2] and found[1] > found[2]:
-        raise InvalidInput(f"a pattern of this filter has the range {found[0]!r}", "ranges ascend, as in [a-z]")
+        raise InvalidInput(
+            f"a pattern of this filter has the range {found[0]!r}", "ranges ascend, as in [a-z]"
+        )
     return "-".join(map(_escaped, found.groups())) if found[2] else _escaped(found[0])
 
 
 def _escaped(character: str) -> str:
-    # Two of `-&~|` in a row are to mean sets of sets in a Python to come, and this one warns of them.
+    # Two of `-&~|` in a row are to mean sets of sets in a Python to come, and this one warns of
+    # them.
     return "\\" + character if character in "\\[]-&~|" else character
 
 

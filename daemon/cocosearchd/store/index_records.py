@@ -1,4 +1,6 @@
-"""The registry of indexes and small reads outside the two flows: records of files, statistics, parse health."""
+"""The registry of indexes and small reads outside the two flows: records of files, statistics,
+parse health.
+"""
 
 import asyncio
 import hashlib
@@ -14,11 +16,18 @@ from psycopg.types.json import Jsonb
 from cocosearchd.errors import Conflict, NotFound
 from cocosearchd.model import FileRecord, Fingerprint, IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.migrate import drop_tables, registered, schema_change, upgrade_tables
+from cocosearchd.store.connection.migrate import (
+    drop_tables,
+    registered,
+    schema_change,
+    upgrade_tables,
+)
 from cocosearchd.store.connection.statements import statement
 
-SLUG_LENGTH = 22  # codeindex_{slug}__{slug}_chunks then has the 63 bytes at which PostgreSQL cuts names
-ROWS_AT_ONCE = 500  # turned into objects, a few milliseconds, before others have their turn in the event loop
+# codeindex_{slug}__{slug}_chunks then has the 63 bytes at which PostgreSQL cuts names
+SLUG_LENGTH = 22
+# turned into objects, a few milliseconds, before others have their turn in the event loop
+ROWS_AT_ONCE = 500
 _FINGERPRINT = struct.Struct(">QQQqqQ")
 
 
@@ -44,7 +53,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatistics:
-    """Counts of one index. `symbols` counts definitions; `size_bytes` is on disk, indexes included."""
+    """Counts of one index. `symbols` counts definitions; `size_bytes` is on disk, indexes
+    included.
+    """
 
     files: int  # without skipped ones
     chunks: int
@@ -73,7 +84,8 @@ def unpack_fingerprint(packed: bytes | None) -> Fingerprint | None:
 def slugs(name: str) -> Iterator[str]:
     """Candidates for the part of table names that stands for an index, best first, without end.
 
-    The name itself where it can be used as it is; else its beginning and a hash of it, so that it stays readable.
+    The name itself where it can be used as it is; else its beginning and a hash of it, so that it
+    stays readable.
     """
     plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     if plain == name and len(name) <= SLUG_LENGTH:
@@ -99,7 +111,12 @@ async def incarnation(db: Database) -> str:
 
 
 async def create_index(
-    db: Database, name: str, root: bytes, topics: tuple[str, ...], dimension: int, identity: IndexIdentity
+    db: Database,
+    name: str,
+    root: bytes,
+    topics: tuple[str, ...],
+    dimension: int,
+    identity: IndexIdentity,
 ) -> IndexRecord:
     """A new, empty index and its tables. Raises `Conflict` if the name or the root is taken."""
     async with schema_change(db) as connection:
@@ -117,7 +134,9 @@ async def create_index(
 async def insert_index(
     connection: Connection, values: dict[str, Any], dimension: int, identity: IndexIdentity
 ) -> IndexRecord:
-    """A row of the registry and empty tables, within a change of the schema; `values`: name, root, topics, standing."""
+    """A row of the registry and empty tables, within a change of the schema; `values`: name, root,
+    topics, standing.
+    """
     used = {row[0] for row in await (await connection.execute(statement("taken_slugs"))).fetchall()}
     slug = next(slug for slug in slugs(values["name"]) if slug not in used)
     row = values | identity_values(dimension, identity) | {"slug": slug}
@@ -128,7 +147,9 @@ async def insert_index(
 
 
 async def list_indexes(db: Database) -> tuple[IndexRecord, ...]:
-    """All indexes that answer, oldest first; see `standing` for those that do not yet, or no more."""
+    """All indexes that answer, oldest first; see `standing` for those that do not yet, or no
+    more.
+    """
     async with db.connection() as connection:
         return await registered(connection, standing="current")
 
@@ -153,27 +174,43 @@ async def drop_index(db: Database, record: IndexRecord) -> Counts:
 async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...]) -> None:
     """Replace the topics of an index."""
     async with db.connection() as connection:
-        await connection.execute(statement("set_topics"), {"number": record.number, "topics": list(topics)})
+        await connection.execute(
+            statement("set_topics"), {"number": record.number, "topics": list(topics)}
+        )
 
 
 async def generation(db: Database, record: IndexRecord) -> int:
     """The number of the last committed change. Raises `NotFound`."""
     async with db.connection() as connection:
-        row = await (await connection.execute(statement("generation"), {"number": record.number})).fetchone()
+        row = await (
+            await connection.execute(statement("generation"), {"number": record.number})
+        ).fetchone()
     if row is None:
         raise gone(record)
     return int(row[0])
 
 
-async def file_records(db: Database, record: IndexRecord, under: str = "") -> tuple[FileRecord, ...]:
-    """What is stored of the files at or below `under`, a path inside the root; "" is the root. Ordered by path."""
+async def file_records(
+    db: Database, record: IndexRecord, under: str = ""
+) -> tuple[FileRecord, ...]:
+    """What is stored of the files at or below `under`, a path inside the root; "" is the root.
+    Ordered by path.
+    """
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
         await cursor.execute(statement("file_records", record), {"under": under})
         files = list[FileRecord]()
         while rows := await cursor.fetchmany(ROWS_AT_ONCE):
             files += (
-                FileRecord(path, content_hash, unpack_fingerprint(packed), number, chunk_count, language, skip_reason)
+                FileRecord(
+                    path,
+                    content_hash,
+                    unpack_fingerprint(packed),
+                    number,
+                    chunk_count,
+                    language,
+                    skip_reason,
+                )
                 for path, content_hash, packed, number, chunk_count, language, skip_reason in rows
             )
             await asyncio.sleep(0)
@@ -181,7 +218,9 @@ async def file_records(db: Database, record: IndexRecord, under: str = "") -> tu
 
 
 async def devices(db: Database, record: IndexRecord) -> frozenset[int]:
-    """The devices (`st_dev`) that files were on when they were read; those to be read again are left out."""
+    """The devices (`st_dev`) that files were on when they were read; those to be read again are
+    left out.
+    """
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("devices", record))).fetchall()
     return frozenset(int.from_bytes(row[0]) for row in rows)
@@ -200,7 +239,9 @@ async def file_generations(db: Database, record: IndexRecord) -> dict[str, int]:
 
 
 async def damaged_files(db: Database, record: IndexRecord) -> tuple[str, ...]:
-    """Paths whose chunk rows do not match their file row: somebody else wrote here. Empty in a sound index."""
+    """Paths whose chunk rows do not match their file row: somebody else wrote here. Empty in a
+    sound index.
+    """
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("damaged_files", record))).fetchall()
     return tuple(row[0] for row in rows)
@@ -221,9 +262,12 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
 
         ((symbols, size_bytes, last_change, number),) = await rows("statistics_totals")
         languages = tuple(
-            (language, files, int(chunks)) for language, files, chunks in await rows("statistics_languages")
+            (language, files, int(chunks))
+            for language, files, chunks in await rows("statistics_languages")
         )
-        parses = tuple((language, status, files) for language, status, files in await rows("statistics_parses"))
+        parses = tuple(
+            (language, status, files) for language, status, files in await rows("statistics_parses")
+        )
         skipped = tuple((reason, files) for reason, files in await rows("statistics_skipped"))
     return IndexStatistics(
         files=sum(files for _, files, _ in languages),
@@ -239,16 +283,24 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
 
 
 async def lacking(db: Database, record: IndexRecord) -> int:
-    """How many chunks were written before their symbols were stored one by one: filters see only one of each."""
+    """How many chunks were written before their symbols were stored one by one: filters see only
+    one of each.
+    """
     async with db.connection() as connection:
         row = await (await connection.execute(statement("lacking", record))).fetchone()
     return int(row[0]) if row else 0
 
 
-async def parse_failures(db: Database, record: IndexRecord, limit: int = 100) -> tuple[ParseFailure, ...]:
-    """Files that did not parse completely, the worst first; then those that were skipped, with the reason."""
+async def parse_failures(
+    db: Database, record: IndexRecord, limit: int = 100
+) -> tuple[ParseFailure, ...]:
+    """Files that did not parse completely, the worst first; then those that were skipped, with the
+    reason.
+    """
     async with db.connection() as connection:
-        rows = await (await connection.execute(statement("parse_failures", record), {"limit": limit})).fetchall()
+        rows = await (
+            await connection.execute(statement("parse_failures", record), {"limit": limit})
+        ).fetchall()
     return tuple(ParseFailure(*row) for row in rows)
 
 
@@ -258,15 +310,23 @@ async def excluded_files(
     """Path and reason of files that are not searched; the reasons in the order of `codes`."""
     async with db.connection() as connection:
         values = {"codes": list(codes), "limit": limit}
-        rows = await (await connection.execute(statement("excluded_files", record), values)).fetchall()
+        rows = await (
+            await connection.execute(statement("excluded_files", record), values)
+        ).fetchall()
     return tuple((path, reason) for path, reason in rows)
 
 
-async def unparsed_files(db: Database, record: IndexRecord, mark: str, limit: int) -> tuple[tuple[str, str], ...]:
-    """Return path and parse message of files whose message begins with `mark`, which is left off."""
+async def unparsed_files(
+    db: Database, record: IndexRecord, mark: str, limit: int
+) -> tuple[tuple[str, str], ...]:
+    """Return path and parse message of files whose message begins with `mark`, which is left
+    off.
+    """
     async with db.connection() as connection:
         values = {"mark": mark, "limit": limit}
-        rows = await (await connection.execute(statement("unparsed_files", record), values)).fetchall()
+        rows = await (
+            await connection.execute(statement("unparsed_files", record), values)
+        ).fetchall()
     return tuple((path, message.removeprefix(mark)) for path, message in rows)
 
 
@@ -303,7 +363,9 @@ async def _counts(connection: Connection, record: IndexRecord) -> Counts:
 
 async def still_there(connection: Connection, record: IndexRecord) -> None:
     """Raises `NotFound` for an index that somebody has dropped."""
-    if not any(other.number == record.number for other in await registered(connection, record.name)):
+    if not any(
+        other.number == record.number for other in await registered(connection, record.name)
+    ):
         raise gone(record)
 
 

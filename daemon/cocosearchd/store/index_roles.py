@@ -1,7 +1,8 @@
-"""An index that changes its embedder: the next one is filled beside the current one, then takes its place.
+"""An index that changes its embedder: the next one is filled beside the current one, then takes its
+place.
 
-Each step is one transaction, so that a crash leaves one of three states: both rows (filling goes on), the new one and a
-former one (its tables are dropped at the next start), or the new one alone.
+Each step is one transaction, so that a crash leaves one of three states: both rows (filling goes
+on), the new one and a former one (its tables are dropped at the next start), or the new one alone.
 """
 
 import secrets
@@ -13,8 +14,11 @@ from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import drop_index, insert_index, still_there
 
 
-async def next_index(db: Database, current: IndexRecord, dimension: int, identity: IndexIdentity) -> IndexRecord:
-    """The empty index that is to take the place of `current`; the one that is there, if it has this identity.
+async def next_index(
+    db: Database, current: IndexRecord, dimension: int, identity: IndexIdentity
+) -> IndexRecord:
+    """The empty index that is to take the place of `current`; the one that is there, if it has this
+    identity.
 
     Raises `NotFound`.
     """
@@ -27,16 +31,28 @@ async def next_index(db: Database, current: IndexRecord, dimension: int, identit
                 await drop_tables(connection, other)
                 await connection.execute(statement("delete_index"), {"number": other.number})
         name = f"{current.name}+{secrets.token_hex(4)}"
-        values = {"name": name, "root": current.root, "topics": list(current.topics), "standing": "next"}
+        values = {
+            "name": name,
+            "root": current.root,
+            "topics": list(current.topics),
+            "standing": "next",
+        }
         return await insert_index(connection, values, dimension, identity)
 
 
 async def promote(db: Database, current: IndexRecord, following: IndexRecord) -> IndexRecord:
-    """Let the next index take the name of the current one, which becomes a former one. Raises `NotFound`."""
+    """Let the next index take the name of the current one, which becomes a former one. Raises
+    `NotFound`.
+    """
     async with schema_change(db) as connection:
         await still_there(connection, current)
         await still_there(connection, following)
-        values = {"old": current.number, "new": following.number, "name": current.name, "away": following.name}
+        values = {
+            "old": current.number,
+            "new": following.number,
+            "name": current.name,
+            "away": following.name,
+        }
         await connection.execute(statement("retire_index"), values)
         await connection.execute(statement("promote_index"), values)
         (promoted,) = await registered(connection, current.name)

@@ -1,9 +1,11 @@
-"""Settings of an index that shape its rows, as they were when the rows were made: what differs is made anew, by file.
+"""Settings of an index that shape its rows, as they were when the rows were made: what differs is
+made anew, by file.
 
-Beside the identity (embedder, chunker, header), which shapes every row, there are settings that shape the rows of some
-files only. They are kept with the index, so that a change is seen whenever it was made. Files that are affected lose
-their fingerprint, in the transaction that takes down the new settings: from then on they count as not read, a crash
-notwithstanding, and the old rows go on answering until each is replaced.
+Beside the identity (embedder, chunker, header), which shapes every row, there are settings that
+shape the rows of some files only. They are kept with the index, so that a change is seen whenever
+it was made. Files that are affected lose their fingerprint, in the transaction that takes down the
+new settings: from then on they count as not read, a crash notwithstanding, and the old rows go on
+answering until each is replaced.
 """
 
 from collections.abc import Mapping
@@ -32,12 +34,17 @@ class AffectedFiles:
 
 
 async def remake(
-    db: Database, record: IndexRecord, identity: IndexIdentity, made_with: Mapping[str, str], affected: AffectedFiles
+    db: Database,
+    record: IndexRecord,
+    identity: IndexIdentity,
+    made_with: Mapping[str, str],
+    affected: AffectedFiles,
 ) -> tuple[IndexRecord, int]:
-    """Take down what rows are made with from now on; the index then, and how many files will be read again.
+    """Take down what rows are made with from now on; the index then, and how many files will be
+    read again.
 
-    The embedder of `identity` must be that of the index: its rows stay. Nobody may be writing files under the old
-    settings meanwhile. Raises `NotFound`.
+    The embedder of `identity` must be that of the index: its rows stay. Nobody may be writing files
+    under the old settings meanwhile. Raises `NotFound`.
     """
     assert identity.embedder == record.identity.embedder, "vectors of two embedders never mix"
     number = {"number": record.number}
@@ -52,7 +59,11 @@ async def remake(
         await still_there(connection, record)
         cursor = await connection.execute(statement("forget_fingerprints", record), values)
         if identity != record.identity:
-            await connection.execute(statement("set_chunker"), identity_values(record.dimension, identity) | number)
-        await connection.execute(statement("set_made_with"), {"made_with": Jsonb(dict(made_with))} | number)
+            await connection.execute(
+                statement("set_chunker"), identity_values(record.dimension, identity) | number
+            )
+        await connection.execute(
+            statement("set_made_with"), {"made_with": Jsonb(dict(made_with))} | number
+        )
         (changed,) = await registered(connection, record.name)
     return changed, cursor.rowcount

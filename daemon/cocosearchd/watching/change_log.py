@@ -1,4 +1,6 @@
-"""What was applied when, for those who ask what they have missed. Bounded: whoever asks too late must look at all."""
+"""What was applied when, for those who ask what they have missed. Bounded: whoever asks too late
+must look at all.
+"""
 
 from collections.abc import Iterable
 
@@ -6,7 +8,9 @@ MAX_PATHS = 50_000  # about 10 MB; a checkout of more is a reason to look at eve
 
 
 class ChangeLog:
-    """The paths applied last, each with a number of the root's counter, taken when it was applied."""
+    """The paths applied last, each with a number of the root's counter, taken when it was
+    applied.
+    """
 
     def __init__(self, limit: int = MAX_PATHS) -> None:
         self._limit = limit
@@ -22,7 +26,9 @@ class ChangeLog:
             self._forgotten = self._at.pop(next(iter(self._at)))
 
     def since(self, number: int) -> tuple[str, ...] | None:
-        """Every path that was applied after this number, oldest first; None if that is not known any more."""
+        """Every path that was applied after this number, oldest first; None if that is not known
+        any more.
+        """
         if number < self._forgotten:
             return None
         found = list[str]()

@@ -1,4 +1,6 @@
-"""When: cookies that tell a reader how far hints have come, and the times at which a root is scanned anyway."""
+"""When: cookies that tell a reader how far hints have come, and the times at which a root is
+scanned anyway.
+"""
 
 import asyncio
 import os
@@ -21,7 +23,9 @@ class CookieVoid(Exception):
 
 
 class Cookies:
-    """Files dropped into a watched directory outside of the root: when a cookie is seen, so is all before it."""
+    """Files dropped into a watched directory outside of the root: when a cookie is seen, so is all
+    before it.
+    """
 
     def __init__(self, sync_dir: bytes) -> None:
         self._sync_dir = sync_dir
@@ -29,7 +33,9 @@ class Cookies:
         self._numbers = count(1)
 
     async def sync(self) -> None:
-        """Returns when every change before the call has been told. Raises `CookieVoid`, and `OSError` from the drop."""
+        """Returns when every change before the call has been told. Raises `CookieVoid`, and
+        `OSError` from the drop.
+        """
         name = b"%d-%d" % (os.getpid(), next(self._numbers))
         self._waiting[name] = future = asyncio.get_running_loop().create_future()
         try:
@@ -74,7 +80,9 @@ class Schedule:
         self._stirred.set()
 
     async def rest(self, period_s: float, quiet_s: float, *, quiet: bool) -> None:
-        """Returns at the next beat: of `quiet_s` while `quiet` and nothing changes, else of `period_s`."""
+        """Returns at the next beat: of `quiet_s` while `quiet` and nothing changes, else of
+        `period_s`.
+        """
         if quiet and time.monotonic() - self._stirred_at > QUIET_S:
             self._stirred.clear()
             with anyio.move_on_after(seconds_to_tick(quiet_s)):
@@ -83,7 +91,9 @@ class Schedule:
             await anyio.sleep(seconds_to_tick(period_s))
 
     def slept(self) -> bool:
-        """Whether the machine was asleep, or its clock set, since the last scan that was due to that."""
+        """Whether the machine was asleep, or its clock set, since the last scan that was due to
+        that.
+        """
         gap = _sleep_gap()
         self._slept |= abs(gap - self._gap) > SLEPT_S
         self._gap = gap

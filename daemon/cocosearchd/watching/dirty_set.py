@@ -1,4 +1,6 @@
-"""What the reconciler keeps and hands out: dirty paths, batches of them, directories to be scanned."""
+"""What the reconciler keeps and hands out: dirty paths, batches of them, directories to be
+scanned.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +47,8 @@ class DirtyPath:
 class PickedPaths:
     """Paths that were handed out; `seqs` are their numbers at that moment.
 
-    `stored` are those that may be in the index: a scan has named them, or they failed and may be written all the same.
+    `stored` are those that may be in the index: a scan has named them, or they failed and may be
+    written all the same.
     """
 
     id: int

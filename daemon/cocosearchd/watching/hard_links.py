@@ -1,7 +1,9 @@
-"""Hard links: a file with several names. An event names the one it was written by; the others changed too.
+"""Hard links: a file with several names. An event names the one it was written by; the others
+changed too.
 
-What is written by a name outside of the root, or of what is indexed of it, makes no event: files that have such a name
-are looked at by each question. That a file gets one makes no event either, so it is known from its next scan on.
+What is written by a name outside of the root, or of what is indexed of it, makes no event: files
+that have such a name are looked at by each question. That a file gets one makes no event either, so
+it is known from its next scan on.
 """
 
 import os
@@ -12,7 +14,8 @@ from typing import NamedTuple
 
 from cocosearchd.model import decode_path
 
-FOLLOWED = 5_000  # files that are looked at by each question; of more, scans and the audit find what was written
+# files that are looked at by each question; of more, scans and the audit find what was written
+FOLLOWED = 5_000
 
 
 Stamp = tuple[int, int, int]  # size, mtime_ns, ctime_ns
@@ -51,7 +54,8 @@ def written(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
 
 
 class HardLinks:
-    """The files with several names that scans and looks have seen, each name with the stamp it was seen with.
+    """The files with several names that scans and looks have seen, each name with the stamp it was
+    seen with.
 
     `elsewhere` are files of which a name has not been seen.
     """
@@ -66,33 +70,39 @@ class HardLinks:
     def scanned(self, found: Iterable[LinkedName]) -> None:
         """By a scan, which compares each name by itself.
 
-        A name of another file than before was seen to leave that one by nobody yet: the look that follows is to tell.
+        A name of another file than before was seen to leave that one by nobody yet: the look that
+        follows is to tell.
         """
         for one in found:
             if self._inode_of.get(one.path, one.inode) == one.inode:
                 self._note(one)
 
     def changed(self, one: LinkedName) -> frozenset[str] | None:
-        """The other names that were last seen with another stamp; None: only a scan can find out which there are.
+        """The other names that were last seen with another stamp; None: only a scan can find out
+        which there are.
 
         A new name is known by an event, the one that the file had before is not: it made none.
         """
         unknown = one.names > self._names.get(one.inode, 1)
         others = self._seen.get(one.inode, {})
-        found = frozenset(path for path, stamp in others.items() if path != one.path and stamp != one.stamp)
+        found = frozenset(
+            path for path, stamp in others.items() if path != one.path and stamp != one.stamp
+        )
         self._note(one)
         return None if unknown else found
 
     def suspects(self) -> list[Suspect]:
-        """The names here of files that have others elsewhere, with the stamps they were seen with."""
+        """The names here of files that have others elsewhere, with the stamps they were seen
+        with.
+        """
         some = islice(self.elsewhere, FOLLOWED)
         return [name for inode in some for name in self._seen.get(inode, {}).items()]
 
     def unseen(self, found: Iterable[Suspect]) -> list[str]:
         """The paths among what a look has found that nobody has seen as it is there.
 
-        The look may have begun before another one by which the same change was taken in. A path that is not known any
-        more was seen without another name since: events tell of it again.
+        The look may have begun before another one by which the same change was taken in. A path
+        that is not known any more was seen without another name since: events tell of it again.
         """
         return [path for path, stamp in found if self._stamp_of(path) not in (None, stamp)]
 
@@ -101,9 +111,11 @@ class HardLinks:
         return None if inode is None else self._seen[inode][path]
 
     def left(self, path: str, inode: tuple[int, int] | None) -> frozenset[str]:
-        """The other names of the file that was seen at a path, if that is there no more, but `inode` or nothing.
+        """The other names of the file that was seen at a path, if that is there no more, but
+        `inode` or nothing.
 
-        It may have been written by this name just before it lost it, and no event tells that of the others.
+        It may have been written by this name just before it lost it, and no event tells that of the
+        others.
         """
         before = self._inode_of.get(path)
         if before is None or before == inode:

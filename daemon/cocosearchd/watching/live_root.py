@@ -1,7 +1,9 @@
-"""One root, watched: hints, scope, scans and the reconciler wired together, and the guarantee that `sync` gives.
+"""One root, watched: hints, scope, scans and the reconciler wired together, and the guarantee that
+`sync` gives.
 
-An epoch lasts from the start of a hints backend to its loss; each begins with a scan of the whole root. The dirty set
-outlives epochs. All methods belong to one event loop; what blocks runs in threads.
+An epoch lasts from the start of a hints backend to its loss; each begins with a scan of the whole
+root. The dirty set outlives epochs. All methods belong to one event loop; what blocks runs in
+threads.
 """
 
 import asyncio
@@ -29,16 +31,26 @@ from cocosearchd.watching.git.checkout_hold import CheckoutHold
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost
 from cocosearchd.watching.reconciler import Reconciler
-from cocosearchd.watching.root_status import FAILED_SHOWN, SHOWN, RootStatus, in_sync, lagging, live_state
+from cocosearchd.watching.root_status import (
+    FAILED_SHOWN,
+    SHOWN,
+    RootStatus,
+    in_sync,
+    lagging,
+    live_state,
+)
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.scan import look
 from cocosearchd.watching.scan_coordinator import KnownFiles, ScanCoordinator
 
 log = logging.getLogger(__name__)
 
-TICK_S, QUIET_TICKS = 1.0, 5  # so many ticks are one while nothing changes: hints and questions look by themselves
-RESTART_S, RESTART_MAX_S, STEADY_S = 0.02, 5.0, 30.0  # between epochs, doubling while they are short
-# A save is a truncation, some writes and a close, within microseconds: indexing the empty file between them is waste.
+# so many ticks are one while nothing changes: hints and questions look by themselves
+TICK_S, QUIET_TICKS = 1.0, 5
+# between epochs, doubling while they are short
+RESTART_S, RESTART_MAX_S, STEADY_S = 0.02, 5.0, 30.0
+# A save is a truncation, some writes and a close, within microseconds: indexing the empty file
+# between them is waste.
 SETTLE_S = 0.003
 POLL_REST = 20  # a polled root rests for so many times as long as its scan took
 
@@ -76,8 +88,10 @@ class LiveRoot:
         self._scan_trouble: str | None = None
         self._again = asyncio.Event()  # what failed need not wait until its next try
         self._scanned = asyncio.Event()  # a scan says anew which directories no hint comes from
-        self.on_top: Callable[[bytes], None] = lambda _: None  # is told the names of what changes in the root itself
-        self.on_state: Callable[[], None] = lambda: None  # is told that `status` may be another one from now on
+        # is told the names of what changes in the root itself
+        self.on_top: Callable[[bytes], None] = lambda _: None
+        # is told that `status` may be another one from now on
+        self.on_state: Callable[[], None] = lambda: None
 
     # -- running
 
@@ -90,7 +104,11 @@ class LiveRoot:
                 await self._wait_for_root()
                 began = time.monotonic()
                 await self._live()
-                pause = RESTART_S if time.monotonic() - began > STEADY_S else min(pause * 2, RESTART_MAX_S)
+                pause = (
+                    RESTART_S
+                    if time.monotonic() - began > STEADY_S
+                    else min(pause * 2, RESTART_MAX_S)
+                )
                 await anyio.sleep(pause)
         finally:
             self._enter("failed", "watching failed, and starts again; the log says why")
@@ -113,12 +131,17 @@ class LiveRoot:
         if trouble := await self._survey.open():
             return self._lose(trouble)
         with anyio.CancelScope(shield=True):  # what has been opened must be closed
-            hints, reason = await self.threads.run(open_hints, self._root, self._sync_dir, self._watching, told)
+            hints, reason = await self.threads.run(
+                open_hints, self._root, self._sync_dir, self._watching, told
+            )
         self._watcher = f"{hints.name} ({reason})" if reason else hints.name
         self._hints, self._fallen_back = hints, reason is not None
         self._dirty.mark_tree("", urgent=False)
         self._enter("scanning", None)
-        log.info("watching", extra={"root": encode_path(self._root), "watcher": self._watcher, "epoch": self._epoch})
+        log.info(
+            "watching",
+            extra={"root": encode_path(self._root), "watcher": self._watcher, "epoch": self._epoch},
+        )
         self._open.set()
         try:
             async with anyio.create_task_group() as tasks:
@@ -144,7 +167,8 @@ class LiveRoot:
             self._cookies.void()
             self._dirty.mark_tree("")
             self._lost.set()
-            self._dirty.interrupt()  # who waits asks again: of the next epoch, or of a root that is missing
+            # who waits asks again: of the next epoch, or of a root that is missing
+            self._dirty.interrupt()
 
     def _enter(self, state: str, reason: str | None) -> None:
         self._state, self._reason = state, reason
@@ -155,7 +179,8 @@ class LiveRoot:
     def _absorb(self, lost: asyncio.Event, hints: Sequence[Hint]) -> None:
         if lost.is_set():
             return  # of an epoch that is over
-        with ExitStack() as failed:  # what could not be taken in would be taken for seen, by the next cookie
+        # what could not be taken in would be taken for seen, by the next cookie
+        with ExitStack() as failed:
             failed.callback(self._lose, "a hint could not be taken in; the log says why")
             active = [self._taken(hint) for hint in hints]
             failed.pop_all()
@@ -200,7 +225,9 @@ class LiveRoot:
                 pause = min(pause * 2, self._watching.retry_max_s)
 
     async def _scan(self, trees: tuple[DirtyDirectory, ...]) -> bool:
-        """Whether the comparison could be made. Raises `CocoSearchError` if the store does not answer."""
+        """Whether the comparison could be made. Raises `CocoSearchError` if the store does not
+        answer.
+        """
         assert self._hints is not None
         if not await self._survey.scan(trees, self._hints.watch, self.presence.same):
             self._lose("the root was replaced")
@@ -215,7 +242,11 @@ class LiveRoot:
 
     async def _tick_for_ever(self) -> None:
         while True:
-            quiet = self.local and self._state == "live" and not (self._dirty.retrying() or self._survey.unknown)
+            quiet = (
+                self.local
+                and self._state == "live"
+                and not (self._dirty.retrying() or self._survey.unknown)
+            )
             await self._schedule.rest(TICK_S, TICK_S * QUIET_TICKS, quiet=quiet)
             self._dirty.retry_due(time.monotonic())
             await self._still_there()
@@ -228,7 +259,8 @@ class LiveRoot:
         if due is not None:
             self._survey.audit_due = True
             self.rescan(due)
-            if self._fallen_back:  # the better backend may start by now: a limit was raised, handles were closed
+            # the better backend may start by now: a limit was raised, handles were closed
+            if self._fallen_back:
                 self._lose("another way to watch is tried")
 
     async def _poll_for_ever(self, hints: Hints) -> None:
@@ -242,7 +274,9 @@ class LiveRoot:
                 self._mark_unseen(hints.blind())
 
     def _mark_unseen(self, blind: Iterable[bytes]) -> None:
-        """What is in these directories, and in those whose last reading failed, is known by a scan alone."""
+        """What is in these directories, and in those whose last reading failed, is known by a scan
+        alone.
+        """
         for directory in {*map(encode_path, blind), *self._survey.unread}:
             self._dirty.mark_tree(directory)
 
@@ -254,7 +288,9 @@ class LiveRoot:
     # -- batches
 
     async def next_batch(self, limit: int = 64, *, edits: bool = False) -> DirtyBatch:
-        """Wait for paths that may differ from the index: edits before bulk work, or `edits` alone; at most `limit`."""
+        """Wait for paths that may differ from the index: edits before bulk work, or `edits` alone;
+        at most `limit`.
+        """
         while True:
             await (self._dirty.edits if edits else self._dirty.work).wait()
             await self._open.wait()
@@ -268,15 +304,24 @@ class LiveRoot:
                 return batch
 
     async def _look(self, picked: PickedPaths) -> DirtyBatch | None:
-        """What is at the paths now. None if nothing is to be done, or if it has to be done again."""
+        """What is at the paths now. None if nothing is to be done, or if it has to be done
+        again.
+        """
         scope, epoch, taken = self._survey.scope, self._epoch, False
         assert scope is not None
         try:
             paths = {path: decode_path(path) for path in picked.seqs}
             found = await self.threads.run(look, scope, paths)
-            self._survey.looked(found, picked, told=self.local and not (self._hints and self._hints.blind()))
+            self._survey.looked(
+                found, picked, told=self.local and not (self._hints and self._hints.blind())
+            )
             same = self.presence.same() if self.local else await self.presence.still()
-            taken = same and scope is self._survey.scope and epoch == self._epoch and self._open.is_set()
+            taken = (
+                same
+                and scope is self._survey.scope
+                and epoch == self._epoch
+                and self._open.is_set()
+            )
         finally:
             if not taken:
                 self._dirty.give_back(picked.id)
@@ -292,12 +337,17 @@ class LiveRoot:
         return DirtyBatch(picked.id, tuple(found.present), gone, picked.force, picked.urgent)
 
     def settle(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
-        """The batch has been applied, and whoever follows commits has been told, except for `failed` (path -> why)."""
+        """The batch has been applied, and whoever follows commits has been told, except for
+        `failed` (path -> why).
+        """
         for path in failed:
             self._survey.refuse(path)
         self._dirty.settle(batch.id, failed, time.monotonic())
-        self._dirty.seq += 1  # not the numbers of marks: what failed at first is applied after clocks that count it
-        self._changes.applied(self._dirty.seq, (p for p in (*batch.paths, *batch.gone) if p not in failed))
+        # not the numbers of marks: what failed at first is applied after clocks that count it
+        self._dirty.seq += 1
+        self._changes.applied(
+            self._dirty.seq, (p for p in (*batch.paths, *batch.gone) if p not in failed)
+        )
 
     def quarantine(self, path: str, error: str) -> None:
         """Applying the path does harm: it is not handed out again until the file changes."""
@@ -307,7 +357,9 @@ class LiveRoot:
     # -- freshness
 
     async def sync(self, timeout_s: float) -> Freshness:
-        """Wait until everything that changed before the call has been applied, and say whether that is known."""
+        """Wait until everything that changed before the call has been applied, and say whether that
+        is known.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 for _ in range(2):  # the first look may have begun before the question
@@ -321,7 +373,8 @@ class LiveRoot:
     async def _sync(self) -> bool:
         """Whether it worked within one epoch."""
         if not self._open.is_set():
-            with anyio.move_on_after(POLL_S):  # the root may turn out to be missing: then there is no waiting
+            # the root may turn out to be missing: then there is no waiting
+            with anyio.move_on_after(POLL_S):
                 await self._open.wait()
             return False
         epoch, hints = self._epoch, self._hints
@@ -341,7 +394,9 @@ class LiveRoot:
         except CookieVoid:
             return False
         except OSError as error:  # a full disk, say: a scan proves as much as a cookie
-            log.warning("no_cookie", extra={"root": encode_path(self._root), "reason": error.strerror})
+            log.warning(
+                "no_cookie", extra={"root": encode_path(self._root), "reason": error.strerror}
+            )
             unseen = (b"",)
         self._mark_unseen(unseen)
         await self._dirty.applied(self._dirty.seq)
@@ -349,20 +404,30 @@ class LiveRoot:
 
     def _answer(self) -> Freshness:
         survey, failed = self._survey, self._dirty.failed(time.monotonic(), SHOWN)
-        return in_sync(self.clock(), failed, self._dirty.failing(), survey.unknown, survey.unknown_reason())
+        return in_sync(
+            self.clock(), failed, self._dirty.failing(), survey.unknown, survey.unknown_reason()
+        )
 
     def freshness(self) -> Freshness:
         """Without waiting: never known to be fresh."""
         dirty = self._dirty
         failed = dirty.failed(time.monotonic(), 1)
-        lag = lagging(dirty.pending(), failed, dirty.failing(), git=self._gate.waiting, scanning=dirty.scanning())
+        lag = lagging(
+            dirty.pending(),
+            failed,
+            dirty.failing(),
+            git=self._gate.waiting,
+            scanning=dirty.scanning(),
+        )
         why = self.presence.silent or self._scan_trouble or self._reason or lag
         return Freshness(False, self.clock(), why, dirty.pending_paths(SHOWN))
 
     def since(self, clock: Clock) -> tuple[str, ...] | None:
-        """Paths that were applied, or left the index, after a clock that was given before; None: look at everything.
+        """Paths that were applied, or left the index, after a clock that was given before; None:
+        look at everything.
 
-        Never less than that, maybe more. None for a clock of another run of the daemon and for one that is too old.
+        Never less than that, maybe more. None for a clock of another run of the daemon and for one
+        that is too old.
         """
         same = clock.epoch.rpartition(".")[0] == self._life
         return self._changes.since(clock.seq) if same else None
@@ -379,7 +444,9 @@ class LiveRoot:
         return self._root
 
     def suspect(self, paths: Iterable[str]) -> None:
-        """Look at files of which an answer has seen that they are not as they were indexed: no event may have told."""
+        """Look at files of which an answer has seen that they are not as they were indexed: no
+        event may have told.
+        """
         if self._state == "live":
             for path in paths:
                 self._dirty.mark(path, scanned=True)
@@ -394,12 +461,16 @@ class LiveRoot:
 
     @property
     def local(self) -> bool:
-        """Whether a quick look at the root cannot hang: hints are exact on local file systems only."""
+        """Whether a quick look at the root cannot hang: hints are exact on local file systems
+        only.
+        """
         return self._hints is not None and self._hints.exact
 
     def rescan(self, reason: str, *, force: bool = False) -> None:
         """Compare everything with the disk; with `force`, process every file again."""
-        log.debug("rescan", extra={"root": encode_path(self._root), "reason": reason, "force": force})
+        log.debug(
+            "rescan", extra={"root": encode_path(self._root), "reason": reason, "force": force}
+        )
         self._survey.force |= force
         self._dirty.mark_tree("", urgent=False)
         self.on_state()
@@ -415,7 +486,11 @@ class LiveRoot:
             pending,
             self._dirty.failed(time.monotonic(), FAILED_SHOWN),
             f"{self._watcher} ({trouble})" if trouble else self._watcher,
-            self.presence.silent or self._reason or self._scan_trouble or trouble or self._survey.reason(),
+            self.presence.silent
+            or self._reason
+            or self._scan_trouble
+            or trouble
+            or self._survey.reason(),
             self.clock(),
             (*self._survey.closed, *self._survey.closed_files)[:SHOWN],
             self._dirty.failing(),

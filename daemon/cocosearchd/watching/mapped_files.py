@@ -1,8 +1,8 @@
 """Files that processes have mapped for writing: a store through a mapping makes no event (Linux).
 
-The kernel tells of such a file once, when its last mapping ends (`IN_CLOSE_WRITE`). Until then not even its
-times say that it changed: they do at the first store to a page that is clean, on tmpfs never. So these files
-are looked for from time to time, and each question has them read again.
+The kernel tells of such a file once, when its last mapping ends (`IN_CLOSE_WRITE`). Until then not
+even its times say that it changed: they do at the first store to a page that is clean, on tmpfs
+never. So these files are looked for from time to time, and each question has them read again.
 """
 
 import os
@@ -43,7 +43,8 @@ async def watch_mappings(roots: Callable[[], Iterable[MappedRoot]]) -> None:
 
 
 def mapped_files(roots: Iterable[bytes], proc: Path = _PROC) -> Mapping[bytes, tuple[str, ...]]:
-    """For each root, at most `FOLLOWED` files below it that a process has mapped for writing. Blocking.
+    """For each root, at most `FOLLOWED` files below it that a process has mapped for writing.
+    Blocking.
 
     Only processes whose maps may be read count: those of the same user, and for root all.
     """

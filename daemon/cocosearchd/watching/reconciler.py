@@ -1,9 +1,11 @@
-"""The Reconciler: what is dirty in one root, in which order it is handed out, and when it is clean again.
+"""The Reconciler: what is dirty in one root, in which order it is handed out, and when it is clean
+again.
 
-A set, never a queue: a path that changes a thousand times is in it once. Each mark has a number (`seq`); a path leaves
-the set only if its number is what it was when it was handed out, and only after it has been applied. `since` is the
-number of the oldest change of a path that has not been applied: a sync waits until everything is younger than itself.
-Used from one event loop; knows neither the disk nor the store.
+A set, never a queue: a path that changes a thousand times is in it once. Each mark has a number
+(`seq`); a path leaves the set only if its number is what it was when it was handed out, and only
+after it has been applied. `since` is the number of the oldest change of a path that has not been
+applied: a sync waits until everything is younger than itself. Used from one event loop; knows
+neither the disk nor the store.
 """
 
 import asyncio
@@ -13,11 +15,18 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from cocosearchd.config.settings import WatchingSettings
-from cocosearchd.watching.dirty_set import DirtyDirectory, DirtyPath, PickedPaths, RunningScan, below
+from cocosearchd.watching.dirty_set import (
+    DirtyDirectory,
+    DirtyPath,
+    PickedPaths,
+    RunningScan,
+    below,
+)
 from cocosearchd.watching.root_status import FailedPath
 
 URGENT_LIMIT = 64  # more at once is not a person saving files: see `mark`
-MAX_HINTED = 20_000  # dirty paths named by hints; above, one scan of the root is cheaper than all of them
+# dirty paths named by hints; above, one scan of the root is cheaper than all of them
+MAX_HINTED = 20_000
 MAX_TREES = 256
 
 
@@ -35,7 +44,8 @@ class Reconciler:
         self._flying: dict[int, PickedPaths] = {}
         self._trees: dict[str, DirtyDirectory] = {}
         self._scanning: list[RunningScan] = []
-        self._oldest: list[tuple[int, str]] = []  # heap of (since, path); entries that moved on are skipped
+        # heap of (since, path); entries that moved on are skipped
+        self._oldest: list[tuple[int, str]] = []
         self._batches = 0
         self._hinted = 0
         self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
@@ -47,13 +57,23 @@ class Reconciler:
     # -- marking
 
     def mark(
-        self, path: str, *, urgent: bool = True, force: bool = False, scanned: bool = False, since: int = 0
+        self,
+        path: str,
+        *,
+        urgent: bool = True,
+        force: bool = False,
+        scanned: bool = False,
+        since: int = 0,
     ) -> None:
-        """The path may differ from the index. `since` is an older number that this mark stands for."""
+        """The path may differ from the index. `since` is an older number that this mark stands
+        for.
+        """
         self.seq += 1
         entry = self._entries.get(path)
         if entry is None:
-            entry = self._entries[path] = DirtyPath(self.seq, since or self.seq, urgent, force, scanned)
+            entry = self._entries[path] = DirtyPath(
+                self.seq, since or self.seq, urgent, force, scanned
+            )
             self._hinted += not scanned
             self._push(path, entry)
         else:
@@ -99,8 +119,8 @@ class Reconciler:
         heapq.heappush(self._oldest, (entry.since, path))
 
     def _enqueue(self, path: str, entry: DirtyPath) -> None:
-        # Edits overtake bulk work, but a checkout also arrives as thousands of hints; the next edit after it must
-        # find the short queue short.
+        # Edits overtake bulk work, but a checkout also arrives as thousands of hints; the next edit
+        # after it must find the short queue short.
         if entry.urgent and path not in self._urgent and len(self._urgent) < URGENT_LIMIT:
             self._bulk.pop(path, None)
             self._urgent[path] = None
@@ -133,7 +153,9 @@ class Reconciler:
     # -- scanning
 
     def begin_scan(self) -> tuple[DirtyDirectory, ...]:
-        """The trees to be scanned now, none inside of another. To be ended by `finish_scan` or `fail_scan`."""
+        """The trees to be scanned now, none inside of another. To be ended by `finish_scan` or
+        `fail_scan`.
+        """
         trees = tuple(self._trees.values())
         self._trees = {}
         self.to_scan.clear()
@@ -141,11 +163,13 @@ class Reconciler:
         self._scanning.append(RunningScan(trees, flying))
         return trees
 
-    def finish_scan(self, trees: tuple[DirtyDirectory, ...], dirty: Iterable[str], *, force: bool = False) -> None:
+    def finish_scan(
+        self, trees: tuple[DirtyDirectory, ...], dirty: Iterable[str], *, force: bool = False
+    ) -> None:
         """The trees were compared with the store; `dirty` differ.
 
-        What was being applied meanwhile is looked at again: the store may have been read before that was committed,
-        and the disk after it had changed once more.
+        What was being applied meanwhile is looked at again: the store may have been read before
+        that was committed, and the disk after it had changed once more.
         """
         scan = self._take_scanning(trees)
         found = list(dirty)
@@ -172,7 +196,9 @@ class Reconciler:
     # -- handing out
 
     def take(self, limit: int, *, edits: bool = False) -> PickedPaths | None:
-        """At most `limit` paths, edits before bulk, or `edits` alone; None if there are none. All with one `force`."""
+        """At most `limit` paths, edits before bulk, or `edits` alone; None if there are none. All
+        with one `force`.
+        """
         queue, urgent = (self._urgent, True) if self._urgent or edits else (self._bulk, False)
         if not queue:
             (self.edits if edits else self.work).clear()
@@ -187,10 +213,13 @@ class Reconciler:
         for path in picked:
             del queue[path]
             self._entries[path].batch = self._batches
-            self._entries[path].again, self._entries[path].force = 0, False  # from here on: what is marked meanwhile
+            # from here on: what is marked meanwhile
+            self._entries[path].again, self._entries[path].force = 0, False
         seqs = {path: self._entries[path].seq for path in picked}
         stored = frozenset(path for path in picked if self._entries[path].stored)
-        self._flying[self._batches] = found = PickedPaths(self._batches, seqs, stored, force, urgent)
+        self._flying[self._batches] = found = PickedPaths(
+            self._batches, seqs, stored, force, urgent
+        )
         for scan in self._scanning:
             scan.overlapping.update(picked)
         return found
@@ -203,16 +232,24 @@ class Reconciler:
             self._enqueue(path, entry)
 
     def settle(self, number: int, failed: Mapping[str, str], now: float) -> None:
-        """Everything handed out under this number has been applied, except for `failed` (path -> why)."""
+        """Everything handed out under this number has been applied, except for `failed` (path ->
+        why).
+        """
         picked = self._flying.get(number)
         if picked is None:
             return  # given back, or settled before
-        outage = len(picked.seqs) > 1 and failed.keys() >= picked.seqs.keys() and len(set(failed.values())) == 1
+        outage = (
+            len(picked.seqs) > 1
+            and failed.keys() >= picked.seqs.keys()
+            and len(set(failed.values())) == 1
+        )
         for path, entry in self._landed(number):
             if path in failed:
                 entry.force |= picked.force
-                self._may_be_stored(entry)  # the store may have gone away between writing and saying so
-            if entry.seq != picked.seqs[path]:  # changed since it was handed out: compare and do not remove
+                # the store may have gone away between writing and saying so
+                self._may_be_stored(entry)
+            # changed since it was handed out: compare and do not remove
+            if entry.seq != picked.seqs[path]:
                 if path not in failed:
                     entry.since, entry.tries = entry.again or entry.seq, 0
                     self._push(path, entry)
@@ -226,11 +263,15 @@ class Reconciler:
         self._settled()
 
     def quarantine(self, path: str, error: str) -> None:
-        """The path, which has just been settled as failed, is not handed out again until it is marked again."""
+        """The path, which has just been settled as failed, is not handed out again until it is
+        marked again.
+        """
         entry = self._entries.get(path)
         if entry is None:
             self.seq += 1
-            entry = self._entries[path] = DirtyPath(self.seq, self.seq, urgent=False, force=False, stored=True, tries=1)
+            entry = self._entries[path] = DirtyPath(
+                self.seq, self.seq, urgent=False, force=False, stored=True, tries=1
+            )
         elif entry.error is None:
             return  # changed meanwhile: it gets another chance
         entry.error, entry.retry_at, entry.outage = error, None, False
@@ -244,9 +285,13 @@ class Reconciler:
             entry.batch = 0
         return landed
 
-    def _set_aside(self, path: str, entry: DirtyPath, error: str, now: float, *, outage: bool) -> None:
+    def _set_aside(
+        self, path: str, entry: DirtyPath, error: str, now: float, *, outage: bool
+    ) -> None:
         entry.tries += 1
-        pause = min(self._settings.retry_base_s * 2 ** min(entry.tries - 1, 30), self._settings.retry_max_s)
+        pause = min(
+            self._settings.retry_base_s * 2 ** min(entry.tries - 1, 30), self._settings.retry_max_s
+        )
         entry.error, entry.retry_at, entry.outage = error, now + pause, outage
         self._retry_from = min(self._retry_from, now + pause)
         self._aside[path] = None
@@ -287,7 +332,9 @@ class Reconciler:
     # -- asking
 
     def oldest(self) -> float:
-        """The number of the oldest change that has not been applied and is not set aside; infinity if there is none."""
+        """The number of the oldest change that has not been applied and is not set aside; infinity
+        if there is none.
+        """
         while self._oldest:
             since, path = self._oldest[0]
             entry = self._entries.get(path)
@@ -299,9 +346,11 @@ class Reconciler:
         return min([*scanned, *waiting, self._oldest[0][0] if self._oldest else math.inf])
 
     async def applied(self, seq: int) -> None:
-        """Returns when every change up to this number has been applied or set aside, or when `interrupt` is called.
+        """Returns when every change up to this number has been applied or set aside, or when
+        `interrupt` is called.
 
-        It is so at the moment of the return: what was set aside may be taken up again before who waits for it is awake.
+        It is so at the moment of the return: what was set aside may be taken up again before who
+        waits for it is awake.
         """
         while self.oldest() <= seq:
             future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -326,7 +375,9 @@ class Reconciler:
         return len(self._entries) - len(self._aside)
 
     def pending_paths(self, limit: int = 20) -> tuple[str, ...]:
-        """Some of them, those handed out and urgent ones first; then directories to scan: `src/`, the root `./`."""
+        """Some of them, those handed out and urgent ones first; then directories to scan: `src/`,
+        the root `./`.
+        """
         found = [path for picked in self._flying.values() for path in picked.seqs]
         found += [*self._urgent, *list(self._bulk)[:limit]]
         trees = [*self._trees.values(), *(tree for scan in self._scanning for tree in scan.trees)]
@@ -357,7 +408,9 @@ class Reconciler:
         return len(self._aside)
 
     def failed(self, now: float, limit: int | None = None) -> tuple[FailedPath, ...]:
-        """What is set aside, by path; at most `limit`, the oldest: without an embedder it may be every file."""
+        """What is set aside, by path; at most `limit`, the oldest: without an embedder it may be
+        every file.
+        """
         return tuple(self._failed(path, now) for path in sorted(islice(self._aside, limit)))
 
     def _failed(self, path: str, now: float) -> FailedPath:

@@ -1,4 +1,6 @@
-"""Which directories may be roots, and what an index is called. What is registered is kept by the store."""
+"""Which directories may be roots, and what an index is called. What is registered is kept by the
+store.
+"""
 
 import os
 import re
@@ -25,21 +27,39 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
     try:
         root = without_links(os.path.expanduser(path))
     except OSError as error:
-        raise Refused(f"{shown} cannot be followed: {error.strerror}", "give the directory itself") from None
+        raise Refused(
+            f"{shown} cannot be followed: {error.strerror}", "give the directory itself"
+        ) from None
     if not os.path.exists(root):
         raise NotFound(f"there is no directory {shown}", "give the path of a directory that exists")
     if not os.path.isdir(root):
-        raise Refused(f"{shown} is not a directory", f"give its directory: {os.fsdecode(os.path.dirname(root))}")
+        raise Refused(
+            f"{shown} is not a directory",
+            f"give its directory: {os.fsdecode(os.path.dirname(root))}",
+        )
     if not os.access(root, os.R_OK | os.X_OK):
-        raise Refused(f"{shown} cannot be read", "run the daemon as a user who may read it, or change its permissions")
+        raise Refused(
+            f"{shown} cannot be read",
+            "run the daemon as a user who may read it, or change its permissions",
+        )
     if _is_bare(root):
-        raise Refused(f"{shown} is a bare repository: it has no files", "give a directory that it is checked out in")
+        raise Refused(
+            f"{shown} is a bare repository: it has no files",
+            "give a directory that it is checked out in",
+        )
     if _same(root, b"/"):
-        raise Refused("the whole file system cannot be an index", "add the directories of your projects")
+        raise Refused(
+            "the whole file system cannot be an index", "add the directories of your projects"
+        )
     if (kind := file_system(root)) in KERNEL or root == b"/dev":
-        raise Refused(f"{shown} is of the kernel ({kind}), and holds no files", "add the directories of your projects")
+        raise Refused(
+            f"{shown} is of the kernel ({kind}), and holds no files",
+            "add the directories of your projects",
+        )
     if _same(root, os.path.realpath(os.path.expanduser(b"~"))):
-        raise Refused("the home directory cannot be an index", "add the directories of your projects in it")
+        raise Refused(
+            "the home directory cannot be an index", "add the directories of your projects in it"
+        )
     state = os.path.realpath(os.fsencode(state_dir))
     if _holds(root, state) or _inside(root, state):
         raise Refused(
@@ -55,7 +75,9 @@ def _is_bare(root: bytes) -> bool:
     return found >= {b"HEAD", b"objects", b"refs"} and b".git" not in found
 
 
-def chosen_name(root: bytes, name: str | None, of_project: str | None, taken: Mapping[str, bytes]) -> str:
+def chosen_name(
+    root: bytes, name: str | None, of_project: str | None, taken: Mapping[str, bytes]
+) -> str:
     """A name for a new index. Raises `Conflict` and `InvalidInput` for one that a person gave.
 
     That of a project gives way: work trees of one repository all bring the same file.
@@ -69,8 +91,9 @@ def chosen_name(root: bytes, name: str | None, of_project: str | None, taken: Ma
 def propose_name(root: bytes, name: str | None, taken: Mapping[str, bytes]) -> str:
     """What to call the index of a root; `taken` maps names to roots.
 
-    Without a name: the directory's, with as much of the path before it as makes it unique, else with a number.
-    Raises `Conflict` for a name that another root has, and `InvalidInput` for one that cannot be used.
+    Without a name: the directory's, with as much of the path before it as makes it unique, else
+    with a number. Raises `Conflict` for a name that another root has, and `InvalidInput` for one
+    that cannot be used.
     """
     if name is not None:
         return _checked(name, root, taken)
@@ -85,7 +108,12 @@ def propose_name(root: bytes, name: str | None, taken: Mapping[str, bytes]) -> s
 
 def _checked(name: str, root: bytes, taken: Mapping[str, bytes]) -> str:
     # A name of dots alone would be part of a resource's address that every client takes away.
-    if not _NAME.fullmatch(name) or len(name) > MAX_NAME or name != name.strip() or name in (".", ".."):
+    if (
+        not _NAME.fullmatch(name)
+        or len(name) > MAX_NAME
+        or name != name.strip()
+        or name in (".", "..")
+    ):
         raise InvalidInput(
             f"{name!r} cannot be the name of an index",
             f"use 1 to {MAX_NAME} characters without slashes and without spaces at its ends",

@@ -1,7 +1,9 @@
-"""Compare a root, or parts of it, with what is stored. A scan decides nothing: what differs is dirty.
+"""Compare a root, or parts of it, with what is stored. A scan decides nothing: what differs is
+dirty.
 
-Each directory is announced before it is listed, so that a watch on it is older than the list. Files that are stored
-and not on disk only count as dirty where the listing succeeded: a directory that cannot be read is not empty.
+Each directory is announced before it is listed, so that a watch on it is older than the list. Files
+that are stored and not on disk only count as dirty where the listing succeeded: a directory that
+cannot be read is not empty.
 """
 
 import errno
@@ -20,14 +22,15 @@ from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.scope import Scope
 
-# As things are, nobody like us can look into such a directory, so nothing in it is missed. Other errors (of a disk, of
-# a network, no file handles left) say nothing of what there is.
+# As things are, nobody like us can look into such a directory, so nothing in it is missed. Other
+# errors (of a disk, of a network, no file handles left) say nothing of what there is.
 _CLOSED = frozenset([errno.EACCES, errno.EPERM, errno.ENAMETOOLONG])
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadDirectory:
-    """Why what is in a directory cannot be known; `closed` until its permissions change, else worth another try.
+    """Why what is in a directory cannot be known; `closed` until its permissions change, else worth
+    another try.
 
     What is `unmounted` is closed as well, until something is mounted or appears there.
     """
@@ -51,7 +54,9 @@ class ScanResult:
 
 @dataclass(frozen=True, slots=True)
 class _FileLook:
-    """At a file that was about to be read: its ctime, since when it has had that, and when the look was (monotonic)."""
+    """At a file that was about to be read: its ctime, since when it has had that, and when the look
+    was (monotonic).
+    """
 
     ctime_ns: int
     first_ns: int
@@ -59,10 +64,12 @@ class _FileLook:
 
 
 class YoungFiles:
-    """Files that were read so soon after a change that another one may look the same, where no event would tell of it.
+    """Files that were read so soon after a change that another one may look the same, where no
+    event would tell of it.
 
-    Of the clock that stamps files only its steps are assumed: that of a file server may be ahead, or behind. A stamp is
-    as old as it is by our clock and compared with the newest of the root, or as the time since it was first seen.
+    Of the clock that stamps files only its steps are assumed: that of a file server may be ahead,
+    or behind. A stamp is as old as it is by our clock and compared with the newest of the root, or
+    as the time since it was first seen.
     """
 
     def __init__(self) -> None:
@@ -81,7 +88,9 @@ class YoungFiles:
             before, ctime = self._looks.pop(path, None), ctimes.get(path)
             if ctime is not None and ctime >= young:
                 known = before is not None and before.ctime_ns == ctime
-                self._looks[path] = _FileLook(ctime, before.first_ns if before is not None and known else now, now)
+                self._looks[path] = _FileLook(
+                    ctime, before.first_ns if before is not None and known else now, now
+                )
 
     def told(self, paths: Iterable[str]) -> None:
         """The paths are about to be read, and an event will tell of the next change."""
@@ -89,7 +98,9 @@ class YoungFiles:
             self._looks.pop(path, None)
 
     def is_certain(self, path: str, ctime_ns: int, racy_after: int) -> bool:
-        """Whether a file that is as it was when it was read has not changed since. From any thread."""
+        """Whether a file that is as it was when it was read has not changed since. From any
+        thread.
+        """
         look = self._looks.get(path)
         if look is None:
             return ctime_ns < racy_after
@@ -97,7 +108,9 @@ class YoungFiles:
 
 
 class Scan:
-    """One comparison of trees of a root with `stored`, which holds at least the records at and below them."""
+    """One comparison of trees of a root with `stored`, which holds at least the records at and
+    below them.
+    """
 
     def __init__(
         self,
@@ -118,13 +131,17 @@ class Scan:
         self._racy_after = time.time_ns() - RACY_NS
 
     def run(self, trees: Iterable[bytes]) -> ScanResult:
-        """Look at each tree; blocking. Trees are relative to the root and may be files, or nothing any more."""
+        """Look at each tree; blocking. Trees are relative to the root and may be files, or nothing
+        any more.
+        """
         for tree in trees:
             self._look(tree)
         found = self._found
         if self._bare and self._missing:
             for directory in unmounted(self._scope.root, self._bare, self._missing, self._stored):
-                found.unreadable[decode_path(directory)] = UnreadDirectory("not mounted", closed=True, unmounted=True)
+                found.unreadable[decode_path(directory)] = UnreadDirectory(
+                    "not mounted", closed=True, unmounted=True
+                )
         unknown = tuple(os.path.join(encode_path(directory), "") for directory in found.unreadable)
         found.dirty += [path for path in self._missing if not path.startswith(unknown)]
         return found
@@ -163,7 +180,9 @@ class Scan:
 
     def _enters(self, directory: bytes) -> bool:
         if directory in self._kernel:
-            self._found.unreadable[directory] = UnreadDirectory("the kernel shows itself there", closed=True)
+            self._found.unreadable[directory] = UnreadDirectory(
+                "the kernel shows itself there", closed=True
+            )
             return False
         if not self._scope.prunes(directory):
             return True
@@ -180,15 +199,24 @@ class Scan:
         self._found.unreadable[directory] = UnreadDirectory(error.strerror or str(error), closed)
 
     def _list(self, directory: bytes) -> list[bytes]:
-        """Compares the files of a directory; the directories in it. Raises `OSError` if they cannot be known."""
+        """Compares the files of a directory; the directories in it. Raises `OSError` if they cannot
+        be known.
+        """
         with opened_directory(os.path.join(self._scope.root, directory)) as handle:
             with os.scandir(handle) as listing:
                 entries = list(listing)
             if directory and is_bare(entries):  # of the root itself, `presence` judges
                 self._bare.append(encode_path(directory))
-            self._files(directory, {os.fsencode(e.name): e for e in entries if e.is_file(follow_symlinks=False)})
+            self._files(
+                directory,
+                {os.fsencode(e.name): e for e in entries if e.is_file(follow_symlinks=False)},
+            )
             lead = directory + b"/" if directory else b""
-            return [lead + os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return [
+                lead + os.fsencode(entry.name)
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False)
+            ]
 
     def _files(self, directory: bytes, entries: Mapping[bytes, os.DirEntry[str]]) -> None:
         lead = encode_path(directory + b"/") if directory else ""
@@ -204,7 +232,8 @@ class Scan:
             except PermissionError:
                 raise  # the directory can be listed but not entered
             except OSError:
-                self._found.dirty.append(path)  # there, but not to be looked at: whoever reads it says why
+                # there, but not to be looked at: whoever reads it says why
+                self._found.dirty.append(path)
                 self._missing.pop(path, None)
                 continue
             self._compare(path, status)
@@ -216,7 +245,8 @@ class Scan:
         if s.st_nlink > 1 and (link := linked(path, s)):
             found.links.append(link)
         record = self._missing.pop(path, None)
-        # Whether a file can be read also depends on who asks: a file that could not be is tried at every scan.
+        # Whether a file can be read also depends on who asks: a file that could not be is tried at
+        # every scan.
         if self._force or record is None or record.skip_reason == "unreadable":
             found.dirty.append(path)
             return
@@ -231,7 +261,9 @@ class Scan:
 
 @dataclass(slots=True)
 class ComparedPaths:
-    """Paths by what is there: files in scope, files out of scope, nothing to be indexed, or not to be told."""
+    """Paths by what is there: files in scope, files out of scope, nothing to be indexed, or not to
+    be told.
+    """
 
     present: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)

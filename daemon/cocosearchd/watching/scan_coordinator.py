@@ -1,4 +1,6 @@
-"""What is in scope of one root and how it compares with the index: the scope of now, scans, and what they counted."""
+"""What is in scope of one root and how it compares with the index: the scope of now, scans, and
+what they counted.
+"""
 
 import asyncio
 import logging
@@ -22,7 +24,8 @@ from cocosearchd.watching.scan import ComparedPaths, Scan, ScanResult, UnreadDir
 
 log = logging.getLogger(__name__)
 
-AUDIT_SHARE = 144  # of the files are read again at each periodic scan, every 10 minutes: all of them within a day
+# of the files are read again at each periodic scan, every 10 minutes: all of them within a day
+AUDIT_SHARE = 144
 SHOWN_LENGTH = 80  # characters of a long path in a sentence
 MANY_TREES = 16  # more than that are compared with one reading of the whole store
 Item = TypeVar("Item")
@@ -42,10 +45,11 @@ class KnownFiles(Protocol):
 
 
 class ScanCoordinator:
-    """Compares a root with the index and marks what differs in `dirty`. For one event loop; blocking work in threads.
+    """Compares a root with the index and marks what differs in `dirty`. For one event loop;
+    blocking work in threads.
 
-    What the last scan of the whole root counted: `total` files in scope, `closed_files` that may not be read. What is
-    stored of a directory that cannot be read stays as it is.
+    What the last scan of the whole root counted: `total` files in scope, `closed_files` that may
+    not be read. What is stored of a directory that cannot be read stays as it is.
     """
 
     def __init__(
@@ -62,7 +66,8 @@ class ScanCoordinator:
         self.total: int | None = None
         self.closed_files: tuple[str, ...] = ()
         self._unreadable: dict[str, UnreadDirectory] = {}
-        self._too_long: dict[str, int] = {}  # directory -> entries that are left out for their length
+        # directory -> entries that are left out for their length
+        self._too_long: dict[str, int] = {}
         self.force = False  # at the next scan of the whole root, every file counts as different
         self.audit_due = False
         self.took_s = 0.0
@@ -77,17 +82,27 @@ class ScanCoordinator:
     @property
     def closed(self) -> tuple[str, ...]:
         """Directories that nobody like us may look into, with a `/`."""
-        return tuple(directory + "/" for directory, unread in self._unreadable.items() if unread.closed)
+        return tuple(
+            directory + "/" for directory, unread in self._unreadable.items() if unread.closed
+        )
 
     @property
     def unmounted(self) -> tuple[str, ...]:
         """Directories that files were mounted on, and are not."""
-        return tuple(directory for directory, unread in self._unreadable.items() if unread.unmounted)
+        return tuple(
+            directory for directory, unread in self._unreadable.items() if unread.unmounted
+        )
 
     @property
     def unread(self) -> Mapping[str, str]:
-        """Directories whose last reading failed for another reason -> why. What is in them may have changed."""
-        return {directory: unread.error for directory, unread in self._unreadable.items() if not unread.closed}
+        """Directories whose last reading failed for another reason -> why. What is in them may have
+        changed.
+        """
+        return {
+            directory: unread.error
+            for directory, unread in self._unreadable.items()
+            if not unread.closed
+        }
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -119,7 +134,9 @@ class ScanCoordinator:
             return None
         directory, count = next(iter(self._too_long)), sum(self._too_long.values())
         shown = directory if len(directory) <= SHOWN_LENGTH else directory[:SHOWN_LENGTH] + "…"
-        return f"left out for the length of their paths: {count}, the first in {shown}/: {LENGTH_RULE}"
+        return (
+            f"left out for the length of their paths: {count}, the first in {shown}/: {LENGTH_RULE}"
+        )
 
     def _remark(self) -> str | None:
         """What of the rules is not used, the first with the count of others."""
@@ -138,7 +155,11 @@ class ScanCoordinator:
         closed, away = self.closed, self.unmounted
         if away:
             return f"file systems are not mounted: {len(away)}, the first at {away[0]}/; what was indexed there is kept"
-        return f"directories may not be read: {len(closed)}, the first is {closed[0]}" if closed else None
+        return (
+            f"directories may not be read: {len(closed)}, the first is {closed[0]}"
+            if closed
+            else None
+        )
 
     async def open(self) -> str | None:
         """Read the rules of now; why they cannot be read, if that may pass."""
@@ -168,21 +189,36 @@ class ScanCoordinator:
             self._dirty.mark(encode_path(hint.path))
 
     def gone(self, found: ComparedPaths, picked: PickedPaths, *, sure: bool) -> tuple[str, ...]:
-        """Which of the paths are to be deleted. Where the disk does not say, a scan is to: it knows what it keeps.
+        """Which of the paths are to be deleted. Where the disk does not say, a scan is to: it knows
+        what it keeps.
 
         `sure` is False before the first scan of an epoch: what was mounted may not be any more.
         """
         away = self.unmounted  # until a hint or the table of mounts says otherwise
-        kept = {path for path in found.gone if any(below(path, directory) for directory in away)} if away else set()
-        # Of a directory that a scan could not read nothing is learnt by another one at once: a hint or a timer asks.
-        closed = [path for path in found.closed if not any(below(path, tree) for tree in self._unreadable)]
+        kept = (
+            {path for path in found.gone if any(below(path, directory) for directory in away)}
+            if away
+            else set()
+        )
+        # Of a directory that a scan could not read nothing is learnt by another one at once: a hint
+        # or a timer asks.
+        closed = [
+            path for path in found.closed if not any(below(path, tree) for tree in self._unreadable)
+        ]
         unsure = (*closed, *(() if sure else found.gone))
         for path in unsure:
             self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
-        # A hint alone is no reason to delete what is out of scope: it never was in the index, or a scan will say so.
+        # A hint alone is no reason to delete what is out of scope: it never was in the index, or a
+        # scan will say so.
         outside = [path for path in found.outside if path in picked.stored]
-        doubts = [encode_path(directory) for directory in self.scope.doubts()] if outside and self.scope else []
-        outside = [path for path in outside if not any(below(path, directory) for directory in doubts)]
+        doubts = (
+            [encode_path(directory) for directory in self.scope.doubts()]
+            if outside and self.scope
+            else []
+        )
+        outside = [
+            path for path in outside if not any(below(path, directory) for directory in doubts)
+        ]
         return (*(path for path in found.gone if sure and path not in kept), *outside)
 
     # -- rules
@@ -193,7 +229,8 @@ class ScanCoordinator:
         if self.scope is not None:
             try:
                 self.scope = await self._anew()
-            except OSError:  # of an ignore file, say: the scan that is due now says so, and tries again
+            # of an ignore file, say: the scan that is due now says so, and tries again
+            except OSError:
                 self.scope = self.scope.by(indexing)
             self.rules_changed(b"")
 
@@ -205,13 +242,17 @@ class ScanCoordinator:
         self._dirty.mark_tree(encode_path(directory))
 
     async def check_rules(self, *, local: bool) -> None:
-        """Rules that live outside of the tree: git's configuration, its index, the user's excludes file.
+        """Rules that live outside of the tree: git's configuration, its index, the user's excludes
+        file.
 
         A root that is not `local` may hang, and is looked at in a thread.
         """
         scope = self.scope
-        if scope is not None and (scope.outdated() if local else await self._threads.run(scope.outdated)):
-            # One at a time, to its end: a git that hangs is to hold one thread, however many ask and give up.
+        if scope is not None and (
+            scope.outdated() if local else await self._threads.run(scope.outdated)
+        ):
+            # One at a time, to its end: a git that hangs is to hold one thread, however many ask
+            # and give up.
             if self._checking is None or self._checking.done():
                 self._checking = asyncio.create_task(self._check_rules())
             await asyncio.shield(self._checking)
@@ -224,7 +265,9 @@ class ScanCoordinator:
             except OSError:
                 fresh = None  # the scan says why
             if scope is not self.scope:
-                continue  # a hint has made another one meanwhile: of other ignore files, but of the same old git
+                # a hint has made another one meanwhile: of other ignore files, but of the same old
+                # git
+                continue
             if fresh is None:
                 self.rules_changed(b"")
                 return  # the scan that is due by that renews the scope
@@ -238,14 +281,18 @@ class ScanCoordinator:
             self._dirty.mark(path, scanned=True)
 
     async def check_links(self, *, local: bool) -> None:
-        """Files that have names outside of what is indexed here. What is not `local` is scanned for each question."""
+        """Files that have names outside of what is indexed here. What is not `local` is scanned for
+        each question.
+        """
         if local and self._links.elsewhere:
             found = await self._threads.run(written, self._root, self._links.suspects())
             for path in self._links.unseen(found):
                 self._dirty.mark(path, scanned=True)
 
     def _tell(self, *, everything: bool) -> None:
-        """Log what git did not answer, once; `everything`: what is not so any more is told when it is again."""
+        """Log what git did not answer, once; `everything`: what is not so any more is told when it
+        is again.
+        """
         troubles = self.scope.troubles() if self.scope is not None else {}
         for directory, trouble in troubles.items():
             told = self._told.get(directory)
@@ -260,12 +307,15 @@ class ScanCoordinator:
             before = self.scope
             assert before is not None
             renewed = await self._threads.run(before.renewed)
-            if self.scope is before:  # else a hint has made another one, which knows what git knew before
+            # else a hint has made another one, which knows what git knew before
+            if self.scope is before:
                 self.scope = renewed
                 return renewed
 
     def _reopened(self, trees: tuple[DirtyDirectory, ...]) -> Scope:
-        """The scope for a scan of these: a directory may be another one by now, with rules that no event told of."""
+        """The scope for a scan of these: a directory may be another one by now, with rules that no
+        event told of.
+        """
         assert self.scope is not None
         self.scope = self.scope.without(*(decode_path(tree.path) for tree in trees))
         return self.scope
@@ -273,11 +323,16 @@ class ScanCoordinator:
     # -- scans
 
     async def scan(
-        self, trees: tuple[DirtyDirectory, ...], watch: Callable[[bytes], None], still_there: Callable[[], bool]
+        self,
+        trees: tuple[DirtyDirectory, ...],
+        watch: Callable[[bytes], None],
+        still_there: Callable[[], bool],
     ) -> bool:
-        """Compare and mark; False if `still_there` (asked in a thread) says that this was not the root.
+        """Compare and mark; False if `still_there` (asked in a thread) says that this was not the
+        root.
 
-        Raises `StoreUnavailable`. `watch` is called from a thread for each directory before it is listed.
+        Raises `StoreUnavailable`. `watch` is called from a thread for each directory before it is
+        listed.
         """
         began, full = time.monotonic(), any(not tree.path for tree in trees)
         scope = await self._renew_scope() if full else self._reopened(trees)
@@ -303,12 +358,15 @@ class ScanCoordinator:
         if full:
             self.force, self._checked = self.force and not force, True
             self._count(stored.values(), found)
-        self._dirty.finish_scan(trees, (path for path in found.dirty if path not in refused), force=force)
+        self._dirty.finish_scan(
+            trees, (path for path in found.dirty if path not in refused), force=force
+        )
         self.took_s = time.monotonic() - began
         return True
 
     def looked(self, found: ComparedPaths, picked: PickedPaths, *, told: bool) -> None:
-        """What is at paths that were handed out: where files have or had other names, those changed with them.
+        """What is at paths that were handed out: where files have or had other names, those changed
+        with them.
 
         `told` is whether an event will tell of the next change of each.
         """
@@ -328,16 +386,23 @@ class ScanCoordinator:
             return await self._known.file_records()
         if len(trees) > MANY_TREES:
             stored = await self._known.file_records()
-            return [record for record in stored if any(below(record.path, tree.path) for tree in trees)]
+            return [
+                record for record in stored if any(below(record.path, tree.path) for tree in trees)
+            ]
         return [record for tree in trees for record in await self._known.file_records(tree.path)]
 
     def _count(self, stored: Iterable[FileRecord], found: ScanResult) -> None:
         records = list(stored)
         self.total = found.files
-        self.closed_files = tuple(record.path for record in records if record.skip_reason == "unreadable")
-        self._refused = {path: stamp for path, stamp in self._refused.items() if self._dirty.is_aside(path)}
+        self.closed_files = tuple(
+            record.path for record in records if record.skip_reason == "unreadable"
+        )
+        self._refused = {
+            path: stamp for path, stamp in self._refused.items() if self._dirty.is_aside(path)
+        }
         if self.audit_due and records:
-            # No event tells of writes through a mapping or another name of the file: some are read again each time.
+            # No event tells of writes through a mapping or another name of the file: some are read
+            # again each time.
             size = len(records) // AUDIT_SHARE + 1
             start, self.audit_due = self._audit_at % len(records), False
             self._audit_at = start + size

@@ -42,17 +42,23 @@ class StoredFiles:
         return await index_records.devices(self._db, self._record)
 
 
-async def is_there(db: Database, record: IndexRecord, within_s: float, executor: Executor | None = None) -> bool:
-    """Whether the root of an index is there; a file system that does not say so in that time is not."""
+async def is_there(
+    db: Database, record: IndexRecord, within_s: float, executor: Executor | None = None
+) -> bool:
+    """Whether the root of an index is there; a file system that does not say so in that time is
+    not.
+    """
     presence = RootAvailability(record.root, StoredFiles(db, record), RootThreads(executor))
     look = asyncio.ensure_future(presence.look())
     return await ended(look, within_s) and not isinstance(look.result(), str)
 
 
 class WatchedRoot(LiveRoot):
-    """One per index. `run` it in a supervised task; pull batches, settle them; ask it how fresh the index is.
+    """One per index. `run` it in a supervised task; pull batches, settle them; ask it how fresh the
+    index is.
 
-    `sync_dir` is a directory of this root alone, outside of every root; it is made if it is missing.
+    `sync_dir` is a directory of this root alone, outside of every root; it is made if it is
+    missing.
     """
 
     def __init__(
@@ -64,10 +70,14 @@ class WatchedRoot(LiveRoot):
         sync_dir: Path,
         executor: Executor | None = None,
     ) -> None:
-        super().__init__(record.root, StoredFiles(db, record), indexing, watching, sync_dir, executor)
+        super().__init__(
+            record.root, StoredFiles(db, record), indexing, watching, sync_dir, executor
+        )
 
     def failed(self) -> tuple[FailedPath, ...]:
-        """Every file that could not be indexed yet, by path. Their number has no bound: `status` names some."""
+        """Every file that could not be indexed yet, by path. Their number has no bound: `status`
+        names some.
+        """
         return self._dirty.failed(time.monotonic())
 
     async def absence(self, path: str) -> str:
@@ -82,7 +92,9 @@ class WatchedRoot(LiveRoot):
         return why or f"it is to be indexed, and not yet: {self.freshness().reason}"
 
     async def left_out(self, path: str) -> str | None:
-        """The rule by which a file of this path, saved or not, is not indexed; None if there is none, or not known."""
+        """The rule by which a file of this path, saved or not, is not indexed; None if there is
+        none, or not known.
+        """
         scope = self._survey.scope
         if scope is None:
             return None

@@ -1,4 +1,6 @@
-"""The entry of `cocosearchctl`. A plain query is answered before argparse is imported, a third of the start."""
+"""The entry of `cocosearchctl`. A plain query is answered before argparse is imported, a third of
+the start.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-LONGEST_NUMBER = 15  # digits; what is longer is argparse's to refuse: `int` takes no more than 4,300
+# digits; what is longer is argparse's to refuse: `int` takes no more than 4,300
+LONGEST_NUMBER = 15
 
 
 def main() -> int:
@@ -35,12 +38,21 @@ def main() -> int:
     except BrokenPipeError:
         output.silence()
         return exits.OK
-    except OSError as error:  # no current directory, a disk that is full or read-only, a file that is not ours
+    # no current directory, a disk that is full or read-only, a file that is not ours
+    except OSError as error:
         if not error.filename and _nowhere():
-            output.error("the current directory is gone", "cd to one that is there", as_json="--json" in arguments)
+            output.error(
+                "the current directory is gone",
+                "cd to one that is there",
+                as_json="--json" in arguments,
+            )
             return exits.FAILED
         what = f"{error.filename}: " if error.filename else ""
-        output.error(f"{what}{error.strerror or error}", "cocosearchctl doctor", as_json="--json" in arguments)
+        output.error(
+            f"{what}{error.strerror or error}",
+            "cocosearchctl doctor",
+            as_json="--json" in arguments,
+        )
         return exits.FAILED
     return code
 
@@ -66,7 +78,9 @@ def run(arguments: list[str], env: Mapping[str, str]) -> int:
 
 
 def plain_query(arguments: list[str]) -> tuple[dict[str, Any], str] | None:
-    """`query WORDS... [--index NAME] [--limit N] [--json]` as parameters and format; None when there is more to it."""
+    """`query WORDS... [--index NAME] [--limit N] [--json]` as parameters and format; None when
+    there is more to it.
+    """
     if len(arguments) < 2 or arguments[0] != "query":
         return None
     words: list[str] = []

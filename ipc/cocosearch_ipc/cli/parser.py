@@ -1,4 +1,6 @@
-"""The argparse tree of `cocosearchctl`: each verb's arguments, help with an example, and the function that does it."""
+"""The argparse tree of `cocosearchctl`: each verb's arguments, help with an example, and the
+function that does it.
+"""
 
 import argparse
 import difflib
@@ -28,7 +30,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         wrong = re.search(r"invalid choice: '(\S+)' \(choose from (.*)\)", message)
-        near = difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1) if wrong else []
+        near = (
+            difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1) if wrong else []
+        )
         hint = f"did you mean {near[0]}?" if near else f"{self.prog} --help"
         output.error(message.partition(" (choose from")[0], hint, as_json="--json" in sys.argv)
         raise SystemExit(exits.USAGE)
@@ -38,14 +42,18 @@ class _Parser(argparse.ArgumentParser):
         options = [name for action in self._actions for name in action.option_strings]
         near = difflib.get_close_matches(given[0].partition("=")[0], options, 1)
         hint = f"did you mean {near[0]}?" if near else f"{self.prog} --help"
-        output.error(f"unrecognized arguments: {' '.join(given)}", hint, as_json="--json" in sys.argv)
+        output.error(
+            f"unrecognized arguments: {' '.join(given)}", hint, as_json="--json" in sys.argv
+        )
         raise SystemExit(exits.USAGE)
 
 
 class Verb:
-    """A command: what it does, an example, its arguments, and `module:function` (below this package) that does it.
+    """A command: what it does, an example, its arguments, and `module:function` (below this
+    package) that does it.
 
-    Modules are imported when their verb is called: all of them together would cost every verb 50 ms.
+    Modules are imported when their verb is called: all of them together would cost every verb 50
+    ms.
     """
 
     def __init__(self, name: str, help_text: str, example: str, add: Add, run: str) -> None:
@@ -66,7 +74,9 @@ def number(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """As `number`, at least none and at most a year: no clock and no poll takes what is much longer."""
+    """As `number`, at least none and at most a year: no clock and no poll takes what is much
+    longer.
+    """
     if not 0 <= (value := number(text)) <= YEAR_S:
         raise ValueError(text)
     return value
@@ -80,7 +90,9 @@ def count(text: str) -> int:
 
 
 def index(text: str) -> str:
-    """A name, or several with commas. An empty one, of a variable that is not set, would mean the index around here."""
+    """A name, or several with commas. An empty one, of a variable that is not set, would mean the
+    index around here.
+    """
     if not text.strip(", "):
         raise argparse.ArgumentTypeError("no index is named; `cocosearchctl list` shows them")
     return text
@@ -106,13 +118,16 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="cocosearchctl",
         usage="cocosearchctl VERB ... [--json]",
-        description="Search code by meaning and by words, in an index that follows the disk.\n\n" + _overview(),
+        description="Search code by meaning and by words, in an index that follows the disk.\n\n"
+        + _overview(),
         epilog="`cocosearchctl VERB --help` explains a verb. Start with `cocosearchctl up PATH`.\n\n"
         + textwrap.fill(exits.SUMMARY, 100),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"cocosearchctl {VERSION}")
-    verbs = top.add_subparsers(metavar="VERB", required=True, help=argparse.SUPPRESS, prog="cocosearchctl")
+    verbs = top.add_subparsers(
+        metavar="VERB", required=True, help=argparse.SUPPRESS, prog="cocosearchctl"
+    )
     for verb in VERBS:
         sub = verbs.add_parser(
             verb.name,
@@ -120,7 +135,9 @@ def parser() -> argparse.ArgumentParser:
             epilog=f"example: {verb.example}",
         )
         verb.add(sub)
-        sub.add_argument("--json", action="store_true", help="print JSON; errors too, on standard error")
+        sub.add_argument(
+            "--json", action="store_true", help="print JSON; errors too, on standard error"
+        )
         sub.set_defaults(verb=verb, complain=sub.unrecognized)
     return top
 
@@ -143,28 +160,65 @@ def _nothing(_: argparse.ArgumentParser) -> None:
 def _up(p: argparse.ArgumentParser) -> None:
     p.add_argument("path", metavar="PATH", help="the project's directory")
     p.add_argument("--name", help="the index's name; by default the directory's")
-    p.add_argument("--topic", action="append", default=[], metavar="TOPIC", help="a group to search by; repeatable")
+    p.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="a group to search by; repeatable",
+    )
     p.add_argument("--wait", action="store_true", help="also wait for changes that came meanwhile")
     p.add_argument("--no-wait", action="store_true", help="return at once; indexing goes on")
 
 
 def _query(p: argparse.ArgumentParser) -> None:
-    p.add_argument("words", nargs="*", metavar="WORDS", help="what to find; none lists what a symbol filter leaves")
-    where = p.add_argument_group("where")
-    where.add_argument("--index", **NAMED, action="append", default=[], help="one or more: a,b; repeatable")
-    where.add_argument("--topic", action="append", default=[], metavar="TOPIC", help="indexes of a topic; repeatable")
+    p.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORDS",
+        help="what to find; none lists what a symbol filter leaves",
+    )
+    _add_index_options(p.add_argument_group("where"))
+    _add_filter_options(p.add_argument_group("which hits"))
+    _add_search_options(p.add_argument_group("how"))
+    _add_display_options(p.add_argument_group("how it is shown"))
+
+
+def _add_index_options(where: argparse._ArgumentGroup) -> None:
+    where.add_argument(
+        "--index", **NAMED, action="append", default=[], help="one or more: a,b; repeatable"
+    )
+    where.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="indexes of a topic; repeatable",
+    )
     where.add_argument("--all", action="store_true", dest="all_indexes", help="every index")
-    where.add_argument("--no-linked", action="store_true", help="not the indexes that this one's project links")
-    which = p.add_argument_group("which hits")
+    where.add_argument(
+        "--no-linked", action="store_true", help="not the indexes that this one's project links"
+    )
+
+
+def _add_filter_options(which: argparse._ArgumentGroup) -> None:
     which.add_argument("--limit", type=int, metavar="N")
-    which.add_argument("--lang", "--language", action="append", default=[], dest="language", help="repeatable")
+    which.add_argument(
+        "--lang", "--language", action="append", default=[], dest="language", help="repeatable"
+    )
     which.add_argument("--path", action="append", default=[], metavar="GLOB", help="repeatable")
     which.add_argument("--not-path", action="append", default=[], metavar="GLOB", help="repeatable")
-    which.add_argument("--symbol-type", action="append", default=[], metavar="TYPE", help="repeatable")
+    which.add_argument(
+        "--symbol-type", action="append", default=[], metavar="TYPE", help="repeatable"
+    )
     which.add_argument("--symbol-name", metavar="NAME")
     which.add_argument("--min-score", type=number, metavar="X")
-    which.add_argument("--all-chunks", action="store_true", help="several chunks of one place as well")
-    how = p.add_argument_group("how")
+    which.add_argument(
+        "--all-chunks", action="store_true", help="several chunks of one place as well"
+    )
+
+
+def _add_search_options(how: argparse._ArgumentGroup) -> None:
     how.add_argument("--profile", metavar="NAME", help="how to rank: code, classic")
     how.add_argument("--reranker", metavar="NAME")
     how.add_argument("--no-hybrid", action="store_true", help="by meaning only")
@@ -172,7 +226,9 @@ def _query(p: argparse.ArgumentParser) -> None:
     _patience(how)
     how.add_argument("--explain", action="store_true", help="also print how the answer came about")
     how.add_argument("--why-not", metavar="PATH", help="say why this place is not among the hits")
-    shown = p.add_argument_group("how it is shown")
+
+
+def _add_display_options(shown: argparse._ArgumentGroup) -> None:
     shown.add_argument("-B", "--lines-before", type=int, metavar="N")
     shown.add_argument("-A", "--lines-after", type=int, metavar="N")
     shown.add_argument("-C", "--lines-around", type=int, metavar="N")
@@ -183,25 +239,43 @@ def _query(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="chunks as they are, not their definitions",
     )
-    shown.add_argument("--budget", type=int, dest="budget_tokens", metavar="TOKENS", help="about this much in total")
-    shown.add_argument("--budget-chars", type=int, metavar="CHARACTERS", help="at most this much code in total")
+    shown.add_argument(
+        "--budget",
+        type=int,
+        dest="budget_tokens",
+        metavar="TOKENS",
+        help="about this much in total",
+    )
+    shown.add_argument(
+        "--budget-chars", type=int, metavar="CHARACTERS", help="at most this much code in total"
+    )
     shown.add_argument("--full", action="store_true", help="whole hits")
-    shown.add_argument("--format", choices=("text", "compact", "grep", "json"), default="text", help=FORMATS)
+    shown.add_argument(
+        "--format", choices=("text", "compact", "grep", "json"), default="text", help=FORMATS
+    )
     shown.add_argument("--open", type=int, metavar="N", help="open the Nth hit in $EDITOR")
 
 
 def _patience(p: argparse._ActionsContainer) -> None:
-    p.add_argument("--sync-timeout", type=seconds, metavar="SECONDS", help="wait at most this long for changes")
-    p.add_argument("--no-sync", action="store_const", const=0.0, dest="sync_timeout", help="do not wait at all")
+    p.add_argument(
+        "--sync-timeout", type=seconds, metavar="SECONDS", help="wait at most this long for changes"
+    )
+    p.add_argument(
+        "--no-sync", action="store_const", const=0.0, dest="sync_timeout", help="do not wait at all"
+    )
 
 
 def _repl(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--index", **NAMED, action="append", default=[], help="one or more: a,b; repeatable")
+    p.add_argument(
+        "--index", **NAMED, action="append", default=[], help="one or more: a,b; repeatable"
+    )
 
 
 def _named(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
     def add(p: argparse.ArgumentParser) -> None:
-        p.add_argument("name", **NAMED, nargs="?", help=f"{help_text}; by default that of this directory")
+        p.add_argument(
+            "name", **NAMED, nargs="?", help=f"{help_text}; by default that of this directory"
+        )
 
     return add
 
@@ -212,7 +286,9 @@ def _list(p: argparse.ArgumentParser) -> None:
 
 def _stats(p: argparse.ArgumentParser) -> None:
     _named("the index")(p)
-    p.add_argument("--failures", action="store_true", help="also list files that did not parse or were skipped")
+    p.add_argument(
+        "--failures", action="store_true", help="also list files that did not parse or were skipped"
+    )
     _patience(p)
 
 
@@ -238,35 +314,64 @@ def _logs(p: argparse.ArgumentParser) -> None:
 
 
 def _bench(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--index", **NAMED, help="ask this one; by default that of this directory, or the largest")
-    p.add_argument("--files", type=count, default=200, metavar="N", help="how many to index in a scratch directory")
+    p.add_argument(
+        "--index", **NAMED, help="ask this one; by default that of this directory, or the largest"
+    )
+    p.add_argument(
+        "--files",
+        type=count,
+        default=200,
+        metavar="N",
+        help="how many to index in a scratch directory",
+    )
 
 
 def _config(p: argparse.ArgumentParser) -> None:
-    p.add_argument("what", choices=("show", "check"), help="show: what holds; check: whether it can be used")
-    p.add_argument("--index", **NAMED, help="of this index; by default of the one around this directory")
+    p.add_argument(
+        "what", choices=("show", "check"), help="show: what holds; check: whether it can be used"
+    )
+    p.add_argument(
+        "--index", **NAMED, help="of this index; by default of the one around this directory"
+    )
 
 
 def _init(p: argparse.ArgumentParser) -> None:
-    p.add_argument("path", nargs="?", default=".", metavar="PATH", help="the project's directory; by default this one")
+    p.add_argument(
+        "path",
+        nargs="?",
+        default=".",
+        metavar="PATH",
+        help="the project's directory; by default this one",
+    )
     p.add_argument("--force", action="store_true", help="in the place of a file that is there")
 
 
 def _status(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "--open", action="store_true", help="open the status page in a browser; with --json print its address"
+        "--open",
+        action="store_true",
+        help="open the status page in a browser; with --json print its address",
     )
 
 
 def _service(p: argparse.ArgumentParser) -> None:
     p.add_argument("what", choices=("install", "uninstall", "start", "stop", "status"))
-    p.add_argument("--system", action="store_true", help="of the system, for the user who calls sudo")
+    p.add_argument(
+        "--system", action="store_true", help="of the system, for the user who calls sudo"
+    )
 
 
 def _install(p: argparse.ArgumentParser) -> None:
-    p.add_argument("assistant", choices=("claude", "claude-desktop", "cursor", "vscode", "codex", "opencode", "gemini"))
-    p.add_argument("--project", action="store_true", help="for the project in the current directory only")
-    p.add_argument("--print", action="store_true", help="print what would be written, change nothing")
+    p.add_argument(
+        "assistant",
+        choices=("claude", "claude-desktop", "cursor", "vscode", "codex", "opencode", "gemini"),
+    )
+    p.add_argument(
+        "--project", action="store_true", help="for the project in the current directory only"
+    )
+    p.add_argument(
+        "--print", action="store_true", help="print what would be written, change nothing"
+    )
     p.add_argument("--remove", action="store_true", help="take it out again")
 
 
@@ -275,7 +380,9 @@ def _completion(p: argparse.ArgumentParser) -> None:
 
 
 def _files(p: argparse.ArgumentParser) -> None:
-    p.add_argument("under", nargs="?", metavar="DIRECTORY", help="only below it; as in a hit, or from here")
+    p.add_argument(
+        "under", nargs="?", metavar="DIRECTORY", help="only below it; as in a hit, or from here"
+    )
     p.add_argument("--index", **NAMED)
     p.add_argument("--glob", metavar="GLOB", help="only paths that match, e.g. '**/test_*.py'")
     p.add_argument("--limit", type=count, default=1000, metavar="N")
@@ -294,13 +401,26 @@ def _related(p: argparse.ArgumentParser) -> None:
 
 def _watch(p: argparse.ArgumentParser) -> None:
     p.add_argument("--index", **NAMED, help="only this index")
-    p.add_argument("--since", metavar="EPOCH:SEQ", help="first what changed after this clock, as `sync --json` gave it")
-    p.add_argument("--query", metavar="TEXT", help="print what this question newly finds in the files that change")
+    p.add_argument(
+        "--since",
+        metavar="EPOCH:SEQ",
+        help="first what changed after this clock, as `sync --json` gave it",
+    )
+    p.add_argument(
+        "--query",
+        metavar="TEXT",
+        help="print what this question newly finds in the files that change",
+    )
     p.add_argument("--limit", type=int, metavar="N", help="with --query: among its first N results")
     p.add_argument(
-        "--min-score", type=number, metavar="SCORE", help="with --query: only results as relevant as this (0.25)"
+        "--min-score",
+        type=number,
+        metavar="SCORE",
+        help="with --query: only results as relevant as this (0.25)",
     )
-    p.add_argument("--all-chunks", action="store_true", help="with --query: more than one result a file")
+    p.add_argument(
+        "--all-chunks", action="store_true", help="with --query: more than one result a file"
+    )
 
 
 def _top(p: argparse.ArgumentParser) -> None:
@@ -308,12 +428,20 @@ def _top(p: argparse.ArgumentParser) -> None:
 
 
 def _mcp(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--project", metavar="PATH", help="what to search by default, if not the current directory")
-    p.add_argument("--project-from-cwd", action="store_true", help="search the current directory (this is the default)")
+    p.add_argument(
+        "--project", metavar="PATH", help="what to search by default, if not the current directory"
+    )
+    p.add_argument(
+        "--project-from-cwd",
+        action="store_true",
+        help="search the current directory (this is the default)",
+    )
 
 
 def _token(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--rotate", action="store_true", help="make a new one; the old one is refused from then on")
+    p.add_argument(
+        "--rotate", action="store_true", help="make a new one; the old one is refused from then on"
+    )
 
 
 def _help(p: argparse.ArgumentParser) -> None:
@@ -335,7 +463,10 @@ def explain(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - every 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("find code", ("query", "repl", "related", "files", "cat")),
     ("indexes", ("up", "list", "stats", "sync", "watch", "reindex", "clear", "languages")),
-    ("the daemon", ("status", "top", "doctor", "logs", "bench", "restart", "down", "service", "version")),
+    (
+        "the daemon",
+        ("status", "top", "doctor", "logs", "bench", "restart", "down", "service", "version"),
+    ),
     ("set up", ("init", "config", "models", "install", "mcp", "token", "completion", "help")),
 )
 
@@ -354,12 +485,26 @@ VERBS: tuple[Verb, ...] = (
         _query,
         "questions.query_options:run",
     ),
-    Verb("repl", "Ask, and ask on.", "cocosearchctl repl --index project", _repl, "cocosearch_ipc.repl.run:run"),
     Verb(
-        "files", "List indexed files.", "cocosearchctl files src --glob '**/*.py'", _files, "questions.file_verbs:files"
+        "repl",
+        "Ask, and ask on.",
+        "cocosearchctl repl --index project",
+        _repl,
+        "cocosearch_ipc.repl.run:run",
     ),
     Verb(
-        "cat", "Print a file of an index.", "cocosearchctl cat src/retry.py:10-40", _place, "questions.file_verbs:cat"
+        "files",
+        "List indexed files.",
+        "cocosearchctl files src --glob '**/*.py'",
+        _files,
+        "questions.file_verbs:files",
+    ),
+    Verb(
+        "cat",
+        "Print a file of an index.",
+        "cocosearchctl cat src/retry.py:10-40",
+        _place,
+        "questions.file_verbs:cat",
     ),
     Verb(
         "related",
@@ -375,8 +520,20 @@ VERBS: tuple[Verb, ...] = (
         _watch,
         "questions.file_verbs:watch",
     ),
-    Verb("models", "List the embedding models.", "cocosearchctl models", _nothing, "questions.file_verbs:models"),
-    Verb("languages", "List the languages.", "cocosearchctl languages", _nothing, "questions.file_verbs:languages"),
+    Verb(
+        "models",
+        "List the embedding models.",
+        "cocosearchctl models",
+        _nothing,
+        "questions.file_verbs:models",
+    ),
+    Verb(
+        "languages",
+        "List the languages.",
+        "cocosearchctl languages",
+        _nothing,
+        "questions.file_verbs:languages",
+    ),
     Verb(
         "status",
         "Show the daemon and its indexes.",
@@ -385,7 +542,13 @@ VERBS: tuple[Verb, ...] = (
         "running.daemon_verbs:status",
     ),
     Verb("top", "Watch the daemon at work.", "cocosearchctl top", _top, "running.top:run"),
-    Verb("list", "List the indexes.", "cocosearchctl list", _list, "questions.index_verbs:list_indexes"),
+    Verb(
+        "list",
+        "List the indexes.",
+        "cocosearchctl list",
+        _list,
+        "questions.index_verbs:list_indexes",
+    ),
     Verb(
         "stats",
         "Count files, chunks and symbols of an index.",
@@ -401,7 +564,11 @@ VERBS: tuple[Verb, ...] = (
         "questions.index_verbs:sync",
     ),
     Verb(
-        "reindex", "Index every file again.", "cocosearchctl reindex project", _reindex, "questions.index_verbs:reindex"
+        "reindex",
+        "Index every file again.",
+        "cocosearchctl reindex project",
+        _reindex,
+        "questions.index_verbs:reindex",
     ),
     Verb(
         "clear",
@@ -418,8 +585,20 @@ VERBS: tuple[Verb, ...] = (
         _nothing,
         "running.daemon_verbs:restart",
     ),
-    Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, "running.daemon_verbs:logs"),
-    Verb("doctor", "Look for trouble and say what mends it.", "cocosearchctl doctor", _nothing, "setup.doctor:run"),
+    Verb(
+        "logs",
+        "Show the daemon's log.",
+        "cocosearchctl logs -f",
+        _logs,
+        "running.daemon_verbs:logs",
+    ),
+    Verb(
+        "doctor",
+        "Look for trouble and say what mends it.",
+        "cocosearchctl doctor",
+        _nothing,
+        "setup.doctor:run",
+    ),
     Verb(
         "config",
         "Show settings and who said them, or check.",
@@ -435,10 +614,18 @@ VERBS: tuple[Verb, ...] = (
         "setup.config_verbs:init",
     ),
     Verb(
-        "bench", "Measure this machine's figures.", "cocosearchctl bench --index project", _bench, "questions.bench:run"
+        "bench",
+        "Measure this machine's figures.",
+        "cocosearchctl bench --index project",
+        _bench,
+        "questions.bench:run",
     ),
     Verb(
-        "install", "Add the MCP server to an assistant.", "cocosearchctl install claude", _install, "setup.install:run"
+        "install",
+        "Add the MCP server to an assistant.",
+        "cocosearchctl install claude",
+        _install,
+        "setup.install:run",
     ),
     Verb(
         "completion",
@@ -454,7 +641,13 @@ VERBS: tuple[Verb, ...] = (
         _mcp,
         "running.bridge:run",
     ),
-    Verb("token", "Print the token of the MCP listener.", "cocosearchctl token --rotate", _token, "setup.token:run"),
+    Verb(
+        "token",
+        "Print the token of the MCP listener.",
+        "cocosearchctl token --rotate",
+        _token,
+        "setup.token:run",
+    ),
     Verb(
         "version",
         "Print the versions of both programs.",
@@ -462,7 +655,13 @@ VERBS: tuple[Verb, ...] = (
         _nothing,
         "running.daemon_verbs:version",
     ),
-    Verb("help", "Explain a verb, or list them all.", "cocosearchctl help query", _help, "parser:explain"),
+    Verb(
+        "help",
+        "Explain a verb, or list them all.",
+        "cocosearchctl help query",
+        _help,
+        "parser:explain",
+    ),
     Verb(
         "service",
         "Run the daemon under systemd or launchd.",

@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def command(env: Mapping[str, str]) -> list[str]:
-    """The daemon's program: the one installed beside this one, else the one on PATH, else its module."""
+    """The daemon's program: the one installed beside this one, else the one on PATH, else its
+    module.
+    """
     beside = Path(sys.executable).with_name("cocosearchd")
     if beside.exists():
         return [str(beside)]
@@ -18,7 +20,11 @@ def command(env: Mapping[str, str]) -> list[str]:
 def own(env: Mapping[str, str]) -> str:
     """The path of `cocosearchctl` itself, for the configuration of others."""
     beside = Path(sys.executable).with_name("cocosearchctl")
-    return str(beside) if beside.exists() else shutil.which("cocosearchctl", path=env.get("PATH")) or "cocosearchctl"
+    return (
+        str(beside)
+        if beside.exists()
+        else shutil.which("cocosearchctl", path=env.get("PATH")) or "cocosearchctl"
+    )
 
 
 def shipped(folder: str) -> Path:

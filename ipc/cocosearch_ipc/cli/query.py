@@ -1,4 +1,6 @@
-"""A plain `query`: asks, and shows hits for people, editors or programs. On the hot path: imports next to nothing."""
+"""A plain `query`: asks, and shows hits for people, editors or programs. On the hot path: imports
+next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 WORK_S = 60.0
 
 
-def run(params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, full: bool = False) -> dict[str, Any]:
+def run(
+    params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, full: bool = False
+) -> dict[str, Any]:
     """Ask and print; `how` is text, compact, json or grep. Returns the reply."""
     reply = asked(params, env, None if how == "json" else _other)
     if how == "json":
@@ -37,12 +41,17 @@ def run(params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, fu
 def asked(
     params: dict[str, Any], env: Mapping[str, str], other: Callable[[str], object] | None = None
 ) -> dict[str, Any]:
-    """The reply of `search`, which first waits for changes and then works. `other` as for `client.call`."""
+    """The reply of `search`, which first waits for changes and then works. `other` as for
+    `client.call`.
+    """
     return waited(env, "search", with_place(params), other)
 
 
 def waited(
-    env: Mapping[str, str], method: str, params: dict[str, Any], other: Callable[[str], object] | None = None
+    env: Mapping[str, str],
+    method: str,
+    params: dict[str, Any],
+    other: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """The reply of a method that first waits for changes, and then works."""
     patience_s = WORK_S + params.get("sync_timeout_ms", 0) / 1000
@@ -52,7 +61,9 @@ def waited(
 
         service_manager.look(env)
 
-    reply: dict[str, Any] = client.call(address.rpc_socket(env), method, params, patience_s, other, silent)
+    reply: dict[str, Any] = client.call(
+        address.rpc_socket(env), method, params, patience_s, other, silent
+    )
     return reply
 
 
@@ -66,7 +77,8 @@ def with_place(params: dict[str, Any]) -> dict[str, Any]:
         return params
     try:
         return params | {"cwd": os.getcwd()}
-    except FileNotFoundError:  # the directory is gone; the daemon takes the only index, or lists them
+    # the directory is gone; the daemon takes the only index, or lists them
+    except FileNotFoundError:
         return params
 
 

@@ -1,7 +1,8 @@
 """The one ASGI application of both listeners.
 
-On the Unix socket (directory, mode and peer are the authentication): /rpc, /mcp, /metrics, /healthz, /readyz. On TCP
-(token, Host and Origin are checked): /mcp, /sse, /metrics, /healthz, and /status, the page. Anything else is 404.
+On the Unix socket (directory, mode and peer are the authentication): /rpc, /mcp, /metrics,
+/healthz, /readyz. On TCP (token, Host and Origin are checked): /mcp, /sse, /metrics, /healthz, and
+/status, the page. Anything else is 404.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -16,7 +17,15 @@ import anyio.lowlevel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from cocosearch_ipc.http.guard import App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
+from cocosearch_ipc.http.guard import (
+    App,
+    Drainable,
+    LimitedBody,
+    LoopbackGuard,
+    Receive,
+    Scope,
+    Send,
+)
 from cocosearch_ipc.http.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.page import site
@@ -40,11 +49,13 @@ OPEN_PATHS = frozenset({"/healthz"}) | site.PATHS
 if TYPE_CHECKING:
     from cocosearch_ipc.mcp.server import McpServer
 
-# Long enough for the daemon to be ready and for small indexes to be looked through, which a second of CPU would delay;
-# short enough for most assistants to find MCP loaded. Those that come earlier wait for it as long as the daemon would.
+# Long enough for the daemon to be ready and for small indexes to be looked through, which a second
+# of CPU would delay; short enough for most assistants to find MCP loaded. Those that come earlier
+# wait for it as long as the daemon would.
 MCP_AFTER_S = 10.0
-# Turns of the event loop from a request to the end of its connection, where both were there when it was accepted: who
-# has hung up is not answered. 1,500 that did took 4.9 s of CPU, and 0.5 s by this (measured).
+# Turns of the event loop from a request to the end of its connection, where both were there when it
+# was accepted: who has hung up is not answered. 1,500 that did took 4.9 s of CPU, and 0.5 s by this
+# (measured).
 HANGING_UP = 3
 MAX_DIGITS = 20  # of a deadline: Python divides no whole number of 400
 
@@ -52,7 +63,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class FrontEnd:
-    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`; `hosts` are its names beside those of loopback.
+    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`; `hosts` are its names beside
+    those of loopback.
 
     `roots` says what assistants may have indexed.
     """
@@ -90,17 +102,22 @@ class FrontEnd:
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", self._health),
                 site.PREFIX: _either(
-                    site.RPC, _handler("POST", partial(self._rpc, self._looking)), _handler("GET", _page)
+                    site.RPC,
+                    _handler("POST", partial(self._rpc, self._looking)),
+                    _handler("GET", _page),
                 ),
             }
         )
         self._unix = Drainable(LimitedBody(unix, max_body_bytes))
-        self._loopback = Drainable(LoopbackGuard(LimitedBody(loopback, max_body_bytes), token, allowed, OPEN_PATHS))
+        self._loopback = Drainable(
+            LoopbackGuard(LimitedBody(loopback, max_body_bytes), token, allowed, OPEN_PATHS)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["server"] is not None and scope["server"][1] is None:  # uvicorn: (path, None) for a Unix socket
+        # uvicorn: (path, None) for a Unix socket
+        elif scope["server"] is not None and scope["server"][1] is None:
             await self._unix(scope, receive, send)
         else:
             await self._loopback(scope, receive, send)
@@ -133,7 +150,9 @@ class FrontEnd:
             return PlainTextResponse("send application/json\n", 415)
         body = await request.body()
         if NDJSON in request.headers.get("accept", ""):
-            return StreamingResponse(_lines(dispatcher, body), media_type=NDJSON, headers=self._headers())
+            return StreamingResponse(
+                _lines(dispatcher, body), media_type=NDJSON, headers=self._headers()
+            )
         reply: bytes | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_on_disconnect, request, group.cancel_scope)
@@ -147,7 +166,10 @@ class FrontEnd:
 
     def _headers(self) -> dict[str, str]:
         """What lets an older or newer client say so."""
-        named = {"X-Cocosearch-Protocol": str(PROTOCOL_VERSION), "X-Cocosearch-Version": self.version}
+        named = {
+            "X-Cocosearch-Protocol": str(PROTOCOL_VERSION),
+            "X-Cocosearch-Version": self.version,
+        }
         return named | {"X-Request-Id": REQUEST_ID.get("")}
 
     async def _health(self, request: Request) -> Response:
@@ -167,7 +189,9 @@ class FrontEnd:
         except Failure as failure:
             return PlainTextResponse(f"{failure.message}\n", 503)
         waiting = [index.name for index in status.indexes if index.state in ("cold", "scanning")]
-        return PlainTextResponse(f"not scanned yet: {', '.join(waiting)}\n" if waiting else "ready\n")
+        return PlainTextResponse(
+            f"not scanned yet: {', '.join(waiting)}\n" if waiting else "ready\n"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +206,13 @@ class _Mcp:
 class _LateMcp:
     """MCP, loaded by its first client, or a moment after the start.
 
-    Its libraries cost 1.1 s of CPU, more than all else that a start does: a daemon must not answer that much later.
+    Its libraries cost 1.1 s of CPU, more than all else that a start does: a daemon must not answer
+    that much later.
     """
 
-    def __init__(self, engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]) -> None:
+    def __init__(
+        self, engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]
+    ) -> None:
         self._engine, self._roots, self._version, self._hosts = engine, roots, version, hosts
         self._wanted, self._ready, self._stopping = anyio.Event(), anyio.Event(), anyio.Event()
         self._mcp: _Mcp | None = None
@@ -197,7 +224,12 @@ class _LateMcp:
         if self._stopping.is_set():
             return
         server = await anyio.to_thread.run_sync(
-            _import_mcp, self._engine, self._roots, self._version, self._hosts, abandon_on_cancel=True
+            _import_mcp,
+            self._engine,
+            self._roots,
+            self._version,
+            self._hosts,
+            abandon_on_cancel=True,
         )
         http, sse = server.http_app("/mcp"), server.sse_app("/sse")
         async with AsyncExitStack() as stack:
@@ -237,14 +269,18 @@ class _LateMcp:
         await (await self.loaded()).sse(scope, receive, send)
 
 
-def _import_mcp(engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]) -> "McpServer":
+def _import_mcp(
+    engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]
+) -> "McpServer":
     from cocosearch_ipc.mcp.server import McpServer
 
     return McpServer(engine, roots, version, hosts)
 
 
 class _Paths:
-    """Chooses an app by the first segment of the path; 404 for the rest. Cheaper on the hot path than a router."""
+    """Chooses an app by the first segment of the path; 404 for the rest. Cheaper on the hot path
+    than a router.
+    """
 
     def __init__(self, apps: dict[str, App]) -> None:
         self.apps = apps
@@ -295,7 +331,9 @@ async def _cancel_on_disconnect(request: Request, scope: anyio.CancelScope) -> N
 
 
 def _challenged_port(request: Request) -> int | None:
-    """The port of a challenge: over TCP the listener's own, over the Unix socket the one that is asked about."""
+    """The port of a challenge: over TCP the listener's own, over the Unix socket the one that is
+    asked about.
+    """
     own = request.scope["server"][1]
     if own is not None:
         return int(own)

@@ -1,6 +1,8 @@
-"""Which connection ends when there are too many: one client must not keep the others out. Pure, but for `PeerFinder`.
+"""Which connection ends when there are too many: one client must not keep the others out. Pure, but
+for `PeerFinder`.
 
-Clients without a token go first, then the client that holds most connections: the one of these that idles longest.
+Clients without a token go first, then the client that holds most connections: the one of these that
+idles longest.
 """
 
 import threading
@@ -31,8 +33,12 @@ class Slot:
 
 
 def choose_victim(slots: Sequence[Slot], newest: int) -> int:
-    """The position of the slot to be freed for the connection at `newest`, which may be that one."""
-    strangers = [n for n, slot in enumerate(slots) if slot.is_idle and not slot.has_token and n != newest]
+    """The position of the slot to be freed for the connection at `newest`, which may be that
+    one.
+    """
+    strangers = [
+        n for n, slot in enumerate(slots) if slot.is_idle and not slot.has_token and n != newest
+    ]
     if strangers:
         return min(strangers, key=lambda n: slots[n].since)
     counts = Counter(slot.peer for slot in slots)
@@ -49,7 +55,9 @@ def choose_victim(slots: Sequence[Slot], newest: int) -> int:
 
 @dataclass(slots=True)
 class PeerFinder:
-    """The processes behind TCP connections of this machine. Looks in a thread of its own, and keeps what it found."""
+    """The processes behind TCP connections of this machine. Looks in a thread of its own, and keeps
+    what it found.
+    """
 
     now: Callable[[], float]
     find: Callable[[], Mapping[tuple[str, int], int]] = client_pids
@@ -58,7 +66,9 @@ class PeerFinder:
     _is_looking: bool = False
 
     def peer_of(self, address: tuple[str, int]) -> Hashable:
-        """The process id behind a client's address; its host until that is known, and where it is hidden."""
+        """The process id behind a client's address; its host until that is known, and where it is
+        hidden.
+        """
         if address not in self._pids and self.now() - self._looked >= LOOKUP_S:
             self._looked = self.now()
             self._is_looking = True

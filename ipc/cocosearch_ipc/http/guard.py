@@ -1,4 +1,5 @@
-"""ASGI layers around the front ends: who may ask (loopback), how much, how slowly, and how a stop looks.
+"""ASGI layers around the front ends: who may ask (loopback), how much, how slowly, and how a stop
+looks.
 
 Plain ASGI without a framework: each layer is a callable around another one.
 """
@@ -23,7 +24,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_TIMEOUT_S = 30.0
 HAS_TOKEN = "cocosearch.has_token"  # noqa: S105 - in the scope of a request that has shown the token
-# A query in flight ends within this after a stop was asked for; a stop as a whole is meant to take 3 s at most.
+# A query in flight ends within this after a stop was asked for; a stop as a whole is meant to take
+# 3 s at most.
 DRAIN_S = 2.0
 
 
@@ -32,7 +34,9 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return next((value for key, value in scope["headers"] if key == name), None)
 
 
-async def refuse(send: Send, status: int, message: str, hint: str = "", *, code: int = -32004) -> None:
+async def refuse(
+    send: Send, status: int, message: str, hint: str = "", *, code: int = -32004
+) -> None:
     """A short JSON answer in JSON-RPC's error shape, which every client of ours can read."""
     error = {"code": code, "message": message, "data": {"hint": hint}}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
@@ -44,13 +48,17 @@ async def refuse(send: Send, status: int, message: str, hint: str = "", *, code:
 
 
 class LoopbackGuard:
-    """Keeps web pages and other users off the TCP listener: Host allow-list, no foreign Origin, a bearer token.
+    """Keeps web pages and other users off the TCP listener: Host allow-list, no foreign Origin, a
+    bearer token.
 
-    A name that resolves to 127.0.0.1 (DNS rebinding) fails the Host check; browsers always send Origin on what they
-    post across sites. `open_paths` are answered without a token: they say nothing of what is searched.
+    A name that resolves to 127.0.0.1 (DNS rebinding) fails the Host check; browsers always send
+    Origin on what they post across sites. `open_paths` are answered without a token: they say
+    nothing of what is searched.
     """
 
-    def __init__(self, app: App, token: TokenFile, hosts: frozenset[str], open_paths: frozenset[str]) -> None:
+    def __init__(
+        self, app: App, token: TokenFile, hosts: frozenset[str], open_paths: frozenset[str]
+    ) -> None:
         self.app, self.token, self.hosts, self.open_paths = app, token, hosts, open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +82,9 @@ def _bearer(scope: Scope) -> bytes:
 
 
 class LimitedBody:
-    """Reads a request's body before the inner app sees it: at most `max_bytes`, within `BODY_TIMEOUT_S`."""
+    """Reads a request's body before the inner app sees it: at most `max_bytes`, within
+    `BODY_TIMEOUT_S`.
+    """
 
     def __init__(self, app: App, max_bytes: int) -> None:
         self.app, self.max_bytes = app, max_bytes
@@ -128,7 +138,9 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 class Drainable:
-    """Ends what is in flight when the daemon stops: streams at once, calls after `DRAIN_S`, new requests with 503."""
+    """Ends what is in flight when the daemon stops: streams at once, calls after `DRAIN_S`, new
+    requests with 503.
+    """
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -137,7 +149,9 @@ class Drainable:
         self._ended = anyio.Event()
 
     async def drain(self) -> None:
-        """Refuse what is new, end streams, give calls a moment, end them. Returns when nothing is left to wait for."""
+        """Refuse what is new, end streams, give calls a moment, end them. Returns when nothing is
+        left to wait for.
+        """
         self.draining = True
         for scope in tuple(self._streams):
             scope.cancel()
@@ -155,7 +169,13 @@ class Drainable:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
         elif self.draining:
-            await refuse(send, 503, "cocosearchd is stopping", "start it with `cocosearchctl up PATH`", code=-32001)
+            await refuse(
+                send,
+                503,
+                "cocosearchd is stopping",
+                "start it with `cocosearchctl up PATH`",
+                code=-32001,
+            )
         else:
             await self._serve(scope, receive, send)
 
@@ -184,12 +204,20 @@ class Drainable:
             self._streams.discard(cancel)
             self._ended.set()
         if cancel.cancelled_caught and not finished:
-            await (_finish(send) if started else refuse(send, 503, "cocosearchd is stopping", code=-32001))
+            await (
+                _finish(send)
+                if started
+                else refuse(send, 503, "cocosearchd is stopping", code=-32001)
+            )
 
 
 def _is_stream(scope: Scope, start: Message) -> bool:
-    """Whether a response lasts until its reader goes: MCP's listening streams, and followed progress."""
-    kind = next((value for key, value in start.get("headers", ()) if key.lower() == b"content-type"), b"")
+    """Whether a response lasts until its reader goes: MCP's listening streams, and followed
+    progress.
+    """
+    kind = next(
+        (value for key, value in start.get("headers", ()) if key.lower() == b"content-type"), b""
+    )
     return kind.startswith(b"application/x-ndjson") or (
         kind.startswith(b"text/event-stream") and scope["method"] == "GET"
     )
@@ -198,5 +226,6 @@ def _is_stream(scope: Scope, start: Message) -> bool:
 async def _finish(send: Send) -> None:
     try:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-    except RuntimeError as error:  # uvicorn: the announced length was not reached, because we cut the answer
+    # uvicorn: the announced length was not reached, because we cut the answer
+    except RuntimeError as error:
         log.info("answer_cut", extra={"reason": str(error)})

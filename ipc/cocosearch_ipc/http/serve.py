@@ -1,8 +1,9 @@
-"""Serves a `FrontEnd` on bound sockets until told to stop. Uses hooks inside uvicorn: its version is pinned.
+"""Serves a `FrontEnd` on bound sockets until told to stop. Uses hooks inside uvicorn: its version
+is pinned.
 
-bound = sockets.bind(...)                       # early: a second daemon is refused before anything else starts
-front = app.FrontEnd(engine, TokenFile(path))
-await serve.serve(front, bound, started=..., stopping=event)
+bound = sockets.bind(...)                       # early: a second daemon is refused before anything
+else starts front = app.FrontEnd(engine, TokenFile(path)) await serve.serve(front, bound,
+started=..., stopping=event)
 """
 
 import asyncio
@@ -34,17 +35,18 @@ log = logging.getLogger(__name__)
 
 # uvicorn itself never times out a client that sends no or half a request.
 HEADER_TIMEOUT_S = 15.0
-# Longer than clients keep a connection that they do not use: httpx, by which Python's MCP clients speak, 5 s, as
-# uvicorn does. Of requests that came within 12 ms of that, 7 % were sent on what was just being closed (measured).
+# Longer than clients keep a connection that they do not use: httpx, by which Python's MCP clients
+# speak, 5 s, as uvicorn does. Of requests that came within 12 ms of that, 7 % were sent on what was
+# just being closed (measured).
 KEEP_ALIVE_S = 75
-# Each of the Unix socket and of TCP; both below the usual 1,024 descriptors, with room for the database pool and files.
-# The connection that idles longest makes room.
+# Each of the Unix socket and of TCP; both below the usual 1,024 descriptors, with room for the
+# database pool and files. The connection that idles longest makes room.
 MAX_CONNECTIONS = 256
 LOOK_FROM = 128
 MAX_BRIDGES = 64
 ACCEPT_AGAIN_S = 1.0  # as asyncio does for the other listeners
-# Between two looks at the files of the sockets, which others may clean away. A path that is gone makes no event for who
-# listens on it. Shorter than anybody waits for `up`.
+# Between two looks at the files of the sockets, which others may clean away. A path that is gone
+# makes no event for who listens on it. Shorter than anybody waits for `up`.
 LOOK_S = 10.0
 # A second on top of guard.DRAIN_S, for what does not listen to cancellation.
 GRACE_S = 3
@@ -58,7 +60,8 @@ async def serve(
     stopping: anyio.Event,
     tls: ssl.SSLContext | None = None,
 ) -> None:
-    """Answer until `stopping` is set, then drain within 3 s. Calls `started` once clients are served.
+    """Answer until `stopping` is set, then drain within 3 s. Calls `started` once clients are
+    served.
 
     `tls` is for the TCP listener. Does not touch signals. Closes `bound` at the end.
     """
@@ -92,7 +95,9 @@ async def serve(
 class _Listening:
     """The Unix sockets of one server, of which the files may be cleaned away while it runs."""
 
-    def __init__(self, front: FrontEnd, bound: BoundSockets, server: "_Server", group: anyio.abc.TaskGroup) -> None:
+    def __init__(
+        self, front: FrontEnd, bound: BoundSockets, server: "_Server", group: anyio.abc.TaskGroup
+    ) -> None:
         self.bound = bound
         self._front, self._server, self._group = front, server, group
         self._sessions = list[_BridgeSession]()
@@ -117,7 +122,10 @@ class _Listening:
                     found = await anyio.to_thread.run_sync(renewed, self.bound)
                 except (Failure, OSError) as error:
                     if str(error) != said:
-                        log.error("sockets_gone", extra={"error": str(error), "hint": getattr(error, "hint", "")})
+                        log.error(
+                            "sockets_gone",
+                            extra={"error": str(error), "hint": getattr(error, "hint", "")},
+                        )
                     said = str(error)
                 else:
                     await self._move(found)
@@ -138,7 +146,9 @@ class _Listening:
             await self._server.move(bound.rpc)
 
     async def _bridges(self, listening: socket.socket, accepting: anyio.CancelScope) -> None:
-        """Accept stdio bridges, at most `MAX_BRIDGES` at a time; more are turned away. What ends one ends no other."""
+        """Accept stdio bridges, at most `MAX_BRIDGES` at a time; more are turned away. What ends
+        one ends no other.
+        """
         listening.setblocking(False)
         listener = await anyio.abc.SocketListener.from_socket(listening)
         with accepting:
@@ -146,7 +156,8 @@ class _Listening:
                 while True:
                     try:
                         stream = await listener.accept()
-                    except anyio.BrokenResourceError as error:  # no handles are left: it waits in the kernel's queue
+                    # no handles are left: it waits in the kernel's queue
+                    except anyio.BrokenResourceError as error:
                         log.warning("bridge_not_accepted", extra={"reason": str(error.__cause__)})
                         await anyio.sleep(ACCEPT_AGAIN_S)
                     else:
@@ -174,7 +185,9 @@ class _Listening:
             await anyio.aclose_forcefully(stream)
 
     def _has_room(self, peer: int) -> bool:
-        """Whether a client may begin a session; of too many, the last one of the client that has most ends for it."""
+        """Whether a client may begin a session; of too many, the last one of the client that has
+        most ends for it.
+        """
         live = [session for session in self._sessions if not session.scope.cancel_called]
         if len(live) < MAX_BRIDGES:
             return True
@@ -220,7 +233,9 @@ class _Server(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Sleep until `leave`. uvicorn's own loop wakes ten times a second, for a date header that nobody reads."""
+        """Sleep until `leave`. uvicorn's own loop wakes ten times a second, for a date header that
+        nobody reads.
+        """
         await self.on_tick(0)
         await self._leaving.wait()
 
@@ -266,7 +281,9 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """An HTTP connection whose peer is of our user, that asks in time, and makes room when there are too many."""
+    """An HTTP connection whose peer is of our user, that asks in time, and makes room when there
+    are too many.
+    """
 
     _refused = False
     _waiting: asyncio.TimerHandle | None = None
@@ -296,11 +313,17 @@ class _Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Half a request after others is waited for as long as a first one."""
         super().data_received(data)
-        if self._waiting is not None and self._is_idle() and self._waiting.when() < self.loop.time():
+        if (
+            self._waiting is not None
+            and self._is_idle()
+            and self._waiting.when() < self.loop.time()
+        ):
             self._waiting = self.loop.call_later(HEADER_TIMEOUT_S, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        """One that has sent nothing, or half a request. What waits for its next one has another end: see above."""
+        """One that has sent nothing, or half a request. What waits for its next one has another
+        end: see above.
+        """
         if self._is_idle() and self.timeout_keep_alive_task is None:
             self.transport.close()
 
@@ -316,7 +339,9 @@ class _Connection(H11Protocol):
     def _make_room(self) -> None:
         """Of too many of its kind, end one: of a stranger, or of the client that has most."""
         mine = self._is_tcp()
-        is_open = [c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == mine]
+        is_open = [
+            c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == mine
+        ]
         is_open = [c for c in is_open if not c.transport.is_closing()]
         if len(is_open) > LOOK_FROM:  # before it is full: processes are found while this goes on
             self._peer()

@@ -1,7 +1,9 @@
-"""Binds what the daemon listens on, or takes it over from systemd or launchd. Standard library only.
+"""Binds what the daemon listens on, or takes it over from systemd or launchd. Standard library
+only.
 
-A lock file beside the socket is the truth about "running": the socket file itself survives a `kill -9`. Either may be
-cleaned away while the daemon runs, the whole directory as well; `renewed` makes them again.
+A lock file beside the socket is the truth about "running": the socket file itself survives a `kill
+-9`. Either may be cleaned away while the daemon runs, the whole directory as well; `renewed` makes
+them again.
 """
 
 import contextlib
@@ -35,14 +37,18 @@ class PortTaken(Failure):
 
 @dataclass(frozen=True, slots=True)
 class BoundSockets:
-    """Listening sockets. `tcp` is None where the loopback listener is switched off, or cannot be had: see `lacking`."""
+    """Listening sockets. `tcp` is None where the loopback listener is switched off, or cannot be
+    had: see `lacking`.
+    """
 
     rpc: socket.socket
     bridge: socket.socket
     tcp: socket.socket | None
     lock: io.FileIO
-    files: Mapping[Path, Identity | None]  # the lock's, then those by which clients come; None: it was not there
-    owned: tuple[Path, ...]  # socket files that `close` removes; those of a service manager are not ours
+    # the lock's, then those by which clients come; None: it was not there
+    files: Mapping[Path, Identity | None]
+    # socket files that `close` removes; those of a service manager are not ours
+    owned: tuple[Path, ...]
     lacking: str = ""  # why there is no `tcp` although it is wanted
     tls: bool = False  # whether `tcp` is to be spoken to in TLS
 
@@ -57,7 +63,9 @@ class BoundSockets:
         return (self.lacking,) if self.lacking else ()
 
     def urls(self) -> dict[str, str]:
-        """What `status` says under `mcp`: addresses; nothing without a TCP listener, or the `error` that costs it."""
+        """What `status` says under `mcp`: addresses; nothing without a TCP listener, or the `error`
+        that costs it.
+        """
         if self.tcp is None:
             return {"error": self.lacking} if self.lacking else {}
         host = self.tcp.getsockname()[0]
@@ -65,7 +73,9 @@ class BoundSockets:
         return {"url": f"{base}/mcp", "sse_url": f"{base}/sse", "page_url": f"{base}/status"}
 
     def close(self) -> None:
-        """Close the sockets, remove their files if they are still ours, give up the lock. May be called twice."""
+        """Close the sockets, remove their files if they are still ours, give up the lock. May be
+        called twice.
+        """
         for s in (self.rpc, self.bridge, self.tcp):
             if s is not None:
                 s.close()
@@ -85,19 +95,22 @@ def bind(
     inherited: Mapping[str, socket.socket] | None = None,
     tls: bool = False,
 ) -> BoundSockets:
-    """Bind both Unix sockets (0600 in a private directory) and loopback TCP; `port` None leaves TCP out.
+    """Bind both Unix sockets (0600 in a private directory) and loopback TCP; `port` None leaves TCP
+    out.
 
-    A port that another program holds is never replaced: clients would go on sending their token to that program.
-    Without `port_needed` the TCP listener is left out and `BoundSockets.lacking` says so: a second instance must start.
-    Raises `Failure`: `PortTaken`, CONFLICT when another daemon holds the lock, REFUSED for a directory that others can
-    write.
+    A port that another program holds is never replaced: clients would go on sending their token to
+    that program. Without `port_needed` the TCP listener is left out and `BoundSockets.lacking` says
+    so: a second instance must start. Raises `Failure`: `PortTaken`, CONFLICT when another daemon
+    holds the lock, REFUSED for a directory that others can write.
     """
     given = dict(inherited or {})
     rpc_path.parent.parent.mkdir(parents=True, exist_ok=True)
     private_directory(rpc_path.parent)
     with contextlib.ExitStack() as stack:
         lock = stack.enter_context(_lock(_lock_path(rpc_path)))
-        owned = tuple(path for name, path in (("rpc", rpc_path), ("bridge", bridge_path)) if name not in given)
+        owned = tuple(
+            path for name, path in (("rpc", rpc_path), ("bridge", bridge_path)) if name not in given
+        )
         rpc = given.get("rpc") or stack.enter_context(_unix(rpc_path))
         bridge = given.get("bridge") or stack.enter_context(_unix(bridge_path))
         tcp, lacking = given.get("mcp"), ""
@@ -109,18 +122,26 @@ def bind(
                     raise
                 lacking = f"MCP over TCP is off, because {taken.message}; {taken.hint}"
         stack.pop_all()
-    ours = [path for path, listening in ((rpc_path, rpc), (bridge_path, bridge)) if _path(listening) == path]
+    ours = [
+        path
+        for path, listening in ((rpc_path, rpc), (bridge_path, bridge))
+        if _path(listening) == path
+    ]
     files = {path: _identity(path) for path in (_lock_path(rpc_path), *ours)}
     return BoundSockets(rpc, bridge, tcp, lock, files, owned, lacking, tls)
 
 
 def renewed(bound: BoundSockets) -> BoundSockets:
-    """`bound` itself while its files are there; else one with new sockets, and a new lock, for those that are not.
+    """`bound` itself while its files are there; else one with new sockets, and a new lock, for
+    those that are not.
 
-    Its directory is made again, but none above it: those were not the daemon's. What is replaced is left open. Raises
-    `Failure` when another daemon has taken the place, and as `bind` does; `OSError` where nothing can be made.
+    Its directory is made again, but none above it: those were not the daemon's. What is replaced is
+    left open. Raises `Failure` when another daemon has taken the place, and as `bind` does;
+    `OSError` where nothing can be made.
     """
-    gone = {path for path, known in bound.files.items() if known is None or _identity(path) != known}
+    gone = {
+        path for path, known in bound.files.items() if known is None or _identity(path) != known
+    }
     if not gone:
         return bound
     lock_path, *_ = bound.files
@@ -129,9 +150,13 @@ def renewed(bound: BoundSockets) -> BoundSockets:
         lock = stack.enter_context(_lock(lock_path)) if lock_path in gone else bound.lock
         new = {path: stack.enter_context(_unix(path)) for path in gone - {lock_path}}
         stack.pop_all()
-    files = {path: _identity(path) if path in gone else known for path, known in bound.files.items()}
+    files = {
+        path: _identity(path) if path in gone else known for path, known in bound.files.items()
+    }
     rpc, bridge = (new.get(_path(s), s) for s in (bound.rpc, bound.bridge))
-    return replace(bound, rpc=rpc, bridge=bridge, lock=lock, files=files, owned=(*{*bound.owned, *new},))
+    return replace(
+        bound, rpc=rpc, bridge=bridge, lock=lock, files=files, owned=(*{*bound.owned, *new},)
+    )
 
 
 def _lock_path(rpc: Path) -> Path:
@@ -151,7 +176,8 @@ def _identity(path: Path) -> Identity | None:
 
 
 def inherited(env: Mapping[str, str], pid: int) -> dict[str, socket.socket]:
-    """Sockets that systemd opened for process `pid`, by name (rpc, bridge, mcp); none where there are none.
+    """Sockets that systemd opened for process `pid`, by name (rpc, bridge, mcp); none where there
+    are none.
 
     LISTEN_FDS counts them from descriptor 3 on; LISTEN_FDNAMES names them. See sd_listen_fds(3).
     """
@@ -168,7 +194,9 @@ def inherited(env: Mapping[str, str], pid: int) -> dict[str, socket.socket]:
 
 
 def lock(descriptor: int) -> bool:
-    """Whether the lock of an open file is ours now. Who only looks whether it is held (`down`) has it for a moment."""
+    """Whether the lock of an open file is ours now. Who only looks whether it is held (`down`) has
+    it for a moment.
+    """
     for pause in (0.01, 0.02, 0.04, 0.0):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,7 +220,9 @@ def _lock(path: Path) -> io.FileIO:
 def _unix(path: Path) -> socket.socket:
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         hint = "set COCOSEARCH_RUNTIME_DIR to a shorter one"
-        raise Failure(f"the socket path {path} is longer than {SOCKET_PATH_BYTES} bytes", hint, code=REFUSED)
+        raise Failure(
+            f"the socket path {path} is longer than {SOCKET_PATH_BYTES} bytes", hint, code=REFUSED
+        )
     path.unlink(missing_ok=True)  # left by a kill: we hold the lock, so nobody listens on it
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     s.bind(str(path))
@@ -211,7 +241,9 @@ def _tcp(host: str, port: int) -> socket.socket:
             hint = "stop that program and run `cocosearchctl restart`, or set server.port to a free port"
             raise PortTaken(message, hint) from None
         hint = "set server.host and server.port"
-        raise Failure(f"cannot listen on {host}:{port}: {error.strerror}", hint, code=REFUSED) from None
+        raise Failure(
+            f"cannot listen on {host}:{port}: {error.strerror}", hint, code=REFUSED
+        ) from None
 
 
 def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
@@ -227,9 +259,11 @@ def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.soc
 
 
 def launchd(names: Sequence[str]) -> dict[str, socket.socket]:
-    """Sockets that launchd opened for this process, by their key in the plist; none where there are none.
+    """Sockets that launchd opened for this process, by their key in the plist; none where there are
+    none.
 
-    launch_activate_socket(3) gives an array of descriptors to be freed by the caller, or an error number.
+    launch_activate_socket(3) gives an array of descriptors to be freed by the caller, or an error
+    number.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "launch_activate_socket"):
@@ -237,7 +271,9 @@ def launchd(names: Sequence[str]) -> dict[str, socket.socket]:
     found = dict[str, socket.socket]()
     for name in names:
         descriptors, count = ctypes.POINTER(ctypes.c_int)(), ctypes.c_size_t()
-        failed = library.launch_activate_socket(name.encode(), ctypes.byref(descriptors), ctypes.byref(count))
+        failed = library.launch_activate_socket(
+            name.encode(), ctypes.byref(descriptors), ctypes.byref(count)
+        )
         if not failed and count.value:
             found[name] = socket.socket(fileno=descriptors[0])
             os.set_inheritable(found[name].fileno(), False)

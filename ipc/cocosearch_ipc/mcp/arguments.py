@@ -1,4 +1,6 @@
-"""Arguments that no tool takes, or not so: which, why, and what the tool takes, in one line an assistant can act on."""
+"""Arguments that no tool takes, or not so: which, why, and what the tool takes, in one line an
+assistant can act on.
+"""
 
 import difflib
 import logging
@@ -14,7 +16,9 @@ from pydantic import ValidationError
 
 
 class Arguments(Middleware):
-    """Says what is wrong with the arguments of a call in our words; pydantic's are for programmers."""
+    """Says what is wrong with the arguments of a call in our words; pydantic's are for
+    programmers.
+    """
 
     def __init__(self, server: FastMCP) -> None:
         self._server = server
@@ -33,7 +37,9 @@ class Arguments(Middleware):
                 raise
             tool = await self._server.get_tool(context.message.name)
             taken = list(tool.parameters.get("properties", {})) if tool is not None else []
-            said = "\n".join(dict.fromkeys(_sentence(one, taken) for one in cause.errors(include_url=False)))
+            said = "\n".join(
+                dict.fromkeys(_sentence(one, taken) for one in cause.errors(include_url=False))
+            )
             raise ToolError(said, log_level=logging.DEBUG) from None
 
 
@@ -41,7 +47,9 @@ def _sentence(error: Any, taken: list[str]) -> str:
     name = str(error["loc"][0]) if error["loc"] else "arguments"
     if error["type"] == "unexpected_keyword_argument":
         near = difflib.get_close_matches(name, taken, 1)
-        return f"there is no argument {name}\nHint: " + (f"did you mean {near[0]}?" if near else ", ".join(taken))
+        return f"there is no argument {name}\nHint: " + (
+            f"did you mean {near[0]}?" if near else ", ".join(taken)
+        )
     if error["type"] in ("missing_argument", "missing"):
         return f"{name} is missing"
     return f"{name} is {error['input']!r:.100}: {error['msg'][:1].lower()}{error['msg'][1:]}"

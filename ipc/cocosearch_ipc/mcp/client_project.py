@@ -1,8 +1,8 @@
 """Which project a client works in: its MCP roots, asked for in the way of the session's era.
 
-Order of detection: an explicit argument, then the client's roots, then the directory that the stdio bridge was given
-(by a flag or the environment), then the one it was started in; its first line says which. Of what a client says about
-itself, the first directory that is in an index counts.
+Order of detection: an explicit argument, then the client's roots, then the directory that the stdio
+bridge was given (by a flag or the environment), then the one it was started in; its first line says
+which. Of what a client says about itself, the first directory that is in an index counts.
 """
 
 import math
@@ -22,12 +22,14 @@ from mcp.shared.exceptions import MCPError
 MODERN = "2026-07-28"
 ROOTS_WAIT_S = 2.0
 SILENT_S = 60.0  # a client that did not answer is not asked again before
-_ROOTS, _CHANGES = "cocosearch roots", "cocosearch changes of roots"  # keys in a connection's memory
+# keys in a connection's memory
+_ROOTS, _CHANGES = "cocosearch roots", "cocosearch changes of roots"
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """The directory that a stdio bridge was given, or (not `said`) just happens to run in. Empty for none.
+    """The directory that a stdio bridge was given, or (not `said`) just happens to run in. Empty
+    for none.
 
     `connected` is False for clients that speak HTTP.
     """
@@ -39,7 +41,9 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Candidate directories, nearest to the user's intent first. `said`: it is known that the user works there."""
+    """Candidate directories, nearest to the user's intent first. `said`: it is known that the user
+    works there.
+    """
 
     directories: tuple[str, ...]
     said: bool
@@ -51,13 +55,17 @@ Asked = Project | mcp_types.InputRequiredResult
 
 
 async def detect(ctx: Context) -> Asked:
-    """The client's directories; or the question to put to it, which the tool must return unchanged."""
+    """The client's directories; or the question to put to it, which the tool must return
+    unchanged.
+    """
     roots = await _roots(ctx)
     if isinstance(roots, mcp_types.InputRequiredResult):
         return roots
     found = tuple(path for uri in roots if (path := _local(uri)))
     bridge = BRIDGE.get()
-    return Project((*found, bridge.directory) if bridge.directory else found, said=bool(found) or bridge.said)
+    return Project(
+        (*found, bridge.directory) if bridge.directory else found, said=bool(found) or bridge.said
+    )
 
 
 async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
@@ -67,14 +75,22 @@ async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
         if capabilities is None or capabilities.roots is None:
             return []
         if ctx.input_responses is None:
-            return mcp_types.InputRequiredResult(input_requests={"roots": mcp_types.ListRootsRequest()})
+            return mcp_types.InputRequiredResult(
+                input_requests={"roots": mcp_types.ListRootsRequest()}
+            )
         reply = ctx.input_responses.get("roots")
-        return [str(root.uri) for root in reply.roots] if isinstance(reply, mcp_types.ListRootsResult) else []
+        return (
+            [str(root.uri) for root in reply.roots]
+            if isinstance(reply, mcp_types.ListRootsResult)
+            else []
+        )
     return await _listed(session)
 
 
 async def _listed(session: ServerSession) -> list[str]:
-    """The roots of a session that can be asked; those of a client that says when they change are kept until then."""
+    """The roots of a session that can be asked; those of a client that says when they change are
+    kept until then.
+    """
     announced = session.client_capabilities.roots if session.client_capabilities else None
     if announced is None:
         return []
@@ -92,7 +108,8 @@ async def _listed(session: ServerSession) -> list[str]:
 
 async def _ask(session: ServerSession) -> tuple[list[str], bool]:
     with anyio.move_on_after(ROOTS_WAIT_S), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # roots are deprecated in the newest era and all there is in the others
+        # roots are deprecated in the newest era and all there is in the others
+        warnings.simplefilter("ignore")
         try:
             return [str(root.uri) for root in (await session.list_roots()).roots], True
         except MCPError:
@@ -100,7 +117,10 @@ async def _ask(session: ServerSession) -> tuple[list[str], bool]:
     return [], False
 
 
-async def changed(context: ServerRequestContext[Any, Any], params: mcp_types.NotificationParams) -> None:  # noqa: ARG001
+async def changed(
+    context: ServerRequestContext[Any, Any],
+    params: mcp_types.NotificationParams,  # noqa: ARG001
+) -> None:
     """A client's roots are others now."""
     memory = context.session._connection.state
     memory.pop(_ROOTS, None)
@@ -108,13 +128,19 @@ async def changed(context: ServerRequestContext[Any, Any], params: mcp_types.Not
 
 
 def bridge(preamble: object) -> Bridge | None:
-    """What a bridge's first line `{"cocosearch": {"cwd": ..., "said": ...}}` says; None for any other line."""
+    """What a bridge's first line `{"cocosearch": {"cwd": ..., "said": ...}}` says; None for any
+    other line.
+    """
     inner = preamble.get("cocosearch") if isinstance(preamble, dict) else None
     if not isinstance(inner, dict):
         return None
     directory = inner.get("cwd")
     usable = isinstance(directory, str) and directory.startswith("/") and "\0" not in directory
-    return Bridge(str(directory), inner.get("said") is True, True) if usable else Bridge(connected=True)
+    return (
+        Bridge(str(directory), inner.get("said") is True, True)
+        if usable
+        else Bridge(connected=True)
+    )
 
 
 def _local(uri: str) -> str | None:

@@ -1,7 +1,9 @@
-"""Replies as compact text: what an assistant reads when its client does not show structured content. Pure.
+"""Replies as compact text: what an assistant reads when its client does not show structured
+content. Pure.
 
-Content and names of files are their author's, who may write for assistants: they stand behind a line that says so, in
-blocks that nothing inside closes, and nothing in them is hidden from a person who reads along.
+Content and names of files are their author's, who may write for assistants: they stand behind a
+line that says so, in blocks that nothing inside closes, and nothing in them is hidden from a person
+who reads along.
 """
 
 import json
@@ -19,7 +21,13 @@ from cocosearch_ipc.protocol import (
     SyncReply,
 )
 from cocosearch_ipc.render.line_range import where
-from cocosearch_ipc.render.visible import CONTENT_NOTICE, NAMES_NOTICE, fenced, visible, visible_name
+from cocosearch_ipc.render.visible import (
+    CONTENT_NOTICE,
+    NAMES_NOTICE,
+    fenced,
+    visible,
+    visible_name,
+)
 from cocosearch_ipc.workspace_protocol import GetFileReply, ListFilesReply
 
 LINE = 120  # characters of a failure: there may be a hundred
@@ -30,7 +38,11 @@ def search(reply: SearchReply) -> str:
     """Each hit as `path:start-end` with its symbol, then the code; freshness last."""
     hits = [_hit(result, several=reply.index is None) for result in reply.results]
     return "\n\n".join(
-        [*([CONTENT_NOTICE, *hits] if hits else ["Nothing found."]), *_notes(reply.notes), _freshness(reply)]
+        [
+            *([CONTENT_NOTICE, *hits] if hits else ["Nothing found."]),
+            *_notes(reply.notes),
+            _freshness(reply),
+        ]
     )
 
 
@@ -46,16 +58,29 @@ def files(reply: ListFilesReply) -> str:
         missing = "No such file is indexed: path_prefix and pattern are relative to the root of the index."
         return f"{missing}\n{_freshness(reply)}"
     several = len({f.index for f in reply.files}) > 1
-    lines = [f"{f'{f.index}: ' * several}{visible_name(f.path)}  {f.language}, {f.chunks} chunks" for f in reply.files]
-    more = f"There are more: cursor={reply.cursor!r}." if reply.cursor else f"{len(reply.files)} files."
+    lines = [
+        f"{f'{f.index}: ' * several}{visible_name(f.path)}  {f.language}, {f.chunks} chunks"
+        for f in reply.files
+    ]
+    more = (
+        f"There are more: cursor={reply.cursor!r}."
+        if reply.cursor
+        else f"{len(reply.files)} files."
+    )
     return "\n".join([NAMES_NOTICE, *lines, more, _freshness(reply)])
 
 
 def file(reply: GetFileReply, last: int | None = None) -> str:
-    """The lines, in a block, and which they are; and how to go on, if they end before the `last` one asked for."""
+    """The lines, in a block, and which they are; and how to go on, if they end before the `last`
+    one asked for.
+    """
     if reply.start_line > reply.total_lines:
         return f"{visible_name(reply.path)} has {reply.total_lines} lines."
-    state = "" if reply.fresh else f", as indexed: {_line(reply.stale_reason or 'the disk has changed')}"
+    state = (
+        ""
+        if reply.fresh
+        else f", as indexed: {_line(reply.stale_reason or 'the disk has changed')}"
+    )
     head = f"{visible_name(reply.path)}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
     block = f"{CONTENT_NOTICE}\n{head}\n{fenced(visible(reply.content), reply.language)}"
     left = min(last or reply.total_lines, reply.total_lines) - reply.end_line
@@ -70,17 +95,24 @@ def indexes(reply: IndexesReply) -> str:
 
 
 def stats(reply: StatsReply) -> str:
-    """Counts, languages by size, parse trouble; a line for each file that was asked for, and each note."""
+    """Counts, languages by size, parse trouble; a line for each file that was asked for, and each
+    note.
+    """
     by_chunks = sorted(reply.languages.items(), key=lambda item: -item[1].get("chunks", 0))
     languages = ", ".join(f"{name} {counts.get('files', 0)}" for name, counts in by_chunks[:12])
-    broken = sum(health.get("error", 0) + health.get("partial", 0) for health in reply.parse_health.values())
+    broken = sum(
+        health.get("error", 0) + health.get("partial", 0) for health in reply.parse_health.values()
+    )
     skipped = ", ".join(f"{reason} {count}" for reason, count in reply.skipped.items())
     counts = (
         f"{reply.index} ({visible_name(reply.root)}): {reply.files} files, {reply.chunks} chunks, "
         f"{reply.symbols} symbols, {reply.size_bytes / 1e6:.1f} MB. Files by language: {languages or 'none'}. "
         f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: {reply.last_change or 'never'}."
     )
-    failures = [visible_name("  ".join(str(value) for value in one.values() if value))[:LINE] for one in reply.failures]
+    failures = [
+        visible_name("  ".join(str(value) for value in one.values() if value))[:LINE]
+        for one in reply.failures
+    ]
     return "\n".join([counts, _freshness(reply), *_notes(reply.notes), *failures])
 
 
@@ -88,7 +120,10 @@ def indexed(reply: IndexCodebaseReply) -> str:
     """What was done, and how far it is."""
     verb = "Added" if reply.created else "Already watched:"
     return "\n".join(
-        [f"{verb} index {reply.index} for {visible_name(reply.root)}. {progress(reply.progress)}", *_notes(reply.notes)]
+        [
+            f"{verb} index {reply.index} for {visible_name(reply.root)}. {progress(reply.progress)}",
+            *_notes(reply.notes),
+        ]
     )
 
 
@@ -110,7 +145,11 @@ def synced(reply: SyncReply) -> str:
     """Whether the index equals the disk."""
     if not reply.fresh:
         return f"{reply.index} is not fresh yet: {_line(reply.reason or 'working')}."
-    return f"{', '.join(reply.indexes)} are fresh." if len(reply.indexes) > 1 else f"{reply.index} is fresh."
+    return (
+        f"{', '.join(reply.indexes)} are fresh."
+        if len(reply.indexes) > 1
+        else f"{reply.index} is fresh."
+    )
 
 
 def _notes(notes: Iterable[str]) -> Iterator[str]:
@@ -124,14 +163,24 @@ def _line(text: str) -> str:
 
 def _hit(result: SearchResult, *, several: bool) -> str:
     index = f"{result.index}: " if several else ""
-    symbol = f"  {result.symbol_type} {visible_name(result.symbol_name)}" if result.symbol_name else ""
+    symbol = (
+        f"  {result.symbol_type} {visible_name(result.symbol_name)}" if result.symbol_name else ""
+    )
     code = "\n".join(
-        part.rstrip("\n") for part in (result.context_before, result.content, result.context_after) if part
+        part.rstrip("\n")
+        for part in (result.context_before, result.content, result.context_after)
+        if part
     )
     place = where(
-        visible_name(result.path), result.context_before, result.start_line, result.end_line, result.context_after
+        visible_name(result.path),
+        result.context_before,
+        result.start_line,
+        result.end_line,
+        result.context_after,
     )
-    head = f"{index}{place}{symbol}" + (f"  [{result.score:.3f} {result.match_type}]" if result.score else "")
+    head = f"{index}{place}{symbol}" + (
+        f"  [{result.score:.3f} {result.match_type}]" if result.score else ""
+    )
     if result.stale:
         head += "  STALE: the file has changed since; read it before you rely on this"
     return f"{head}\n{fenced(visible(code), result.language)}"
@@ -139,7 +188,9 @@ def _hit(result: SearchResult, *, several: bool) -> str:
 
 def _freshness(reply: SearchReply | ListFilesReply | StatsReply) -> str:
     at = f" as of {reply.as_of.epoch[:8]}/{reply.as_of.seq}" if reply.as_of else ""
-    pending = f" Pending: {visible_name(', '.join(reply.pending[:PENDING]))}." if reply.pending else ""
+    pending = (
+        f" Pending: {visible_name(', '.join(reply.pending[:PENDING]))}." if reply.pending else ""
+    )
     return (
         f"Fresh{at}."
         if reply.fresh

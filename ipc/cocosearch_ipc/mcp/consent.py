@@ -1,7 +1,8 @@
-"""Asks the user before a tool adds or removes an index, through clients that can ask (MCP's elicitation).
+"""Asks the user before a tool adds or removes an index, through clients that can ask (MCP's
+elicitation).
 
-Until 2025-11-25 the server sends `elicitation/create` while the tool runs; from 2026-07-28 on the tool returns the
-question, and is called again with the answer (SEP-2322).
+Until 2025-11-25 the server sends `elicitation/create` while the tool runs; from 2026-07-28 on the
+tool returns the question, and is called again with the answer (SEP-2322).
 """
 
 import logging
@@ -23,13 +24,17 @@ KEY, FIELD = "consent", "confirm"
 async def require_consent(
     ctx: Context, question: str, button: str, state: str = ""
 ) -> mcp_types.InputRequiredResult | None:
-    """None once the user has agreed, or where the client cannot ask; else the question, to be returned unchanged.
+    """None once the user has agreed, or where the client cannot ask; else the question, to be
+    returned unchanged.
 
-    `state` comes back with the answer, as `ctx.request_state`. Raises `ToolError` when the user does not agree.
+    `state` comes back with the answer, as `ctx.request_state`. Raises `ToolError` when the user
+    does not agree.
     """
     if not _can_ask(ctx):
         return None
-    params = mcp_types.ElicitRequestFormParams(message=visible(question, keep=""), requested_schema=_schema(button))
+    params = mcp_types.ElicitRequestFormParams(
+        message=visible(question, keep=""), requested_schema=_schema(button)
+    )
     if ctx.session.protocol_version == MODERN:
         answer = (ctx.input_responses or {}).get(KEY)
         if answer is None:
@@ -38,7 +43,9 @@ async def require_consent(
     else:
         answer = await _asked(ctx, params)
     if not _agreed(answer):
-        raise ToolError(f"The user did not agree: {visible(question, keep='')}", log_level=logging.DEBUG)
+        raise ToolError(
+            f"The user did not agree: {visible(question, keep='')}", log_level=logging.DEBUG
+        )
     return None
 
 
@@ -49,10 +56,14 @@ def _can_ask(ctx: Context) -> bool:
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-async def _asked(ctx: Context, params: mcp_types.ElicitRequestFormParams) -> mcp_types.ElicitResult | None:
+async def _asked(
+    ctx: Context, params: mcp_types.ElicitRequestFormParams
+) -> mcp_types.ElicitResult | None:
     with anyio.move_on_after(ANSWER_S):
         try:
-            return await ctx.session.elicit_form(params.message, params.requested_schema, ctx.request_id)
+            return await ctx.session.elicit_form(
+                params.message, params.requested_schema, ctx.request_id
+            )
         except MCPError:
             return None  # the client announced elicitation and does not do it
     return None

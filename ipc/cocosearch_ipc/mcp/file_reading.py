@@ -1,4 +1,6 @@
-"""A file for an assistant: `path:12-40` as hits name it, and no more at once than a context window takes."""
+"""A file for an assistant: `path:12-40` as hits name it, and no more at once than a context window
+takes.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -8,7 +10,8 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.render.line_range import in_results, place
 from cocosearch_ipc.workspace_protocol import FindRelatedRequest, GetFileReply, GetFileRequest
 
-MOST_CHARS = 40_000  # some 12,000 tokens: clients refuse or cut answers of 25,000, and one often reads several files
+# some 12,000 tokens: clients refuse or cut answers of 25,000, and one often reads several files
+MOST_CHARS = 40_000
 
 
 Request = TypeVar("Request", GetFileRequest, FindRelatedRequest)
@@ -28,7 +31,9 @@ async def read(engine: Any, request: GetFileRequest) -> GetFileReply:
 
 
 async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Request) -> Reply:
-    """The answer about a path as results have it, or as the text of an answer showed it. Raises `Failure`."""
+    """The answer about a path as results have it, or as the text of an answer showed it. Raises
+    `Failure`.
+    """
     try:
         return await ask(request)
     except p.Failure as failure:
@@ -44,4 +49,6 @@ def bounded(reply: GetFileReply) -> GetFileReply:
         return reply
     end = reply.content.rfind("\n", 0, MOST_CHARS) + 1 or reply.content.find("\n") + 1
     content = reply.content[:end] if end else reply.content
-    return replace(reply, content=content, end_line=reply.start_line + content.removesuffix("\n").count("\n"))
+    return replace(
+        reply, content=content, end_line=reply.start_line + content.removesuffix("\n").count("\n")
+    )

@@ -1,7 +1,9 @@
-"""Tells clients that resources have changed: indexes come and go, files become searchable, states change.
+"""Tells clients that resources have changed: indexes come and go, files become searchable, states
+change.
 
-Until 2025-11-25 a client subscribes to resources, and hears of a changed list unasked; from 2026-07-28 on it opens a
-`subscriptions/listen` stream. The engine is watched only while somebody listens; bursts are told as one.
+Until 2025-11-25 a client subscribes to resources, and hears of a changed list unasked; from
+2026-07-28 on it opens a `subscriptions/listen` stream. The engine is watched only while somebody
+listens; bursts are told as one.
 """
 
 import logging
@@ -14,7 +16,12 @@ import mcp_types
 from fastmcp import FastMCP
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
 from mcp.shared.exceptions import MCPError
 
 from cocosearch_ipc import workspace_protocol
@@ -33,7 +40,9 @@ Context = ServerRequestContext[Any, Any]
 
 
 class Notifications:
-    """Listens on behalf of all clients of one server. `run` must be running for them to hear anything."""
+    """Listens on behalf of all clients of one server. `run` must be running for them to hear
+    anything.
+    """
 
     def __init__(self, engine: workspace_protocol.WorkspaceEngine, server: FastMCP) -> None:
         self._engine = engine
@@ -65,15 +74,21 @@ class Notifications:
         """A session has begun: it hears of changed lists."""
         self._session(context)
 
-    async def subscribe(self, context: Context, params: mcp_types.SubscribeRequestParams) -> mcp_types.EmptyResult:
+    async def subscribe(
+        self, context: Context, params: mcp_types.SubscribeRequestParams
+    ) -> mcp_types.EmptyResult:
         """A session wants to hear of a resource."""
         wanted = self._session(context)
         if len(wanted) >= MAX_URIS:
-            raise MCPError(mcp_types.INVALID_REQUEST, f"a session has at most {MAX_URIS} subscriptions")
+            raise MCPError(
+                mcp_types.INVALID_REQUEST, f"a session has at most {MAX_URIS} subscriptions"
+            )
         wanted[str(params.uri)] = uris.normal(str(params.uri))
         return mcp_types.EmptyResult()
 
-    async def unsubscribe(self, context: Context, params: mcp_types.UnsubscribeRequestParams) -> mcp_types.EmptyResult:
+    async def unsubscribe(
+        self, context: Context, params: mcp_types.UnsubscribeRequestParams
+    ) -> mcp_types.EmptyResult:
         """It does not any more."""
         self._session(context).pop(str(params.uri), None)
         return mcp_types.EmptyResult()
@@ -87,7 +102,8 @@ class Notifications:
 
     def _session(self, context: Context) -> dict[str, str]:
         """What the session has asked for, until its connection ends."""
-        connection: Connection = context.session._connection  # the session itself is made anew for each message
+        # the session itself is made anew for each message
+        connection: Connection = context.session._connection
         if connection not in self._wanted:
             self._joins(connection, ())
             connection.exit_stack.callback(self._leaves, connection)
@@ -116,13 +132,16 @@ class Notifications:
     async def _watch(self) -> None:
         while True:
             try:
-                async with aclosing(self._engine.watch(workspace_protocol.WatchRequest(lifecycle=True))) as events:
+                async with aclosing(
+                    self._engine.watch(workspace_protocol.WatchRequest(lifecycle=True))
+                ) as events:
                     async for event in events:
                         self._note(event)
             except Failure as failure:
                 log.info("watch_ended", extra={"reason": failure.message})
             await anyio.sleep(AGAIN_S)
-            self._relisted, self._changed = True, self._changed | self._asked().keys()  # nobody knows what was missed
+            # nobody knows what was missed
+            self._relisted, self._changed = True, self._changed | self._asked().keys()
             self._news.set()
 
     def _asked(self) -> dict[str, str]:
@@ -166,7 +185,15 @@ async def _notify(connection: Connection, relisted: bool, changed: list[str]) ->
 def _install(server: FastMCP, notices: Notifications) -> None:
     """Only the low-level server below fastmcp can be subscribed to."""
     low = server._mcp_server
-    low.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, notices.initialized)
-    low.add_request_handler("resources/subscribe", mcp_types.SubscribeRequestParams, notices.subscribe)
-    low.add_request_handler("resources/unsubscribe", mcp_types.UnsubscribeRequestParams, notices.unsubscribe)
-    low.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, notices.listen)
+    low.add_notification_handler(
+        "notifications/initialized", mcp_types.NotificationParams, notices.initialized
+    )
+    low.add_request_handler(
+        "resources/subscribe", mcp_types.SubscribeRequestParams, notices.subscribe
+    )
+    low.add_request_handler(
+        "resources/unsubscribe", mcp_types.UnsubscribeRequestParams, notices.unsubscribe
+    )
+    low.add_request_handler(
+        "subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, notices.listen
+    )

@@ -1,6 +1,8 @@
-"""Which directories an assistant may have indexed. The command line is the user's own word, and not limited by it.
+"""Which directories an assistant may have indexed. The command line is the user's own word, and not
+limited by it.
 
-An assistant reads content of files, whose authors may tell it to index a directory with secrets and to search there.
+An assistant reads content of files, whose authors may tell it to index a directory with secrets and
+to search there.
 """
 
 import os
@@ -11,8 +13,19 @@ from pathlib import PurePosixPath
 from cocosearch_ipc.protocol import REFUSED, Failure
 
 # Of the system: configuration, the kernel's own files, and its devices.
-SYSTEM = ("/etc", "/proc", "/sys", "/dev", "/boot", "/run", "/private/etc", "/private/var/run", "/System")
-# Below a home directory: keys, tokens and cookies, by the documentation of the programs that keep them there.
+SYSTEM = (
+    "/etc",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/boot",
+    "/run",
+    "/private/etc",
+    "/private/var/run",
+    "/System",
+)
+# Below a home directory: keys, tokens and cookies, by the documentation of the programs that keep
+# them there.
 SECRETS = (
     ".aws",
     ".azure",
@@ -44,9 +57,11 @@ SECRETS = (
 
 @dataclass(frozen=True, slots=True)
 class RootPolicy:
-    """Directories below `allowed` may be indexed, but none that is, holds, or lies in one that is never indexed.
+    """Directories below `allowed` may be indexed, but none that is, holds, or lies in one that is
+    never indexed.
 
-    `allowed` are absolute, or begin with `~`; `home` is the user's; `own` are the daemon's own directories.
+    `allowed` are absolute, or begin with `~`; `home` is the user's; `own` are the daemon's own
+    directories.
     """
 
     allowed: tuple[str, ...]
@@ -54,10 +69,11 @@ class RootPolicy:
     own: tuple[str, ...] = ()
 
     def resolve(self, path: str, near: Iterable[str] = ()) -> str:
-        """The real path of a directory that may be indexed. Raises `Failure` (REFUSED) with what a person can do.
+        """The real path of a directory that may be indexed. Raises `Failure` (REFUSED) with what a
+        person can do.
 
-        `near` are directories of which the user has said, by starting a program there, that work goes on in them.
-        Looks at the disk, which may hang.
+        `near` are directories of which the user has said, by starting a program there, that work
+        goes on in them. Looks at the disk, which may hang.
         """
         place = real_path(path)
         reason = self._never(place)
@@ -71,7 +87,10 @@ class RootPolicy:
 
     def _is_allowed(self, place: str, near: Iterable[str]) -> bool:
         named = [real_path(self._expanded(root)) for root in self.allowed]
-        grounds = [*named, *(ground for ground in map(real_path, near) if self._never(ground) is None)]
+        grounds = [
+            *named,
+            *(ground for ground in map(real_path, near) if self._never(ground) is None),
+        ]
         return any(_is_within(place, ground) for ground in grounds)
 
     def _never(self, place: str) -> str | None:

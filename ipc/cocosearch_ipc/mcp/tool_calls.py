@@ -1,4 +1,6 @@
-"""What every tool shares: how it finds the project, calls the engine, and turns replies and failures into results."""
+"""What every tool shares: how it finds the project, calls the engine, and turns replies and
+failures into results.
+"""
 
 import json
 import logging
@@ -39,12 +41,16 @@ TOOL_OF = {
 }
 
 Reply = TypeVar("Reply")
-IndexName = Annotated[str | None, Field(description="Index to use. Leave out for the project you work in.")]
+IndexName = Annotated[
+    str | None, Field(description="Index to use. Leave out for the project you work in.")
+]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolScope:
-    """Where a tool looks: in `index`, or where the engine thinks fit for a client in the directory `cwd`."""
+    """Where a tool looks: in `index`, or where the engine thinks fit for a client in the directory
+    `cwd`.
+    """
 
     index: str | None
     cwd: str | None = None
@@ -65,7 +71,9 @@ async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
         return found
     if not found.directories:
         return ToolScope(None)
-    located = await called(engine.locate(checked(workspace_protocol.LocateRequest(found.directories))))
+    located = await called(
+        engine.locate(checked(workspace_protocol.LocateRequest(found.directories)))
+    )
     if located.index is not None:
         return ToolScope(located.index)
     if found.said:
@@ -92,21 +100,24 @@ async def called(call: Awaitable[Reply], directory: str | None = None) -> Reply:
         raise tool_error(failure, directory) from failure
 
 
-async def answered(call: Any, as_text: Callable[[Any], str], place: ToolScope | None = None) -> ToolResult:
+async def answered(
+    call: Any, as_text: Callable[[Any], str], place: ToolScope | None = None
+) -> ToolResult:
     """Await an engine call; its reply as a result. Raises `ToolError` with the hint."""
     directory = place.cwd if place else None
     reply = await called(call, directory)
     shown = as_text(reply)
     if directory:
         # First: what follows is of another project.
-        shown = (
-            f"{visible_name(directory)} is in no index: this is of {_said_index(reply)}. {offer(directory)}\n\n{shown}"
-        )
+        head = f"{visible_name(directory)} is in no index: this is of {_said_index(reply)}."
+        shown = f"{head} {offer(directory)}\n\n{shown}"
     return result(reply, shown)
 
 
 def _said_index(reply: object) -> str:
-    """Which index a reply is of; a list of files is one of the only index there is, else it would be refused."""
+    """Which index a reply is of; a list of files is one of the only index there is, else it would
+    be refused.
+    """
     names = getattr(reply, "indexes", None) or filter(None, [getattr(reply, "index", None)])
     return ", ".join(names) or "the only one there is"
 
@@ -117,15 +128,23 @@ def result(reply: object, shown: str) -> ToolResult:
 
 
 def structured(reply: object) -> Any:
-    """A reply as the values of JSON, in UTF-8: clients refuse, whole, an answer with a lone surrogate in it."""
+    """A reply as the values of JSON, in UTF-8: clients refuse, whole, an answer with a lone
+    surrogate in it.
+    """
     encoded = shapes.to_json(reply)
     found = json.loads(encoded)
     return _spelled_all(found) if rb"\ud" in encoded else found
 
 
 def spelled(text: str) -> str:
-    """A text with a name's bytes that are no UTF-8 (PEP 383) in hexadecimal digits, as paths of files have them."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """A text with a name's bytes that are no UTF-8 (PEP 383) in hexadecimal digits, as paths of
+    files have them.
+    """
+    return (
+        text
+        if text.isascii()
+        else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    )
 
 
 def _spelled_all(value: Any) -> Any:
@@ -137,7 +156,9 @@ def _spelled_all(value: Any) -> Any:
 
 
 def tool_error(failure: p.Failure, where: str | None = None) -> ToolError:
-    """One text with the hint. For a directory that is not indexed, the exact call that would change it."""
+    """One text with the hint. For a directory that is not indexed, the exact call that would change
+    it.
+    """
     change = f"\n{offer(where)}" if where and failure.code == p.NOT_FOUND else ""
     hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
     said = visible(spelled(f"{failure.message}{hint}{change}"))
@@ -159,7 +180,9 @@ def several(value: str | list[str] | None) -> tuple[str, ...]:
 
 
 def checked(request: Any) -> Any:
-    """The same checks that JSON-RPC's parameters pass: NUL characters and broken Unicode are refused."""
+    """The same checks that JSON-RPC's parameters pass: NUL characters and broken Unicode are
+    refused.
+    """
     given = {name: value for name, value in shapes.plain(request).items() if value is not None}
     try:
         return shapes.decode(type(request), json.loads(shapes.to_json(given)))

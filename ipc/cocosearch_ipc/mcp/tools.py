@@ -1,6 +1,7 @@
 """The tools: names and parameters an assistant sees, each one call of the engine.
 
-A reply goes out twice: as structured content in the shape of JSON-RPC's result, and as compact text (`text`).
+A reply goes out twice: as structured content in the shape of JSON-RPC's result, and as compact text
+(`text`).
 """
 
 from collections.abc import AsyncGenerator
@@ -29,7 +30,11 @@ def register(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> None:
 
 
 def _search(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="Search code", annotations=tool_calls.READS, output_schema=shapes.schema(p.SearchReply))
+    @server.tool(
+        title="Search code",
+        annotations=tool_calls.READS,
+        output_schema=shapes.schema(p.SearchReply),
+    )
     async def search_code(
         ctx: Context,
         query: Annotated[
@@ -40,28 +45,50 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             ),
         ],
         index_name: tool_calls.IndexName = None,
-        limit: Annotated[int | None, Field(ge=1, le=100, description="How many hits; usually 10.")] = None,
-        language: Annotated[str | list[str] | None, Field(description="Only these languages, e.g. python.")] = None,
+        limit: Annotated[
+            int | None, Field(ge=1, le=100, description="How many hits; usually 10.")
+        ] = None,
+        language: Annotated[
+            str | list[str] | None, Field(description="Only these languages, e.g. python.")
+        ] = None,
         paths: Annotated[
-            list[str] | None, Field(description="Only paths that match these globs; !glob leaves out.")
+            list[str] | None,
+            Field(description="Only paths that match these globs; !glob leaves out."),
         ] = None,
         symbol_type: Annotated[
-            str | list[str] | None, Field(description="Only these kinds: function, method, class, interface ...")
+            str | list[str] | None,
+            Field(description="Only these kinds: function, method, class, interface ..."),
         ] = None,
-        symbol_name: Annotated[str | None, Field(description="Only symbols of this name; * matches.")] = None,
-        use_hybrid_search: Annotated[bool | None, Field(description="Words and meaning (default), or meaning.")] = None,
-        context_before: Annotated[int | None, Field(ge=0, le=200, description="Lines before each hit.")] = None,
-        context_after: Annotated[int | None, Field(ge=0, le=200, description="Lines after each hit.")] = None,
-        smart_context: Annotated[bool, Field(description="Widen hits to the enclosing definition.")] = True,
-        profile: Annotated[str | None, Field(description="How to rank: code (default) or classic.")] = None,
+        symbol_name: Annotated[
+            str | None, Field(description="Only symbols of this name; * matches.")
+        ] = None,
+        use_hybrid_search: Annotated[
+            bool | None, Field(description="Words and meaning (default), or meaning.")
+        ] = None,
+        context_before: Annotated[
+            int | None, Field(ge=0, le=200, description="Lines before each hit.")
+        ] = None,
+        context_after: Annotated[
+            int | None, Field(ge=0, le=200, description="Lines after each hit.")
+        ] = None,
+        smart_context: Annotated[
+            bool, Field(description="Widen hits to the enclosing definition.")
+        ] = True,
+        profile: Annotated[
+            str | None, Field(description="How to rank: code (default) or classic.")
+        ] = None,
         no_cache: Annotated[bool, Field(description="Compute the answer anew.")] = False,
-        budget_tokens: Annotated[int | None, Field(ge=50, description="About how many tokens of code at most.")] = None,
+        budget_tokens: Annotated[
+            int | None, Field(ge=50, description="About how many tokens of code at most.")
+        ] = None,
     ) -> Any:
-        """Find code by meaning, by words or by name, in the user's current files (unsaved changes excepted).
+        """Find code by meaning, by words or by name, in the user's current files (unsaved changes
+        excepted).
 
-        Use this first for any question about where or how something is done in the code; it is faster than reading
-        files or grep and finds what has other names than you think of. Use grep only for exhaustive literal lists.
-        Each hit has path, lines, symbol, score and code; `fresh` says whether every saved change is included.
+        Use this first for any question about where or how something is done in the code; it is
+        faster than reading files or grep and finds what has other names than you think of. Use grep
+        only for exhaustive literal lists. Each hit has path, lines, symbol, score and code; `fresh`
+        says whether every saved change is included.
         """
         place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
@@ -83,45 +110,72 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             use_cache=not no_cache,
             budget_tokens=budget_tokens,
         )
-        return await tool_calls.answered(engine.search(tool_calls.checked(request)), compact_text.search, place)
+        return await tool_calls.answered(
+            engine.search(tool_calls.checked(request)), compact_text.search, place
+        )
 
 
 def _indexes(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="List indexes", annotations=tool_calls.READS, output_schema=shapes.schema(p.IndexesReply))
+    @server.tool(
+        title="List indexes",
+        annotations=tool_calls.READS,
+        output_schema=shapes.schema(p.IndexesReply),
+    )
     async def list_indexes() -> Any:
         """List what can be searched: each index with its root directory, state and size."""
         return await tool_calls.answered(engine.list_indexes(p.Empty()), compact_text.indexes)
 
-    @server.tool(title="Index statistics", annotations=tool_calls.READS, output_schema=shapes.schema(p.StatsReply))
+    @server.tool(
+        title="Index statistics",
+        annotations=tool_calls.READS,
+        output_schema=shapes.schema(p.StatsReply),
+    )
     async def index_stats(
         ctx: Context,
         index_name: tool_calls.IndexName = None,
-        include_failures: Annotated[bool, Field(description="List files that did not parse or were skipped.")] = False,
+        include_failures: Annotated[
+            bool, Field(description="List files that did not parse or were skipped.")
+        ] = False,
     ) -> Any:
-        """Files, chunks, symbols, languages and parse health of one index. Use it to see what an index covers."""
+        """Files, chunks, symbols, languages and parse health of one index. Use it to see what an
+        index covers.
+        """
         place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
-        request = p.StatsRequest(index=place.index, cwd=place.cwd, include_failures=include_failures)
-        return await tool_calls.answered(engine.index_stats(tool_calls.checked(request)), compact_text.stats, place)
+        request = p.StatsRequest(
+            index=place.index, cwd=place.cwd, include_failures=include_failures
+        )
+        return await tool_calls.answered(
+            engine.index_stats(tool_calls.checked(request)), compact_text.stats, place
+        )
 
 
 def _index_codebase(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> None:
     @server.tool(
-        title="Index a codebase", annotations=tool_calls.ADDS, output_schema=shapes.schema(p.IndexCodebaseReply)
+        title="Index a codebase",
+        annotations=tool_calls.ADDS,
+        output_schema=shapes.schema(p.IndexCodebaseReply),
     )
     async def index_codebase(
         ctx: Context,
         path: Annotated[str, Field(description="Absolute path of the project's directory.")],
-        index_name: Annotated[str | None, Field(description="A name for it; by default the directory's.")] = None,
-        wait: Annotated[bool, Field(description="Return when it is searchable, reporting progress.")] = True,
+        index_name: Annotated[
+            str | None, Field(description="A name for it; by default the directory's.")
+        ] = None,
+        wait: Annotated[
+            bool, Field(description="Return when it is searchable, reporting progress.")
+        ] = True,
     ) -> Any:
-        """Watch a directory and keep it searchable from now on. Needed once a project; calling it again is harmless.
+        """Watch a directory and keep it searchable from now on. Needed once a project; calling it
+        again is harmless.
 
-        Only directories that the user's settings allow are indexed, and the user may be asked first.
-        Cancelling stops the waiting only: the daemon goes on indexing.
+        Only directories that the user's settings allow are indexed, and the user may be asked
+        first. Cancelling stops the waiting only: the daemon goes on indexing.
         """
-        permitted = await _permitted(ctx, engine, roots, tool_calls.checked(p.IndexCodebaseRequest(path, index_name)))
+        permitted = await _permitted(
+            ctx, engine, roots, tool_calls.checked(p.IndexCodebaseRequest(path, index_name))
+        )
         if isinstance(permitted, mcp_types.InputRequiredResult):
             return permitted
         try:
@@ -135,12 +189,20 @@ def _index_codebase(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> Non
 
 
 def _clear_index(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="Forget an index", annotations=tool_calls.DESTROYS, output_schema=shapes.schema(p.ClearReply))
+    @server.tool(
+        title="Forget an index",
+        annotations=tool_calls.DESTROYS,
+        output_schema=shapes.schema(p.ClearReply),
+    )
     async def clear_index(
         ctx: Context,
-        index_name: Annotated[str, Field(description="The index to remove; its name, never a guess.")],
+        index_name: Annotated[
+            str, Field(description="The index to remove; its name, never a guess.")
+        ],
     ) -> Any:
-        """Remove an index and stop watching its directory. The files on disk are not touched. Ask the user first."""
+        """Remove an index and stop watching its directory. The files on disk are not touched. Ask
+        the user first.
+        """
         request = tool_calls.checked(p.IndexRequest(index=index_name))
         listed = await tool_calls.called(engine.list_indexes(p.Empty()))
         root = next((index.root for index in listed.indexes if index.name == index_name), None)
@@ -154,7 +216,8 @@ def _clear_index(server: FastMCP, engine: p.Engine) -> None:
 async def _permitted(
     ctx: Context, engine: p.Engine, roots: RootPolicy, request: p.IndexCodebaseRequest
 ) -> p.IndexCodebaseRequest | mcp_types.InputRequiredResult:
-    """The request with its real path once it is allowed and agreed to; or a question, to be returned unchanged.
+    """The request with its real path once it is allowed and agreed to; or a question, to be
+    returned unchanged.
 
     A directory that is watched already needs neither. Raises `ToolError`.
     """
@@ -167,25 +230,35 @@ async def _permitted(
         if isinstance(near, mcp_types.InputRequiredResult):
             return near
         try:
-            place = await anyio.to_thread.run_sync(roots.resolve, request.path, near, abandon_on_cancel=True)
+            place = await anyio.to_thread.run_sync(
+                roots.resolve, request.path, near, abandon_on_cancel=True
+            )
         except p.Failure as failure:
             raise tool_calls.tool_error(failure) from failure
-    question = f"Index {tool_calls.spelled(place)}, watch it from now on, and let assistants search it?"
+    question = (
+        f"Index {tool_calls.spelled(place)}, watch it from now on, and let assistants search it?"
+    )
     asked = await consent.require_consent(ctx, question, "Index it", place)
     return asked or replace(request, path=place)
 
 
 async def _near(ctx: Context) -> tuple[str, ...] | mcp_types.InputRequiredResult:
-    """Where the user started the client, of clients on this user's own socket: they may do all that the user may."""
+    """Where the user started the client, of clients on this user's own socket: they may do all that
+    the user may.
+    """
     if not client_project.BRIDGE.get().connected:
         return ()
     detected = await client_project.detect(ctx)
     return detected if isinstance(detected, mcp_types.InputRequiredResult) else detected.directories
 
 
-async def _follow(ctx: Context, progress: AsyncGenerator[p.IndexProgress, None]) -> p.IndexProgress | None:
+async def _follow(
+    ctx: Context, progress: AsyncGenerator[p.IndexProgress, None]
+) -> p.IndexProgress | None:
     last = None
     async with aclosing(progress):  # whoever waits may give up while a report is on its way
         async for last in progress:
-            await ctx.report_progress(last.done, last.total, tool_calls.spelled(compact_text.progress(last)))
+            await ctx.report_progress(
+                last.done, last.total, tool_calls.spelled(compact_text.progress(last))
+            )
     return last

@@ -19,7 +19,9 @@ def file(index: str, path: str) -> str:
 
 
 def normal(uri: str) -> str:
-    """An address as `file` writes it: clients that fill in a template quote other characters than we do."""
+    """An address as `file` writes it: clients that fill in a template quote other characters than
+    we do.
+    """
     scheme, mark, rest = uri.partition("://")
     return scheme + mark + urllib.parse.quote(urllib.parse.unquote_to_bytes(rest))
 

@@ -1,4 +1,6 @@
-"""Tools beside the first five: CocoRAG's names, explanation, freshness, and files where the engine has them."""
+"""Tools beside the first five: CocoRAG's names, explanation, freshness, and files where the engine
+has them.
+"""
 
 from functools import partial
 from typing import Annotated, Any
@@ -18,8 +20,13 @@ from cocosearch_ipc.rpc.methods import METHODS
 
 # Names of CocoRAG's rerankers -> ours.
 RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
-Topic = Annotated[str | None, Field(description="Only this topic: a group of indexes. list_topics names them.")]
-NAMES: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "object"}}}
+Topic = Annotated[
+    str | None, Field(description="Only this topic: a group of indexes. list_topics names them.")
+]
+NAMES: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"type": "array", "items": {"type": "object"}},
+}
 
 
 def register(server: FastMCP, engine: p.Engine) -> None:
@@ -38,10 +45,15 @@ def register(server: FastMCP, engine: p.Engine) -> None:
 def _topics(server: FastMCP, engine: p.Engine) -> None:
     @server.tool(title="List topics", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_topics() -> Any:
-        """List the topics that indexes are grouped by, with their indexes. Use one to narrow `search`."""
+        """List the topics that indexes are grouped by, with their indexes. Use one to narrow
+        `search`.
+        """
         reply = await tool_calls.called(engine.list_indexes(p.Empty()))
         topics = sorted({topic for index in reply.indexes for topic in index.topics})
-        found = [{"topic": t, "indexes": [i.name for i in reply.indexes if t in i.topics]} for t in topics]
+        found = [
+            {"topic": t, "indexes": [i.name for i in reply.indexes if t in i.topics]}
+            for t in topics
+        ]
         lines = [
             f"{visible_name(topic)}: {', '.join(i.name for i in reply.indexes if topic in i.topics)}"
             for topic in topics
@@ -53,21 +65,35 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
         """List the directories that are searched, with their topics and sizes."""
         reply = await tool_calls.called(engine.list_indexes(p.Empty()))
         found = [
-            {"name": i.name, "path": i.root, "topics": list(i.topics), "files": i.files, "state": i.state}
+            {
+                "name": i.name,
+                "path": i.root,
+                "topics": list(i.topics),
+                "files": i.files,
+                "state": i.state,
+            }
             for i in reply.indexes
         ]
         return tool_calls.result({"sources": found}, compact_text.indexes(reply))
 
 
 def _search(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="Search by topic", annotations=tool_calls.READS, output_schema=shapes.schema(p.SearchReply))
+    @server.tool(
+        title="Search by topic",
+        annotations=tool_calls.READS,
+        output_schema=shapes.schema(p.SearchReply),
+    )
     async def search(
         query: Annotated[str, Field(description="What to find, in words or by name.")],
         top_k: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
         topic: Topic = None,
-        reranker: Annotated[str | None, Field(description="auto, functional, spacy or disabled.")] = "auto",
+        reranker: Annotated[
+            str | None, Field(description="auto, functional, spacy or disabled.")
+        ] = "auto",
     ) -> Any:
-        """Search all indexes, or those of one topic, at once. For the project you work in use search_code."""
+        """Search all indexes, or those of one topic, at once. For the project you work in use
+        search_code.
+        """
         request = p.SearchRequest(
             query=query,
             topics=(topic,) if topic else (),
@@ -75,39 +101,64 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             limit=top_k,
             reranker=RERANKERS.get(reranker or "", reranker),
         )
-        return await tool_calls.answered(engine.search(tool_calls.checked(request)), compact_text.search)
+        return await tool_calls.answered(
+            engine.search(tool_calls.checked(request)), compact_text.search
+        )
 
-    @server.tool(title="Explain a query", annotations=tool_calls.READS, output_schema=shapes.schema(p.SearchReply))
+    @server.tool(
+        title="Explain a query",
+        annotations=tool_calls.READS,
+        output_schema=shapes.schema(p.SearchReply),
+    )
     async def explain_query(
         ctx: Context,
         query: Annotated[str, Field(description="The query to look into.")],
         index_name: tool_calls.IndexName = None,
-        limit: Annotated[int | None, Field(ge=1, le=100, description="How many hits to explain.")] = None,
+        limit: Annotated[
+            int | None, Field(ge=1, le=100, description="How many hits to explain.")
+        ] = None,
         why_not: Annotated[
-            str | None, Field(description="A path that should have been found; says which rule leaves it out.")
+            str | None,
+            Field(description="A path that should have been found; says which rule leaves it out."),
         ] = None,
     ) -> Any:
-        """Run a query and say how each stage treated it: when a search misses what should be there."""
+        """Run a query and say how each stage treated it: when a search misses what should be
+        there.
+        """
         place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
-        request = p.SearchRequest(query, place.index, cwd=place.cwd, limit=limit, explain=True, why_not=why_not)
-        return await tool_calls.answered(engine.search(tool_calls.checked(request)), compact_text.explained, place)
+        request = p.SearchRequest(
+            query, place.index, cwd=place.cwd, limit=limit, explain=True, why_not=why_not
+        )
+        return await tool_calls.answered(
+            engine.search(tool_calls.checked(request)), compact_text.explained, place
+        )
 
 
 def _fresh(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="Wait until fresh", annotations=tool_calls.READS, output_schema=shapes.schema(p.SyncReply))
+    @server.tool(
+        title="Wait until fresh",
+        annotations=tool_calls.READS,
+        output_schema=shapes.schema(p.SyncReply),
+    )
     async def wait_until_fresh(
         ctx: Context,
         index_name: tool_calls.IndexName = None,
-        timeout_s: Annotated[float, Field(ge=0, le=300, description="How long to wait at most.")] = 30.0,
+        timeout_s: Annotated[
+            float, Field(ge=0, le=300, description="How long to wait at most.")
+        ] = 30.0,
     ) -> Any:
-        """Wait until every change made before this call is searchable. Searches wait shortly by themselves."""
+        """Wait until every change made before this call is searchable. Searches wait shortly by
+        themselves.
+        """
         place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = p.SyncRequest(index=place.index, cwd=place.cwd, timeout_ms=int(timeout_s * 1000))
-        return await tool_calls.answered(engine.sync(tool_calls.checked(request)), compact_text.synced, place)
+        return await tool_calls.answered(
+            engine.sync(tool_calls.checked(request)), compact_text.synced, place
+        )
 
 
 def _list_files(server: FastMCP, engine: Any) -> None:
@@ -118,13 +169,21 @@ def _list_files(server: FastMCP, engine: Any) -> None:
         ctx: Context,
         index_name: tool_calls.IndexName = None,
         topic: Topic = None,
-        path_prefix: Annotated[str, Field(description="Only below this directory, e.g. src/api.")] = "",
-        pattern: Annotated[str | None, Field(description="Only paths that match this glob, e.g. **/test_*.py.")] = None,
+        path_prefix: Annotated[
+            str, Field(description="Only below this directory, e.g. src/api.")
+        ] = "",
+        pattern: Annotated[
+            str | None, Field(description="Only paths that match this glob, e.g. **/test_*.py.")
+        ] = None,
         limit: Annotated[int, Field(ge=1, le=1000, description="How many files.")] = 100,
         cursor: Annotated[str | None, Field(description="The cursor of the page before.")] = None,
     ) -> Any:
         """List indexed files. Use it to see what there is before get_file."""
-        place = tool_calls.ToolScope(index_name) if topic else await tool_calls.where(ctx, engine, index_name)
+        place = (
+            tool_calls.ToolScope(index_name)
+            if topic
+            else await tool_calls.where(ctx, engine, index_name)
+        )
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = workspace_protocol.ListFilesRequest(
@@ -136,7 +195,9 @@ def _list_files(server: FastMCP, engine: Any) -> None:
             limit=limit,
             cursor=cursor,
         )
-        return await tool_calls.answered(engine.list_files(tool_calls.checked(request)), compact_text.files, place)
+        return await tool_calls.answered(
+            engine.list_files(tool_calls.checked(request)), compact_text.files, place
+        )
 
 
 def _get_file(server: FastMCP, engine: Any) -> None:
@@ -145,25 +206,47 @@ def _get_file(server: FastMCP, engine: Any) -> None:
     @server.tool(title="Get a file", annotations=tool_calls.READS, output_schema=schema)
     async def get_file(
         ctx: Context,
-        filename: Annotated[str, Field(description="The path as a hit has it, or absolute; also path:12-40.")],
+        filename: Annotated[
+            str, Field(description="The path as a hit has it, or absolute; also path:12-40.")
+        ],
         index_name: tool_calls.IndexName = None,
         topic: Topic = None,
         start_line: Annotated[int | None, Field(ge=1, description="First line, from 1.")] = None,
         end_line: Annotated[int | None, Field(ge=1, description="Last line, inclusive.")] = None,
     ) -> Any:
-        """Read an indexed file, or some of its lines, as it is on disk now. Long ones come in pieces."""
-        place = tool_calls.ToolScope(index_name) if topic else await tool_calls.where(ctx, engine, index_name)
+        """Read an indexed file, or some of its lines, as it is on disk now. Long ones come in
+        pieces.
+        """
+        place = (
+            tool_calls.ToolScope(index_name)
+            if topic
+            else await tool_calls.where(ctx, engine, index_name)
+        )
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = workspace_protocol.GetFileRequest(
-            filename, index=place.index, cwd=place.cwd, topic=topic, start_line=start_line, end_line=end_line
+            filename,
+            index=place.index,
+            cwd=place.cwd,
+            topic=topic,
+            start_line=start_line,
+            end_line=end_line,
         )
-        shown = partial(compact_text.file, last=end_line or (place_of(filename)[2] if start_line is None else None))
-        return await tool_calls.answered(file_reading.read(engine, tool_calls.checked(request)), shown, place)
+        shown = partial(
+            compact_text.file,
+            last=end_line or (place_of(filename)[2] if start_line is None else None),
+        )
+        return await tool_calls.answered(
+            file_reading.read(engine, tool_calls.checked(request)), shown, place
+        )
 
 
 def _find_related(server: FastMCP, engine: Any) -> None:
-    @server.tool(title="Find related code", annotations=tool_calls.READS, output_schema=shapes.schema(p.SearchReply))
+    @server.tool(
+        title="Find related code",
+        annotations=tool_calls.READS,
+        output_schema=shapes.schema(p.SearchReply),
+    )
     async def find_related(
         ctx: Context,
         filename: Annotated[str, Field(description="The path as a hit has it, or absolute.")],
@@ -171,10 +254,14 @@ def _find_related(server: FastMCP, engine: Any) -> None:
         index_name: tool_calls.IndexName = None,
         limit: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
     ) -> Any:
-        """Find code that resembles a definition: duplicates, siblings, other implementations of the same idea."""
+        """Find code that resembles a definition: duplicates, siblings, other implementations of the
+        same idea.
+        """
         place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
-        request = workspace_protocol.FindRelatedRequest(filename, line, index=place.index, cwd=place.cwd, limit=limit)
+        request = workspace_protocol.FindRelatedRequest(
+            filename, line, index=place.index, cwd=place.cwd, limit=limit
+        )
         related = file_reading.by_shown_path(engine.find_related, tool_calls.checked(request))
         return await tool_calls.answered(related, compact_text.search, place)

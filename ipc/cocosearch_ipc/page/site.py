@@ -41,7 +41,9 @@ class Asset:
 
 
 def asset(path: str) -> Asset | None:
-    """The file at a path of the listener; read anew each time, a few kilobytes. None where there is none."""
+    """The file at a path of the listener; read anew each time, a few kilobytes. None where there is
+    none.
+    """
     if path not in PATHS:
         return None
     file = Path(__file__).with_name(_PAGE if path == PREFIX else path.removeprefix(f"{PREFIX}/"))

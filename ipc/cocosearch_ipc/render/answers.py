@@ -1,4 +1,6 @@
-"""Search answers as text: for people, for editors (`grep`). Loaded by every query, so it imports next to nothing."""
+"""Search answers as text: for people, for editors (`grep`). Loaded by every query, so it imports
+next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def text(
     full: bool = False,
     lex: Lex = highlight.lines,
 ) -> Iterator[str]:
-    """Lines: each hit with a numbered snippet, then what a person should know, then where the answer is from.
+    """Lines: each hit with a numbered snippet, then what a person should know, then where the
+    answer is from.
 
     `lex` gives a snippet's code and language as lines of coloured pieces.
     """
@@ -46,9 +49,11 @@ def text(
 
 
 def compact(reply: dict[str, Any]) -> Iterator[str]:
-    """For a language model: a line that says where, the code with its context, a blank line; then what to know.
+    """For a language model: a line that says where, the code with its context, a blank line; then
+    what to know.
 
-    In front stands that it is content of files, and each code is a block that nothing inside closes.
+    In front stands that it is content of files, and each code is a block that nothing inside
+    closes.
     """
     several = reply.get("index") is None
     if reply["results"]:
@@ -56,10 +61,15 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
     for hit in reply["results"]:
         index = f"{hit['index']}: " if several else ""
         path = visible_name(hit["path"])
-        place = where(path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"])
+        place = where(
+            path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"]
+        )
         yield f"{index}{place} {visible_name(hit['symbol_name'] or '')}".rstrip()
         parts = (hit["context_before"], hit["content"], hit["context_after"])
-        yield fenced(output.printable("\n".join(part.strip("\n") for part in parts if part)), hit.get("language") or "")
+        yield fenced(
+            output.printable("\n".join(part.strip("\n") for part in parts if part)),
+            hit.get("language") or "",
+        )
         yield ""
     if not reply["results"]:
         yield "nothing found"
@@ -72,11 +82,15 @@ def lacking(reason: str | None, pending: Sequence[str]) -> str:
     """Why an answer may lag behind, and the first of the paths that it may lack."""
     shown = ", ".join(output.printable(path, keep="") for path in pending[:PENDING])
     more = ", …" if len(pending) > PENDING else ""
-    return output.printable(reason or "changes are pending", keep="") + (f" ({shown}{more})" if shown else "")
+    return output.printable(reason or "changes are pending", keep="") + (
+        f" ({shown}{more})" if shown else ""
+    )
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
-    """`path:line:text`, a line a hit, paths as seen from `cwd`: what editors' quickfix lists read."""
+    """`path:line:text`, a line a hit, paths as seen from `cwd`: what editors' quickfix lists
+    read.
+    """
     for hit in reply["results"]:
         path = hit["path"]
         if root := roots.get(hit["index"]):
@@ -87,7 +101,9 @@ def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[
 
 
 def place(hit: Mapping[str, Any], asked: str) -> int:
-    """The line of a hit to go to: the first one, unless only a later one has the name that was asked for."""
+    """The line of a hit to go to: the first one, unless only a later one has the name that was
+    asked for.
+    """
     lines = hit["content"].split("\n")
     names, words = highlight.named(asked), highlight.wanted(asked)
     first = next((n for n, line in enumerate(lines) if line.strip()), 0)
@@ -97,9 +113,13 @@ def place(hit: Mapping[str, Any], asked: str) -> int:
     return line
 
 
-def _head(number: int, hit: dict[str, Any], style: output.Style, roots: Mapping[str, str], several: bool) -> str:
+def _head(
+    number: int, hit: dict[str, Any], style: output.Style, roots: Mapping[str, str], several: bool
+) -> str:
     path = output.printable(hit["path"], keep="")
-    at = style.paint(path, output.BOLD, output.BLUE) + style.paint(f":{hit['start_line']}", output.GREEN)
+    at = style.paint(path, output.BOLD, output.BLUE) + style.paint(
+        f":{hit['start_line']}", output.GREEN
+    )
     if root := roots.get(hit["index"]):
         at = style.link(at, "file://" + _quoted(os.path.join(root, on_disk(hit["path"]))))
     symbol = ""
@@ -121,9 +141,15 @@ def _quoted(path: str) -> str:
 
 
 def _snippet(
-    hit: dict[str, Any], words: re.Pattern[str] | None, style: output.Style, lex: Lex, most: int | None
+    hit: dict[str, Any],
+    words: re.Pattern[str] | None,
+    style: output.Style,
+    lex: Lex,
+    most: int | None,
 ) -> Iterator[str]:
-    """At most `most` lines of the hit, below the first line of its definition; with None all of it and its context."""
+    """At most `most` lines of the hit, below the first line of its definition; with None all of it
+    and its context.
+    """
     before, after = _code(hit.get("context_before"), style), _code(hit.get("context_after"), style)
     content = _code(hit["content"].rstrip("\n"), style) or [""]
     rows = [*before, *content, *after]
@@ -159,7 +185,11 @@ def _numbers(before: Sequence[str], count: int, start_line: int) -> list[str]:
 
 
 def _chosen(
-    before: Sequence[str], content: Sequence[str], count: int, words: re.Pattern[str] | None, most: int | None
+    before: Sequence[str],
+    content: Sequence[str],
+    count: int,
+    words: re.Pattern[str] | None,
+    most: int | None,
 ) -> tuple[Sequence[int], int]:
     """Which rows to show, and how many of the content come after them."""
     if most is None:
@@ -169,21 +199,32 @@ def _chosen(
     return (rows if not rows or rows[0] == 0 else [0, *rows]), len(content) - last
 
 
-def _painted(pieces: Sequence[tuple[str, str]], count: int, words: re.Pattern[str] | None, style: output.Style) -> str:
+def _painted(
+    pieces: Sequence[tuple[str, str]],
+    count: int,
+    words: re.Pattern[str] | None,
+    style: output.Style,
+) -> str:
     """The first `count` characters in their colours, what was asked for in bold red."""
     shown = ""
     for colour, text in pieces:
         codes, place = colour.split(), 0
         text, count = text[:count], count - len(text[:count])
         for found in words.finditer(text) if words is not None else ():
-            shown += style.paint(text[place : found.start()], *codes) + style.paint(found[0], output.BOLD, output.RED)
+            shown += style.paint(text[place : found.start()], *codes) + style.paint(
+                found[0], output.BOLD, output.RED
+            )
             place = found.end()
         shown += style.paint(text[place:], *codes)
     return shown
 
 
-def _window(lines: Sequence[str], words: re.Pattern[str] | None, most: int | None) -> tuple[int, int]:
-    """Which lines to show: the first ones, unless words that were asked for are only in later ones."""
+def _window(
+    lines: Sequence[str], words: re.Pattern[str] | None, most: int | None
+) -> tuple[int, int]:
+    """Which lines to show: the first ones, unless words that were asked for are only in later
+    ones.
+    """
     if most is None or len(lines) <= most + 1:
         return 0, len(lines)
     asked = next((n for n, line in enumerate(lines) if words is not None and words.search(line)), 0)
@@ -197,6 +238,10 @@ def _foot(reply: dict[str, Any], style: output.Style) -> str:
     total = reply["timings_ms"].get("total")
     took = f" in {total:.1f} ms" if isinstance(total, int | float) else ""
     cached = "" if reply["cache"] == "miss" else f" (cache: {reply['cache']})"
-    state = "fresh" if reply["fresh"] else f"NOT FRESH: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
+    state = (
+        "fresh"
+        if reply["fresh"]
+        else f"NOT FRESH: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
+    )
     colour = (output.DIM,) if reply["fresh"] else (output.BOLD, output.YELLOW)
     return style.paint(f"{count} of {where}{took}{cached}, {state}", *colour)

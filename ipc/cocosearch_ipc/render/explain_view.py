@@ -1,4 +1,5 @@
-"""How an answer came about, as text: stages and their times, tables of what has the same fields, else an outline.
+"""How an answer came about, as text: stages and their times, tables of what has the same fields,
+else an outline.
 
 Knows no field by name but the times: what a trace holds is the daemon's to decide.
 """
@@ -23,9 +24,17 @@ def explanation(reply: Mapping[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def outline(value: object, depth: int, style: output.Style) -> Iterator[str]:
-    """Nested values as indented lines: a text, and what fits into a line, is one; a list of like objects a table."""
+    """Nested values as indented lines: a text, and what fits into a line, is one; a list of like
+    objects a table.
+    """
     pad = "  " * depth
-    pairs = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value, 1)
+        if isinstance(value, list)
+        else ()
+    )
     for name, inner in pairs:
         label = style.paint(output.printable(f"{name}:", keep=""), output.CYAN)
         flat = _flat(inner)
@@ -49,11 +58,16 @@ def _stages(timings_ms: Mapping[str, float], style: output.Style) -> Iterator[st
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A row an object; objects inside become a table of their own, a column a row, so that hits can be compared."""
+    """A row an object; objects inside become a table of their own, a column a row, so that hits can
+    be compared.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
     nested = [name for name in names if any(isinstance(row.get(name), dict) for row in rows)]
     plain = [name for name in names if name not in nested]
-    cells = [[str(number), *(_cell(row.get(name)) for name in plain)] for number, row in enumerate(rows, 1)]
+    cells = [
+        [str(number), *(_cell(row.get(name)) for name in plain)]
+        for number, row in enumerate(rows, 1)
+    ]
     yield from tables.table([["#", *plain], *cells])
     for name in nested:
         inner = [row.get(name) or {} for row in rows]

@@ -1,4 +1,6 @@
-"""What one look at a machine, a daemon or settings found: `doctor` and `config check` say it the same way."""
+"""What one look at a machine, a daemon or settings found: `doctor` and `config check` say it the
+same way.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

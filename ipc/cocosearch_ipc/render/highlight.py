@@ -1,7 +1,9 @@
-"""Colours for code: comments, strings, numbers and keywords, by a small lexer; and which words were asked for.
+"""Colours for code: comments, strings, numbers and keywords, by a small lexer; and which words were
+asked for.
 
-On the hot path of `query`, so no library and no grammar: a snippet is looked at for a second. What begins before the
-snippet (a block comment, a long string) is not known here; nothing is painted that is not closed or plainly open.
+On the hot path of `query`, so no library and no grammar: a snippet is looked at for a second. What
+begins before the snippet (a block comment, a long string) is not known here; nothing is painted
+that is not closed or plainly open.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _DASHES = "sql lua haskell elm ada vhdl"
 _SEMICOLONS = "clojure lisp scheme elisp ini assembly"
 _NONE = "markdown mdx text json html xml rst asciidoc css"
 # In these `'` begins one character, a lifetime or a name's end, not a text.
-_ONE_CHARACTER = "c cpp csharp java go rust kotlin scala swift haskell ocaml elm fsharp zig clojure lisp"
+_ONE_CHARACTER = (
+    "c cpp csharp java go rust kotlin scala swift haskell ocaml elm fsharp zig clojure lisp"
+)
 _WORDS = {
     "python starlark nim": "and as assert async await break case class continue def del elif else except finally for "
     "from global if import in is lambda match nonlocal not or pass raise return try while with yield None True False "
@@ -55,7 +59,8 @@ _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ed", "ers", "er", "es", "s
 _WORD, _LONGER_WORD = re.compile(r"\w+"), re.compile(r"\w{3,}")
 # What begins a text of several lines, and ends it.
 _CLOSERS = {"/*": "*/", '"""': '"""', "'''": "'''"}
-# Characters between quotes on one line. Without a bound, each of many quotes that nothing closes costs the whole line.
+# Characters between quotes on one line. Without a bound, each of many quotes that nothing closes
+# costs the whole line.
 _LONGEST_TEXT = 500
 _STEM = 4  # characters that an ending must leave: `string` is no form of `str`
 
@@ -72,27 +77,41 @@ def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
 
 
 def wanted(query: str) -> re.Pattern[str] | None:
-    """Matches what `query` asks for: its names as they are, its words in their forms, where a word or hump begins."""
+    """Matches what `query` asks for: its names as they are, its words in their forms, where a word
+    or hump begins.
+    """
     words = sorted(set(_LONGER_WORD.findall(_asked(query))), key=len, reverse=True)
-    forms = [form for word in words if word.lower() not in _FILLERS.split() for form in _forms(word)]
+    forms = [
+        form for word in words if word.lower() not in _FILLERS.split() for form in _forms(word)
+    ]
     return re.compile("|".join(forms)) if forms else None
 
 
 def named(query: str) -> re.Pattern[str] | None:
     """Matches the names that `query` asks for: its only word, else those that no sentence has."""
     words = _WORD.findall(_asked(query))
-    names = words if len(words) == 1 else [w for w in words if "_" in w or not (w.islower() or w.istitle())]
+    names = (
+        words
+        if len(words) == 1
+        else [w for w in words if "_" in w or not (w.islower() or w.istitle())]
+    )
     return re.compile(rf"(?i)\b(?:{'|'.join(map(re.escape, names))})\b") if names else None
 
 
 def _asked(query: str) -> str:
     """`query` without its filters."""
-    parts = (part for part in query.split() if part.lstrip("-").partition(":")[0] not in _FILTERS or ":" not in part)
+    parts = (
+        part
+        for part in query.split()
+        if part.lstrip("-").partition(":")[0] not in _FILTERS or ":" not in part
+    )
     return " ".join(parts)
 
 
 def _forms(word: str) -> Iterator[str]:
-    """`signed` finds sign, Signing and SIGNED, and not design; `shouldRetry` finds itself in any case."""
+    """`signed` finds sign, Signing and SIGNED, and not design; `shouldRetry` finds itself in any
+    case.
+    """
     if "_" in word or not (word.islower() or word.istitle()):
         yield f"(?i:{re.escape(word)})"
         return
@@ -119,7 +138,9 @@ def _pieces(code: str, language: str) -> Iterator[tuple[str, str]]:
 
 
 def _tokens(code: str, language: str) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of each token. A begin that nothing ends is none, and no later one like it is looked at."""
+    """Kind, start and end of each token. A begin that nothing ends is none, and no later one like
+    it is looked at.
+    """
     openers = [opener for opener, closer in _CLOSERS.items() if opener in code and closer in code]
     pattern = re.compile(_pattern(language, openers))
     position = 0
@@ -140,7 +161,8 @@ def _tokens(code: str, language: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _pattern(language: str, openers: Sequence[str] = ()) -> str:
-    """An expression for tokens; `openers` begin what is longer than a line, and are used where the language has them.
+    """An expression for tokens; `openers` begin what is longer than a line, and are used where the
+    language has them.
 
     Groups: o an opener, c a comment, s a text, w a word, n a number.
     """
@@ -155,7 +177,11 @@ def _pattern(language: str, openers: Sequence[str] = ()) -> str:
         comment, long = r"//.*", ["/*"]
     most = f"{{0,{_LONGEST_TEXT}}}+"
     texts = rf'"(?:\\.|[^"\\\n]){most}"|`[^`\n]{most}`'
-    texts += r"|'(?:\\.|[^'\\\n])'" if language in _ONE_CHARACTER.split() else rf"|'(?:\\.|[^'\\\n]){most}'"
+    texts += (
+        r"|'(?:\\.|[^'\\\n])'"
+        if language in _ONE_CHARACTER.split()
+        else rf"|'(?:\\.|[^'\\\n]){most}'"
+    )
     if language in ("python", "starlark", "nim"):
         long = ['"""', "'''"]
     opening = "|".join(re.escape(opener) for opener in long if opener in openers) or r"(?!)"
@@ -164,4 +190,6 @@ def _pattern(language: str, openers: Sequence[str] = ()) -> str:
 
 def _keywords(language: str) -> frozenset[str]:
     words = next((words for names, words in _WORDS.items() if language in names.split()), _LIKE_C)
-    return frozenset(words.split()) | (frozenset(words.lower().split()) if language == "sql" else frozenset())
+    return frozenset(words.split()) | (
+        frozenset(words.lower().split()) if language == "sql" else frozenset()
+    )

@@ -9,7 +9,9 @@ _PLACE = re.compile(r"(.+?):(\d{1,15})(?:-(\d{1,15}))?")
 
 
 def extent(before: str, start_line: int, end_line: int, after: str) -> tuple[int, int]:
-    """First and last line (from 1) shown in one piece around a hit; above a gap is the head of its definition."""
+    """First and last line (from 1) shown in one piece around a hit; above a gap is the head of its
+    definition.
+    """
     above = before.split("\n") if before else []
     near = above[::-1].index(GAP) if GAP in above else len(above)
     below = after.rstrip("\n").count("\n") + 1 if after else 0

@@ -1,4 +1,6 @@
-"""Writes to standard output and standard error: text, JSON, errors; knows what a terminal can show."""
+"""Writes to standard output and standard error: text, JSON, errors; knows what a terminal can
+show.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,18 @@ BOLD, DIM, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "1", "2", "31", "32", "33",
 
 
 class Style:
-    """Colour and links, or plain text: `Style.of(stream, env)` decides. `columns` is where lines of code are cut."""
+    """Colour and links, or plain text: `Style.of(stream, env)` decides. `columns` is where lines of
+    code are cut.
+    """
 
     def __init__(self, *, colour: bool, links: bool, columns: int = WIDEST) -> None:
         self.colour, self.links, self.columns = colour, links, columns
 
     @classmethod
     def of(cls, stream: TextIO, env: Mapping[str, str]) -> Style:
-        """Both on a terminal that is not dumb. NO_COLOR (no-color.org), else FORCE_COLOR (force-color.org), decide."""
+        """Both on a terminal that is not dumb. NO_COLOR (no-color.org), else FORCE_COLOR
+        (force-color.org), decide.
+        """
         terminal = stream.isatty() and env.get("TERM") != "dumb"
         colour = not env.get("NO_COLOR") and (terminal or bool(env.get("FORCE_COLOR")))
         return cls(colour=colour, links=terminal, columns=_columns(stream) if terminal else WIDEST)
@@ -47,7 +53,8 @@ def _columns(stream: TextIO) -> int:
 
 
 def printable(text: str, *, keep: str = "\n\t") -> str:
-    """`text` with control characters escaped: code in an index must not drive the reader's terminal.
+    """`text` with control characters escaped: code in an index must not drive the reader's
+    terminal.
 
     Neither are the ends of lines in files from Windows shown, nor a byte order mark.
     """
@@ -57,7 +64,9 @@ def printable(text: str, *, keep: str = "\n\t") -> str:
 
 
 def line(text: str = "") -> None:
-    """One line on standard output; bytes that are no UTF-8 go out as they came from the file system."""
+    """One line on standard output; bytes that are no UTF-8 go out as they came from the file
+    system.
+    """
     sys.stdout.write(_encodable(text, sys.stdout) + "\n")
 
 
@@ -97,7 +106,9 @@ def flush() -> None:
 
 
 def stand_in() -> None:
-    """Where a standard stream was closed, one that goes nowhere: else the next file would take its number."""
+    """Where a standard stream was closed, one that goes nowhere: else the next file would take its
+    number.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the process ends

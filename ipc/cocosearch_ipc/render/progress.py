@@ -1,4 +1,6 @@
-"""Progress of long work: one line that is written over on a terminal, plain lines now and then on a pipe."""
+"""Progress of long work: one line that is written over on a terminal, plain lines now and then on a
+pipe.
+"""
 
 import shutil
 import sys
@@ -20,7 +22,9 @@ def _bar(value: dict[str, Any]) -> str:
 
 
 class Progress:
-    """Shows `IndexProgress` values on `stream` (standard error, so that standard output stays for results)."""
+    """Shows `IndexProgress` values on `stream` (standard error, so that standard output stays for
+    results).
+    """
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         self.stream, self.live = stream, stream.isatty()

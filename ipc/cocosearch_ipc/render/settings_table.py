@@ -9,7 +9,9 @@ _STATES = {"ok": output.GREEN, "warn": output.YELLOW, "fail": output.RED}
 
 
 def values(reply: Mapping[str, Any], style: output.Style) -> Iterator[str]:
-    """A line a setting: its key, its value, and the layer with the place; those that are defaults stand back."""
+    """A line a setting: its key, its value, and the layer with the place; those that are defaults
+    stand back.
+    """
     if reply.get("index"):
         yield style.paint(f"of index {reply['index']}", output.BOLD)
     rows = [(one["key"], shown(one["value"]), _origin(one)) for one in reply["values"]]
@@ -34,7 +36,9 @@ def shown(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return str(value).lower()
-    return output.printable(", ".join(map(str, value)) if isinstance(value, list) else str(value), keep="")
+    return output.printable(
+        ", ".join(map(str, value)) if isinstance(value, list) else str(value), keep=""
+    )
 
 
 def _origin(one: Mapping[str, str]) -> str:

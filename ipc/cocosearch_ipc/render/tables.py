@@ -47,7 +47,9 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         return
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        cells = [c.rjust(w) if _is_number(c) else c.ljust(w) for c, w in zip(row, widths, strict=True)]
+        cells = [
+            c.rjust(w) if _is_number(c) else c.ljust(w) for c, w in zip(row, widths, strict=True)
+        ]
         yield "  ".join(cells).rstrip()
 
 
@@ -95,8 +97,14 @@ def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         yield style.paint(f"  {index['name']}: {_line(index['reason'])}", output.YELLOW)
     troubled = index.get("failed") or ()
     for failed in troubled[:FAILURES_SHOWN]:
-        again = "when it changes" if failed["retry_in_s"] is None else f"in {duration(failed['retry_in_s'])}"
-        yield style.paint(f"  {_line(failed['path'])}: {_line(failed['error'])} (again {again})", output.RED)
+        again = (
+            "when it changes"
+            if failed["retry_in_s"] is None
+            else f"in {duration(failed['retry_in_s'])}"
+        )
+        yield style.paint(
+            f"  {_line(failed['path'])}: {_line(failed['error'])} (again {again})", output.RED
+        )
     count = index.get("failed_count", len(troubled))
     if count > FAILURES_SHOWN:
         listed = "lists them" if count == len(troubled) else f"lists {len(troubled)}"
@@ -152,10 +160,14 @@ def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
     if reply["skipped"]:
         yield f"skipped   {_flat(reply['skipped'])}"
     if not reply.get("fresh"):
-        yield style.paint(f"not fresh {_line(reply.get('stale_reason') or 'changes are pending')}", output.YELLOW)
+        yield style.paint(
+            f"not fresh {_line(reply.get('stale_reason') or 'changes are pending')}", output.YELLOW
+        )
     for note in reply.get("notes") or ():
         yield style.paint(f"note      {_line(note)}", output.YELLOW)
-    rows: list[tuple[str, ...]] = [("language", "files", "chunks", "parsed", "partly", "failed", "plain")]
+    rows: list[tuple[str, ...]] = [
+        ("language", "files", "chunks", "parsed", "partly", "failed", "plain")
+    ]
     most = max((counts.get("chunks", 0) for counts in reply["languages"].values()), default=0)
     for name, counts in _by_chunks(reply):
         health = reply["parse_health"].get(name, {})
@@ -164,8 +176,14 @@ def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
     yield ""
     bars = ["", *(_bar(counts.get("chunks", 0), most) for _, counts in _by_chunks(reply))]
     for line, bar in zip(table(rows), bars, strict=True):
-        yield f"{line}  {style.paint(bar, output.CYAN)}".rstrip() if style.links or style.colour else line
-    failures = [tuple(_line(str(value)) for value in one.values()) for one in reply.get("failures") or ()]
+        yield (
+            f"{line}  {style.paint(bar, output.CYAN)}".rstrip()
+            if style.links or style.colour
+            else line
+        )
+    failures = [
+        tuple(_line(str(value)) for value in one.values()) for one in reply.get("failures") or ()
+    ]
     yield from ("", *table(failures)) if failures else ()
 
 
@@ -181,7 +199,11 @@ def _bar(count: int, most: int) -> str:
 
 def _flat(value: dict[str, Any], only: Sequence[str] = ()) -> str:
     value = {key: value[key] for key in only if key in value} if only else value
-    said = (f"{key} {_line(str(shown))}" for key, shown in value.items() if shown not in (None, "", {}, []))
+    said = (
+        f"{key} {_line(str(shown))}"
+        for key, shown in value.items()
+        if shown not in (None, "", {}, [])
+    )
     return ", ".join(said) or "-"
 
 

@@ -14,7 +14,9 @@ Status = dict[str, Any]
 
 @dataclass(slots=True)
 class FrameState:
-    """What a frame needs beside the status of now: the one before, bytes in PostgreSQL by index, rates so far."""
+    """What a frame needs beside the status of now: the one before, bytes in PostgreSQL by index,
+    rates so far.
+    """
 
     before: Status | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -22,7 +24,11 @@ class FrameState:
 
     def elapsed_s(self, now: Status) -> float:
         """Since the status before; 0 where that was another daemon's."""
-        return now["uptime_s"] - self.before["uptime_s"] if self.before and self.before["pid"] == now["pid"] else 0.0
+        return (
+            now["uptime_s"] - self.before["uptime_s"]
+            if self.before and self.before["pid"] == now["pid"]
+            else 0.0
+        )
 
     def next(self, now: Status) -> None:
         """`now` becomes the status before."""
@@ -39,7 +45,9 @@ def frame(now: Status, seen: FrameState, style: output.Style) -> Iterator[str]:
         + tables.duration(now["uptime_s"])
     )
     rss = now["rss_bytes"]
-    parts = "  ".join(f"{name} {tables.size(count)}" for name, count in rss.items() if name != "total")
+    parts = "  ".join(
+        f"{name} {tables.size(count)}" for name, count in rss.items() if name != "total"
+    )
     yield f"memory   {tables.size(rss.get('total', 0))}  ({parts})"
     yield f"store    {_store(now['store'], seen.sizes)}"
     pending = sum(index["pending"] for index in now["indexes"])
@@ -56,7 +64,11 @@ def cache(counters: Mapping[str, int]) -> str:
     """The hit rate where the counters allow one, else the counters."""
     hits = sum(count for name, count in counters.items() if "hit" in name)
     misses = sum(count for name, count in counters.items() if "miss" in name)
-    held = f", {counters['entries']:,} answers in {tables.size(counters['bytes'])}" if "bytes" in counters else ""
+    held = (
+        f", {counters['entries']:,} answers in {tables.size(counters['bytes'])}"
+        if "bytes" in counters
+        else ""
+    )
     if hits + misses:
         return f"{hits / (hits + misses):.0%} of {hits + misses:,} hit{held}"
     return ", ".join(f"{name} {count:,}" for name, count in counters.items()) or "-"
@@ -80,8 +92,14 @@ def sparkline(values: Sequence[float]) -> str:
 
 def _indexes(now: Status, seen: FrameState, style: output.Style) -> Iterator[str]:
     elapsed = seen.elapsed_s(now)
-    earlier = {index["name"]: index for index in seen.before["indexes"]} if seen.before and elapsed > 0 else {}
-    rows = [("index", "state", "files", "chunks", "size", "pending", "clock", "files/s", "commits/s")]
+    earlier = (
+        {index["name"]: index for index in seen.before["indexes"]}
+        if seen.before and elapsed > 0
+        else {}
+    )
+    rows = [
+        ("index", "state", "files", "chunks", "size", "pending", "clock", "files/s", "commits/s")
+    ]
     for index in now["indexes"]:
         before = earlier.get(index["name"])
         size = seen.sizes.get(index["name"])
@@ -120,7 +138,9 @@ def _clock(index: Mapping[str, Any]) -> float:
     return float(index["as_of"]["seq"]) if index["as_of"] else 0.0
 
 
-def _rate(index: Mapping[str, Any], earlier: Mapping[str, Any] | None, of: Any, elapsed: float) -> str:
+def _rate(
+    index: Mapping[str, Any], earlier: Mapping[str, Any] | None, of: Any, elapsed: float
+) -> str:
     if earlier is None or elapsed <= 0:
         return "-"
     return f"{max(0.0, of(index) - of(earlier)) / elapsed:.1f}"

@@ -26,7 +26,9 @@ YAML = ("docker-compose", "github-actions", "gitlab-ci", "ansible", "kubernetes"
 
 
 def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
-    """`code` line by line, each as pieces of (SGR code or "", text), as `highlight.lines` gives them."""
+    """`code` line by line, each as pieces of (SGR code or "", text), as `highlight.lines` gives
+    them.
+    """
     name = "yaml" if language.startswith(YAML) else NAMES.get(language, language)
     try:
         lexer = get_lexer_by_name(name, stripnl=False, ensurenl=False)

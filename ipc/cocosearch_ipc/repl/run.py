@@ -1,4 +1,6 @@
-"""The loop: on a terminal a prompt with history and completion, on a pipe a line of standard input after the other."""
+"""The loop: on a terminal a prompt with history and completion, on a pipe a line of standard input
+after the other.
+"""
 
 import argparse
 import os
@@ -25,9 +27,13 @@ Env = Mapping[str, str]
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Ask until the end of input or `/quit`. Without a terminal, the exit code is 1 when a line failed."""
+    """Ask until the end of input or `/quit`. Without a terminal, the exit code is 1 when a line
+    failed.
+    """
     style = output.Style.of(sys.stdout, env)
-    chosen = SearchOptions(indexes=tuple(name for given in args.index for name in given.split(",") if name))
+    chosen = SearchOptions(
+        indexes=tuple(name for given in args.index for name in given.split(",") if name)
+    )
     session = ReplSession(env, style, args.json, chosen)
     if sys.stdin.isatty() and sys.stdout.isatty():
         session.call("status")  # better now than after the first question
@@ -51,7 +57,9 @@ def _read(session: ReplSession) -> int:
 
 def _prompt(session: ReplSession) -> int:
     if session.style.links:
-        output.line("Ask in words, or name what you look for. /help lists the commands, Ctrl-D leaves.")
+        output.line(
+            "Ask in words, or name what you look for. /help lists the commands, Ctrl-D leaves."
+        )
     reader = _reader(session)
     while True:
         try:
@@ -81,7 +89,9 @@ def _reader(session: ReplSession) -> Callable[[], str]:
 
 
 def _wants_completion() -> bool:
-    """While typing only what begins a command or follows a filter's colon: words are the person's own. Tab: always."""
+    """While typing only what begins a command or follows a filter's colon: words are the person's
+    own. Tab: always.
+    """
     text = get_app().current_buffer.document.text_before_cursor.lstrip()
     return text.startswith("/") or ":" in text.rpartition(" ")[2]
 

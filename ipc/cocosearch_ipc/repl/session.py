@@ -23,7 +23,10 @@ RERANKERS = ("auto", "functional", "spacy", "disabled")
 # How long a daemon is waited for that starts or stops, and one that answered before and is gone.
 PATIENCE_S, GAP_S, PAUSE_S = 20.0, 2.0, 0.1
 HELP = (
-    ("QUESTION", 'ask, in words or a name; filters: lang: path: -path: sym: name: index: topic: and "phrases"'),
+    (
+        "QUESTION",
+        'ask, in words or a name; filters: lang: path: -path: sym: name: index: topic: and "phrases"',
+    ),
     ("/index [NAME,...]", "search these indexes; without a name, that of this directory"),
     ("/topic [NAME,...]", "search the indexes of these topics"),
     ("/lang [NAME,...]", "only these languages"),
@@ -74,13 +77,19 @@ class SearchOptions:
             "lines_after": self.context,
             "explain": self.explain,
         }
-        return {"query": text} | {name: value for name, value in given.items() if value not in (None, [], False)}
+        return {"query": text} | {
+            name: value for name, value in given.items() if value not in (None, [], False)
+        }
 
     def shown(self) -> str:
         """On one line, for a toolbar."""
         named = (("", self.indexes), ("topic:", self.topics), ("lang:", self.languages))
         parts = [label + ",".join(values) for label, values in named if values]
-        parts += [f"{name} {value}" for name in ("reranker", "limit", "context") if (value := getattr(self, name))]
+        parts += [
+            f"{name} {value}"
+            for name in ("reranker", "limit", "context")
+            if (value := getattr(self, name))
+        ]
         return "  ".join(parts + (["explain"] if self.explain else []))
 
 
@@ -97,7 +106,9 @@ class ReplSession:
     answered: bool = False
 
     def line(self, text: str) -> Iterator[str]:
-        """What to show for a line that was typed. Raises `Quit`, `InvalidLine`, `client.CallFailed`."""
+        """What to show for a line that was typed. Raises `Quit`, `InvalidLine`,
+        `client.CallFailed`.
+        """
         text = text.strip()
         if not text:
             return
@@ -109,7 +120,8 @@ class ReplSession:
         if command is None:
             near = difflib.get_close_matches(name, COMMANDS, 1)
             raise InvalidLine(
-                f"unknown command {name}: " + (f"did you mean {near[0]}?" if near else "/help lists them")
+                f"unknown command {name}: "
+                + (f"did you mean {near[0]}?" if near else "/help lists them")
             )
         yield from command(rest.strip())
 
@@ -137,7 +149,9 @@ class ReplSession:
             yield output.compact(reply)
             return
         roots = self.roots() if self.style.links else {}
-        yield from answers.text(reply, self.style, roots, full=self.choices.context is not None, lex=coloured)
+        yield from answers.text(
+            reply, self.style, roots, full=self.choices.context is not None, lex=coloured
+        )
         yield from explanation(reply, self.style)
 
     def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
@@ -147,7 +161,9 @@ class ReplSession:
             try:
                 reply = client.call(path, method, params)
             except client.CallFailed as failed:
-                if failed.code != client.UNAVAILABLE or time.monotonic() - began > self._patience_s(path):
+                if failed.code != client.UNAVAILABLE or time.monotonic() - began > self._patience_s(
+                    path
+                ):
                     raise
             else:
                 self.answered = True
@@ -195,7 +211,9 @@ class ReplSession:
                 found.setdefault(topic, []).append(index["name"])
         if not found:
             yield "no topic yet: `cocosearchctl up PATH --topic TOPIC` makes one"
-        yield from tables.table([(topic, ", ".join(names)) for topic, names in sorted(found.items())])
+        yield from tables.table(
+            [(topic, ", ".join(names)) for topic, names in sorted(found.items())]
+        )
 
     def _open(self, rest: str) -> Iterator[str]:
         number = _number(rest or "1", 1)
@@ -205,7 +223,9 @@ class ReplSession:
         command = query_options.editing(hit, self.asked, self.env)
         output.flush()
         try:
-            subprocess.run(command, check=False, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL)
+            subprocess.run(
+                command, check=False, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL
+            )
         except OSError as error:
             raise InvalidLine(f"cannot start {command[0]}: {error.strerror}; set EDITOR") from None
         yield f"{hit['path']}:{hit['start_line']}"

@@ -15,7 +15,9 @@ AGAIN_S = 5.0  # names of indexes are asked for again after this
 
 
 class KnownNames:
-    """Names that the daemon knows; remembered for a moment, because each key may ask. Empty without a daemon."""
+    """Names that the daemon knows; remembered for a moment, because each key may ask. Empty without
+    a daemon.
+    """
 
     def __init__(self, session: ReplSession) -> None:
         self._session = session
@@ -27,7 +29,10 @@ class KnownNames:
 
     def topics(self) -> tuple[str, ...]:
         """Of the topics."""
-        return self._fresh("topics", lambda: [topic for index in self._session.indexes() for topic in index["topics"]])
+        return self._fresh(
+            "topics",
+            lambda: [topic for index in self._session.indexes() for topic in index["topics"]],
+        )
 
     def languages(self) -> tuple[str, ...]:
         """Of the languages that are indexed somewhere, and of all others after them."""
@@ -53,7 +58,11 @@ class WordCompleter(Completer):
     def __init__(self, names: KnownNames) -> None:
         self._names = names
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002
+    ) -> Iterable[Completion]:
         """Candidates that continue what is typed."""
         text = document.text_before_cursor.lstrip()
         word = text.rpartition(" ")[2]
@@ -73,7 +82,9 @@ class WordCompleter(Completer):
             for usage, meaning in HELP:
                 command, takes, _ = usage.partition(" ")
                 if command.startswith(name):
-                    yield Completion(command + takes, -len(name), display=command, display_meta=meaning)
+                    yield Completion(
+                        command + takes, -len(name), display=command, display_meta=meaning
+                    )
             return
         yield from _matching(word.rpartition(",")[2], self._values(name))
 

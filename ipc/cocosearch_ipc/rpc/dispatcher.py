@@ -1,7 +1,9 @@
-"""JSON-RPC 2.0 over bytes: a body comes in, `methods.METHODS` names the engine's method, bytes go out.
+"""JSON-RPC 2.0 over bytes: a body comes in, `methods.METHODS` names the engine's method, bytes go
+out.
 
-Knows nothing of HTTP. Batches run side by side; a notification gets no answer; a method that yields progress is either
-streamed (`Dispatcher.stream`) or run to its end and answered with the last value.
+Knows nothing of HTTP. Batches run side by side; a notification gets no answer; a method that yields
+progress is either streamed (`Dispatcher.stream`) or run to its end and answered with the last
+value.
 """
 
 import errno
@@ -34,7 +36,8 @@ from cocosearch_ipc.rpc.methods import METHODS
 log = logging.getLogger(__name__)
 
 MAX_BATCH = 100
-# A deadline no caller reaches by accident: the longest wait a client asks for is that of `follow`, which is streamed.
+# A deadline no caller reaches by accident: the longest wait a client asks for is that of `follow`,
+# which is streamed.
 DEFAULT_DEADLINE_S = 600.0
 DISCOVER = "rpc.discover"
 
@@ -52,7 +55,8 @@ class Call:
 
 
 class Dispatcher:
-    """Answers bodies from an engine. `draining` makes every call fail with UNAVAILABLE: the daemon stops.
+    """Answers bodies from an engine. `draining` makes every call fail with UNAVAILABLE: the daemon
+    stops.
 
     `only` leaves out all other methods.
     """
@@ -84,7 +88,9 @@ class Dispatcher:
         return b"[%s]" % b",".join(answered) if answered else None
 
     async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
-        """Lines of JSON for one call: a `$/progress` notification for each value, then the last one as the response."""
+        """Lines of JSON for one call: a `$/progress` notification for each value, then the last one
+        as the response.
+        """
         call: Call | None = None
         try:
             call = _call(_loads(body))
@@ -104,7 +110,9 @@ class Dispatcher:
                 result = await self._last(call)
             reply = shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": result})
         except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
-            reply = shapes.to_json(_error(call.id if call else _id_of(message), _failure(error, call)))
+            reply = shapes.to_json(
+                _error(call.id if call else _id_of(message), _failure(error, call))
+            )
         return reply if call is None or call.wants_reply else None
 
     async def _last(self, call: Call) -> Any:
@@ -120,10 +128,14 @@ class Dispatcher:
             yield openrpc.document()
             return
         if self.draining:
-            raise Failure("cocosearchd is stopping", "start it with `cocosearchctl up PATH`", code=UNAVAILABLE)
+            raise Failure(
+                "cocosearchd is stopping", "start it with `cocosearchctl up PATH`", code=UNAVAILABLE
+            )
         name, kind = _method(call.method)
         if self._only is not None and call.method not in self._only:
-            raise Failure(f"{call.method} is not answered here", "ask over the Unix socket", code=REFUSED)
+            raise Failure(
+                f"{call.method} is not answered here", "ask over the Unix socket", code=REFUSED
+            )
         found = getattr(self.engine, name)(shapes.decode(kind, call.params))
         if hasattr(found, "__aiter__"):
             async with aclosing(found):
@@ -135,7 +147,11 @@ class Dispatcher:
 
 def _described(call: Call) -> dict[str, str]:
     """What a span says of a call; the request's id is in the log's records of it as well."""
-    return {"rpc.system.name": "jsonrpc", "rpc.method": call.method, "cocosearch.request_id": REQUEST_ID.get("")}
+    return {
+        "rpc.system.name": "jsonrpc",
+        "rpc.method": call.method,
+        "cocosearch.request_id": REQUEST_ID.get(""),
+    }
 
 
 def _method(name: str) -> tuple[str, type]:
@@ -158,7 +174,11 @@ def _no_number(literal: str) -> Any:
 
 
 def _call(message: Any) -> Call:
-    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
+    if (
+        not isinstance(message, dict)
+        or message.get("jsonrpc") != "2.0"
+        or not isinstance(message.get("method"), str)
+    ):
         hint = 'write {"jsonrpc": "2.0", "id": 1, "method": "...", "params": {...}}'
         raise Failure("not a JSON-RPC 2.0 request", hint, code=INVALID_REQUEST)
     rid = message.get("id")
@@ -173,7 +193,8 @@ def _id_of(message: Any) -> Id:
 
 
 def _is_id(rid: Any) -> TypeGuard[Id]:
-    finite = not isinstance(rid, float) or math.isfinite(rid)  # 1e999 is read as what no answer can hold
+    # 1e999 is read as what no answer can hold
+    finite = not isinstance(rid, float) or math.isfinite(rid)
     return isinstance(rid, str | int | float | None) and not isinstance(rid, bool) and finite
 
 
@@ -183,7 +204,11 @@ def _failure(error: Exception, call: Call | None) -> Failure:
         return error
     method = call.method if call else ""
     if isinstance(error, TimeoutError):
-        return Failure(f"{method} took longer than its deadline", "ask for less, or give it more time", code=TIMED_OUT)
+        return Failure(
+            f"{method} took longer than its deadline",
+            "ask for less, or give it more time",
+            code=TIMED_OUT,
+        )
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         hint = "raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
         return Failure("no file handles are left", hint, code=UNAVAILABLE)
@@ -199,4 +224,9 @@ def _error(rid: Id, failure: Failure) -> dict[str, Any]:
 
 
 def _progress(rid: Id, value: Any) -> bytes:
-    return shapes.to_json({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": rid, "value": value}}) + b"\n"
+    return (
+        shapes.to_json(
+            {"jsonrpc": "2.0", "method": "$/progress", "params": {"id": rid, "value": value}}
+        )
+        + b"\n"
+    )

@@ -1,6 +1,7 @@
 """JSON-RPC method -> (method of the engine, request type): the one table of both front ends.
 
-A verb of `workspace.WorkspaceEngine` gets its row here when the daemon's engine has it; tools and documents follow.
+A verb of `workspace.WorkspaceEngine` gets its row here when the daemon's engine has it; tools and
+documents follow.
 """
 
 from typing import Any

@@ -1,4 +1,5 @@
-"""Describes the JSON-RPC methods from `protocol`: the OpenRPC document of `rpc.discover`, and docs/rpc.md.
+"""Describes the JSON-RPC methods from `protocol`: the OpenRPC document of `rpc.discover`, and
+docs/rpc.md.
 
 Nothing is written twice: texts are the docstrings of `Engine`, shapes are the dataclasses.
 """
@@ -43,7 +44,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "find_related": {"index": "project", "path": "src/retry.py", "line": 12},
     "locate": {"paths": ["/home/me/code/project/src"]},
     "watch": {"index": "project", "lifecycle": True},
-    "overlay.put": {"session": "6f1c", "path": "/home/me/code/project/src/retry.py", "text": "TIMES = 4\n"},
+    "overlay.put": {
+        "session": "6f1c",
+        "path": "/home/me/code/project/src/retry.py",
+        "text": "TIMES = 4\n",
+    },
     "overlay.clear": {"session": "6f1c"},
     "sync": {"index": "project", "timeout_ms": 2000},
 }
@@ -61,7 +66,9 @@ def document() -> dict[str, Any]:
         "openrpc": "1.3.2",
         "info": {"title": "cocosearchd", "version": str(protocol.PROTOCOL_VERSION)},
         "methods": [_described(name) for name in METHODS],
-        "components": {"errors": {text: {"code": code, "message": text} for code, text in ERRORS.items()}},
+        "components": {
+            "errors": {text: {"code": code, "message": text} for code, text in ERRORS.items()}
+        },
     }
 
 
@@ -98,7 +105,10 @@ def _described(method: str) -> dict[str, Any]:
         "examples": [
             {
                 "name": method,
-                "params": [{"name": name, "value": value} for name, value in EXAMPLES.get(method, {}).items()],
+                "params": [
+                    {"name": name, "value": value}
+                    for name, value in EXAMPLES.get(method, {}).items()
+                ],
             }
         ],
     }
@@ -162,7 +172,9 @@ def _section(name: str) -> str:
     if schema["properties"]:
         lines += ["| parameter | type | default |", "|---|---|---|"]
         for field, described in schema["properties"].items():
-            default = "required" if field in schema.get("required", ()) else f"`{_default(described)}`"
+            default = (
+                "required" if field in schema.get("required", ()) else f"`{_default(described)}`"
+            )
             lines.append(f"| `{field}` | {_type(described)} | {default} |")
         lines.append("")
     lines += [f"    {json.dumps(_example(name))}", ""]
@@ -227,7 +239,14 @@ def _nested(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _errors() -> str:
-    lines = ["## Errors", "", "`error.data.hint` says what to do next.", "", "| code | means |", "|---|---|"]
+    lines = [
+        "## Errors",
+        "",
+        "`error.data.hint` says what to do next.",
+        "",
+        "| code | means |",
+        "|---|---|",
+    ]
     return "\n".join([*lines, *(f"| {code} | {text} |" for code, text in ERRORS.items()), ""])
 
 

@@ -1,7 +1,8 @@
-"""JSON to requests, replies to JSON, and the JSON Schema of both, from the dataclasses of `protocol`.
+"""JSON to requests, replies to JSON, and the JSON Schema of both, from the dataclasses of
+`protocol`.
 
-Everything that comes from outside passes `decode`: types, names, NUL characters and broken Unicode are refused here,
-with a sentence that names the parameter, so that no engine method has to.
+Everything that comes from outside passes `decode`: types, names, NUL characters and broken Unicode
+are refused here, with a sentence that names the parameter, so that no engine method has to.
 """
 
 import difflib
@@ -18,7 +19,8 @@ from cocosearch_ipc.protocol import INVALID_PARAMS, Failure
 
 T = typing.TypeVar("T")
 
-# These name files, and a file name may hold bytes that are no UTF-8: Python's lone surrogates U+DC80..U+DCFF (PEP 383).
+# These name files, and a file name may hold bytes that are no UTF-8: Python's lone surrogates
+# U+DC80..U+DCFF (PEP 383).
 _FILE_NAMES = {"path", "paths", "not_paths", "under", "pattern", "why_not", "cwd", "root"}
 MAX_WHOLE = 2**53 - 1  # what all readers of JSON agree on; 1e999 is infinity for Python's
 _JSON_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -26,12 +28,16 @@ _SCHEMA_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"
 
 
 def decode(kind: type[T], params: object) -> T:
-    """`params`, an object by name or a list by position, as a `kind`. Raises `Failure` (INVALID_PARAMS)."""
+    """`params`, an object by name or a list by position, as a `kind`. Raises `Failure`
+    (INVALID_PARAMS).
+    """
     of: Any = kind  # for the caches, which ask for hashable values
     known = {field.name: field for field in _fields(of)}
     given = dict(zip(known, params, strict=False)) if isinstance(params, list) else params
     if isinstance(params, list) and len(params) > len(known):
-        raise _invalid(f"{len(params)} parameters are more than there are", f"there are {_listed(known)}")
+        raise _invalid(
+            f"{len(params)} parameters are more than there are", f"there are {_listed(known)}"
+        )
     if not isinstance(given, Mapping):
         raise _invalid("params is neither an object nor a list", 'write {"name": value}')
     for name in given:
@@ -39,7 +45,11 @@ def decode(kind: type[T], params: object) -> T:
             near = difflib.get_close_matches(str(name), known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {_listed(known)}"
             raise _invalid(f"unknown parameter {name!r}", hint)
-    missing = [n for n, f in known.items() if n not in given and f.default is MISSING and f.default_factory is MISSING]
+    missing = [
+        n
+        for n, f in known.items()
+        if n not in given and f.default is MISSING and f.default_factory is MISSING
+    ]
     if missing:
         raise _invalid(f"parameter {missing[0]!r} is missing", "")
     annotations = _annotations(of)
@@ -47,12 +57,16 @@ def decode(kind: type[T], params: object) -> T:
 
 
 def to_json(value: object) -> bytes:
-    """`value` (dataclasses, mappings, sequences, scalars) as ASCII JSON. Raises ValueError for what is not a number."""
+    """`value` (dataclasses, mappings, sequences, scalars) as ASCII JSON. Raises ValueError for what
+    is not a number.
+    """
     return json.dumps(value, default=plain, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """A dataclass as the dictionary of its fields, one level deep: what `json.dumps` asks for with `default`."""
+    """A dataclass as the dictionary of its fields, one level deep: what `json.dumps` asks for with
+    `default`.
+    """
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} has no JSON form")
     kind: Any = type(value)
@@ -60,7 +74,9 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 def schema(annotation: Any) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of an annotation that `protocol` uses; nested dataclasses are written out."""
+    """JSON Schema (draft 2020-12) of an annotation that `protocol` uses; nested dataclasses are
+    written out.
+    """
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation in _SCHEMA_NAMES:
         return {"type": _SCHEMA_NAMES[annotation]}
@@ -86,7 +102,9 @@ def _object_schema(kind: type) -> dict[str, Any]:
         properties[field.name] = schema(annotations[field.name])
         if field.default is not MISSING:
             properties[field.name]["default"] = field.default
-    required = [f.name for f in _fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+    required = [
+        f.name for f in _fields(kind) if f.default is MISSING and f.default_factory is MISSING
+    ]
     found: dict[str, Any] = {"type": "object", "title": kind.__name__, "properties": properties}
     return found | ({"required": required} if required else {})
 
@@ -143,7 +161,9 @@ def _check_text(value: str, name: str) -> None:
         try:
             value.encode("utf-8", "surrogateescape" if name in _FILE_NAMES else "strict")
         except UnicodeEncodeError:
-            raise _invalid(f"{name} is not valid Unicode (a lone surrogate)", "send UTF-8") from None
+            raise _invalid(
+                f"{name} is not valid Unicode (a lone surrogate)", "send UTF-8"
+            ) from None
 
 
 def _short(value: object) -> str:

@@ -1,1 +1,3 @@
-"""Who may speak to the daemon: token, owner of directories and ports, TLS. Standard library only."""
+"""Who may speak to the daemon: token, owner of directories and ports, TLS. Standard library
+only.
+"""

@@ -1,7 +1,8 @@
-"""The bearer token of the loopback listener: one random text in a file that only its owner can read.
+"""The bearer token of the loopback listener: one random text in a file that only its owner can
+read.
 
-The file is read again when it has changed, so a rotation needs no restart. Before a client sends the token to a port it
-asks for a `PortProof`: whoever else listens there would have the token.
+The file is read again when it has changed, so a rotation needs no restart. Before a client sends
+the token to a port it asks for a `PortProof`: whoever else listens there would have the token.
 """
 
 import contextlib
@@ -16,7 +17,11 @@ from pathlib import Path
 from cocosearch_ipc.protocol import REFUSED, Failure
 
 # Headers of a request to /healthz, and of its answer.
-CHALLENGE, CHALLENGED_PORT, PROOF = "X-Cocosearch-Challenge", "X-Cocosearch-Port", "X-Cocosearch-Proof"
+CHALLENGE, CHALLENGED_PORT, PROOF = (
+    "X-Cocosearch-Challenge",
+    "X-Cocosearch-Port",
+    "X-Cocosearch-Proof",
+)
 MAX_CHALLENGE_BYTES = 128
 _MIN_CHARS, _MAX_BYTES = 16, 4096
 
@@ -24,8 +29,9 @@ _MIN_CHARS, _MAX_BYTES = 16, 4096
 class PortProof:
     """Proves over TCP that the daemon behind the Unix socket is the one that listens on a port.
 
-    Both listeners answer a challenge with an HMAC (RFC 2104) under a key that never leaves the process. Over TCP the
-    port is the one where the challenge came in, so that no other program can pass on an answer from another port.
+    Both listeners answer a challenge with an HMAC (RFC 2104) under a key that never leaves the
+    process. Over TCP the port is the one where the challenge came in, so that no other program can
+    pass on an answer from another port.
     """
 
     def __init__(self) -> None:
@@ -62,33 +68,49 @@ class TokenFile:
         return token
 
     def accepts(self, presented: bytes) -> bool:
-        """Whether `presented` is the token of now; takes the same time for every wrong one of its length."""
+        """Whether `presented` is the token of now; takes the same time for every wrong one of its
+        length.
+        """
         try:
             return hmac.compare_digest(presented, self._read())
         except (OSError, Failure):
             return False
 
     def _read(self) -> bytes:
-        """The token; read anew when the file has changed. Raises `Failure`, also for a link: it may lead anywhere."""
+        """The token; read anew when the file has changed. Raises `Failure`, also for a link: it may
+        lead anywhere.
+        """
         with self._opened() as descriptor:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                 raise self._untrusted()
             if status.st_mode & 0o077:
-                raise Failure(f"others can read the token file {self.path}", f"chmod 600 {self.path}", code=REFUSED)
+                raise Failure(
+                    f"others can read the token file {self.path}",
+                    f"chmod 600 {self.path}",
+                    code=REFUSED,
+                )
             version = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             if version != self._version:
                 token = os.read(descriptor, _MAX_BYTES).strip()
                 if len(token) < _MIN_CHARS or not token.isascii():
-                    raise Failure(f"the token file {self.path} is empty or too short", "delete it", code=REFUSED)
+                    raise Failure(
+                        f"the token file {self.path} is empty or too short",
+                        "delete it",
+                        code=REFUSED,
+                    )
                 self._token, self._version = token, version
         return self._token
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
-        """What is checked is what is read: the file is opened once, and neither a link nor a FIFO holds this up."""
+        """What is checked is what is read: the file is opened once, and neither a link nor a FIFO
+        holds this up.
+        """
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(
+                self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            )
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EACCES):
                 raise self._untrusted() from None

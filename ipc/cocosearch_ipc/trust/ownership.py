@@ -1,6 +1,7 @@
 """Checks that a directory of the daemon is its user's alone. Standard library only.
 
-Another user who owns it, or may write to it, can put a socket, a lock or a link where the daemon expects its own.
+Another user who owns it, or may write to it, can put a socket, a lock or a link where the daemon
+expects its own.
 """
 
 import contextlib
@@ -12,7 +13,8 @@ from cocosearch_ipc.protocol import REFUSED, Failure
 
 
 def private_directory(path: Path) -> None:
-    """Make `path` with mode 0700, or check that it is a directory of ours that nobody else can enter.
+    """Make `path` with mode 0700, or check that it is a directory of ours that nobody else can
+    enter.
 
     Raises `Failure` (REFUSED) for a symbolic link, another owner, or rights of group or others.
     """
@@ -29,9 +31,11 @@ def private_directory(path: Path) -> None:
 
 
 def state_directory(path: Path) -> None:
-    """Make the state directory with mode 0700, or check that it is ours and that nobody else can write to it.
+    """Make the state directory with mode 0700, or check that it is ours and that nobody else can
+    write to it.
 
-    A symbolic link of ours, or of root, is followed. Raises `Failure` (REFUSED); `OSError` where it cannot be made.
+    A symbolic link of ours, or of root, is followed. Raises `Failure` (REFUSED); `OSError` where it
+    cannot be made.
     """
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     hint = "set COCOSEARCH_STATE_DIR to a directory of yours"

@@ -1,7 +1,7 @@
 """Names the program that listens on a TCP port, by /proc (proc(5)). Standard library only.
 
-Only Linux says who listens: elsewhere `find_holder` returns None. A program of another user is named by its user alone,
-unless this process may look into it.
+Only Linux says who listens: elsewhere `find_holder` returns None. A program of another user is
+named by its user alone, unless this process may look into it.
 """
 
 import contextlib
@@ -27,7 +27,9 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class PortHolder:
-    """A listening program. `pid` is None, and `command` empty, where this process may not see them."""
+    """A listening program. `pid` is None, and `command` empty, where this process may not see
+    them.
+    """
 
     uid: int
     pid: int | None = None
@@ -51,7 +53,9 @@ def describe_holder(host: str, port: int) -> str:
 def find_holder(host: str, port: int, proc: Path = Path("/proc")) -> PortHolder | None:
     """The program that keeps others from `host` and `port`; None where that cannot be known."""
     wanted = _address_of(host)
-    listeners = [row for row in _rows(proc, LISTENING) if row.port == port and _overlap(row.address, wanted)]
+    listeners = [
+        row for row in _rows(proc, LISTENING) if row.port == port and _overlap(row.address, wanted)
+    ]
     listeners.sort(key=lambda row: row.address != wanted)
     if not listeners:
         return None
@@ -63,13 +67,17 @@ def find_holder(host: str, port: int, proc: Path = Path("/proc")) -> PortHolder 
 
 
 def client_pids(proc: Path = Path("/proc")) -> dict[tuple[str, int], int]:
-    """The process ids of TCP connections that may be looked into, by their own address; none outside of Linux."""
+    """The process ids of TCP connections that may be looked into, by their own address; none
+    outside of Linux.
+    """
     inodes = {row.inode: (str(row.address), row.port) for row in _rows(proc, ESTABLISHED)}
     pids = dict[tuple[str, int], int]()
     with contextlib.suppress(OSError):
         for pid in (entry.name for entry in proc.iterdir() if entry.name.isdecimal()):
             for target in _open_files(proc / pid / "fd"):
-                if (address := inodes.get(target.removeprefix("socket:[").removesuffix("]"))) is not None:
+                if (
+                    address := inodes.get(target.removeprefix("socket:[").removesuffix("]"))
+                ) is not None:
                     pids[address] = int(pid)
     return pids
 
@@ -112,7 +120,9 @@ def _address_of(host: str) -> IPAddress:
 
 
 def _overlap(first: IPAddress, second: IPAddress) -> bool:
-    """Whether a listener on one address keeps another from listening on the other; `[::]` takes IPv4 as well."""
+    """Whether a listener on one address keeps another from listening on the other; `[::]` takes
+    IPv4 as well.
+    """
     return first == second or first.is_unspecified or second.is_unspecified
 
 
@@ -126,7 +136,9 @@ def _owner_of(inode: str, proc: Path) -> int | None:
 
 
 def _open_files(folder: Path) -> Iterator[str]:
-    """The targets of a process's descriptors; none where this process may not look, or when it ends."""
+    """The targets of a process's descriptors; none where this process may not look, or when it
+    ends.
+    """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -134,7 +146,9 @@ def _open_files(folder: Path) -> Iterator[str]:
 
 
 def _uid_of(pid: int, proc: Path, default: int) -> int:
-    """The effective user id of a process: a socket has the id of its maker, who may have changed it since."""
+    """The effective user id of a process: a socket has the id of its maker, who may have changed it
+    since.
+    """
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = (proc / str(pid) / "status").read_text("utf-8", "replace").splitlines()
         return int(next(line.split()[2] for line in lines if line.startswith("Uid:")))
@@ -142,7 +156,9 @@ def _uid_of(pid: int, proc: Path, default: int) -> int:
 
 
 def _command_of(pid: int, proc: Path) -> str:
-    """A command line as one short line: its program chose the text, so nothing in it reaches a terminal unescaped."""
+    """A command line as one short line: its program chose the text, so nothing in it reaches a
+    terminal unescaped.
+    """
     raw = b""
     with contextlib.suppress(OSError), (proc / str(pid) / "cmdline").open("rb") as file:
         raw = file.read(COMMAND_BYTES)

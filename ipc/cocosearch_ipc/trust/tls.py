@@ -1,4 +1,6 @@
-"""Who may reach the TCP listener: this machine in plain text; others only if it is said, and in TLS."""
+"""Who may reach the TCP listener: this machine in plain text; others only if it is said, and in
+TLS.
+"""
 
 import ipaddress
 import ssl
@@ -23,9 +25,13 @@ class Exposure:
 
 
 def context(exposure: Exposure) -> ssl.SSLContext | None:
-    """How the listener speaks TLS; None for plain text. Raises `Failure` (REFUSED) for what gives the token away."""
+    """How the listener speaks TLS; None for plain text. Raises `Failure` (REFUSED) for what gives
+    the token away.
+    """
     if bool(exposure.certificate) != bool(exposure.key):
-        given, missing = ("tls_cert", "tls_key") if exposure.certificate else ("tls_key", "tls_cert")
+        given, missing = (
+            ("tls_cert", "tls_key") if exposure.certificate else ("tls_key", "tls_cert")
+        )
         raise _refused(f"server.{given} is set without server.{missing}", "set both, or none")
     if not is_loopback(exposure.host) and not (exposure.remote and exposure.certificate):
         raise _refused(
@@ -37,7 +43,9 @@ def context(exposure: Exposure) -> ssl.SSLContext | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`. A name other than localhost is taken for one of the network."""
+    """Whether only this machine can reach `host`. A name other than localhost is taken for one of
+    the network.
+    """
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,6 @@
-"""What every provider promises, asked of all that can run here: the optional ones where they are installed."""
+"""What every provider promises, asked of all that can run here: the optional ones where they are
+installed.
+"""
 
 import importlib
 import importlib.util
@@ -19,14 +21,23 @@ from tests.embedding.tiny_onnx import write_model
 
 pytestmark = pytest.mark.anyio
 NEEDS = {"onnx": "onnxruntime", "sentence-transformers": "sentence_transformers"}
-TEXTS = ("open a file", "close the socket", "def read_file(path):\n    return open(path).read()", "write", "ünïcode €")
+TEXTS = (
+    "open a file",
+    "close the socket",
+    "def read_file(path):\n    return open(path).read()",
+    "write",
+    "ünïcode €",
+)
 
 
 def installed(provider: Provider) -> bool:
     return provider not in NEEDS or importlib.util.find_spec(NEEDS[provider]) is not None
 
 
-@pytest.fixture(params=[*((provider, "") for provider in PROVIDERS), ("sentence-transformers", "table")], ids="-".join)
+@pytest.fixture(
+    params=[*((provider, "") for provider in PROVIDERS), ("sentence-transformers", "table")],
+    ids="-".join,
+)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EmbedderSettings]:
     provider: Provider
     provider, kind = request.param
@@ -34,10 +45,16 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Embedde
         pytest.skip(f"{NEEDS[provider]} is not installed")
     with ExitStack() as stack:
         if provider == "ollama":
-            yield EmbedderSettings(provider=provider, ollama_url=stack.enter_context(ollama_server(Script())))
+            yield EmbedderSettings(
+                provider=provider, ollama_url=stack.enter_context(ollama_server(Script()))
+            )
         elif provider == "openai":
-            handler = type("ScriptedHandler", (test_openai.Handler,), {"script": test_openai.Script()})
-            yield EmbedderSettings(provider=provider, url=stack.enter_context(serving(handler)) + "/v1")
+            handler = type(
+                "ScriptedHandler", (test_openai.Handler,), {"script": test_openai.Script()}
+            )
+            yield EmbedderSettings(
+                provider=provider, url=stack.enter_context(serving(handler)) + "/v1"
+            )
         elif provider == "onnx":
             write_model(tmp_path)
             yield EmbedderSettings(provider=provider, model=str(tmp_path))
@@ -74,7 +91,9 @@ async def test_a_query_is_one_unit_row(embedder: Embedder) -> None:
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
 
-async def test_how_many_are_asked_at_once_changes_nothing(settings: EmbedderSettings, embedder: Embedder) -> None:
+async def test_how_many_are_asked_at_once_changes_nothing(
+    settings: EmbedderSettings, embedder: Embedder
+) -> None:
     together = await embedder.embed_documents(TEXTS)
     one_by_one = np.concatenate([await embedder.embed_documents([text]) for text in TEXTS])
     np.testing.assert_allclose(one_by_one, together, atol=1e-5)
@@ -88,7 +107,9 @@ async def test_nothing_gives_nothing_and_blank_gives_zero(embedder: Embedder) ->
     assert not (await embedder.embed_query("")).any()
 
 
-async def test_the_identity_is_whole_and_stable(settings: EmbedderSettings, embedder: Embedder) -> None:
+async def test_the_identity_is_whole_and_stable(
+    settings: EmbedderSettings, embedder: Embedder
+) -> None:
     found = embedder.fingerprint
     assert found.provider == settings.provider
     assert found.model
@@ -104,8 +125,14 @@ async def test_closing_twice_is_allowed(settings: EmbedderSettings) -> None:
     await opened.aclose()
 
 
-async def test_a_dimension_the_model_does_not_have_is_refused(settings: EmbedderSettings, tmp_path: Path) -> None:
+async def test_a_dimension_the_model_does_not_have_is_refused(
+    settings: EmbedderSettings, tmp_path: Path
+) -> None:
     if settings.provider in ("ollama", "openai"):
-        return  # these servers shorten vectors when asked; a server that does not is refused by the same check
+        # these servers shorten vectors when asked; a server that does not is refused by the same
+        # check
+        return
     with pytest.raises(BadSettings, match="999"):
-        await open_embedder(EmbedderSettings(provider=settings.provider, model=settings.model, dimension=999))
+        await open_embedder(
+            EmbedderSettings(provider=settings.provider, model=settings.model, dimension=999)
+        )

@@ -1,4 +1,6 @@
-"""Ollama, through the real client and real sockets; the server is `ollama_server`, see there why."""
+"""Ollama, through the real client and real sockets; the server is `ollama_server`, see there
+why.
+"""
 
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -60,19 +62,31 @@ async def opened() -> AsyncIterator[Opener]:
 async def test_identity_comes_from_the_server(opened: Opener, url: str) -> None:
     embedder = await opened(url)
     found = embedder.fingerprint
-    assert (found.provider, found.model, found.revision) == ("ollama", "nomic-embed-text", "sha256:0a109f42")
-    assert (found.dimension, found.document_prefix, found.query_prefix) == (768, "search_document: ", "search_query: ")
+    assert (found.provider, found.model, found.revision) == (
+        "ollama",
+        "nomic-embed-text",
+        "sha256:0a109f42",
+    )
+    assert (found.dimension, found.document_prefix, found.query_prefix) == (
+        768,
+        "search_document: ",
+        "search_query: ",
+    )
     await embedder.aclose()
     await embedder.aclose()
 
 
-async def test_other_weights_under_the_same_name_are_another_identity(opened: Opener, url: str, script: Script) -> None:
+async def test_other_weights_under_the_same_name_are_another_identity(
+    opened: Opener, url: str, script: Script
+) -> None:
     before = (await opened(url)).fingerprint.digest()
     script.models["nomic-embed-text:latest"] = "sha256:ffff"
     assert (await opened(url)).fingerprint.digest() != before
 
 
-async def test_where_the_server_is_reached_is_not_identity(opened: Opener, url: str, script: Script) -> None:
+async def test_where_the_server_is_reached_is_not_identity(
+    opened: Opener, url: str, script: Script
+) -> None:
     with ollama_server(script) as elsewhere:
         assert (await opened(url)).fingerprint == (await opened(elsewhere)).fingerprint
 
@@ -85,10 +99,14 @@ async def test_documents_and_queries_get_their_prefixes_in_order_and_in_batches(
     script.requests.clear()
     vectors = await embedder.embed_documents(texts)
     assert [len(body["input"]) for body in script.requests] == [4, 4, 2]
-    expected = np.array([vector_of("search_document: " + text, 768) for text in texts], dtype=np.float32)
+    expected = np.array(
+        [vector_of("search_document: " + text, 768) for text in texts], dtype=np.float32
+    )
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
     query = await embedder.embed_query("where")
-    np.testing.assert_allclose(query, np.array(vector_of("search_query: where", 768), dtype=np.float32), atol=1e-6)
+    np.testing.assert_allclose(
+        query, np.array(vector_of("search_query: where", 768), dtype=np.float32), atol=1e-6
+    )
 
 
 async def test_prefixes_can_be_set_and_models_without_known_ones_get_none(
@@ -98,11 +116,15 @@ async def test_prefixes_can_be_set_and_models_without_known_ones_get_none(
     plain = await opened(url, model="other:v2")
     assert (plain.fingerprint.document_prefix, plain.fingerprint.query_prefix) == ("", "")
     own = await opened(url, document_prefix="d: ", query_prefix="")
-    np.testing.assert_allclose((await own.embed_documents(["x"]))[0], vector_of("d: x", 768), atol=1e-6)
+    np.testing.assert_allclose(
+        (await own.embed_documents(["x"]))[0], vector_of("d: x", 768), atol=1e-6
+    )
     np.testing.assert_allclose(await own.embed_query("x"), vector_of("x", 768), atol=1e-6)
 
 
-async def test_nothing_and_blank_texts_are_not_sent(opened: Opener, url: str, script: Script) -> None:
+async def test_nothing_and_blank_texts_are_not_sent(
+    opened: Opener, url: str, script: Script
+) -> None:
     embedder = await opened(url)
     script.requests.clear()
     assert (await embedder.embed_documents([])).shape == (0, 768)
@@ -124,7 +146,9 @@ async def test_long_texts_are_cut_by_the_server(opened: Opener, url: str, script
 
 
 @pytest.mark.parametrize("bad", [OVERLONG, NOT_A_NUMBER])
-async def test_one_refused_text_costs_its_own_vector_only(opened: Opener, url: str, bad: str) -> None:
+async def test_one_refused_text_costs_its_own_vector_only(
+    opened: Opener, url: str, bad: str
+) -> None:
     embedder = await opened(url)
     texts = [f"text {number}" for number in range(9)]
     texts[5] = bad
@@ -201,16 +225,26 @@ async def test_a_slow_server_is_given_up(opened: Opener, url: str, script: Scrip
 
 @pytest.mark.parametrize(
     "raw",
-    [b"<html>", b"{}", b'{"embeddings": []}', b'{"embeddings": [[]]}', b'{"embeddings": [[1.0], [1.0]]}'],
+    [
+        b"<html>",
+        b"{}",
+        b'{"embeddings": []}',
+        b'{"embeddings": [[]]}',
+        b'{"embeddings": [[1.0], [1.0]]}',
+    ],
 )
-async def test_what_is_not_an_answer_is_refused(opened: Opener, url: str, script: Script, raw: bytes) -> None:
+async def test_what_is_not_an_answer_is_refused(
+    opened: Opener, url: str, script: Script, raw: bytes
+) -> None:
     embedder = await opened(url)
     script.raw = raw
     with pytest.raises(EmbedderUnavailable):
         await embedder.embed_query("a")
 
 
-async def test_another_model_behind_the_name_is_noticed(opened: Opener, url: str, script: Script) -> None:
+async def test_another_model_behind_the_name_is_noticed(
+    opened: Opener, url: str, script: Script
+) -> None:
     embedder = await opened(url)
     script.dimension = 384
     with pytest.raises(EmbedderUnavailable, match="768 dimensions"):
@@ -228,12 +262,16 @@ async def test_something_else_behind_the_url(opened: Opener) -> None:
         await opened(url + "/elsewhere")
 
 
-async def test_proxies_are_not_used_on_this_machine(opened: Opener, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxies_are_not_used_on_this_machine(
+    opened: Opener, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     assert (await (await opened(url)).embed_query("a")).any()
 
 
-async def test_the_key_of_another_service_is_not_sent(opened: Opener, url: str, script: Script) -> None:
+async def test_the_key_of_another_service_is_not_sent(
+    opened: Opener, url: str, script: Script
+) -> None:
     await opened(url)
     assert script.headers
     assert not any("authorization" in sent for sent in script.headers)

@@ -1,4 +1,6 @@
-"""OpenAI-compatible servers, over real sockets: the contract has too many dialects to be had from one real server."""
+"""OpenAI-compatible servers, over real sockets: the contract has too many dialects to be had from
+one real server.
+"""
 
 import base64
 import json
@@ -25,7 +27,8 @@ pytestmark = pytest.mark.anyio
 class Script:
     """How the server answers. `statuses` are used up one for each request, then it is 200."""
 
-    dialect: str = "float"  # or base64, or nothing, or reversed: the order of `data` is not promised, `index` is
+    # or base64, or nothing, or reversed: the order of `data` is not promised, `index` is
+    dialect: str = "float"
     statuses: list[int] = field(default_factory=list)
     retry_after: str = "0"
     longest: int = 10_000
@@ -35,7 +38,8 @@ class Script:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: otherwise 40 ms pass between them
+    # head and body are two writes: otherwise 40 ms pass between them
+    disable_nagle_algorithm = True
     script: Script
 
     def do_POST(self) -> None:
@@ -49,7 +53,10 @@ class Handler(BaseHTTPRequestHandler):
         elif status == 200 and any(len(text) > script.longest for text in body["input"]):
             status = 400
         dimension = body.get("dimensions", 8)
-        data = [{"index": i, "embedding": self._vector(text, dimension)} for i, text in enumerate(body["input"])]
+        data = [
+            {"index": i, "embedding": self._vector(text, dimension)}
+            for i, text in enumerate(body["input"])
+        ]
         answer: dict[str, Any] = {"data": data[::-1] if script.dialect == "reversed" else data}
         raw = json.dumps(answer if status == 200 else {"error": {"message": "no"}}).encode()
         self.send_response(status)
@@ -91,7 +98,9 @@ async def embedder(settings: EmbedderSettings) -> AsyncIterator[Embedder]:
 
 
 @pytest.mark.parametrize("dialect", ["float", "base64", "reversed"])
-async def test_every_dialect_gives_the_same_vectors(embedder: Embedder, script: Script, dialect: str) -> None:
+async def test_every_dialect_gives_the_same_vectors(
+    embedder: Embedder, script: Script, dialect: str
+) -> None:
     script.dialect = dialect
     texts = [f"text {number}" for number in range(7)]
     vectors = await embedder.embed_documents(texts)
@@ -100,7 +109,9 @@ async def test_every_dialect_gives_the_same_vectors(embedder: Embedder, script: 
     assert set(script.keys) == {"Bearer sk-test"}
 
 
-async def test_too_many_requests_are_waited_for_when_indexing(embedder: Embedder, script: Script) -> None:
+async def test_too_many_requests_are_waited_for_when_indexing(
+    embedder: Embedder, script: Script
+) -> None:
     script.statuses = [429, 429]
     assert (await embedder.embed_documents(["a"])).any()
     script.statuses = [429] * 9
@@ -108,27 +119,37 @@ async def test_too_many_requests_are_waited_for_when_indexing(embedder: Embedder
         await embedder.embed_documents(["a"])
 
 
-async def test_too_many_requests_are_said_at_once_to_a_person(embedder: Embedder, script: Script) -> None:
+async def test_too_many_requests_are_said_at_once_to_a_person(
+    embedder: Embedder, script: Script
+) -> None:
     script.statuses, script.retry_after = [429], "20"
     with pytest.raises(EmbedderUnavailable, match="429"):
         await embedder.embed_query("a")
 
 
-@pytest.mark.parametrize(("status", "hint"), [(401, "OPENAI_API_KEY"), (404, "embedder.model"), (502, "tried again")])
-async def test_errors_name_the_remedy(settings: EmbedderSettings, script: Script, status: int, hint: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "hint"), [(401, "OPENAI_API_KEY"), (404, "embedder.model"), (502, "tried again")]
+)
+async def test_errors_name_the_remedy(
+    settings: EmbedderSettings, script: Script, status: int, hint: str
+) -> None:
     script.statuses = [status]
     with pytest.raises(EmbedderUnavailable) as caught:
         await open_embedder(settings)
     assert hint in caught.value.hint
 
 
-async def test_an_answer_without_vectors_is_said_to_be_one(settings: EmbedderSettings, script: Script) -> None:
+async def test_an_answer_without_vectors_is_said_to_be_one(
+    settings: EmbedderSettings, script: Script
+) -> None:
     script.dialect = "nothing"
     with pytest.raises(EmbedderUnavailable, match="what is not embeddings"):
         await open_embedder(settings)
 
 
-async def test_a_server_without_a_number_for_any_text_is_down(embedder: Embedder, script: Script) -> None:
+async def test_a_server_without_a_number_for_any_text_is_down(
+    embedder: Embedder, script: Script
+) -> None:
     """As some are whose model overflows: no text is given up for that."""
     script.dialect = "nulls"
     with pytest.raises(EmbedderUnavailable, match="not numbers"):
@@ -136,7 +157,9 @@ async def test_a_server_without_a_number_for_any_text_is_down(embedder: Embedder
 
 
 @pytest.mark.parametrize("said", ["nan", "-1", "Wed, 21 Oct 2026 07:28:00 GMT"])
-async def test_a_pause_that_is_no_time_is_our_own(embedder: Embedder, script: Script, said: str) -> None:
+async def test_a_pause_that_is_no_time_is_our_own(
+    embedder: Embedder, script: Script, said: str
+) -> None:
     script.statuses, script.retry_after = [429], said
     with anyio.fail_after(5):
         assert (await embedder.embed_documents(["a"])).any()

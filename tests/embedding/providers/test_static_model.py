@@ -1,4 +1,6 @@
-"""The shipped model: the very bytes that were trained, the very vectors, fast enough, and robust to any text."""
+"""The shipped model: the very bytes that were trained, the very vectors, fast enough, and robust to
+any text.
+"""
 
 import ast
 import json
@@ -15,7 +17,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cocosearchd.embedding.providers.builtin import DATA, NAME
-from cocosearchd.embedding.providers.static_model import PARTS, REMEMBERED_RUNS, Encoder, digest_of, load, runs
+from cocosearchd.embedding.providers.static_model import (
+    PARTS,
+    REMEMBERED_RUNS,
+    Encoder,
+    digest_of,
+    load,
+    runs,
+)
 from cocosearchd.embedding.providers.word_tokens import pieces, words
 from cocosearchd.errors import EmbedderUnavailable
 
@@ -36,7 +45,10 @@ def test_golden_vectors(encoder: Encoder) -> None:
     golden = json.loads(GOLDEN.read_text("utf-8"))
     assert golden["sha256"] == MODEL.sha256
     texts = [case["text"] for case in golden["cases"]]
-    for kind, vectors in (("query", encoder.queries(texts)), ("document", encoder.documents(texts))):
+    for kind, vectors in (
+        ("query", encoder.queries(texts)),
+        ("document", encoder.documents(texts)),
+    ):
         expected = np.array([case[kind] for case in golden["cases"]], dtype=np.float32)
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
@@ -95,7 +107,9 @@ def test_words_never_seen_resemble_their_kin(encoder: Encoder) -> None:
 
 
 def test_words_never_seen_are_the_mean_of_their_pieces_however_many_come_together() -> None:
-    strange = [f"qw{chr(97 + n % 26)}x{chr(97 + n // 26)}zzyv" for n in range(150)] + ["ŝtrangâ" * n for n in (1, 2)]
+    strange = [f"qw{chr(97 + n % 26)}x{chr(97 + n // 26)}zzyv" for n in range(150)] + [
+        "ŝtrangâ" * n for n in (1, 2)
+    ]
     encoder, known = Encoder(MODEL), set(MODEL.words)
     assert not known.intersection(strange)
     together = encoder.queries([" ".join(strange), *strange])[1:]
@@ -115,7 +129,9 @@ def test_order_and_repetition_of_queries_do_not_matter(encoder: Encoder) -> None
 def test_a_documents_header_weighs_the_same_however_long_the_body_is(encoder: Encoder) -> None:
     """As `TermWeights` says it, by hand."""
     weighing, body = MODEL.weighing, "parse the line\nparse it"
-    of = {word: encoder.queries([word])[0] for word in ("src", "reader", "parse", "the", "line", "it")}
+    of = {
+        word: encoder.queries([word])[0] for word in ("src", "reader", "parse", "the", "line", "it")
+    }
     lengths = {word: np.linalg.norm(_row(word)) for word in of}
     inside = {"parse": 2**weighing.power, "the": 1.0, "line": 1.0, "it": 1.0}
     above = {"src": weighing.path**weighing.power, "reader": (1 + weighing.path) ** weighing.power}
@@ -145,7 +161,9 @@ def _row(word: str) -> NDArray[np.float32]:
 
 
 def test_it_is_fast(encoder: Encoder) -> None:
-    """Ten times slower than measured on an idle machine still passes: this is for the day it becomes a loop."""
+    """Ten times slower than measured on an idle machine still passes: this is for the day it
+    becomes a loop.
+    """
     code = Path(__file__).read_text("utf-8")
     texts = [code[start : start + 900] for start in range(0, len(code) - 900, 40)] * 4
     encoder.documents(texts)
@@ -159,7 +177,9 @@ def test_it_is_fast(encoder: Encoder) -> None:
 
 
 def test_sentences_find_their_functions(encoder: Encoder) -> None:
-    """A floor, on a few functions of our own that no training saw; the real figures are in the model card."""
+    """A floor, on a few functions of our own that no training saw; the real figures are in the
+    model card.
+    """
     pairs = json.loads((Path(__file__).parents[1] / "sentences.json").read_text("utf-8"))
     queries = encoder.queries([pair["query"] for pair in pairs])
     codes = encoder.documents([f"\n{pair['code']}" for pair in pairs])
@@ -172,7 +192,9 @@ def test_another_weighing_is_another_model() -> None:
 
 
 def test_docstrings_of_this_project_find_their_functions(encoder: Encoder) -> None:
-    """A floor for a whole project that no training saw: several hundred functions, of which one is right."""
+    """A floor for a whole project that no training saw: several hundred functions, of which one is
+    right.
+    """
     found = [each for path in sorted((DATA.parents[2]).rglob("*.py")) for each in documented(path)]
     assert len(found) > 500
     queries = encoder.queries([sentence for sentence, _ in found])
@@ -181,11 +203,19 @@ def test_docstrings_of_this_project_find_their_functions(encoder: Encoder) -> No
 
 
 def documented(path: Path) -> Iterator[tuple[str, str]]:
-    """(first sentence, header line and code without the docstring) of every function with such a sentence."""
+    """(first sentence, header line and code without the docstring) of every function with such a
+    sentence.
+    """
     source = path.read_text("utf-8")
     for scope in ast.walk(ast.parse(source)):
-        for node in getattr(scope, "body", []) if isinstance(scope, ast.Module | ast.ClassDef) else []:
-            sentence = (ast.get_docstring(node) or "").split(". ")[0] if isinstance(node, FUNCTIONS) else ""
+        for node in (
+            getattr(scope, "body", []) if isinstance(scope, ast.Module | ast.ClassDef) else []
+        ):
+            sentence = (
+                (ast.get_docstring(node) or "").split(". ")[0]
+                if isinstance(node, FUNCTIONS)
+                else ""
+            )
             if len(sentence.split()) >= 4 and not sentence.startswith(("See ", "As `")):
                 code = ast.get_source_segment(source, node) or ""
                 docstring = ast.get_source_segment(source, node.body[0]) or ""

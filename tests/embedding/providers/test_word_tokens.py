@@ -1,4 +1,6 @@
-"""The splitting that the built-in model was trained on. A failing case means a new model, not a new expectation."""
+"""The splitting that the built-in model was trained on. A failing case means a new model, not a new
+expectation.
+"""
 
 import pytest
 from hypothesis import given

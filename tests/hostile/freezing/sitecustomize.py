@@ -1,8 +1,10 @@
-"""On the path of a daemon that a test starts: SIGUSR2 has C code hold the interpreter's lock for minutes.
+"""On the path of a daemon that a test starts: SIGUSR2 has C code hold the interpreter's lock for
+minutes.
 
-Files cannot be made to do that at will. The daemon knows nothing of it: Python imports a module of this name by itself.
-With `FREEZE_AT` the same happens when the words of an index take in a file of that name, as long as `FREEZE_WHILE`
-exists. With `SPIN_AT` an analysis process spins for ever at a file of that name, unless it is asked for plain words.
+Files cannot be made to do that at will. The daemon knows nothing of it: Python imports a module of
+this name by itself. With `FREEZE_AT` the same happens when the words of an index take in a file of
+that name, as long as `FREEZE_WHILE` exists. With `SPIN_AT` an analysis process spins for ever at a
+file of that name, unless it is asked for plain words.
 """
 
 import ctypes
@@ -26,9 +28,18 @@ def freezing(take_in: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which freezes at the file."""
 
     def wrapped(*arguments: Any) -> Any:
-        lists = [part if isinstance(part, list | tuple) else getattr(part, "read", ()) for part in arguments]
-        named = [str(getattr(item, "path", "") or getattr(item, "paths", "")) for part in lists for item in part]
-        if Path(os.environ["FREEZE_WHILE"]).exists() and any(os.environ["FREEZE_AT"] in name for name in named):
+        lists = [
+            part if isinstance(part, list | tuple) else getattr(part, "read", ())
+            for part in arguments
+        ]
+        named = [
+            str(getattr(item, "path", "") or getattr(item, "paths", ""))
+            for part in lists
+            for item in part
+        ]
+        if Path(os.environ["FREEZE_WHILE"]).exists() and any(
+            os.environ["FREEZE_AT"] in name for name in named
+        ):
             hold()
         return take_in(*arguments)
 
@@ -52,7 +63,10 @@ if "FREEZE_AT" in os.environ and Path(sys.orig_argv[1]).name == "cocosearchd":
 
     snapshot_changes.changed = freezing(snapshot_changes.changed)
     snapshot_changes.longer = freezing(snapshot_changes.longer)
-if "SPIN_AT" in os.environ and "cocosearchd.search.lexical.analysis.analysis_worker" in sys.orig_argv:
+if (
+    "SPIN_AT" in os.environ
+    and "cocosearchd.search.lexical.analysis.analysis_worker" in sys.orig_argv
+):
     from cocosearchd.search.lexical.analysis import documents
 
     documents.analyse = spinning(documents.analyse)

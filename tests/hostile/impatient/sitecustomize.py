@@ -1,4 +1,5 @@
-"""On the path of a daemon that a test starts: a silent analysis process has two seconds in place of twenty.
+"""On the path of a daemon that a test starts: a silent analysis process has two seconds in place of
+twenty.
 
 The daemon knows nothing of it: Python imports a module of this name by itself.
 """

@@ -1,4 +1,6 @@
-"""Whoever follows commits is told after them, never before: else a cache would keep what was there before as new."""
+"""Whoever follows commits is told after them, never before: else a cache would keep what was there
+before as new.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -56,9 +58,14 @@ async def kept(
 
 
 @pytest.mark.parametrize("mutant", [False, True])
-async def test_the_hook_runs_after_the_commit(db: Database, root: Path, spec: IndexerSpec, mutant: bool) -> None:
+async def test_the_hook_runs_after_the_commit(
+    db: Database, root: Path, spec: IndexerSpec, mutant: bool
+) -> None:
     record = await new_record(db, root)
-    async with kept(db, record, root, spec, TellsTooEarly if mutant else Updater) as (source, early):
+    async with kept(db, record, root, spec, TellsTooEarly if mutant else Updater) as (
+        source,
+        early,
+    ):
         source.give(Change(tuple(every_path(root))))
         assert await source.idle() == {}
         (root / "lib/retry.py").write_text("def changed(): ...\n")

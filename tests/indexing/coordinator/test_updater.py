@@ -41,7 +41,9 @@ async def test_files_become_rows_and_stay_equal_to_the_disk(
     assert left == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
-async def test_a_restart_without_changes_writes_nothing(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_a_restart_without_changes_writes_nothing(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -65,8 +67,13 @@ async def test_a_forced_batch_is_processed_again_and_changes_nothing(
         assert await index_records.generation(db, record) == generation
 
 
-async def test_rows_of_unchanged_chunks_are_not_touched(db: Database, root: Path, spec: IndexerSpec) -> None:
-    long = "".join(f"def step_{n}(value: int) -> int:\n" + f"    value += {n}\n" * 60 + "\n\n" for n in range(8))
+async def test_rows_of_unchanged_chunks_are_not_touched(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
+    long = "".join(
+        f"def step_{n}(value: int) -> int:\n" + f"    value += {n}\n" * 60 + "\n\n"
+        for n in range(8)
+    )
     (root / "long.py").write_text(long)
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
@@ -81,7 +88,9 @@ async def test_rows_of_unchanged_chunks_are_not_touched(db: Database, root: Path
     assert 1 <= len(set(after) - kept) <= 2
 
 
-async def test_gone_paths_are_deleted_without_a_look_at_the_disk(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_gone_paths_are_deleted_without_a_look_at_the_disk(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -90,8 +99,13 @@ async def test_gone_paths_are_deleted_without_a_look_at_the_disk(db: Database, r
         assert (root / "src/parser.py").exists()
 
 
-async def test_what_is_skipped_is_counted_and_says_why(db: Database, root: Path, spec: IndexerSpec) -> None:
-    key = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 8
+async def test_what_is_skipped_is_counted_and_says_why(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
+    key = (
+        "-----BEGIN PRIVATE KEY-----\n"
+        + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 8
+    )
     files: dict[str, str | bytes] = {
         "binary.py": b"a = 1\0\0\0",
         "large.py": "x = 1\n" * 2000,
@@ -104,7 +118,9 @@ async def test_what_is_skipped_is_counted_and_says_why(db: Database, root: Path,
     async with running(db, record, root, small) as bench:
         bench.write(files)
         assert await bench.feed_all() == {}
-        reasons = {file.path: file.skip_reason for file in await index_records.file_records(db, record)}
+        reasons = {
+            file.path: file.skip_reason for file in await index_records.file_records(db, record)
+        }
         assert {path: reasons[path] for path in files} == {
             "binary.py": "binary",
             "large.py": "too_large",
@@ -124,7 +140,8 @@ async def test_paths_of_any_bytes(db: Database, root: Path, spec: IndexerSpec) -
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         bench.write({os.fsdecode(name): "def odd() -> None: ...\n" for name in names})
-        long = "/".join(["d" * 200] * 15) + "/file.py"  # longer than a key of CocoIndex's store may be
+        # longer than a key of CocoIndex's store may be
+        long = "/".join(["d" * 200] * 15) + "/file.py"
         bench.write({long: "def deep() -> None: ...\n"})
         assert await bench.feed_all() == {}
         stored = await bench.stored()
@@ -138,7 +155,9 @@ async def test_paths_of_any_bytes(db: Database, root: Path, spec: IndexerSpec) -
 
 
 async def test_the_recursive_chunker(db: Database, root: Path, spec: IndexerSpec) -> None:
-    body = "".join(f"def step_{n}(value: int) -> int:\n    return value + {n}\n\n\n" for n in range(80))
+    body = "".join(
+        f"def step_{n}(value: int) -> int:\n    return value + {n}\n\n\n" for n in range(80)
+    )
     (root / "long.py").write_text(body)
     (root / "latin.py").write_bytes(b"# caf\xe9\n" + body.encode())
     settings = IndexingSettings(chunker="recursive", chunk_size=1000, chunk_overlap=300)
@@ -150,7 +169,9 @@ async def test_the_recursive_chunker(db: Database, root: Path, spec: IndexerSpec
         assert stored["latin.py"] >= 4
 
 
-async def test_indexes_come_and_go_at_run_time(db: Database, root: Path, spec: IndexerSpec, tmp_path: Path) -> None:
+async def test_indexes_come_and_go_at_run_time(
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
+) -> None:
     record = await new_record(db, root)
     other = tmp_path / "other"
     other.mkdir()
@@ -166,14 +187,17 @@ async def test_indexes_come_and_go_at_run_time(db: Database, root: Path, spec: I
         assert await bench_of_second.feed_all() == {}
         assert set(await bench_of_second.stored()) == {"one.py"}
         memory = Path(spec.state_dir) / "cocoindex" / await index_records.incarnation(db)
-        assert sorted(path.name for path in memory.iterdir()) == sorted([str(record.number), str(second.number)])
+        assert sorted(path.name for path in memory.iterdir()) == sorted(
+            [str(record.number), str(second.number)]
+        )
 
         await bench.updater.remove("second")
         await index_records.drop_index(db, second)
         assert [path.name for path in memory.iterdir()] == [str(record.number)]
         assert await bench.feed_all() == {}  # the first one goes on
 
-        third, again = await new_record(db, other, "second"), Source()  # the same name, another index
+        # the same name, another index
+        third, again = await new_record(db, other, "second"), Source()
         await bench.updater.add(third, again)
         assert await replace(bench_of_second, record=third, source=again).feed_all() == {}
         assert bench.updater.status.deaths == 0

@@ -6,15 +6,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.indexing.pipeline.chunker import HARD_CAP, HEADER_NAMES, Limits, chunk, chunker_id, describe, keywords
+from cocosearchd.indexing.pipeline.chunker import (
+    HARD_CAP,
+    HEADER_NAMES,
+    Limits,
+    chunk,
+    chunker_id,
+    describe,
+    keywords,
+)
 from cocosearchd.languages.language_table import languages
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "tests" / "languages" / "cases" / "source"
-FILES = {path.relative_to(SOURCE).as_posix(): path.read_bytes() for path in SOURCE.rglob("*") if path.is_file()}
-OURS = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in sorted((ROOT / "daemon").rglob("*.py"))[:25]}
+FILES = {
+    path.relative_to(SOURCE).as_posix(): path.read_bytes()
+    for path in SOURCE.rglob("*")
+    if path.is_file()
+}
+OURS = {
+    path.relative_to(ROOT).as_posix(): path.read_bytes()
+    for path in sorted((ROOT / "daemon").rglob("*.py"))[:25]
+}
 EXTENSIONS = [info.extensions[0] for info in languages()]
 
 
@@ -39,7 +54,9 @@ def checked(path: str, data: bytes, limits: Limits | None = None) -> tuple[Chunk
         assert one.language == parsed.language
         assert all(one.start_byte <= symbol.start_byte < one.end_byte for symbol in one.symbols)
         if one.symbol_name is not None:
-            named = next(symbol for symbol in parsed.symbols if symbol.qualified_name == one.symbol_name)
+            named = next(
+                symbol for symbol in parsed.symbols if symbol.qualified_name == one.symbol_name
+            )
             assert named.end_byte > one.start_byte or len(parsed.symbols) > 1
     assert not data[seen:].strip()
     starting = [symbol for one in chunks for symbol in one.symbols]
@@ -92,8 +109,12 @@ LINES = st.lists(
 
 
 @settings(max_examples=150)
-@given(LINES, st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.booleans(), st.integers(40, 300))
-def test_lines_of_any_kind_hold(lines: list[str], end: str, bom: bool, final: bool, size: int) -> None:
+@given(
+    LINES, st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.booleans(), st.integers(40, 300)
+)
+def test_lines_of_any_kind_hold(
+    lines: list[str], end: str, bom: bool, final: bool, size: int
+) -> None:
     text = end.join(lines) + (end if final else "")
     data = b"\xef\xbb\xbf" * bom + text.encode()
     for one in checked("a.py", data, Limits(chunk_size=size)):
@@ -132,12 +153,16 @@ def test_a_long_line_is_cut_between_words_and_characters() -> None:
 
 
 def test_definitions_have_chunks_of_their_own() -> None:
-    chunks = {one.symbol_name: one for one in checked("app/user_service.py", FILES["app/user_service.py"])}
+    chunks = {
+        one.symbol_name: one for one in checked("app/user_service.py", FILES["app/user_service.py"])
+    }
     method = chunks["UserService.get_user"]
     assert (method.symbol_type, method.definitions) == ("method", ("get_user",))
     assert method.symbol_signature == "def get_user(self, user_id: int) -> User | None"
     assert method.header == "app/user_service.py UserService get_user"
-    assert method.text.lstrip().startswith("# Looked up on every request.\n    @functools.lru_cache")
+    assert method.text.lstrip().startswith(
+        "# Looked up on every request.\n    @functools.lru_cache"
+    )
     assert "get user by" not in keywords(method)
     assert "get user get_user" in keywords(method)
     assert chunks["UserService"].text.startswith("class UserService")
@@ -146,7 +171,9 @@ def test_definitions_have_chunks_of_their_own() -> None:
 
 def test_a_long_function_is_cut_between_statements_and_keeps_its_name() -> None:
     body = "".join(f"    if step == {n}:\n        run({n})\n        log({n})\n" for n in range(80))
-    chunks = checked("a.py", f"import os\n\n\nclass Big:\n    pass\n\n\ndef long(step):\n{body}".encode())
+    chunks = checked(
+        "a.py", f"import os\n\n\nclass Big:\n    pass\n\n\ndef long(step):\n{body}".encode()
+    )
     parts = [one for one in chunks if one.symbol_name == "long"]
     assert len(parts) > 3
     assert all(one.header == "a.py long" for one in parts)
@@ -161,11 +188,17 @@ def test_statements_are_packed_up_to_the_aim() -> None:
 
 
 def test_headers_name_what_is_around_and_inside() -> None:
-    data = b"class Outer:\n    class Inner:\n        def run(self):\n" + b"            x = 1\n" * 150
+    data = (
+        b"class Outer:\n    class Inner:\n        def run(self):\n" + b"            x = 1\n" * 150
+    )
     last = checked("a/b.py", data)[-1]
     assert last.header == "a/b.py Inner run"
     many = b"interface Many {\n" + b"".join(b"  m%d(): void;\n" % n for n in range(20)) + b"}\n"
-    assert checked("m.ts", many)[0].header.split() == ["m.ts", "Many", *(f"m{n}" for n in range(HEADER_NAMES - 1))]
+    assert checked("m.ts", many)[0].header.split() == [
+        "m.ts",
+        "Many",
+        *(f"m{n}" for n in range(HEADER_NAMES - 1)),
+    ]
 
 
 def test_go_methods_name_their_receiver() -> None:
@@ -176,14 +209,23 @@ def test_go_methods_name_their_receiver() -> None:
 def test_blocks_label_chunks() -> None:
     chunks = {one.hierarchy: one for one in checked("ops/main.tf", FILES["ops/main.tf"])}
     bucket = chunks["resource.aws_s3_bucket.pictures"]
-    assert (bucket.block_type, bucket.symbol_type, bucket.language) == ("resource", "resource", "hcl")
+    assert (bucket.block_type, bucket.symbol_type, bucket.language) == (
+        "resource",
+        "resource",
+        "hcl",
+    )
     assert bucket.text.startswith("# Where the pictures are.\nresource")
-    jobs = [one.hierarchy for one in checked(".github/workflows/ci.yml", FILES[".github/workflows/ci.yml"])]
+    jobs = [
+        one.hierarchy
+        for one in checked(".github/workflows/ci.yml", FILES[".github/workflows/ci.yml"])
+    ]
     assert jobs[-1] == "job:test"
 
 
 def test_a_long_job_is_cut_at_its_steps() -> None:
-    steps = "".join(f"      - name: Step {n}\n        run: |\n" + f"          echo {n}\n" * 20 for n in range(9))
+    steps = "".join(
+        f"      - name: Step {n}\n        run: |\n" + f"          echo {n}\n" * 20 for n in range(9)
+    )
     data = f"jobs:\n  build:\n    runs-on: x\n    steps:\n{steps}".encode()
     chunks = checked(".github/workflows/ci.yml", data)
     assert len(chunks) > 2
@@ -209,7 +251,9 @@ def test_identities() -> None:
 def test_deep_nesting_and_many_members_take_bounded_time() -> None:
     nested = b"".join(b" " * n + b"def f%d():\n" % n for n in range(300)) + b" " * 300 + b"pass\n"
     checked("deep.py", nested)
-    wide = b"class Wide:\n" + b"".join(b"    def m%d(self):\n        return %d\n\n" % (n, n) for n in range(3000))
+    wide = b"class Wide:\n" + b"".join(
+        b"    def m%d(self):\n        return %d\n\n" % (n, n) for n in range(3000)
+    )
     assert len(checked("wide.py", wide)) == 3001
     stairs = b"".join(b" " * (n % 120) + b"x\n" for n in range(5000))
     checked("stairs.txt", stairs)

@@ -1,4 +1,6 @@
-"""Whatever a path has become by the time it is read, nothing outside of the root is read and nothing waits."""
+"""Whatever a path has become by the time it is read, nothing outside of the root is read and
+nothing waits.
+"""
 
 import os
 import re
@@ -20,7 +22,11 @@ from cocosearchd.indexing.pipeline.file_reader import (
 )
 
 LIMIT = 1000
-BLOCK = "-----BEGIN {0}-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 4 + "-----END {0}-----\n"
+BLOCK = (
+    "-----BEGIN {0}-----\n"
+    + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 4
+    + "-----END {0}-----\n"
+)
 
 
 def read_one(root: Path, path: str, limit: int = LIMIT) -> Reading:
@@ -70,7 +76,8 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     os.utime(tmp_path / "large", ns=(1, 1))
     again = read_one(tmp_path, "large")
     assert isinstance(again, SourceFile)
-    assert again.content_hash != found.content_hash  # by what `fstat` says, so that its row is renewed
+    # by what `fstat` says, so that its row is renewed
+    assert again.content_hash != found.content_hash
     (tmp_path / "exact").write_bytes(b"x" * LIMIT)
     exact = read_one(tmp_path, "exact")
     assert isinstance(exact, SourceFile)
@@ -131,7 +138,9 @@ def test_a_file_that_is_being_written_is_never_read_in_part(tmp_path: Path) -> N
         writer.join()
 
 
-@pytest.mark.parametrize("kind", ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+@pytest.mark.parametrize(
+    "kind", ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
+)
 def test_key_material_is_secret(kind: str) -> None:
     assert is_secret(BLOCK.format(kind).encode())
     assert is_secret(b"Bag Attributes\r\n" + BLOCK.format(kind).replace("\n", "\r\n").encode())
@@ -150,7 +159,9 @@ def test_keys_that_begin_and_do_not_end_take_bounded_time() -> None:
     assert time.process_time() - start < 2
 
 
-KEY_LINES = [f"-----{end} {kind}PRIVATE KEY-----" for end in ("BEGIN", "END") for kind in ("", "RSA ")]
+KEY_LINES = [
+    f"-----{end} {kind}PRIVATE KEY-----" for end in ("BEGIN", "END") for kind in ("", "RSA ")
+]
 
 
 @given(st.lists(st.sampled_from(KEY_LINES)))
@@ -161,7 +172,9 @@ def test_keys_are_as_one_pattern_finds_them(lines: list[str]) -> None:
     assert is_secret(text.encode()) == (2 * keys > len(text))
 
 
-def test_a_file_that_is_written_meanwhile_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_written_meanwhile_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place, real, written = tmp_path / "a.py", os.pread, 0
 
     def pread(handle: int, size: int, offset: int) -> bytes:

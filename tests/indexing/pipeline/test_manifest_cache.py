@@ -1,4 +1,6 @@
-"""What is compared before it is made is stored as what is made as a whole is, and no sheet is used for another file."""
+"""What is compared before it is made is stored as what is made as a whole is, and no sheet is used
+for another file.
+"""
 
 import asyncio
 import random
@@ -37,7 +39,14 @@ pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).parents[2] / "languages"
 RULES = RowRules(
-    1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True
+    1,
+    IndexIdentity((), "", 0),
+    Limits(chunk_size=300),
+    (),
+    (),
+    1 << 20,
+    index_secrets=False,
+    any_type=True,
 )
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 NAMES = [f"name_{number}" for number in range(12)]
@@ -56,7 +65,14 @@ def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
 
 def maker(outlines: ParseCache, rules: RowRules = RULES) -> RowMaker:
     precedence = WorkPriority()
-    return RowMaker(rules, BuiltinEmbedder(), outlines, precedence, IndexThreads(precedence), ParserHere(rules.limits))
+    return RowMaker(
+        rules,
+        BuiltinEmbedder(),
+        outlines,
+        precedence,
+        IndexThreads(precedence),
+        ParserHere(rules.limits),
+    )
 
 
 def sheets_of(kept: DiskCache, rules: RowRules = RULES, made: bytes = b"") -> ManifestCache:
@@ -76,7 +92,9 @@ async def of_index(db: Database, name: str) -> IndexRecord:
     return await new_index(db, name, f"/{name}".encode(), BuiltinEmbedder().fingerprint.dimension)
 
 
-async def write(writer: GroupWriter[SourceFile], sources: Sequence[SourceFile], *, urgent: bool = False) -> None:
+async def write(
+    writer: GroupWriter[SourceFile], sources: Sequence[SourceFile], *, urgent: bool = False
+) -> None:
     """All at once."""
     await asyncio.gather(*(writer.apply(one.path, one, urgent=urgent) for one in sources))
 
@@ -96,9 +114,9 @@ def edited(lines: Sequence[str], dice: random.Random) -> list[str]:
         elif what == 3:
             found.insert(place, dice.choice(found))
         else:
-            found[place - 1] = found[place - 1].replace("total", f"sum_{dice.randrange(3)}") + "# \0 nul\n" * (
-                place % 2
-            )
+            found[place - 1] = found[place - 1].replace(
+                "total", f"sum_{dice.randrange(3)}"
+            ) + "# \0 nul\n" * (place % 2)
     return found
 
 
@@ -106,12 +124,16 @@ def edited(lines: Sequence[str], dice: random.Random) -> list[str]:
 async def test_rows_are_those_that_are_made_as_a_whole(
     db: Database, lasting: DiskCache, tmp_path: Path, seed: int
 ) -> None:
-    """A history of edits, some of them taken back, by sheets and by none; then the vectors are the same as well."""
+    """A history of edits, some of them taken back, by sheets and by none; then the vectors are the
+    same as well.
+    """
     dice, known = random.Random(seed), outlines(lasting)
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     by_sheets = GroupWriter(db, record, WorkPriority(), maker(known))
     by_none = GroupWriter(db, plain, WorkPriority(), maker(outlines(None)))
-    modules: dict[str, list[list[str]]] = {f"src/{name}.py": [[python(name)]] for name in ("a", "b", "c")}
+    modules: dict[str, list[list[str]]] = {
+        f"src/{name}.py": [[python(name)]] for name in ("a", "b", "c")
+    }
     for step in range(10):
         files = list[SourceFile]()
         for path, history in modules.items():
@@ -124,7 +146,9 @@ async def test_rows_are_those_that_are_made_as_a_whole(
     assert known._counters.parsed < 30
 
 
-async def test_what_is_not_looked_into_and_what_is_nothing(db: Database, lasting: DiskCache, tmp_path: Path) -> None:
+async def test_what_is_not_looked_into_and_what_is_nothing(
+    db: Database, lasting: DiskCache, tmp_path: Path
+) -> None:
     """Files of which there is no sheet, and whose rows go."""
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     for data in (python("a").encode(), b"\0\1\2", python("b").encode(), b"", b"\n\n"):
@@ -135,7 +159,9 @@ async def test_what_is_not_looked_into_and_what_is_nothing(db: Database, lasting
 
 
 def test_a_sheet_that_is_known_says_what_making_does(kept: DiskCache, tmp_path: Path) -> None:
-    paths = [path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000]
+    paths = [
+        path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000
+    ]
     files = [source(f"cases/{path.name}", path.read_bytes(), tmp_path) for path in paths]
     files = [one for one in files if not skip_reason(one, "any", RULES.skipping)]
     rows, found = [NOTHING] * len(files), sheets_of(kept)
@@ -144,15 +170,23 @@ def test_a_sheet_that_is_known_says_what_making_does(kept: DiskCache, tmp_path: 
         (one.chunks, one.language, one.report, one.scopes) for one in whole(files)
     ]
     kept.flush()
-    known = [(one, row) for one, row, sheet in zip(files, first, found.known(files), strict=True) if sheet]
+    known = [
+        (one, row)
+        for one, row, sheet in zip(files, first, found.known(files), strict=True)
+        if sheet
+    ]
     assert len(known) > len(files) * 0.9
     parsing = outlines(None)
-    again = differing_here([one for one, _ in known], rows[: len(known)], RULES, parsing, sheets_of(kept))
+    again = differing_here(
+        [one for one, _ in known], rows[: len(known)], RULES, parsing, sheets_of(kept)
+    )
     assert not parsing._counters.parsed, "a sheet is known of each"
     assert again == [row for _, row in known]
 
 
-async def test_only_what_is_not_stored_is_made(db: Database, lasting: DiskCache, tmp_path: Path) -> None:
+async def test_only_what_is_not_stored_is_made(
+    db: Database, lasting: DiskCache, tmp_path: Path
+) -> None:
     record, make = await of_index(db, "code"), maker(outlines(lasting))
     modules = [python(name) for name in NAMES[:5]]
     before = source("a.py", "\n".join(modules).encode(), tmp_path)
@@ -168,7 +202,9 @@ async def test_only_what_is_not_stored_is_made(db: Database, lasting: DiskCache,
     assert not made.chunks
 
 
-@pytest.mark.parametrize("damage", ["delete from {chunks}", "update {chunks} set chunk_hash = 'another one'"])
+@pytest.mark.parametrize(
+    "damage", ["delete from {chunks}", "update {chunks} set chunk_hash = 'another one'"]
+)
 async def test_a_row_that_went_after_it_was_compared(
     db: Database, lasting: DiskCache, tmp_path: Path, damage: str
 ) -> None:
@@ -183,11 +219,15 @@ async def test_a_row_that_went_after_it_was_compared(
         asked.append(stored is not None)
         if stored is not None and stored[0].chunks:
             async with db.connection() as other:
-                await other.execute(compose(f"{damage} where filename = 'a.py' and ordinal = 0", record))
+                await other.execute(
+                    compose(f"{damage} where filename = 'a.py' and ordinal = 0", record)
+                )
         return made
 
     writer = GroupWriter(db, record, WorkPriority(), disturbed)
-    files = [source(path, "\n".join(map(python, NAMES)).encode(), tmp_path) for path in ("a.py", "b.py")]
+    files = [
+        source(path, "\n".join(map(python, NAMES)).encode(), tmp_path) for path in ("a.py", "b.py")
+    ]
     await write(writer, files)
     changed = [source(one.path, one.data + b"# more\n", tmp_path) for one in files]
     await write(writer, changed)
@@ -197,12 +237,16 @@ async def test_a_row_that_went_after_it_was_compared(
     assert await damaged_files(db, record) == ()
 
 
-def test_what_shapes_rows_is_part_of_the_key(kept: DiskCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_shapes_rows_is_part_of_the_key(
+    kept: DiskCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = source("a.py", python("a").encode(), tmp_path)
     found = sheets_of(kept)
     found.keep([(one, of_extract(whole([one])[0]))])
     assert found.known([one])[0]
-    assert sheets_of(kept, replace(RULES, index=7)).known([one])[0], "of another index by the same rules"
+    assert sheets_of(kept, replace(RULES, index=7)).known([one])[0], (
+        "of another index by the same rules"
+    )
     assert not found.known([replace(one, path="b.py")])[0]
     assert not found.known([source("a.py", python("b").encode(), tmp_path)])[0]
     for rules in (

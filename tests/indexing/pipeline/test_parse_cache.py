@@ -1,4 +1,6 @@
-"""What is known of a content is what parsing it would find, whatever its path and whoever asks. Nothing else is."""
+"""What is known of a content is what parsing it would find, whatever its path and whoever asks.
+Nothing else is.
+"""
 
 import sqlite3
 from dataclasses import replace
@@ -39,7 +41,9 @@ def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
 
 def rules(limits: Limits) -> RowRules:
     """All files are looked into."""
-    return RowRules(1, IndexIdentity((), "", 0), limits, (), (), 1 << 20, index_secrets=True, any_type=True)
+    return RowRules(
+        1, IndexIdentity((), "", 0), limits, (), (), 1 << 20, index_secrets=True, any_type=True
+    )
 
 
 def extracted(outlines: ParseCache, *sources: SourceFile) -> list[FileExtract]:
@@ -53,12 +57,16 @@ def found_in(outlines: ParseCache, source: SourceFile, language: str) -> ParsedF
 
 def cases() -> list[Path]:
     """Files of every language that has golden cases, and our own."""
-    found = [path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000]
+    found = [
+        path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000
+    ]
     return [*found, *sorted(Path(__file__).parents[3].glob("daemon/cocosearchd/indexing/*.py"))]
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_what_is_known_is_what_parsing_finds(kept: DiskCache, tmp_path: Path, limits: Limits) -> None:
+def test_what_is_known_is_what_parsing_finds(
+    kept: DiskCache, tmp_path: Path, limits: Limits
+) -> None:
     files = [source(path.name, path.read_bytes(), tmp_path)[0] for path in cases()]
     first, second = outlines(kept, limits), outlines(kept, limits)
     made = extracted(first, *files)
@@ -79,7 +87,10 @@ def test_a_moved_file_is_known_and_its_headers_are_its_own(kept: DiskCache, tmp_
 
 def test_files_of_one_content_are_parsed_once(kept: DiskCache, tmp_path: Path) -> None:
     before, _ = source("lib/retry.py", python("retry").encode(), tmp_path)
-    files, one = [before, replace(before, path="src/again.py"), replace(before, path="src/again.md")], outlines(kept)
+    files, one = (
+        [before, replace(before, path="src/again.py"), replace(before, path="src/again.md")],
+        outlines(kept),
+    )
     assert extracted(one, *files) == [extracted(outlines(None), file)[0] for file in files]
     assert one._counters.parsed == 2, "as Python and as Markdown"
 
@@ -95,7 +106,9 @@ def test_what_makes_another_outline_is_part_of_the_key(kept: DiskCache, tmp_path
     assert not found_in(outlines(kept), read, "javascript")
     assert not found_in(outlines(kept), source("a.ts", data + b"\n", tmp_path)[0], language)
     assert not found_in(
-        ParseCache(Limits(), (("typescript", "; none"),), made_by(), kept, ReuseCounters()), read, language
+        ParseCache(Limits(), (("typescript", "; none"),), made_by(), kept, ReuseCounters()),
+        read,
+        language,
     )
 
 

@@ -1,4 +1,6 @@
-"""CocoIndex's splitter has parsers of its own, without bounds: what ours do not stand it is given as plain text."""
+"""CocoIndex's splitter has parsers of its own, without bounds: what ours do not stand it is given
+as plain text.
+"""
 
 import subprocess
 import sys
@@ -26,5 +28,7 @@ print(found[-1][1] == len(data))
 )
 def test_a_file_that_nests_without_end_ends_no_process(path: str, text: str) -> None:
     # In a process of its own: what is to be seen is whether it is there afterwards.
-    run = subprocess.run([sys.executable, "-c", CODE, path], input=text.encode(), capture_output=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", CODE, path], input=text.encode(), capture_output=True, check=False
+    )
     assert (run.returncode, run.stdout) == (0, b"True\n")

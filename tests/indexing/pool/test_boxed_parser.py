@@ -1,4 +1,6 @@
-"""A content that ends or stalls a parser is quarantined at the first strike, by itself; no other file pays for it."""
+"""A content that ends or stalls a parser is quarantined at the first strike, by itself; no other
+file pays for it.
+"""
 
 import asyncio
 import os
@@ -39,8 +41,8 @@ from cocosearchd.store.chunks.queries import FileWrite
 
 pytestmark = pytest.mark.anyio
 
-# A worker whose parser does what a content says. No real content is known that does all of this for long: each that is
-# found gets a guard.
+# A worker whose parser does what a content says. No real content is known that does all of this for
+# long: each that is found gets a guard.
 SCRIPT = """
 import os, sys, time
 from cocosearchd.indexing.pipeline import parse_result
@@ -68,7 +70,12 @@ PARSER = (
     *(sys.executable, "-P", "-c"),
     SCRIPT.format(module="parser_worker", handler="lambda: parser_worker.parser_handler(ranges)"),
 )
-MATE = (sys.executable, "-P", "-c", SCRIPT.format(module="bulk_worker", handler="bulk_worker.open_handler"))
+MATE = (
+    sys.executable,
+    "-P",
+    "-c",
+    SCRIPT.format(module="bulk_worker", handler="bulk_worker.open_handler"),
+)
 HARMS = {
     b"CRASH\n": "SIGABRT",
     b"BOMB\n": "256 MiB of memory",
@@ -79,7 +86,14 @@ HARMS = {
 GOOD = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
 BOUNDS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=1)
 RULES = RowRules(
-    1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True
+    1,
+    IndexIdentity((), "", 0),
+    Limits(chunk_size=300),
+    (),
+    (),
+    1 << 20,
+    index_secrets=False,
+    any_type=True,
 )
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 
@@ -128,19 +142,25 @@ async def test_one_strike_and_the_file_is_plain_text(
         assert is_quarantined(result.outline.report)
         assert HARMS[harm] in result.outline.report.error_message
         assert result.packed is None, "the outline of another parser may be better"
-        assert result.outline == plain_outline(harm * 100, RULES.limits, result.outline.report.error_message)
+        assert result.outline == plain_outline(
+            harm * 100, RULES.limits, result.outline.report.error_message
+        )
         assert list(parser.quarantine.reasons([harm * 100, GOOD])) == [harm * 100]
         good = await parser.parse_save(task(GOOD))
         assert [symbol.name for symbol in good.outline.symbols] == ["first", "second"]
         assert ended(caplog) == 1
 
 
-async def test_neighbours_in_a_batch_are_parsed_and_the_killer_has_two_tries(caplog: pytest.LogCaptureFixture) -> None:
+async def test_neighbours_in_a_batch_are_parsed_and_the_killer_has_two_tries(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with pool_of() as pool:
         parser = boxed(pool)
         batch = [*(task(GOOD + b"# %d" % number) for number in range(7)), task(b"CRASH\n")]
         results = await parser.parse(batch[4:] + batch[:4], pause)
-        assert [is_quarantined(result.outline.report) for result in results] == [False] * 3 + [True] + [False] * 4
+        assert [is_quarantined(result.outline.report) for result in results] == [False] * 3 + [
+            True
+        ] + [False] * 4
         assert all(len(result.outline.symbols) == 2 for result in results if result.packed)
         assert ended(caplog) == 2, "with the others, and alone"
 
@@ -157,7 +177,10 @@ async def test_a_parser_that_ends_whatever_it_gets_is_no_fault_of_a_file() -> No
 async def test_stalled_saves_of_one_index_leave_room_for_another() -> None:
     async with pool_of() as pool:
         hostile, neighbour = boxed(pool), boxed(pool)
-        stalls = [asyncio.create_task(hostile.parse_save(task(b"WAIT %d\n" % number))) for number in range(6)]
+        stalls = [
+            asyncio.create_task(hostile.parse_save(task(b"WAIT %d\n" % number)))
+            for number in range(6)
+        ]
         bulk = asyncio.create_task(hostile.parse([task(b"WAIT bulk\n")], pause))
         await until(lambda: len(pool.pids) >= 3 and bool(pool._idle))
         assert not any(stall.done() for stall in stalls)
@@ -215,7 +238,9 @@ def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
 def maker(parser: BoxedParser, kept: DiskCache | None, crew: BulkPool | None = None) -> RowMaker:
     precedence = WorkPriority()
     outlines = ParseCache(RULES.limits, (), b"", kept, ReuseCounters())
-    return RowMaker(RULES, BuiltinEmbedder(), outlines, precedence, IndexThreads(precedence), parser, crew)
+    return RowMaker(
+        RULES, BuiltinEmbedder(), outlines, precedence, IndexThreads(precedence), parser, crew
+    )
 
 
 @pytest.mark.parametrize("urgent", [True, False])
@@ -229,7 +254,9 @@ async def test_a_known_killer_is_not_parsed_again(
         async with pool_of() as pool:
             make = maker(boxed(pool, quarantine), kept)
             for name in ("a.py", "copy.py"):
-                (made,) = await make(sources(tmp_path / "root", {name: b"CRASH quokka\n" * 9}), stored, urgent=urgent)
+                (made,) = await make(
+                    sources(tmp_path / "root", {name: b"CRASH quokka\n" * 9}), stored, urgent=urgent
+                )
                 assert isinstance(made, FileWrite)
                 assert made.chunks
                 assert made.chunks[0].text.startswith("CRASH quokka")
@@ -241,8 +268,12 @@ async def test_a_known_killer_is_not_parsed_again(
         quarantine.close()
 
 
-async def test_what_ends_a_mate_is_tried_once_more_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    files = {f"{number}.py": GOOD + b"# %d\n" % number for number in range(30)} | {"killer.py": b"CRASH\n"}
+async def test_what_ends_a_mate_is_tried_once_more_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = {f"{number}.py": GOOD + b"# %d\n" % number for number in range(30)} | {
+        "killer.py": b"CRASH\n"
+    }
     crew = BulkPool(1, installed_code(), BulkPoolLimits(bytes_per_mate=1), MATE)
     quarantine = Quarantine(None)
     async with pool_of() as pool:
@@ -278,11 +309,16 @@ def test_the_command_loads_no_database_no_cocoindex_and_no_numpy() -> None:
 
 
 @pytest.mark.parametrize("chunker", ["definitions", "recursive"])
-async def test_the_real_processes_parse_within_their_bounds(chunker: Literal["definitions", "recursive"]) -> None:
+async def test_the_real_processes_parse_within_their_bounds(
+    chunker: Literal["definitions", "recursive"],
+) -> None:
     pool = boxed_parser.parser_pool(chunker, installed_code())
     try:
         parser = BoxedParser(
-            pool, Quarantine(None), asyncio.Semaphore(1), ParseRequest(Limits(chunker, 300, 50), (), ())
+            pool,
+            Quarantine(None),
+            asyncio.Semaphore(1),
+            ParseRequest(Limits(chunker, 300, 50), (), ()),
         )
         result = await parser.parse_save(task(GOOD * 50))
         assert len(result.outline.symbols) == 100

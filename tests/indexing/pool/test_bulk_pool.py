@@ -1,4 +1,6 @@
-"""Work on other cores: its rows are those of the child alone, and whatever becomes of a mate, no file is lost."""
+"""Work on other cores: its rows are those of the child alone, and whatever becomes of a mate, no
+file is lost.
+"""
 
 import asyncio
 import contextlib
@@ -26,7 +28,12 @@ from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pool import bulk_worker
-from cocosearchd.indexing.pool.bulk_messages import LARGEST_FILE_BYTES, TaskInput, TaskRequest, TaskResult
+from cocosearchd.indexing.pool.bulk_messages import (
+    LARGEST_FILE_BYTES,
+    TaskInput,
+    TaskRequest,
+    TaskResult,
+)
 from cocosearchd.indexing.pool.bulk_pool import COMMAND, FAILURES, Answer, BulkPool, BulkPoolLimits
 from cocosearchd.indexing.pool.parse_task import BATCH_BYTES, BATCH_FILES, split_batches
 from cocosearchd.indexing.worker.index_threads import IndexThreads
@@ -50,7 +57,14 @@ pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).parents[2] / "languages"
 RULES = RowRules(
-    1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True
+    1,
+    IndexIdentity((), "", 0),
+    Limits(chunk_size=300),
+    (),
+    (),
+    1 << 20,
+    index_secrets=False,
+    any_type=True,
 )
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 EMBEDDER = BuiltinEmbedder()
@@ -112,7 +126,11 @@ async def pause() -> None:
 
 @asynccontextmanager
 async def crew_of(
-    size: int = 2, terms: BulkPoolLimits = EAGER, command: Sequence[str] = COMMAND, *, code: str = ""
+    size: int = 2,
+    terms: BulkPoolLimits = EAGER,
+    command: Sequence[str] = COMMAND,
+    *,
+    code: str = "",
 ) -> AsyncIterator[Watched]:
     crew = Watched(size, code or installed_code(), terms, command)
     try:
@@ -136,7 +154,11 @@ async def ready(crew: BulkPool, count: int) -> list[psutil.Process]:
 
 
 async def gone(processes: Sequence[psutil.Process]) -> None:
-    await until(lambda: not any(process.is_running() and process.status() != "zombie" for process in processes))
+    await until(
+        lambda: (
+            not any(process.is_running() and process.status() != "zombie" for process in processes)
+        )
+    )
 
 
 def asked(path: str, text: str) -> TaskInput:
@@ -144,22 +166,46 @@ def asked(path: str, text: str) -> TaskInput:
 
 
 def sources(root: Path) -> list[SourceFile]:
-    return [one for one in read_files(bytes(root), every_path(root), 1 << 20) if isinstance(one, SourceFile)]
+    return [
+        one
+        for one in read_files(bytes(root), every_path(root), 1 << 20)
+        if isinstance(one, SourceFile)
+    ]
 
 
 def maker(kept: DiskCache | None, crew: BulkPool | None, rules: RowRules = RULES) -> RowMaker:
     precedence = WorkPriority()
     outlines = ParseCache(rules.limits, rules.overrides, b"", kept, ReuseCounters())
-    return RowMaker(rules, EMBEDDER, outlines, precedence, IndexThreads(precedence), ParserHere(rules.limits), crew)
+    return RowMaker(
+        rules,
+        EMBEDDER,
+        outlines,
+        precedence,
+        IndexThreads(precedence),
+        ParserHere(rules.limits),
+        crew,
+    )
 
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """Files of all languages, and what is none: empty, blank, binary, not UTF-8, with NULs, of one line, twice."""
+    """Files of all languages, and what is none: empty, blank, binary, not UTF-8, with NULs, of one
+    line, twice.
+    """
     root = tmp_path / "mixed"
-    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in CASES.rglob("*") if path.is_file()}
-    files = {name: data for name, data in files.items() if len(data) < 60_000 and b"PRIVATE KEY" not in data}
-    files |= {f"many/{number}.py": python(f"name{number}", number).encode() * 3 for number in range(60)}
+    files = {
+        f"{path.parent.name}/{path.name}": path.read_bytes()
+        for path in CASES.rglob("*")
+        if path.is_file()
+    }
+    files = {
+        name: data
+        for name, data in files.items()
+        if len(data) < 60_000 and b"PRIVATE KEY" not in data
+    }
+    files |= {
+        f"many/{number}.py": python(f"name{number}", number).encode() * 3 for number in range(60)
+    }
     files |= {
         "odd/empty.py": b"",
         "odd/blank.py": b"\n \n\n",
@@ -168,7 +214,9 @@ def mixed(tmp_path: Path) -> Path:
         "odd/crlf.py": python("windows").replace("\n", "\r\n").encode(),
         "odd/line.py": b"x = '" + b"a" * 30_000 + b"'\n",
         "odd/broken.py": b"def (((:\n" * 40,
-        "odd/large.py": b"".join(python(f"large{number}", number).encode() for number in range(400)),
+        "odd/large.py": b"".join(
+            python(f"large{number}", number).encode() for number in range(400)
+        ),
         "odd/twice.py": python("name7", 7).encode() * 3,
         "odd/plain.xyz": b"words of no language\n" * 40,
         "odd/ leading blank.py": python("blank").encode(),
@@ -188,8 +236,11 @@ async def write(writer: GroupWriter[SourceFile], files: Sequence[SourceFile]) ->
     await asyncio.gather(*(writer.apply(one.path, one, urgent=False) for one in files))
 
 
-async def test_rows_are_those_that_the_child_makes_alone(db: Database, lasting: DiskCache, mixed: Path) -> None:
-    """A first index and a change of every file, then what was stored first again; vectors and words as well.
+async def test_rows_are_those_that_the_child_makes_alone(
+    db: Database, lasting: DiskCache, mixed: Path
+) -> None:
+    """A first index and a change of every file, then what was stored first again; vectors and words
+    as well.
 
     Once with what is kept of files, and once without.
     """
@@ -197,12 +248,15 @@ async def test_rows_are_those_that_the_child_makes_alone(db: Database, lasting: 
     first = sources(mixed)
     for path in (mixed / "many").iterdir():
         text = path.read_text()
-        path.write_text(text.replace("total", "sum", 3) + "\n# more\n" + python(path.stem + "_more"))
+        path.write_text(
+            text.replace("total", "sum", 3) + "\n# more\n" + python(path.stem + "_more")
+        )
     second = sources(mixed)
     async with crew_of() as crew:
         makers = [maker(None, None), maker(lasting, crew), maker(None, crew)]
         alone, keeping, forgetting = (
-            GroupWriter(db, record, WorkPriority(), make) for record, make in zip(records, makers, strict=True)
+            GroupWriter(db, record, WorkPriority(), make)
+            for record, make in zip(records, makers, strict=True)
         )
         await ready(crew, 1)
         for files, least in ((first, 100), (second, 55), (first, 0)):
@@ -229,7 +283,15 @@ async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: Disk
     outlines = ParseCache(RULES.limits, (), b"", lasting, counters)
     async with crew_of(1) as crew:
         await ready(crew, 1)
-        make = RowMaker(RULES, embedder, outlines, precedence, IndexThreads(precedence), ParserHere(RULES.limits), crew)
+        make = RowMaker(
+            RULES,
+            embedder,
+            outlines,
+            precedence,
+            IndexThreads(precedence),
+            ParserHere(RULES.limits),
+            crew,
+        )
         (one,) = await make([source], [NOTHING], urgent=False)
         (again,) = await make([source], [NOTHING], urgent=False)
         (moved,) = await make([replace(source, path="b.py")], [NOTHING], urgent=False)
@@ -239,15 +301,21 @@ async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: Disk
     assert isinstance(moved, FileWrite)
     assert one.chunks == again.chunks
     assert (one.vectors == again.vectors).all()
-    assert [one.keywords(chunk) for chunk in one.chunks] == [again.keywords(chunk) for chunk in again.chunks]
+    assert [one.keywords(chunk) for chunk in one.chunks] == [
+        again.keywords(chunk) for chunk in again.chunks
+    ]
     chunks = len(one.chunks)
     assert counters == ReuseCounters(computed=2 * chunks, reused=chunks, parsed=1)
     await embedder.aclose()
 
 
 @pytest.mark.parametrize("act", ACTS)
-async def test_a_mate_that_is_none_costs_time_only(tmp_path: Path, act: str, caplog: pytest.LogCaptureFixture) -> None:
-    """It is ended and said so, started again a few times, and then no more; the child makes all of it."""
+async def test_a_mate_that_is_none_costs_time_only(
+    tmp_path: Path, act: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is ended and said so, started again a few times, and then no more; the child makes all of
+    it.
+    """
     script = tmp_path / "mate.py"
     script.write_text(SCRIPT.format(act=ACTS[act]))
     for number in range(20):
@@ -255,7 +323,9 @@ async def test_a_mate_that_is_none_costs_time_only(tmp_path: Path, act: str, cap
         (tmp_path / "root" / f"{number}.py").write_text(python(f"name{number}"))
     files, processes = sources(tmp_path / "root"), list[psutil.Process]()
     alone = await maker(None, None)(files, [NOTHING] * len(files), urgent=False)
-    async with crew_of(1, replace(EAGER, patience_s=0.3), (sys.executable, "-P", os.fspath(script))) as crew:
+    async with crew_of(
+        1, replace(EAGER, patience_s=0.3), (sys.executable, "-P", os.fspath(script))
+    ) as crew:
         make = maker(None, crew)
         for round_ in range(FAILURES):
             processes += await ready(crew, 1)
@@ -348,7 +418,9 @@ async def test_other_code_is_not_mixed_with_this(caplog: pytest.LogCaptureFixtur
         await crew.made(ORDER, [asked("a.py", "")], pause)
         await asyncio.wait(crew._lives)
         assert not crew
-    (said,) = [vars(record)["how"] for record in caplog.records if record.getMessage() == "mate_ended"]
+    (said,) = [
+        vars(record)["how"] for record in caplog.records if record.getMessage() == "mate_ended"
+    ]
     assert "restart" in said
 
 
@@ -359,7 +431,8 @@ async def test_a_mate_has_no_handles_but_its_own_and_is_as_nice() -> None:
         (process,) = await ready(crew, 1)
         handles = handles_of(process.pid)
         (link,) = (handle for handle, target in handles.items() if target.startswith("socket:"))
-        (model,) = (handle for handle, target in handles.items() if target.endswith(".rows.npy"))  # mapped
+        # mapped
+        (model,) = (handle for handle, target in handles.items() if target.endswith(".rows.npy"))
         assert handles.keys() == {0, 1, 2, link, model}
         assert process.nice() == psutil.Process().nice()
         crew._mates[0]._writer.close()  # as the kernel does for a child that was killed
@@ -370,15 +443,22 @@ async def test_a_mate_has_no_handles_but_its_own_and_is_as_nice() -> None:
 def test_a_mate_loads_no_database_and_no_cocoindex() -> None:
     heavy = ("cocoindex", "psycopg", "sqlite3", "asyncio", "fastmcp")
     code = (
-        f"import sys, cocosearchd.indexing.pool.bulk_worker; print([name for name in {heavy} if name in sys.modules])"
+        "import sys, cocosearchd.indexing.pool.bulk_worker;"
+        f"print([name for name in {heavy} if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
 
 def test_what_a_mate_makes_of_other_models_and_of_what_was_not_parsed() -> None:
-    files = (asked("a.py", python("a")), asked("b.py", "x = '" + "a" * 30_000 + "'\n"), asked("c.py", "def (((:\n"))
-    first, second, third = bulk_worker.made(replace(ORDER, embedder=(("provider", "ollama"),), files=files), EMBEDDER)
+    files = (
+        asked("a.py", python("a")),
+        asked("b.py", "x = '" + "a" * 30_000 + "'\n"),
+        asked("c.py", "def (((:\n"),
+    )
+    first, second, third = bulk_worker.made(
+        replace(ORDER, embedder=(("provider", "ollama"),), files=files), EMBEDDER
+    )
     assert first.words
     assert not first.halves
     assert first.lasting
@@ -398,7 +478,9 @@ async def test_what_is_not_for_mates(tmp_path: Path) -> None:
         await ready(crew, 1)
         windows = replace(RULES, limits=Limits("recursive"))
         for rules, some in ((windows, files[:1]), (RULES, files[1:]), (RULES, files)):
-            await maker(None, crew, replace(rules, max_file_bytes=9 << 20))(some, [NOTHING] * len(some), urgent=False)
+            await maker(None, crew, replace(rules, max_file_bytes=9 << 20))(
+                some, [NOTHING] * len(some), urgent=False
+            )
             assert crew.done == (len(some) == 2)
 
 
@@ -430,7 +512,9 @@ def test_batches_are_small_and_all_of_it() -> None:
 async def test_the_child_has_a_crew_that_ends_with_it(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
-    """A first index of some megabytes; the child is killed in the midst of it, and its mates are gone with it."""
+    """A first index of some megabytes; the child is killed in the midst of it, and its mates are
+    gone with it.
+    """
     for number in range(130):
         text = "".join(python(f"name{number}_{part}", part) for part in range(50))
         (root / f"large{number}.py").write_text(text)
@@ -445,7 +529,9 @@ async def test_the_child_has_a_crew_that_ends_with_it(
             while not mates:
                 await asyncio.sleep(0.02)
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    mates = psutil.Process(bench.updater.pid).children() if bench.updater.pid else []
+                    mates = (
+                        psutil.Process(bench.updater.pid).children() if bench.updater.pid else []
+                    )
         assert bench.updater.pid is not None
         os.kill(bench.updater.pid, signal.SIGKILL)
         await gone(mates)

@@ -1,4 +1,6 @@
-"""Text that no file has is parsed beside the daemon: what ends the parser costs that text its definitions, no more."""
+"""Text that no file has is parsed beside the daemon: what ends the parser costs that text its
+definitions, no more.
+"""
 
 import asyncio
 import os
@@ -48,7 +50,9 @@ async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterat
         assert not outliner._pool.pids
 
 
-async def outline(outliner: OverlayParser, data: bytes = TEXT, path: str = "a.py") -> ParsedFile | None:
+async def outline(
+    outliner: OverlayParser, data: bytes = TEXT, path: str = "a.py"
+) -> ParsedFile | None:
     result = await outliner.outline(path, "python", data, Limits(), ())
     return None if result is None else result.outline
 

@@ -1,4 +1,6 @@
-"""What has been done is known twice, by CocoIndex and by PostgreSQL. Whichever forgets, the rows follow the disk."""
+"""What has been done is known twice, by CocoIndex and by PostgreSQL. Whichever forgets, the rows
+follow the disk.
+"""
 
 import shutil
 from dataclasses import replace
@@ -18,13 +20,16 @@ from tests.store.support import file_write
 pytestmark = pytest.mark.anyio
 
 
-async def test_cocoindex_forgets(db: Database, root: Path, spec: IndexerSpec, tmp_path: Path) -> None:
+async def test_cocoindex_forgets(
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
+) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
     shutil.rmtree(Path(spec.state_dir) / "cocoindex")
     (root / "lib/retry.py").write_text("def changed() -> None: ...\n")
-    (root / "src/parser.py").unlink()  # CocoIndex does not remember that there is anything to delete
+    # CocoIndex does not remember that there is anything to delete
+    (root / "src/parser.py").unlink()
     async with running(db, record, root, spec) as bench:
         assert await bench.feed_all() == {}
         assert "src/parser.py" not in await bench.stored()
@@ -36,7 +41,9 @@ async def test_cocoindex_forgets(db: Database, root: Path, spec: IndexerSpec, tm
 async def test_a_damaged_memory_is_begun_anew(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path, part: str
 ) -> None:
-    """As after a power cut, or a copy of a state that was in use: CocoIndex's store fails, or ends the child."""
+    """As after a power cut, or a copy of a state that was in use: CocoIndex's store fails, or ends
+    the child.
+    """
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -72,28 +79,37 @@ async def test_postgresql_is_played_back(db: Database, root: Path, spec: Indexer
         (root / "src/parser.py").unlink()
         await bench.feed("src/parser.py")
         whole = await bench.digest()
-        for path in ("lib/retry.py", "src/parser.py"):  # one that is otherwise on disk, one that is not there
+        # one that is otherwise on disk, one that is not there
+        for path in ("lib/retry.py", "src/parser.py"):
             older = file_write(path, "def older: ...", dimension=record.dimension)
             await queries.replace_file(db, record, older)
         assert await bench.feed("lib/retry.py", "src/parser.py") == {}
         assert await bench.digest() == whole
 
 
-async def test_chunks_lost_behind_the_back_are_written_again(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_chunks_lost_behind_the_back_are_written_again(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
         whole = await bench.digest()
         async with db.connection() as connection:
-            await connection.execute("delete from codeindex_code__code_chunks where filename = 'lib/retry.py'")
+            await connection.execute(
+                "delete from codeindex_code__code_chunks where filename = 'lib/retry.py'"
+            )
         damaged = await index_records.damaged_files(db, record)
         assert damaged == ("lib/retry.py",)
         assert await bench.feed(*damaged, force=True) == {}
         assert await bench.digest() == whole
 
 
-async def test_another_database_starts_from_nothing(db: Database, root: Path, spec: IndexerSpec) -> None:
-    """The same state directory under a database that has never seen the files, with the same index number."""
+async def test_another_database_starts_from_nothing(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
+    """The same state directory under a database that has never seen the files, with the same index
+    number.
+    """
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -109,12 +125,17 @@ async def test_another_database_starts_from_nothing(db: Database, root: Path, sp
     assert len(list(memories.iterdir())) == 2
 
 
-async def test_only_changed_chunks_are_embedded(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_only_changed_chunks_are_embedded(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     script = Script(dimension=16)
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url, batch_size=64)
         record = await new_record(db, root, embedder=settings)
-        body = "".join(f"def step_{n}(value: int) -> int:\n" + f"    value += {n}\n" * 60 + "\n\n" for n in range(8))
+        body = "".join(
+            f"def step_{n}(value: int) -> int:\n" + f"    value += {n}\n" * 60 + "\n\n"
+            for n in range(8)
+        )
         (root / "long.py").write_text(body)
         async with running(db, record, root, replace(spec, embedder=settings)) as bench:
             assert await bench.feed_all() == {}
@@ -129,7 +150,9 @@ async def test_only_changed_chunks_are_embedded(db: Database, root: Path, spec: 
             assert _texts(script) == second
 
 
-async def test_an_embedder_that_is_down_is_waited_for(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_an_embedder_that_is_down_is_waited_for(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     script = Script(dimension=16)
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url)
@@ -138,7 +161,8 @@ async def test_an_embedder_that_is_down_is_waited_for(db: Database, root: Path, 
             assert await bench.feed("lib/retry.py") == {}
             script.status = 503
             failed = await bench.feed("lib/cache.py", "README.md", gone=["lib/retry.py"])
-            assert set(failed) == {"lib/cache.py", "README.md"}  # to delete, nothing need be embedded
+            # to delete, nothing need be embedded
+            assert set(failed) == {"lib/cache.py", "README.md"}
             assert all("Ollama" in text for text in failed.values()), failed
             assert await bench.stored() == {}
             script.status = 0
@@ -147,13 +171,17 @@ async def test_an_embedder_that_is_down_is_waited_for(db: Database, root: Path, 
             assert bench.updater.status.deaths == 0
 
 
-async def test_rows_of_another_embedder_are_never_mixed_in(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_rows_of_another_embedder_are_never_mixed_in(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     with ollama_server(Script(dimension=16)) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url)
         record = await new_record(db, root, embedder=settings)
     async with running(db, record, root, spec) as bench:  # configured: the built-in one
         failed = await bench.feed("lib/retry.py")
-        assert "Ollama" in failed["lib/retry.py"], "it goes on with the model that its rows were made by, or not at all"
+        assert "Ollama" in failed["lib/retry.py"], (
+            "it goes on with the model that its rows were made by, or not at all"
+        )
         assert await bench.stored() == {}
 
 

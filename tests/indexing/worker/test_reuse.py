@@ -28,7 +28,9 @@ async def test_contents_that_come_back_are_not_embedded_again(
         assert await bench.feed_all() == {}
         assert computed(bench) == sum((await bench.stored()).values())
         versions = await bench.row_versions()
-        bench.write({"lib/retry.py": "def other() -> None: ...\n", "new.py": "def new() -> None: ...\n"})
+        bench.write(
+            {"lib/retry.py": "def other() -> None: ...\n", "new.py": "def new() -> None: ...\n"}
+        )
         bench.remove("README.md")
         assert await bench.feed_all() == {}
         there = computed(bench)
@@ -72,5 +74,8 @@ async def test_a_copy_in_another_index_and_process_embeds_nothing(
     other = await new_record(db, worktree, "worktree")
     async with running(db, other, worktree, spec) as bench:
         assert await bench.feed_all() == {}
-        assert (computed(bench), bench.updater.status.reused) == (0, sum((await bench.stored()).values()))
+        assert (computed(bench), bench.updater.status.reused) == (
+            0,
+            sum((await bench.stored()).values()),
+        )
         assert await bench.digest() == whole

@@ -1,4 +1,6 @@
-"""Files that are made together are what they would be alone, and one that cannot be embedded spoils few others."""
+"""Files that are made together are what they would be alone, and one that cannot be embedded spoils
+few others.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +26,9 @@ from tests.indexing.parsing import ParserHere
 
 pytestmark = pytest.mark.anyio
 
-RULES = RowRules(1, IndexIdentity((), "", 0), Limits(), (), (), 1 << 16, index_secrets=False, any_type=False)
+RULES = RowRules(
+    1, IndexIdentity((), "", 0), Limits(), (), (), 1 << 16, index_secrets=False, any_type=False
+)
 
 
 class Refusing(BuiltinEmbedder):
@@ -39,7 +43,9 @@ class Refusing(BuiltinEmbedder):
 def maker(embedder: Embedder) -> RowMaker:
     precedence = WorkPriority()
     outlines = ParseCache(RULES.limits, (), b"", None, ReuseCounters())
-    return RowMaker(RULES, embedder, outlines, precedence, IndexThreads(precedence), ParserHere(RULES.limits))
+    return RowMaker(
+        RULES, embedder, outlines, precedence, IndexThreads(precedence), ParserHere(RULES.limits)
+    )
 
 
 def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
@@ -50,7 +56,8 @@ def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
 
 @pytest.mark.parametrize("urgent", [False, True])
 async def test_files_made_together_are_what_they_are_alone(tmp_path: Path, urgent: bool) -> None:
-    long = "\n".join(python(f"long{number}") for number in range(90)).encode()  # more than one batch of texts
+    # more than one batch of texts
+    long = "\n".join(python(f"long{number}") for number in range(90)).encode()
     files = {
         "a.py": python("a").encode(),
         "empty.py": b"",
@@ -65,17 +72,35 @@ async def test_files_made_together_are_what_they_are_alone(tmp_path: Path, urgen
     for one, other in zip(together, alone, strict=True):
         assert isinstance(one, FileWrite)
         assert isinstance(other, FileWrite)
-        assert (one.path, one.chunks, one.skip_reason) == (other.path, other.chunks, other.skip_reason)
+        assert (one.path, one.chunks, one.skip_reason) == (
+            other.path,
+            other.chunks,
+            other.skip_reason,
+        )
         assert one.vectors.shape[0] == len(one.chunks)
         assert np.array_equal(one.vectors, other.vectors)
-    assert sum(len(one.chunks) for one in together if isinstance(one, FileWrite)) > row_maker.BATCH_TEXTS
+    assert (
+        sum(len(one.chunks) for one in together if isinstance(one, FileWrite))
+        > row_maker.BATCH_TEXTS
+    )
 
 
 async def test_what_cannot_be_embedded_fails_with_its_batch_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_maker, "BATCH_TEXTS", 2)
-    files = {f"{name}.py": f"def {name}(): return 1\n".encode() for name in ("a", "b", "c", "poison", "e", "f", "g")}
+    files = {
+        f"{name}.py": f"def {name}(): return 1\n".encode()
+        for name in ("a", "b", "c", "poison", "e", "f", "g")
+    }
     made = await maker(Refusing())(sources(tmp_path, files), None, urgent=False)
-    assert [isinstance(one, FileWrite) for one in made] == [True, True, False, False, True, True, True]
+    assert [isinstance(one, FileWrite) for one in made] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
     assert all(isinstance(one, FileWrite | EmbedderUnavailable) for one in made)

@@ -1,4 +1,5 @@
-"""A transaction that has begun ends, whoever gives it up, and what was given up before it began is never written.
+"""A transaction that has begun ends, whoever gives it up, and what was given up before it began is
+never written.
 
 What was announced is waited for, but not for ever.
 """
@@ -46,7 +47,9 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def hold(connection: Connection, record: IndexRecord) -> None:
     """Nothing of the index can be committed until the connection's transaction ends."""
-    query = sql.SQL("select 1 from cocosearch_indexes where number = {} for update").format(record.number)
+    query = sql.SQL("select 1 from cocosearch_indexes where number = {} for update").format(
+        record.number
+    )
     await connection.execute(query)
 
 
@@ -57,7 +60,9 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
     async with db.connection() as other:
         async with other.transaction():
             await hold(other, record)
-            given_up = asyncio.create_task(writer.apply("a.py", file_write("a.py", "one"), urgent=urgent))
+            given_up = asyncio.create_task(
+                writer.apply("a.py", file_write("a.py", "one"), urgent=urgent)
+            )
             await until(lambda: "a.py" in writer._under_way)
             given_up.cancel()
             with anyio.move_on_after(0.1) as early:
@@ -72,7 +77,9 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
 
 @pytest.mark.parametrize("when", ["waits", "is made", "waits to be written"])
 async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, when: str) -> None:
-    """One file is being written while the next two come; the second is given up while it does `when`."""
+    """One file is being written while the next two come; the second is given up while it does
+    `when`.
+    """
     record, made, began, go_on = await new_index(db), list[str](), asyncio.Event(), asyncio.Event()
 
     async def make(
@@ -124,16 +131,27 @@ async def test_a_file_that_cannot_be_made_fails_alone(db: Database) -> None:
         return [ValueError("said") if one.path == "says.py" else one for one in made]
 
     writer = GroupWriter(db, record, WorkPriority(), make)
-    for paths in (["a.py", "says.py", "b.py"], ["c.py", "raises.py", "d.py"], ["says.py"], ["raises.py"]):
+    for paths in (
+        ["a.py", "says.py", "b.py"],
+        ["c.py", "raises.py", "d.py"],
+        ["says.py"],
+        ["raises.py"],
+    ):
         for urgent in (False, True):
-            work = [writer.apply(path, file_write(path, f"{urgent}"), urgent=urgent) for path in paths]
+            work = [
+                writer.apply(path, file_write(path, f"{urgent}"), urgent=urgent) for path in paths
+            ]
             ended = await asyncio.gather(*work, return_exceptions=True)
-            assert [isinstance(one, ValueError) for one in ended] == [path in FAILING for path in paths]
+            assert [isinstance(one, ValueError) for one in ended] == [
+                path in FAILING for path in paths
+            ]
     assert await stored(db, record) == {"a.py", "b.py", "c.py", "d.py"}
 
 
 async def test_nothing_is_made_while_it_is_not_known_what_is_stored(db: Database, dsn: str) -> None:
-    """PostgreSQL does not answer: that is no file's error, so the files are not tried one by one."""
+    """PostgreSQL does not answer: that is no file's error, so the files are not tried one by
+    one.
+    """
     record, made = await new_index(db), list[str]()
 
     async def make(
@@ -151,17 +169,25 @@ async def test_nothing_is_made_while_it_is_not_known_what_is_stored(db: Database
     assert not made
 
 
-async def test_many_chunks_are_not_one_transaction(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_chunks_are_not_one_transaction(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transaction_group, "GROUP_CHUNKS", 3)
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record, WorkPriority(), as_is), [f"{number}.py" for number in range(7)]
+    writer, paths = (
+        GroupWriter(db, record, WorkPriority(), as_is),
+        [f"{number}.py" for number in range(7)],
+    )
     work = [writer.apply(path, file_write(path, path), urgent=False) for path in paths]
     assert await asyncio.gather(*work) == [1, 1, 1, 2, 2, 2, 3]
 
 
 async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record, WorkPriority(), as_is), [f"{number}.py" for number in range(5)]
+    writer, paths = (
+        GroupWriter(db, record, WorkPriority(), as_is),
+        [f"{number}.py" for number in range(5)],
+    )
     writer.expect([*paths, "unchanged.py"])
 
     async def late(number: int, path: str) -> int:
@@ -183,7 +209,9 @@ async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
         assert await writer.apply("a.py", file_write("a.py", "one"), urgent=False) == 1
 
 
-async def test_a_full_group_waits_for_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_group_waits_for_nothing(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transaction_group, "LINGER_S", 3600.0)
     record = await new_index(db)
     writer, paths = (
@@ -191,7 +219,10 @@ async def test_a_full_group_waits_for_nothing(db: Database, monkeypatch: pytest.
         [f"{number}.py" for number in range(GROUP_FILES + 1)],
     )
     writer.expect([*paths, "never.py"])
-    work = [asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False)) for path in paths]
+    work = [
+        asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False))
+        for path in paths
+    ]
     with anyio.fail_after(20):
         assert await asyncio.gather(*work[:-1]) == [1] * GROUP_FILES
     assert not work[-1].done()

@@ -1,4 +1,6 @@
-"""A program on a terminal of its own, as a person has it: keys go in, what is shown is waited for."""
+"""A program on a terminal of its own, as a person has it: keys go in, what is shown is waited
+for.
+"""
 
 import os
 import pty
@@ -17,12 +19,24 @@ CTRL_C, CTRL_D, TAB, UP, ENTER = b"\x03", b"\x04", b"\t", b"\x1b[A", b"\r"
 class Terminal:
     """Use as a context: the program is killed at the end if it still runs."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], rows: int = 40, columns: int = 100) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], rows: int = 40, columns: int = 100
+    ) -> None:
         # No answer comes to the question where the cursor is: nothing here draws.
-        given = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", "LINES": str(rows), "COLUMNS": str(columns)}
+        given = {
+            "TERM": "xterm",
+            "PROMPT_TOOLKIT_NO_CPR": "1",
+            "LINES": str(rows),
+            "COLUMNS": str(columns),
+        }
         self._main, worker = pty.openpty()
         self.process = subprocess.Popen(
-            command, env={**env, **given}, stdin=worker, stdout=worker, stderr=worker, start_new_session=True
+            command,
+            env={**env, **given},
+            stdin=worker,
+            stdout=worker,
+            stderr=worker,
+            start_new_session=True,
         )
         os.close(worker)
         self.raw = ""
@@ -31,7 +45,12 @@ class Terminal:
     def __enter__(self) -> "Terminal":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -43,7 +62,9 @@ class Terminal:
             os.write(self._main, key.encode() if isinstance(key, str) else key)
 
     def until(self, text: str, limit_s: float = 15.0) -> str:
-        """Wait until `text` is shown after what was waited for before; what came till then, without escapes."""
+        """Wait until `text` is shown after what was waited for before; what came till then, without
+        escapes.
+        """
         end = time.monotonic() + limit_s
         while True:
             shown = ESCAPES.sub("", self.raw).replace("\r\n", "\n")

@@ -1,4 +1,6 @@
-"""`cocosearchctl` as a process against real sockets: what it prints, how it ends, what it imports."""
+"""`cocosearchctl` as a process against real sockets: what it prints, how it ends, what it
+imports.
+"""
 
 import argparse
 import json
@@ -29,12 +31,45 @@ from cocosearch_ipc.rpc import dispatcher
 from tests.ipc.conftest import Served, start
 from tests.ipc.engine import AS_OF, EngineWithFiles
 
-CTL = [sys.executable, "-c", "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())"]
-# What a plain query may load, beside what a bare interpreter has. Nothing here without a look at its cost.
+CTL = [
+    sys.executable,
+    "-c",
+    "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())",
+]
+# What a plain query may load, beside what a bare interpreter has. Nothing here without a look at
+# its cost.
 ALLOWED = {
-    *("json", "json.decoder", "json.encoder", "json.scanner", "_json", "re", "sre_compile", "sre_parse", "_sre"),
-    *("re._casefix", "re._compiler", "re._constants", "re._parser", "enum", "types", "operator", "_operator"),
-    *("functools", "_functools", "collections", "_collections", "itertools", "keyword", "reprlib", "copyreg"),
+    *(
+        "json",
+        "json.decoder",
+        "json.encoder",
+        "json.scanner",
+        "_json",
+        "re",
+        "sre_compile",
+        "sre_parse",
+        "_sre",
+    ),
+    *(
+        "re._casefix",
+        "re._compiler",
+        "re._constants",
+        "re._parser",
+        "enum",
+        "types",
+        "operator",
+        "_operator",
+    ),
+    *(
+        "functools",
+        "_functools",
+        "collections",
+        "_collections",
+        "itertools",
+        "keyword",
+        "reprlib",
+        "copyreg",
+    ),
     *("_socket", "struct", "_struct", "collections.abc"),
     *("unicodedata", "__future__"),
     *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
@@ -52,7 +87,9 @@ ALLOWED = {
 
 def ctl(served: Served, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     environment = served.environment | more.pop("env", {})
-    return subprocess.run([*CTL, *arguments], env=environment, capture_output=True, text=True, timeout=30, **more)
+    return subprocess.run(
+        [*CTL, *arguments], env=environment, capture_output=True, text=True, timeout=30, **more
+    )
 
 
 def test_the_json_answer_has_the_documented_shape(served: Served) -> None:
@@ -62,7 +99,17 @@ def test_the_json_answer_has_the_documented_shape(served: Served) -> None:
     keys = {"query", "index", "results", "fresh", "stale_reason", "as_of", "cache", "timings_ms"}
     assert set(answer) >= keys
     assert set(answer["results"][0]) >= {
-        *("index", "path", "start_line", "end_line", "start_byte", "end_byte", "language", "score", "match_type"),
+        *(
+            "index",
+            "path",
+            "start_line",
+            "end_line",
+            "start_byte",
+            "end_byte",
+            "language",
+            "score",
+            "match_type",
+        ),
         *("block_type", "hierarchy", "symbol_type", "symbol_name", "symbol_signature", "content"),
         *("context_before", "context_after"),
     }
@@ -89,7 +136,9 @@ def test_the_answer_for_editors(served: Served) -> None:
 
 
 def test_the_answer_for_a_language_model(served: Served) -> None:
-    lines = ctl(served, "query", "retry", "--format", "compact", "--budget", "400").stdout.splitlines()
+    lines = ctl(
+        served, "query", "retry", "--format", "compact", "--budget", "400"
+    ).stdout.splitlines()
     assert lines[0] == CONTENT_NOTICE
     assert lines[1].startswith("src/retry.py:2-5 (hit: 3-5)")
     assert "def retry(self, times: int) -> None:" in "\n".join(lines)
@@ -97,10 +146,10 @@ def test_the_answer_for_a_language_model(served: Served) -> None:
 
 
 def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
-    options = "--index a --index b --topic t --all --limit 2 --lang go --path src/** --not-path x --symbol-type class"
-    options += (
-        " --symbol-name N* --min-score 0.5 --all-chunks --profile classic --reranker spacy --no-hybrid --no-cache"
-    )
+    options = "--index a --index b --topic t --all --limit 2 --lang go --path src/** --not-path x"
+    options += " --symbol-type class"
+    options += " --symbol-name N* --min-score 0.5 --all-chunks --profile classic"
+    options += " --reranker spacy --no-hybrid --no-cache"
     options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9 --budget-chars 8"
     args = parser.parser().parse_args(["query", "q", *options.split()])
     found = query_options.params_of(args)
@@ -115,7 +164,10 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     ("line", "expected"),
     [
         (["query", "a", "b"], ({"query": "a b"}, "text")),
-        (["query", "--json", "a", "--limit", "3", "--index", "x"], ({"query": "a", "limit": 3, "index": "x"}, "json")),
+        (
+            ["query", "--json", "a", "--limit", "3", "--index", "x"],
+            ({"query": "a", "limit": 3, "index": "x"}, "json"),
+        ),
         (["query"], None),
         (["query", "a", "--limit", "x"], None),
         (["query", "a", "--limit"], None),
@@ -126,7 +178,9 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
         ([], None),
     ],
 )
-def test_the_plain_query_leaves_everything_else_to_argparse(line: list[str], expected: object) -> None:
+def test_the_plain_query_leaves_everything_else_to_argparse(
+    line: list[str], expected: object
+) -> None:
     assert plain_query(line) == expected
 
 
@@ -137,15 +191,28 @@ def test_a_query_imports_next_to_nothing(served: Served) -> None:
         "sys.stderr.write(' '.join(sorted(set(sys.modules) - before)))"
     )
     command = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
-    done = subprocess.run(command, env=served.environment, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(
+        command, env=served.environment, capture_output=True, text=True, timeout=30, check=True
+    )
     assert set(done.stderr.split()) <= ALLOWED
 
 
 def test_lists_and_counts(served: Served) -> None:
     assert ctl(served, "list", "--names").stdout == "demo\n"
-    assert ctl(served, "list").stdout.splitlines()[1].split() == ["demo", "live", "2", "0", "5", "0", "/srv/demo"]
+    assert ctl(served, "list").stdout.splitlines()[1].split() == [
+        "demo",
+        "live",
+        "2",
+        "0",
+        "5",
+        "0",
+        "/srv/demo",
+    ]
     assert json.loads(ctl(served, "list", "--json").stdout)["indexes"][0]["topics"] == ["backend"]
-    assert "python        2       5       2       0       0      0" in ctl(served, "stats", "demo").stdout
+    assert (
+        "python        2       5       2       0       0      0"
+        in ctl(served, "stats", "demo").stdout
+    )
     status = json.loads(ctl(served, "status", "--json").stdout)
     assert set(status) >= {"mcp", "indexes", "store", "embedder", "rss_bytes", "version"}
     assert set(status["mcp"]) >= {"url", "sse_url"}
@@ -161,24 +228,36 @@ def test_up_shows_progress_and_is_idempotent(served: Served, tmp_path: Path) -> 
     first = ctl(served, "up", str(tmp_path / "project"), "--wait")
     assert first.returncode == 0
     assert first.stderr.startswith("project: indexing, 0 of 3 files, 0 chunks\n")
-    assert re.match(r"project: \S+/project is watched \(live, 3 files, 6 chunks, after ", first.stdout)
+    assert re.match(
+        r"project: \S+/project is watched \(live, 3 files, 6 chunks, after ", first.stdout
+    )
     assert first.stdout.splitlines()[-1].startswith('try:  cocosearchctl query "')
     again = ctl(served, "up", str(tmp_path / "project"))
     assert "is already watched, nothing changed" in again.stdout
-    assert json.loads(ctl(served, "up", str(tmp_path / "project"), "--json").stdout)["created"] is False
+    assert (
+        json.loads(ctl(served, "up", str(tmp_path / "project"), "--json").stdout)["created"]
+        is False
+    )
     missing = ctl(served, "up", str(tmp_path / "nothing"))
     assert missing.returncode == exits.USAGE
-    assert missing.stderr == f"error: there is no directory {tmp_path}/nothing — hint: give the project's directory\n"
+    assert (
+        missing.stderr
+        == f"error: there is no directory {tmp_path}/nothing — hint: give the project's directory\n"
+    )
 
 
 def test_up_shows_no_control_character_of_a_directory(served: Served, tmp_path: Path) -> None:
     (tmp_path / "a\x1b[31m\nb").mkdir()
     for _ in "created", "there already":
-        shown = ctl(served, "up", str(tmp_path / "a\x1b[31m\nb"), "--name", "odd").stdout.splitlines()
+        shown = ctl(
+            served, "up", str(tmp_path / "a\x1b[31m\nb"), "--name", "odd"
+        ).stdout.splitlines()
         assert shown[0].startswith(f"odd: {tmp_path}/a\\x1b[31m\\x0ab is ")
 
 
-def test_up_that_waited_in_vain_says_so(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_that_waited_in_vain_says_so(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def sync(request: p.SyncRequest) -> p.SyncReply:
         return p.SyncReply(request.index or "", False, AS_OF, "git is working", ("a.py",))
 
@@ -210,7 +289,9 @@ def test_a_long_wait_is_asked_for_in_parts(served: Served, monkeypatch: pytest.M
 def test_a_question_that_waits_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[tuple[int, float]]()
 
-    def call(path: str, method: str, params: dict[str, Any], timeout_s: float = 60.0, *_: object) -> dict[str, Any]:
+    def call(
+        path: str, method: str, params: dict[str, Any], timeout_s: float = 60.0, *_: object
+    ) -> dict[str, Any]:
         asked.append((params["sync_timeout_ms"], timeout_s))
         return {"query": "x", "results": []}
 
@@ -218,12 +299,23 @@ def test_a_question_that_waits_long_is_waited_for(monkeypatch: pytest.MonkeyPatc
     for wait in ("120", "3600"):
         run(["query", "x", "--open", "1", "--sync-timeout", wait], {"HOME": "/"})
         wait_ms, timeout_s = asked[-1]
-        assert min(120, int(wait)) * 1000 <= wait_ms < timeout_s * 1000 < dispatcher.DEFAULT_DEADLINE_S * 1000 + 1
+        assert (
+            min(120, int(wait)) * 1000
+            <= wait_ms
+            < timeout_s * 1000
+            < dispatcher.DEFAULT_DEADLINE_S * 1000 + 1
+        )
 
 
-@pytest.mark.parametrize("verb", ["query x", "status", "list", "stats", "sync", "clear x --yes", "reindex"])
+@pytest.mark.parametrize(
+    "verb", ["query x", "status", "list", "stats", "sync", "clear x --yes", "reindex"]
+)
 def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
-    environment = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path), "COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": "/"}
+    environment = {
+        "COCOSEARCH_RUNTIME_DIR": str(tmp_path),
+        "COCOSEARCH_STATE_DIR": str(tmp_path),
+        "HOME": "/",
+    }
     for extra in ([], ["--json"]):
         command = [*CTL, *verb.split(), *extra]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
@@ -232,19 +324,34 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
             found = json.loads(done.stderr)
             assert found["error"] == "cocosearchd is not running"
         else:
-            assert done.stderr == "error: cocosearchd is not running — hint: start it with `cocosearchctl up PATH`\n"
+            assert (
+                done.stderr
+                == "error: cocosearchd is not running — hint: start it with `cocosearchctl up PATH`\n"
+            )
 
 
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
         ("qurey x", 2, "error: argument VERB: invalid choice: 'qurey' — hint: did you mean query?"),
-        ("query x --limt 3", 2, "error: unrecognized arguments: --limt 3 — hint: did you mean --limit?"),
-        ("query x --limit y", 2, "error: argument --limit: invalid int value: 'y' — hint: cocosearchctl query --help"),
+        (
+            "query x --limt 3",
+            2,
+            "error: unrecognized arguments: --limt 3 — hint: did you mean --limit?",
+        ),
+        (
+            "query x --limit y",
+            2,
+            "error: argument --limit: invalid int value: 'y' — hint: cocosearchctl query --help",
+        ),
         ("query x --index nope", 1, "error: no index 'nope' — hint: there are demo"),
         ("bench --index nope", 1, "error: no index 'nope' — hint: there are demo"),
         ("query x --open 9 --json", 1, '{"error": "there is no hit 9", "hint": "there are 1"}'),
-        ("files --limit 0", 2, "error: argument --limit: invalid count value: '0' — hint: cocosearchctl files --help"),
+        (
+            "files --limit 0",
+            2,
+            "error: argument --limit: invalid count value: '0' — hint: cocosearchctl files --help",
+        ),
         (
             "bench --files -1",
             2,
@@ -270,7 +377,10 @@ def test_numbers_that_no_call_can_hold(served: Served, line: str, kind: str) -> 
     verb, *_, option, value = line.split()
     done = ctl(served, *line.split())
     problem = f"argument {option}: invalid {kind} value: '{value}'"
-    assert (done.returncode, done.stderr) == (2, f"error: {problem} — hint: cocosearchctl {verb} --help\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"error: {problem} — hint: cocosearchctl {verb} --help\n",
+    )
 
 
 def test_help_is_a_verb_and_what_comes_without_one(served: Served) -> None:
@@ -294,7 +404,12 @@ def test_an_older_daemon_is_said_to_be_one(tmp_path: Path) -> None:
         served = start(tmp_path / "run", tmp_path / "state", portal, version="0.0.9")
         served.engine.version = "0.0.9"
         try:
-            for line in (["query", "retry"], ["query", "retry", "--limit", "1", "--full"], ["status"], ["version"]):
+            for line in (
+                ["query", "retry"],
+                ["query", "retry", "--limit", "1", "--full"],
+                ["status"],
+                ["version"],
+            ):
                 done = ctl(served, *line)
                 assert (done.returncode, done.stderr) == (0, hint), line
             assert ctl(served, "query", "retry", "--json").stderr == ""
@@ -315,7 +430,11 @@ def test_the_versions_of_both_programs(served: Served, tmp_path: Path) -> None:
 def test_an_interrupted_restart_says_what_becomes_of_the_daemon(served: Served) -> None:
     """The fixed engine says that it is process 1, which stays."""
     with subprocess.Popen(
-        [*CTL, "restart"], env=served.environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*CTL, "restart"],
+        env=served.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "stopping cocosearchd (pid 1) ...\n"
@@ -336,7 +455,10 @@ def test_a_number_that_python_does_not_read_is_refused(served: Served, line: str
 def test_an_interrupt_and_a_closed_pipe_leave_no_traceback(served: Served) -> None:
     served.engine.busy = 30
     process = subprocess.Popen(
-        [*CTL, "query", "x", "--index", "demo"], env=served.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*CTL, "query", "x", "--index", "demo"],
+        env=served.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     while not served.engine.requests:
         time.sleep(0.01)
@@ -347,7 +469,10 @@ def test_an_interrupt_and_a_closed_pipe_leave_no_traceback(served: Served) -> No
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [*CTL, "query", "x", "--index", "demo"], env=served.environment, stdout=writing, stderr=subprocess.PIPE
+        [*CTL, "query", "x", "--index", "demo"],
+        env=served.environment,
+        stdout=writing,
+        stderr=subprocess.PIPE,
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -397,34 +522,58 @@ def test_code_cannot_drive_the_terminal() -> None:
         "score": 1.0,
         "match_type": "both",
     }
-    reply = {"query": "x", "index": "a", "results": [hit], "fresh": True, "cache": "miss", "timings_ms": {}}
+    reply = {
+        "query": "x",
+        "index": "a",
+        "results": [hit],
+        "fresh": True,
+        "cache": "miss",
+        "timings_ms": {},
+    }
     shown = "\n".join(answers.text(reply, output.Style(colour=False, links=False), {}))
     assert not set(shown) & {"\x1b", "\x07", "\x9b", "\r"}
     assert len(list(answers.grep(reply, {}, "/"))) == 1
 
 
 def test_a_snippet_shows_the_line_that_was_asked_for() -> None:
-    """A function appended to a file may be the last line of a long chunk: without it, the answer looks wrong."""
+    """A function appended to a file may be the last line of a long chunk: without it, the answer
+    looks wrong.
+    """
     code = "\n".join([*(f"a{number} = {number}" for number in range(30)), "def wanted(): pass"])
     hit = {"index": "a", "path": "a.py", "start_line": 101, "content": code}
     hit |= {"symbol_name": None, "symbol_type": None, "score": 1.0, "match_type": "both"}
-    reply = {"query": "wanted", "index": "a", "results": [hit], "fresh": True, "cache": "miss", "timings_ms": {}}
+    reply = {
+        "query": "wanted",
+        "index": "a",
+        "results": [hit],
+        "fresh": True,
+        "cache": "miss",
+        "timings_ms": {},
+    }
     shown = list(answers.text(reply, output.Style(colour=False, links=False), {}))
     assert shown[1:4] == ["    101  a0 = 0", "    … 20 lines", "    122  a21 = 21"]
     assert shown[12] == "    131  def wanted(): pass"
-    other = list(answers.text(reply | {"query": "absent"}, output.Style(colour=False, links=False), {}))
+    other = list(
+        answers.text(reply | {"query": "absent"}, output.Style(colour=False, links=False), {})
+    )
     assert (other[1], other[11]) == ("    101  a0 = 0", "    … 21 more lines")
 
 
 def test_open_goes_to_the_line(served: Served) -> None:
     done = ctl(served, "query", "retry", "--index", "demo", "--open", "1", env={"EDITOR": "echo"})
     assert done.stdout == "+3 /srv/demo/src/retry.py\n"
-    assert ctl(served, "query", "retry", "--index", "demo", "--open", "9").returncode == exits.FAILED
-    done = ctl(served, "query", "retry", "--index", "demo", "--open", "1", env={"EDITOR": "/nowhere/ed"})
+    assert (
+        ctl(served, "query", "retry", "--index", "demo", "--open", "9").returncode == exits.FAILED
+    )
+    done = ctl(
+        served, "query", "retry", "--index", "demo", "--open", "1", env={"EDITOR": "/nowhere/ed"}
+    )
     assert done.stderr.startswith("error: cannot start /nowhere/ed")
 
 
-def test_every_verb_has_help_with_an_example_and_a_function(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_has_help_with_an_example_and_a_function(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for verb in parser.VERBS:
         with pytest.raises(SystemExit, match="0"):
             parser.parser().parse_args([verb.name, "--help"])
@@ -443,7 +592,14 @@ def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     (tmp_path / "state").mkdir()
     with anyio.from_thread.start_blocking_portal() as portal:
         served = start(tmp_path / "run", tmp_path / "state", portal, EngineWithFiles())
-        given = {"index": "demo", "json": False, "under": "src", "glob": None, "limit": 1, "place": "src/a.py:2-3"}
+        given = {
+            "index": "demo",
+            "json": False,
+            "under": "src",
+            "glob": None,
+            "limit": 1,
+            "place": "src/a.py:2-3",
+        }
         given |= {"sync_timeout": None}
         for run in (file_verbs.files, file_verbs.cat, file_verbs.related, file_verbs.languages):
             assert run(argparse.Namespace(**given), served.environment) == exits.OK
@@ -463,7 +619,11 @@ def test_top_draws_until_it_is_interrupted(served: Served) -> None:
     main, worker = pty.openpty()
     environment = served.environment | {"TERM": "xterm", "NO_COLOR": "1"}
     process = subprocess.Popen(
-        [*CTL, "top", "--interval", "0.05"], env=environment, stdout=worker, stderr=worker, start_new_session=True
+        [*CTL, "top", "--interval", "0.05"],
+        env=environment,
+        stdout=worker,
+        stderr=worker,
+        start_new_session=True,
     )
     shown = b""
     while shown.count(b"cocosearchd 0.1.0") < 3:
@@ -487,15 +647,22 @@ def test_the_version_is_the_distributions() -> None:
 
 
 def test_exit_codes_are_documented() -> None:
-    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", exits.__doc__ or "", re.MULTILINE)}
-    assert documented == {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    documented = {
+        int(code) for code in re.findall(r"^\| (\d+) \|", exits.__doc__ or "", re.MULTILINE)
+    }
+    assert documented == {
+        value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)
+    }
 
 
 @pytest.mark.parametrize(
     ("log", "expected"),
     [
         ("error: no luck — hint: try again\n", ("no luck", "try again")),
-        ('{"event": "start_failed", "level": "error", "error": "e", "hint": "h"}\n{"level": "info"}\n', ("e", "h")),
+        (
+            '{"event": "start_failed", "level": "error", "error": "e", "hint": "h"}\n{"level": "info"}\n',
+            ("e", "h"),
+        ),
         ('{"event": "start_failed", "level": "error"}\n', ("start_failed", "")),
         ("Traceback:\n  x\nValueError: y\n\n", ("ValueError: y", "")),
         ("", ("it said nothing", "")),
@@ -505,9 +672,19 @@ def test_the_last_error_of_a_log(log: str, expected: tuple[str, str]) -> None:
     assert daemon_process.last_error(log) == expected
 
 
-def test_a_daemon_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing = [sys.executable, "-c", "import sys; sys.exit('error: a setting is wrong — hint: mend it')"]
-    environment = {"COCOSEARCH_STATE_DIR": str(tmp_path), "COCOSEARCH_RUNTIME_DIR": str(tmp_path / "run"), "HOME": "/"}
+def test_a_daemon_that_does_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = [
+        sys.executable,
+        "-c",
+        "import sys; sys.exit('error: a setting is wrong — hint: mend it')",
+    ]
+    environment = {
+        "COCOSEARCH_STATE_DIR": str(tmp_path),
+        "COCOSEARCH_RUNTIME_DIR": str(tmp_path / "run"),
+        "HOME": "/",
+    }
     # The program itself is replaced: what is tested is what is said when it ends.
     monkeypatch.setattr("cocosearch_ipc.cli.program.command", lambda _: failing)
     said = list[str]()
@@ -527,8 +704,19 @@ def test_a_check_that_hangs_is_given_up_in_one_sentence(monkeypatch: pytest.Monk
 
 
 def test_numbers_for_people() -> None:
-    assert [tables.size(n) for n in (0, 999, 1500, 12_345_678)] == ["0 B", "999 B", "1.5 kB", "12.3 MB"]
-    assert [tables.duration(s) for s in (0.25, 59, 65, 3_700, 90_000)] == ["0.2 s", "59 s", "1m 05s", "1h 01m", "1d 1h"]
+    assert [tables.size(n) for n in (0, 999, 1500, 12_345_678)] == [
+        "0 B",
+        "999 B",
+        "1.5 kB",
+        "12.3 MB",
+    ]
+    assert [tables.duration(s) for s in (0.25, 59, 65, 3_700, 90_000)] == [
+        "0.2 s",
+        "59 s",
+        "1m 05s",
+        "1h 01m",
+        "1d 1h",
+    ]
 
 
 def test_nothing_is_known_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""`cocosearchctl` where its surroundings are not as usual: closed streams, no current directory, a daemon elsewhere."""
+"""`cocosearchctl` where its surroundings are not as usual: closed streams, no current directory, a
+daemon elsewhere.
+"""
 
 import contextlib
 import fcntl
@@ -27,36 +29,54 @@ from tests.ipc.conftest import Served
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("line", ["status", "query x --index nope", "clear demo"])
-def test_a_standard_stream_that_is_closed_goes_nowhere(served: Served, closed: str, line: str) -> None:
+def test_a_standard_stream_that_is_closed_goes_nowhere(
+    served: Served, closed: str, line: str
+) -> None:
     usual = ctl(served, *line.split(), stdin=subprocess.DEVNULL)
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", *CTL, *line.split()]
-    done = subprocess.run(command, env=served.environment, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        command, env=served.environment, capture_output=True, text=True, timeout=30
+    )
     assert done.returncode == usual.returncode
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("line", ["up .", "query retry --index demo --format grep", "init", "config show"])
-def test_a_current_directory_that_is_gone_is_said_to_be(served: Served, tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["up .", "query retry --index demo --format grep", "init", "config show"]
+)
+def test_a_current_directory_that_is_gone_is_said_to_be(
+    served: Served, tmp_path: Path, line: str
+) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", *CTL, *line.split()]
-    done = subprocess.run(command, env=served.environment, capture_output=True, text=True, timeout=30, cwd=gone)
+    done = subprocess.run(
+        command, env=served.environment, capture_output=True, text=True, timeout=30, cwd=gone
+    )
     said = "error: the current directory is gone — hint: cd to one that is there\n"
     assert (done.returncode, done.stderr) == (exits.FAILED, said)
 
 
-def test_up_takes_no_directory_from_a_variable_that_is_empty(served: Served, tmp_path: Path) -> None:
+def test_up_takes_no_directory_from_a_variable_that_is_empty(
+    served: Served, tmp_path: Path
+) -> None:
     done = ctl(served, "up", "", cwd=tmp_path)
     said = "error: there is no directory '' — hint: give the project's directory\n"
     assert (done.returncode, done.stderr) == (exits.USAGE, said)
 
 
-@pytest.mark.parametrize("name", [b"bad\xff.go", b"a\\b.go", "\xe4.go".encode(), b"plain.go", b"\\x41.go"])
-def test_open_and_links_name_a_file_as_the_disk_does(monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
+@pytest.mark.parametrize(
+    "name", [b"bad\xff.go", b"a\\b.go", "\xe4.go".encode(), b"plain.go", b"\\x41.go"]
+)
+def test_open_and_links_name_a_file_as_the_disk_does(
+    monkeypatch: pytest.MonkeyPatch, name: bytes
+) -> None:
     monkeypatch.setattr("cocosearch_ipc.cli.query.roots", lambda _: {"demo": "/srv"})
     found = hit("x") | {"index": "demo", "path": encode_path(name)}
     assert os.fsencode(query_options.editing(found, "x", {})[-1]) == b"/srv/" + name
-    shown = answers.text(reply("x", found), output.Style(colour=False, links=True), {"demo": "/srv"})
+    shown = answers.text(
+        reply("x", found), output.Style(colour=False, links=True), {"demo": "/srv"}
+    )
     assert f"file://{quote_from_bytes(b'/srv/' + name)}" in next(shown)
     assert line_range.on_disk(encode_path(name)) == os.fsdecode(name)
 
@@ -73,22 +93,40 @@ def held(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("place", "message", "hint"),
     [
-        pytest.param("there", r"its sockets in .*there and not in .*here", "COCOSEARCH_RUNTIME_DIR=", id="elsewhere"),
         pytest.param(
-            "here", r"its socket .*here/rpc\.sock is gone", f"`kill {os.getpid()}` loses nothing", id="nowhere"
+            "there",
+            r"its sockets in .*there and not in .*here",
+            "COCOSEARCH_RUNTIME_DIR=",
+            id="elsewhere",
+        ),
+        pytest.param(
+            "here",
+            r"its socket .*here/rpc\.sock is gone",
+            f"`kill {os.getpid()}` loses nothing",
+            id="nowhere",
         ),
     ],
 )
 def test_a_daemon_that_listens_elsewhere_or_nowhere(
-    held: Path, monkeypatch: pytest.MonkeyPatch, does: Callable[..., object], place: str, message: str, hint: str
+    held: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    does: Callable[..., object],
+    place: str,
+    message: str,
+    hint: str,
 ) -> None:
     (held / "daemon.lock").write_text(f"{os.getpid()} {held / place / 'rpc.sock'}")
-    # The program itself is replaced: what is tested is what is said when it refuses to be a second one.
+    # The program itself is replaced: what is tested is what is said when it refuses to be a second
+    # one.
     refusing = [sys.executable, "-c", f"import sys; sys.exit({exits.ALREADY_RUNNING})"]
     monkeypatch.setattr("cocosearch_ipc.cli.program.command", lambda _: refusing)
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.STOP_S", 0.2)
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.START_S", 5.0)
-    environment = {"COCOSEARCH_STATE_DIR": str(held), "COCOSEARCH_RUNTIME_DIR": str(held / "here"), "HOME": "/"}
+    environment = {
+        "COCOSEARCH_STATE_DIR": str(held),
+        "COCOSEARCH_RUNTIME_DIR": str(held / "here"),
+        "HOME": "/",
+    }
     said = list[str]()
     with pytest.raises(CallFailed, match=message) as failed:
         does(environment, said.append)
@@ -99,8 +137,14 @@ def test_a_daemon_that_listens_elsewhere_or_nowhere(
 def test_a_daemon_that_is_there_and_says_nothing_is_waited_for_aloud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that is frozen: this one hangs up, so that the test need not wait until it is given up."""
-    environment = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path), "COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": "/"}
+    """As one that is frozen: this one hangs up, so that the test need not wait until it is given
+    up.
+    """
+    environment = {
+        "COCOSEARCH_RUNTIME_DIR": str(tmp_path),
+        "COCOSEARCH_STATE_DIR": str(tmp_path),
+        "HOME": "/",
+    }
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.START_S", 0.5)
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.LONG_S", 0.1)
     said = list[str]()

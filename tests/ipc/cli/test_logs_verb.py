@@ -11,7 +11,13 @@ import pytest
 
 from tests.ipc.cli.test_cli import CTL
 
-RECORD = {"event": "ready", "level": "info", "logger": "cocosearchd", "timestamp": "2026-01-02T03:04:05.6Z", "port": 7}
+RECORD = {
+    "event": "ready",
+    "level": "info",
+    "logger": "cocosearchd",
+    "timestamp": "2026-01-02T03:04:05.6Z",
+    "port": 7,
+}
 
 
 @pytest.fixture
@@ -21,17 +27,25 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def logs(env: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*CTL, "logs", *options], env=env, capture_output=True, text=True, timeout=30)
+    return subprocess.run(
+        [*CTL, "logs", *options], env=env, capture_output=True, text=True, timeout=30
+    )
 
 
 def test_without_a_log(env: dict[str, str], tmp_path: Path) -> None:
     done = logs(env)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: there is no log at {tmp_path}/cocosearchd.log — hint: start the daemon")
+    assert done.stderr.startswith(
+        f"error: there is no log at {tmp_path}/cocosearchd.log — hint: start the daemon"
+    )
 
 
 def test_the_last_records_are_readable(env: dict[str, str], tmp_path: Path) -> None:
-    lines = [*(json.dumps(RECORD | {"port": n}) for n in range(30)), "a library's \x1b[31mline", json.dumps(RECORD)]
+    lines = [
+        *(json.dumps(RECORD | {"port": n}) for n in range(30)),
+        "a library's \x1b[31mline",
+        json.dumps(RECORD),
+    ]
     (tmp_path / "cocosearchd.log").write_text("".join(f"{line}\n" for line in lines))
     assert logs(env, "-n", "2").stdout.splitlines() == [
         r"a library's \x1b[31mline",
@@ -45,12 +59,16 @@ def test_the_last_records_are_readable(env: dict[str, str], tmp_path: Path) -> N
 @pytest.fixture
 def following(env: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     (tmp_path / "cocosearchd.log").write_text("before\n")
-    with subprocess.Popen([*CTL, "logs", "-f"], env=env, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*CTL, "logs", "-f"], env=env, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield process
         process.kill()
 
 
-def test_following_goes_on_after_the_daemon_has_cut_its_log(following: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_following_goes_on_after_the_daemon_has_cut_its_log(
+    following: subprocess.Popen[str], tmp_path: Path
+) -> None:
     assert following.stdout is not None
     assert following.stdout.readline() == "before\n"
     with (tmp_path / "cocosearchd.log").open("a") as log:
@@ -67,7 +85,9 @@ def test_following_goes_on_after_the_daemon_has_cut_its_log(following: subproces
     assert following.stdout.readline() == "after\n"
 
 
-def test_following_goes_on_after_the_log_was_put_aside(following: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_following_goes_on_after_the_log_was_put_aside(
+    following: subprocess.Popen[str], tmp_path: Path
+) -> None:
     """A start does so with a large one: nothing more comes to the old file."""
     assert following.stdout is not None
     assert following.stdout.readline() == "before\n"

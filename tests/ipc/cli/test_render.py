@@ -1,4 +1,6 @@
-"""What people see, without a process: colours of code, words that were asked for, explanations, editors."""
+"""What people see, without a process: colours of code, words that were asked for, explanations,
+editors.
+"""
 
 import io
 import re
@@ -7,15 +9,35 @@ from typing import Any
 import pytest
 
 from cocosearch_ipc.cli.questions import query_options
-from cocosearch_ipc.render import answers, explain_view, highlight, output, progress, tables, top_frames
+from cocosearch_ipc.render import (
+    answers,
+    explain_view,
+    highlight,
+    output,
+    progress,
+    tables,
+    top_frames,
+)
 
 PLAIN = output.Style(colour=False, links=False)
 COLOUR = output.Style(colour=True, links=False)
-NAMES = {highlight.COMMENT: "c", highlight.STRING: "s", highlight.NUMBER: "n", highlight.KEYWORD: "k"}
+NAMES = {
+    highlight.COMMENT: "c",
+    highlight.STRING: "s",
+    highlight.NUMBER: "n",
+    highlight.KEYWORD: "k",
+}
 
 
 def hit(code: str) -> dict[str, object]:
-    found = {"index": "a", "path": "a.py", "start_line": 9, "content": code, "language": "python", "score": 1.0}
+    found = {
+        "index": "a",
+        "path": "a.py",
+        "start_line": 9,
+        "content": code,
+        "language": "python",
+        "score": 1.0,
+    }
     return found | {"symbol_name": None, "symbol_type": None, "match_type": "both"}
 
 
@@ -44,14 +66,23 @@ def reply(query: str, *hits: dict[str, object], **more: object) -> dict[str, obj
 )
 def test_code_has_colours(language: str, code: str, painted: str) -> None:
     lines = highlight.lines(code, language)
-    assert ["".join(text for _, text in line) for line in lines] == code.split("\n"), "nothing is lost"
-    assert " ".join(f"{NAMES[colour]}:{text}" for line in lines for colour, text in line if colour) == painted
+    assert ["".join(text for _, text in line) for line in lines] == code.split("\n"), (
+        "nothing is lost"
+    )
+    assert (
+        " ".join(f"{NAMES[colour]}:{text}" for line in lines for colour, text in line if colour)
+        == painted
+    )
 
 
 @pytest.mark.parametrize(
     ("query", "found", "not_found"),
     [
-        ("where is it signed", "sign Signing SIGNED is_signed preSigned", "design assigned where resignation"),
+        (
+            "where is it signed",
+            "sign Signing SIGNED is_signed preSigned",
+            "design assigned where resignation",
+        ),
         ("retries", "retry RETRIES retried shouldRetry", "retrieve retrospect"),
         ("socket", "socket sockets Socket SOCKET_PATH rpc_socket", "websocket socketpair"),
         ("shouldRetry", "shouldRetry ShouldRetry shouldretrying", "should retry"),
@@ -77,14 +108,21 @@ def test_a_cut_line_keeps_its_colours_apart_and_says_that_it_is_cut() -> None:
     bare = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shown]
     assert [len(line) for line in bare[1:3]] == [40, len("    10  return done")]
     assert bare[1].endswith("…")
-    plain = list(answers.text(reply("text", hit(code)), output.Style(colour=False, links=False, columns=40), {}))
+    plain = list(
+        answers.text(
+            reply("text", hit(code)), output.Style(colour=False, links=False, columns=40), {}
+        )
+    )
     assert bare == plain
     for line in shown:
         assert line.count("\x1b[0m") * 2 == line.count("\x1b["), "every colour ends on its line"
 
 
 def test_an_explanation_has_stages_tables_and_an_outline() -> None:
-    rows = [{"path": "p", "score": 1.5, "features": {"f": 1.0, "g": 2.0}}, {"path": "q", "features": {"f": 0.25}}]
+    rows = [
+        {"path": "p", "score": 1.5, "features": {"f": 1.0, "g": 2.0}},
+        {"path": "q", "features": {"f": 0.25}},
+    ]
     trace = {"plan": {"text": "x", "deep": {"a": [1.23456, None]}}, "ranking": {"results": rows}}
     found = reply("x", explain=trace, timings_ms={"embed": 0.5, "score": 1.5, "total": 2.0})
     assert list(explain_view.explanation(found, PLAIN)) == [
@@ -130,7 +168,15 @@ def test_every_editor_goes_to_the_line(program: str, command: list[str]) -> None
 
 
 def test_a_state_is_painted_where_it_stands() -> None:
-    index = {"name": "live", "state": "live", "files": 1, "skipped": {}, "chunks": 2, "pending": 0, "root": "/live"}
+    index = {
+        "name": "live",
+        "state": "live",
+        "files": 1,
+        "skipped": {},
+        "chunks": 2,
+        "pending": 0,
+        "root": "/live",
+    }
     (_, row) = tables.indexes([index], COLOUR)
     assert row.startswith("live  \x1b[32mlive\x1b[0m")
     assert row.endswith("/live")
@@ -138,15 +184,28 @@ def test_a_state_is_painted_where_it_stands() -> None:
 
 def test_skipped_files_are_counted_beside_the_others() -> None:
     skipped = {"binary": 2, "secret": 1}
-    index = {"name": "a", "state": "live", "files": 4, "skipped": skipped, "chunks": 2, "pending": 0, "root": "/a"}
-    head, row, unknown = tables.indexes([index, index | {"files": -1, "skipped": {}, "chunks": -1}], PLAIN)
+    index = {
+        "name": "a",
+        "state": "live",
+        "files": 4,
+        "skipped": skipped,
+        "chunks": 2,
+        "pending": 0,
+        "root": "/a",
+    }
+    head, row, unknown = tables.indexes(
+        [index, index | {"files": -1, "skipped": {}, "chunks": -1}], PLAIN
+    )
     assert head.split() == ["name", "state", "files", "skipped", "chunks", "pending", "root"]
     assert row.split() == ["a", "live", "4", "3", "2", "0", "/a"]
     assert unknown.split() == ["a", "live", "?", "?", "?", "0", "/a"]
 
 
 def test_context_is_shown_where_it_was_asked_for() -> None:
-    found = hit("b = 2\nc = 3\n") | {"context_before": "def f():\n…\na = 1\n", "context_after": "\nd = 4"}
+    found = hit("b = 2\nc = 3\n") | {
+        "context_before": "def f():\n…\na = 1\n",
+        "context_after": "\nd = 4",
+    }
     whole = list(answers.text(reply("absent", found), PLAIN, {}, full=True))
     assert whole[1:-2] == [
         "        def f():",
@@ -164,8 +223,17 @@ def test_context_is_shown_where_it_was_asked_for() -> None:
     )
 
 
-def status(uptime_s: float, answered: int, generation: int, clock: int, pid: int = 1) -> dict[str, Any]:
-    index = {"name": "a", "state": "live", "files": 1200, "chunks": 3, "pending": 4, "generation": generation}
+def status(
+    uptime_s: float, answered: int, generation: int, clock: int, pid: int = 1
+) -> dict[str, Any]:
+    index = {
+        "name": "a",
+        "state": "live",
+        "files": 1200,
+        "chunks": 3,
+        "pending": 4,
+        "generation": generation,
+    }
     return {
         "version": "1.0",
         "pid": pid,
@@ -174,14 +242,21 @@ def status(uptime_s: float, answered: int, generation: int, clock: int, pid: int
         "store": {"server": "18.0", "kind": "embedded", "state": "up"},
         "worker": {"state": "running"},
         "cache": {"entries": 5, "bytes": 2000, "exact_hits": 3, "misses": 1},
-        "queries": {"count": answered, "p50_ms": 1.0, "p95_ms": 4.0, "recent_ms": [0.0, 1.0, 2.0, 4.0]},
+        "queries": {
+            "count": answered,
+            "p50_ms": 1.0,
+            "p95_ms": 4.0,
+            "recent_ms": [0.0, 1.0, 2.0, 4.0],
+        },
         "indexes": [index | {"as_of": {"epoch": "e", "seq": clock}}],
     }
 
 
 def test_top_shows_rates_between_two_statuses() -> None:
     seen = top_frames.FrameState(sizes={"a": 12_300})
-    assert "  -        -" in list(top_frames.frame(status(10.0, 7, 5, 100), seen, PLAIN))[-1], "no rate from one status"
+    assert "  -        -" in list(top_frames.frame(status(10.0, 7, 5, 100), seen, PLAIN))[-1], (
+        "no rate from one status"
+    )
     seen.next(status(10.0, 7, 5, 100))
     now = status(12.0, 17, 6, 150)
     list(top_frames.frame(now, seen, PLAIN))
@@ -203,7 +278,9 @@ def test_top_shows_rates_between_two_statuses() -> None:
 
 
 def test_a_daemon_that_tells_less_is_shown_as_well() -> None:
-    old = {name: value for name, value in status(1.0, 0, 0, 0).items() if name != "queries"} | {"cache": {}}
+    old = {name: value for name, value in status(1.0, 0, 0, 0).items() if name != "queries"} | {
+        "cache": {}
+    }
     shown = "\n".join(top_frames.frame(old, top_frames.FrameState(), PLAIN))
     assert "cache    -" in shown
     assert "queries  none yet" in shown
@@ -231,7 +308,9 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
         "━" * 5 + "╌" * 15 + f" {text}",
         "",
     ]
-    assert pipe.getvalue() == "a: indexing, 25 files, 7 chunks\n", "the next line comes after a while"
+    assert pipe.getvalue() == "a: indexing, 25 files, 7 chunks\n", (
+        "the next line comes after a while"
+    )
 
 
 def test_files_from_windows_look_like_others() -> None:
@@ -272,17 +351,38 @@ def test_a_language_model_is_told_which_lines_it_sees(before: str, after: str, w
 
 
 def test_a_late_answer_names_what_it_lacks() -> None:
-    late = reply("x", fresh=False, stale_reason="4 changes are not applied yet", pending=["a", "b", "c", "d"])
-    assert list(answers.text(late, PLAIN, {}))[-1].endswith("NOT FRESH: 4 changes are not applied yet (a, b, c, …)")
+    late = reply(
+        "x", fresh=False, stale_reason="4 changes are not applied yet", pending=["a", "b", "c", "d"]
+    )
+    assert list(answers.text(late, PLAIN, {}))[-1].endswith(
+        "NOT FRESH: 4 changes are not applied yet (a, b, c, …)"
+    )
 
 
 def test_a_store_that_does_not_answer_says_why() -> None:
-    index = {"name": "a", "state": "live", "files": -1, "chunks": -1, "pending": 0, "root": "/a", "failed": []}
-    store = {"kind": "embedded", "state": "down", "reason": "PostgreSQL has not answered for 2 s: look at its disk"}
+    index = {
+        "name": "a",
+        "state": "live",
+        "files": -1,
+        "chunks": -1,
+        "pending": 0,
+        "root": "/a",
+        "failed": [],
+    }
+    store = {
+        "kind": "embedded",
+        "state": "down",
+        "reason": "PostgreSQL has not answered for 2 s: look at its disk",
+    }
     model = {"provider": "ollama", "state": "down", "reason": "nobody listens", "hint": "start it"}
     daemon = {"version": "1", "pid": 2, "uptime_s": 3.0, "rss_bytes": {}, "worker": {}, "mcp": {}}
-    shown = list(tables.status(daemon | {"store": store, "embedder": model, "indexes": [index]}, PLAIN))
-    assert "store     kind embedded, state down, reason PostgreSQL has not answered for 2 s: look at its disk" in shown
+    shown = list(
+        tables.status(daemon | {"store": store, "embedder": model, "indexes": [index]}, PLAIN)
+    )
+    assert (
+        "store     kind embedded, state down, reason PostgreSQL has not answered for 2 s: look at its disk"
+        in shown
+    )
     assert "embedder  provider ollama, state down, reason nobody listens, hint start it" in shown
     assert shown[-1].split() == ["a", "live", "?", "?", "?", "0", "/a"]
 
@@ -290,9 +390,23 @@ def test_a_store_that_does_not_answer_says_why() -> None:
 def test_names_of_files_do_not_drive_the_terminal() -> None:
     name = "a\x1b]0;title\x07\n.py"
     failed = [{"path": name, "error": f"{name} is broken", "tries": 1, "retry_in_s": None}] * 200
-    index = {"name": "a", "state": "live", "files": 1, "chunks": 1, "pending": 0, "root": f"/{name}"}
+    index = {
+        "name": "a",
+        "state": "live",
+        "files": 1,
+        "chunks": 1,
+        "pending": 0,
+        "root": f"/{name}",
+    }
     index |= {"reason": f"the first is {name}", "failed": failed, "failed_count": 5000}
-    daemon = {"version": "1", "pid": 2, "uptime_s": 3.0, "rss_bytes": {}, "worker": {"error": name}, "mcp": {}}
+    daemon = {
+        "version": "1",
+        "pid": 2,
+        "uptime_s": 3.0,
+        "rss_bytes": {},
+        "worker": {"error": name},
+        "mcp": {},
+    }
     daemon |= {"store": {}, "embedder": {}, "warnings": [name], "indexes": [index]}
     late = reply("x", fresh=False, stale_reason=f"the first is {name}", pending=[name])
     shown = [*tables.status(daemon, PLAIN), *answers.text(late, PLAIN, {}), *answers.compact(late)]
@@ -307,5 +421,7 @@ def test_a_word_in_its_other_forms_keeps_the_first_line() -> None:
 
 def test_a_long_text_of_an_explanation_is_shown_whole() -> None:
     reason = f"its directory {'deep/' * 30} is left out by the built-in exclusions"
-    lines = list(explain_view.outline({"why_not": {"reason": reason, "near": [reason, "b"]}}, 0, PLAIN))
+    lines = list(
+        explain_view.outline({"why_not": {"reason": reason, "near": [reason, "b"]}}, 0, PLAIN)
+    )
     assert lines == ["why_not:", f"  reason: {reason}", "  near:", f"    1: {reason}", "    2: b"]

@@ -37,16 +37,32 @@ def served(tmp_path: Path) -> Iterator[Served]:
         running.stop()
 
 
-def typed(served: Served, *lines: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def typed(
+    served: Served, *lines: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     text = "".join(f"{line}\n" for line in lines)
     return subprocess.run(
-        [*REPL, *options], env=served.environment, input=text, capture_output=True, text=True, timeout=30, cwd="/"
+        [*REPL, *options],
+        env=served.environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        cwd="/",
     )
 
 
 def test_lines_of_a_pipe_are_answered_one_after_the_other(served: Served) -> None:
     done = typed(
-        served, "retry", "", "/limit 2", "/lang go,python", "/context 1", "/reranker spacy", "again", "/sources"
+        served,
+        "retry",
+        "",
+        "/limit 2",
+        "/lang go,python",
+        "/context 1",
+        "/reranker spacy",
+        "again",
+        "/sources",
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(" 1. src/retry.py:3  method Client.retry")
@@ -55,7 +71,13 @@ def test_lines_of_a_pipe_are_answered_one_after_the_other(served: Served) -> Non
     first, second = served.engine.requests
     assert first == p.SearchRequest("retry", cwd="/")
     assert second == p.SearchRequest(
-        "again", cwd="/", limit=2, languages=("go", "python"), lines_before=1, lines_after=1, reranker="spacy"
+        "again",
+        cwd="/",
+        limit=2,
+        languages=("go", "python"),
+        lines_before=1,
+        lines_after=1,
+        reranker="spacy",
     )
 
 
@@ -74,7 +96,17 @@ def test_choices_are_dropped_one_by_one_or_all(served: Served) -> None:
 
 
 def test_what_is_wrong_is_said_and_the_next_line_goes_on(served: Served) -> None:
-    done = typed(served, "/opn 1", "/open 3", "/limit x", "/reranker best", "/index nope", "x", "/quit", "never")
+    done = typed(
+        served,
+        "/opn 1",
+        "/open 3",
+        "/limit x",
+        "/reranker best",
+        "/index nope",
+        "x",
+        "/quit",
+        "never",
+    )
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "error: unknown command /opn: did you mean /open?",
@@ -125,7 +157,9 @@ def test_a_sitting_at_a_terminal(served: Served) -> None:
         terminal.keys("half a question", CTRL_C, "whole", ENTER)
         terminal.until("1 of demo")
         terminal.until(PROMPT)
-        assert served.engine.requests[-1] == p.SearchRequest("whole", index="demo"), "Ctrl-C clears the line"
+        assert served.engine.requests[-1] == p.SearchRequest("whole", index="demo"), (
+            "Ctrl-C clears the line"
+        )
         terminal.keys(CTRL_D)
         assert terminal.ended() == 0
     history = served.state / "repl-history"
@@ -135,7 +169,9 @@ def test_a_sitting_at_a_terminal(served: Served) -> None:
         terminal.keys(UP, UP, ENTER)
         terminal.until("1 of demo")
         terminal.until(PROMPT)
-        assert served.engine.requests[-1] == p.SearchRequest("retry lang:go", index="demo"), "history is kept"
+        assert served.engine.requests[-1] == p.SearchRequest("retry lang:go", index="demo"), (
+            "history is kept"
+        )
         terminal.keys("/quit", ENTER)
         assert terminal.ended() == 0
 
@@ -179,14 +215,20 @@ def test_a_sitting_survives_a_restart_of_the_daemon(tmp_path: Path) -> None:
             second.stop()
             shutil.rmtree(tmp_path / "run")
             terminal.keys("after", ENTER)
-            terminal.until("error: cocosearchd is not running — hint: start it with `cocosearchctl up PATH`")
+            terminal.until(
+                "error: cocosearchd is not running — hint: start it with `cocosearchctl up PATH`"
+            )
             terminal.until(PROMPT)
             terminal.keys(CTRL_D)
             assert terminal.ended() == 0
 
 
 def test_without_a_daemon_a_terminal_is_told_at_once(tmp_path: Path) -> None:
-    environment = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path), "COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": "/"}
+    environment = {
+        "COCOSEARCH_RUNTIME_DIR": str(tmp_path),
+        "COCOSEARCH_STATE_DIR": str(tmp_path),
+        "HOME": "/",
+    }
     with Terminal(REPL, environment) as terminal:
         terminal.until("error: cocosearchd is not running")
         assert terminal.ended() == 69
@@ -211,17 +253,27 @@ def test_without_a_daemon_a_terminal_is_told_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_what_tab_offers(served: Served, before: str, offered: set[str]) -> None:
-    words = WordCompleter(KnownNames(ReplSession(served.environment, output.Style(colour=False, links=False))))
+    words = WordCompleter(
+        KnownNames(ReplSession(served.environment, output.Style(colour=False, links=False)))
+    )
     found = words.get_completions(Document(before), CompleteEvent())
     assert {completion.text for completion in found} == offered
 
 
 def test_without_a_daemon_tab_offers_no_names(tmp_path: Path) -> None:
-    names = KnownNames(ReplSession({"COCOSEARCH_RUNTIME_DIR": str(tmp_path)}, output.Style(colour=False, links=False)))
+    names = KnownNames(
+        ReplSession(
+            {"COCOSEARCH_RUNTIME_DIR": str(tmp_path)}, output.Style(colour=False, links=False)
+        )
+    )
     assert names.indexes() == names.topics() == names.languages() == ()
 
 
-@pytest.mark.parametrize("language", ["python", "docker-compose", "proto", "hcl", "csharp", "no such language"])
+@pytest.mark.parametrize(
+    "language", ["python", "docker-compose", "proto", "hcl", "csharp", "no such language"]
+)
 def test_colours_lose_nothing(language: str) -> None:
     text = "\n  if x: # why\n\n'a\nb' \"c\"  \n"
-    assert ["".join(piece for _, piece in line) for line in code_colours.lines(text, language)] == text.split("\n")
+    assert [
+        "".join(piece for _, piece in line) for line in code_colours.lines(text, language)
+    ] == text.split("\n")

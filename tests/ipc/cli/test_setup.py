@@ -1,4 +1,6 @@
-"""What sets things up for others: assistants' configurations, shell completion, doctor, services, directories."""
+"""What sets things up for others: assistants' configurations, shell completion, doctor, services,
+directories.
+"""
 
 import json
 import os
@@ -60,7 +62,11 @@ def test_an_assistant_is_set_up_once_and_keeps_what_it_had(
     after = read(path)
     entry = after[assistant.keys].pop("cocosearch")
     assert after == (tomllib.loads(before) if is_toml else json.loads(before))
-    words = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
+    words = (
+        entry["command"]
+        if isinstance(entry["command"], list)
+        else [entry["command"], *entry["args"]]
+    )
     assert words[0].endswith("cocosearchctl")
     assert words[1:] == ["mcp"]
     assert path.with_name(path.name + install.BACKUP).read_text("utf-8") == before
@@ -88,7 +94,10 @@ def test_a_project_has_its_own_configuration(
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     assert run(["install", "vscode", "--project"], env) == exits.OK
-    assert read(tmp_path / "project" / ".vscode" / "mcp.json")["servers"]["cocosearch"]["type"] == "stdio"
+    assert (
+        read(tmp_path / "project" / ".vscode" / "mcp.json")["servers"]["cocosearch"]["type"]
+        == "stdio"
+    )
     with pytest.raises(Exception, match="no configuration per project"):
         run(["install", "claude-desktop", "--project"], env)
 
@@ -105,7 +114,9 @@ def test_a_project_has_its_own_configuration(
         ("codex", 'mcp_servers = { cocosearch = { command = "x" } }', "in a form that is not ours"),
     ],
 )
-def test_a_file_we_do_not_understand_is_left_alone(name: str, text: str, message: str, env: dict[str, str]) -> None:
+def test_a_file_we_do_not_understand_is_left_alone(
+    name: str, text: str, message: str, env: dict[str, str]
+) -> None:
     path = install.ASSISTANTS[name].user(env)
     path.parent.mkdir(parents=True)
     path.write_text(text, "utf-8", "surrogateescape")
@@ -155,7 +166,9 @@ def test_a_name_is_offered_as_it_is_and_never_run(tmp_path: Path) -> None:
             "t cocosearchctl up two",
         ]
     )
-    done = subprocess.run(["bash", "-u", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(
+        ["bash", "-u", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=20
+    )
     names = [r"x\$\(touch\ ran\)", r"x\`touch\ ran\`", r"x\;\ y"]
     assert (done.stdout.splitlines(), done.stderr) == ([*names, *names, "two words"], "")
     assert not (tmp_path / "ran").exists()
@@ -194,14 +207,18 @@ def test_doctor_finds_trouble_and_names_the_fix(
     assert all(f["fix"] or f["what"] == "warning" for f in found.values() if f["state"] != "ok")
 
 
-def test_doctor_is_content_with_a_healthy_daemon(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_is_content_with_a_healthy_daemon(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["doctor"], served.environment) == exits.OK
     shown = capsys.readouterr().out
     assert "ok    daemon: version 0.1.0, pid 1" in shown
     assert "ok    index demo: live, 2 files, inotify" in shown
 
 
-def test_what_waits_by_itself_needs_no_restart(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_waits_by_itself_needs_no_restart(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     served.engine.paused = "indexing waits: 9 MiB are free in /srv, 512 are wanted"
     assert run(["doctor", "--json"], served.environment) == exits.OK
     found = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["what"] == "warning"]
@@ -211,7 +228,9 @@ def test_what_waits_by_itself_needs_no_restart(served: Served, capsys: pytest.Ca
     ]
 
 
-def test_a_worker_that_starts_is_not_broken(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_worker_that_starts_is_not_broken(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     served.engine.worker = "starting"
     assert run(["doctor"], served.environment) == exits.OK
     assert "warn  worker: starting" in capsys.readouterr().out
@@ -222,7 +241,10 @@ def test_a_worker_that_runs_again_is_not_broken() -> None:
     found = doctor._part("worker", {"state": "running", "deaths": 2, "error": "signal SIGKILL"})
     assert (found.state, found.fix) == ("ok", "")
     assert "signal SIGKILL" in found.message
-    assert doctor._part("worker", {"state": "waiting", "deaths": 2, "error": "signal SIGKILL"}).state == "fail"
+    assert (
+        doctor._part("worker", {"state": "waiting", "deaths": 2, "error": "signal SIGKILL"}).state
+        == "fail"
+    )
 
 
 SYSTEMCTL = """#!{python}
@@ -236,7 +258,9 @@ sys.exit(3 if inactive or "fail" in os.environ.get("MODE", "") else 0)
 
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An environment with a `systemctl` that records its calls: a real one needs a machine that systemd booted."""
+    """An environment with a `systemctl` that records its calls: a real one needs a machine that
+    systemd booted.
+    """
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL.format(python=sys.executable))
     (tmp_path / "bin" / "systemctl").chmod(0o755)
@@ -293,7 +317,9 @@ AGAIN = "ActiveState=activating\nSubState=auto-restart\nResult=exit-code\nExecMa
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("shown", [FAILED, AGAIN + "1"])
-@pytest.mark.parametrize("line", [["up", "."], ["down"], ["query", "retry"], ["query", "retry", "--limit=3", "--full"]])
+@pytest.mark.parametrize(
+    "line", [["up", "."], ["down"], ["query", "retry"], ["query", "retry", "--limit=3", "--full"]]
+)
 def test_a_service_that_fails_is_not_waited_for(
     systemd: dict[str, str], tmp_path: Path, shown: str, line: list[str]
 ) -> None:
@@ -305,15 +331,21 @@ def test_a_service_that_fails_is_not_waited_for(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(place))
         listener.listen(100)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("COCOSEARCH_")}
-        done = subprocess.run([*CTL, *line], env=kept | env, cwd=tmp_path, capture_output=True, text=True, timeout=15)
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("COCOSEARCH_")
+        }
+        done = subprocess.run(
+            [*CTL, *line], env=kept | env, cwd=tmp_path, capture_output=True, text=True, timeout=15
+        )
     assert done.returncode == exits.NOT_RUNNING
     assert "error: the service cocosearchd has failed (exit-code, exit code 1)" in done.stderr
     assert "journalctl --user -u cocosearchd" in done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
-@pytest.mark.parametrize("shown", ["ActiveState=active\nSubState=running", "ActiveState=inactive", "", AGAIN + "69"])
+@pytest.mark.parametrize(
+    "shown", ["ActiveState=active\nSubState=running", "ActiveState=inactive", "", AGAIN + "69"]
+)
 def test_a_service_that_may_still_come_is_waited_for(systemd: dict[str, str], shown: str) -> None:
     """With 69 its database is not there yet."""
     assert run(["service", "install"], systemd) == exits.OK
@@ -332,10 +364,17 @@ def test_half_a_service_is_removed_as_well(systemd: dict[str, str], tmp_path: Pa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
 def test_a_daemon_that_runs_by_itself_makes_way_for_the_service(
-    served: Served, systemd: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    served: Served,
+    systemd: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(service_manager, "STOP_S", 0.1)  # the fixed engine says that it is process 1, which stays
-    assert run(["service", "install"], systemd | served.environment | {"PATH": systemd["PATH"]}) == exits.OK
+    # the fixed engine says that it is process 1, which stays
+    monkeypatch.setattr(service_manager, "STOP_S", 0.1)
+    assert (
+        run(["service", "install"], systemd | served.environment | {"PATH": systemd["PATH"]})
+        == exits.OK
+    )
     assert not served.engine.stopped.is_set(), "one that the service runs goes on"
     environment = systemd | served.environment | {"PATH": systemd["PATH"], "SAYS": "inactive"}
     assert run(["service", "install"], environment) == exits.OK
@@ -357,7 +396,9 @@ def test_an_agent_is_loaded_again_and_unloaded_only_if_it_is_there(tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
-def test_doctor_sees_a_service_of_another_version_and_one_that_failed(systemd: dict[str, str], tmp_path: Path) -> None:
+def test_doctor_sees_a_service_of_another_version_and_one_that_failed(
+    systemd: dict[str, str], tmp_path: Path
+) -> None:
     def found() -> tuple[str, str]:
         (finding,) = [finding for finding in doctor.machine(systemd) if finding.what == "service"]
         return finding.state, finding.fix
@@ -375,7 +416,10 @@ def test_doctor_sees_a_service_of_another_version_and_one_that_failed(systemd: d
     unit.write_bytes(unit_files.marked(b"# of another version\n"))
     assert found() == ("warn", "cocosearchctl service install")
     assert service_manager.journal(systemd, 5, follow=True) is not None
-    assert service_manager.journal(systemd | {"COCOSEARCH_STATE_DIR": "/elsewhere"}, 5, follow=True) is None
+    assert (
+        service_manager.journal(systemd | {"COCOSEARCH_STATE_DIR": "/elsewhere"}, 5, follow=True)
+        is None
+    )
 
 
 def test_doctor_sees_a_bridge_that_is_gone_and_a_listener_that_does_not_answer(
@@ -390,7 +434,10 @@ def test_doctor_sees_a_bridge_that_is_gone_and_a_listener_that_does_not_answer(
     served.engine.mcp = {"url": "http://127.0.0.1:1/mcp"}
     assert run(["doctor", "--json"], served.environment) == exits.FAILED
     found = {f["what"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
-    assert (found["bridge socket"]["state"], found["bridge socket"]["fix"]) == ("fail", "cocosearchctl restart")
+    assert (found["bridge socket"]["state"], found["bridge socket"]["fix"]) == (
+        "fail",
+        "cocosearchctl restart",
+    )
     assert found["mcp"]["state"] == "fail"
     assert "does not answer" in found["mcp"]["message"]
 
@@ -399,28 +446,41 @@ def test_doctor_sees_a_bridge_that_is_gone_and_a_listener_that_does_not_answer(
 def test_a_service_manager_that_fails_is_quoted_and_nothing_has_changed(
     served: Served, systemd: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where no login session is: with its units there, `up` would have asked systemd from then on, in vain."""
+    """As where no login session is: with its units there, `up` would have asked systemd from then
+    on, in vain.
+    """
     monkeypatch.setenv("MODE", "fail")
     environment = systemd | served.environment | {"PATH": systemd["PATH"], "SAYS": "inactive"}
     with pytest.raises(Exception, match=r"`systemctl --user daemon-reload` failed \(3\)"):
         run(["service", "install"], environment)
-    assert not any(path.exists() for path in service_manager.manager(environment, system=False).files)
+    assert not any(
+        path.exists() for path in service_manager.manager(environment, system=False).files
+    )
     assert not served.engine.stopped.is_set()
 
 
 def test_directories_follow_the_environment(tmp_path: Path) -> None:
-    own = {"COCOSEARCH_STATE_DIR": "/a/state", "COCOSEARCH_RUNTIME_DIR": "/a/run", "COCOSEARCH_CONFIG": "/a/c.yaml"}
+    own = {
+        "COCOSEARCH_STATE_DIR": "/a/state",
+        "COCOSEARCH_RUNTIME_DIR": "/a/run",
+        "COCOSEARCH_CONFIG": "/a/c.yaml",
+    }
     assert address.rpc_socket(own) == "/a/run/rpc.sock"
     assert address.bridge_socket(own) == "/a/run/mcp.sock"
     assert (address.token_file(own), address.config_file(own)) == ("/a/state/token", "/a/c.yaml")
     assert address.log_file(own) == "/a/state/cocosearchd.log"
     xdg = {"XDG_STATE_HOME": "/x/s", "XDG_RUNTIME_DIR": "/x/r", "XDG_CONFIG_HOME": "/x/c"}
-    assert (address.state_dir(xdg), address.runtime_dir(xdg)) == ("/x/s/cocosearch", "/x/r/cocosearch")
+    assert (address.state_dir(xdg), address.runtime_dir(xdg)) == (
+        "/x/s/cocosearch",
+        "/x/r/cocosearch",
+    )
     assert address.config_file(xdg) == "/x/c/cocosearch/config.yaml"
     assert address.runtime_dir(xdg | {"COCOSEARCH_STATE_DIR": "/b"}) == "/b/run", "side by side"
     relative = {"XDG_STATE_HOME": "s", "XDG_RUNTIME_DIR": "r", "XDG_CONFIG_HOME": "./c"}
     for place in (address.state_dir, address.runtime_dir, address.config_file):
-        assert place(relative) == place(dict.fromkeys(relative, "")) == place({}), "as the specification wants it"
+        assert place(relative) == place(dict.fromkeys(relative, "")) == place({}), (
+            "as the specification wants it"
+        )
 
 
 def test_a_deep_runtime_directory_gets_a_short_stand_in(tmp_path: Path) -> None:

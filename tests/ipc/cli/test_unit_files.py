@@ -1,4 +1,6 @@
-"""What `service install` and `service uninstall` do to files that people have changed, and what the service gets."""
+"""What `service install` and `service uninstall` do to files that people have changed, and what the
+service gets.
+"""
 
 import os
 import re
@@ -20,7 +22,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linu
 
 @pytest.fixture
 def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """With a `systemctl` that fails where `MODE` says so: a real one needs a machine that systemd booted."""
+    """With a `systemctl` that fails where `MODE` says so: a real one needs a machine that systemd
+    booted.
+    """
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "systemctl"
     program.write_text('#!/bin/sh\ntest "$MODE" != unreachable\n')
@@ -34,7 +38,9 @@ def units(tmp_path: Path) -> Path:
     return tmp_path / ".config" / "systemd" / "user"
 
 
-def test_changes_of_a_person_stay(env: dict[str, str], units: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_of_a_person_stay(
+    env: dict[str, str], units: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["service", "install"], env) == exits.OK
     unit = units / "cocosearchd.service"
     changed = unit.read_text("utf-8").replace("Nice=5", "Nice=15")
@@ -55,7 +61,10 @@ def test_a_unit_of_another_version_is_replaced_and_what_a_person_changed_in_it_i
     unit.write_text("[Service]\nNice=15\n")  # written by a version that left no mark, or by hand
     socket.write_bytes(unit_files.marked(b"[Socket]\n"))
     assert run(["service", "install"], env) == exits.OK
-    assert unit.with_name("cocosearchd.service.before-cocosearch").read_text() == "[Service]\nNice=15\n"
+    assert (
+        unit.with_name("cocosearchd.service.before-cocosearch").read_text()
+        == "[Service]\nNice=15\n"
+    )
     assert f"{unit} had changes of yours" in capsys.readouterr().err
     assert {path.name for path in units.iterdir()} == {
         "cocosearchd.service",
@@ -70,25 +79,40 @@ def test_the_service_gets_what_the_daemon_reads_of_the_environment(
     env: dict[str, str], units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     password = 'p%40 "q" \\ $HOME'
-    given = {"COCOSEARCH_DATABASE_URL": f"postgresql://a:{password}@h/d", "XDG_STATE_HOME": "/s", "OTHER": "x"}
+    given = {
+        "COCOSEARCH_DATABASE_URL": f"postgresql://a:{password}@h/d",
+        "XDG_STATE_HOME": "/s",
+        "OTHER": "x",
+    }
     drop_in = units / "cocosearchd.service.d" / "environment.conf"
     assert run(["service", "install"], env | given | {"COCOSEARCH_PROJECT": "/p"}) == exits.OK
     said = capsys.readouterr()
-    assert f"the service gets COCOSEARCH_DATABASE_URL, XDG_STATE_HOME as set here ({drop_in})" in said.err
+    assert (
+        f"the service gets COCOSEARCH_DATABASE_URL, XDG_STATE_HOME as set here ({drop_in})"
+        in said.err
+    )
     assert password not in said.err + said.out
     file = drop_in.with_name("environment.env")
     assert {stat.S_IMODE(path.stat().st_mode) for path in (drop_in, file)} == {0o600}
-    assert drop_in.read_text("utf-8") == f"[Service]\nEnvironmentFile={file}\n", "every user can see a drop-in's values"
+    assert drop_in.read_text("utf-8") == f"[Service]\nEnvironmentFile={file}\n", (
+        "every user can see a drop-in's values"
+    )
     written = file.read_text("utf-8")
-    assert read(written) == {name: given[name] for name in ("COCOSEARCH_DATABASE_URL", "XDG_STATE_HOME")}
+    assert read(written) == {
+        name: given[name] for name in ("COCOSEARCH_DATABASE_URL", "XDG_STATE_HOME")
+    }
     assert run(["service", "install"], env) == exits.OK
     assert file.read_text("utf-8") == written, "another shell takes nothing away"
     assert run(["service", "install"], env | {"XDG_STATE_HOME": "/t"}) == exits.OK
     assert read(file.read_text("utf-8"))["XDG_STATE_HOME"] == "/t"
-    assert read(file.read_text("utf-8"))["COCOSEARCH_DATABASE_URL"] == given["COCOSEARCH_DATABASE_URL"]
+    assert (
+        read(file.read_text("utf-8"))["COCOSEARCH_DATABASE_URL"] == given["COCOSEARCH_DATABASE_URL"]
+    )
 
 
-def test_values_of_a_former_drop_in_move_into_the_private_file(env: dict[str, str], units: Path) -> None:
+def test_values_of_a_former_drop_in_move_into_the_private_file(
+    env: dict[str, str], units: Path
+) -> None:
     drop_in = units / "cocosearchd.service.d" / "environment.conf"
     drop_in.parent.mkdir(parents=True)
     former = r'Environment="COCOSEARCH_DATABASE_URL=postgresql://a:p%%40 \"q\" \\ $X@h/d"'
@@ -96,19 +120,32 @@ def test_values_of_a_former_drop_in_move_into_the_private_file(env: dict[str, st
     assert run(["service", "install"], env | {"COCOSEARCH_LOG_LEVEL": "debug"}) == exits.OK
     file = drop_in.with_name("environment.env")
     assert drop_in.read_text("utf-8") == f"[Service]\nNice=3\nEnvironmentFile={file}\n"
-    moved = {"COCOSEARCH_DATABASE_URL": 'postgresql://a:p%40 "q" \\ $X@h/d', "COCOSEARCH_LOG_LEVEL": "debug"}
+    moved = {
+        "COCOSEARCH_DATABASE_URL": 'postgresql://a:p%40 "q" \\ $X@h/d',
+        "COCOSEARCH_LOG_LEVEL": "debug",
+    }
     assert read(file.read_text("utf-8")) == moved
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash reads such a file as systemd does")
 def test_a_shell_reads_the_same_values(tmp_path: Path) -> None:
-    values = {"A": "a b", "B": "$HOME `id` \\ \"q\" 'p' % # ;", "C": "two\nlines", "D": "ünï", "E": "\\\\n\\"}
+    values = {
+        "A": "a b",
+        "B": "$HOME `id` \\ \"q\" 'p' % # ;",
+        "C": "two\nlines",
+        "D": "ünï",
+        "E": "\\\\n\\",
+    }
     unit_files.write_environment(tmp_path / "x.d" / "environment.conf", values)
     file = tmp_path / "x.d" / "environment.env"
     code = 'set -a; . "$0"; for name in A B C D E; do printf "%s\\0" "${!name}"; done'
-    done = subprocess.run(["bash", "-c", code, str(file)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", code, str(file)], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split("\0")[:-1] == list(values.values())
-    assert not unit_files.write_environment(tmp_path / "x.d" / "environment.conf", values), "nothing changes"
+    assert not unit_files.write_environment(tmp_path / "x.d" / "environment.conf", values), (
+        "nothing changes"
+    )
 
 
 def read(text: str) -> dict[str, str]:
@@ -122,9 +159,14 @@ def read(text: str) -> dict[str, str]:
 
 
 def test_a_service_is_removed_where_its_manager_cannot_be_reached(
-    env: dict[str, str], units: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    env: dict[str, str],
+    units: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As in a shell of cron or su: before, the files stayed, and `up` went on asking systemd in vain."""
+    """As in a shell of cron or su: before, the files stayed, and `up` went on asking systemd in
+    vain.
+    """
     assert run(["service", "install"], env | {"COCOSEARCH_SEARCH_LIMIT": "5"}) == exits.OK
     wants = units / "default.target.wants"
     wants.mkdir()
@@ -153,11 +195,15 @@ def test_templates_from_which_other_users_start_services_stay(tmp_path: Path) ->
             (wants / path.name.replace("@", f"@{uid}")).symlink_to(path)
 
     def left() -> list[str]:
-        return sorted(path.name for path in tmp_path.rglob("*") if path.exists() and not path.is_dir())
+        return sorted(
+            path.name for path in tmp_path.rglob("*") if path.exists() and not path.is_dir()
+        )
 
     def uninstalled(uid: str) -> list[Path]:
         units = {service_file: f"cocosearchd@{uid}.service", socket: f"cocosearchd@{uid}.socket"}
-        return unit_files.remove(units, tmp_path / f"cocosearchd@{uid}.service.d" / "environment.conf")
+        return unit_files.remove(
+            units, tmp_path / f"cocosearchd@{uid}.service.d" / "environment.conf"
+        )
 
     assert uninstalled("1000") == [service_file, socket]
     assert left() == [

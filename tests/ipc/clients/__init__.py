@@ -1,1 +1,3 @@
-"""What foreign clients need: a session for the TypeScript SDK, and what the conformance suite expects of a server."""
+"""What foreign clients need: a session for the TypeScript SDK, and what the conformance suite
+expects of a server.
+"""

@@ -12,7 +12,9 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PROGRAM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 FLAGS = (
     "--headless=new",
     "--no-sandbox",  # tests may run as root, where Chromium has no other
@@ -45,7 +47,9 @@ class Page:
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
-        found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        found = self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
@@ -53,7 +57,11 @@ class Page:
         """The value of an expression as soon as it is true."""
         end = time.monotonic() + 20
         while not (value := self.run(script)):
-            assert time.monotonic() < end, (script, self.messages, self.run("document.body.innerText"))
+            assert time.monotonic() < end, (
+                script,
+                self.messages,
+                self.run("document.body.innerText"),
+            )
             time.sleep(0.05)
         return value
 
@@ -69,8 +77,17 @@ class Page:
 
     def look(self, scheme: str, width: int = 1100, height: int = 900) -> None:
         """Prefer light or dark, in a window of this size."""
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def _note(self, event: dict[str, Any]) -> None:
         params = event.get("params", {})
@@ -107,7 +124,9 @@ def _address(file: Path) -> tuple[str, str]:
 
 
 def _tab(socket: ClientConnection) -> str:
-    socket.send(json.dumps({"id": 0, "method": "Target.createTarget", "params": {"url": "about:blank"}}))
+    socket.send(
+        json.dumps({"id": 0, "method": "Target.createTarget", "params": {"url": "about:blank"}})
+    )
     while (message := json.loads(socket.recv(timeout=20))).get("id") != 0:
         pass
     return str(message["result"]["targetId"])

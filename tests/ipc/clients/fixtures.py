@@ -1,7 +1,8 @@
-"""The tools, resources and prompts that the official conformance suite calls, put on top of our own server.
+"""The tools, resources and prompts that the official conformance suite calls, put on top of our own
+server.
 
-Names and texts are the suite's (`@modelcontextprotocol/conformance`); everything below them is ours: the listener, its
-guard, sessions, subscriptions.
+Names and texts are the suite's (`@modelcontextprotocol/conformance`); everything below them is
+ours: the listener, its guard, sessions, subscriptions.
 """
 
 import json
@@ -22,7 +23,12 @@ IMAGE = t.ImageContent(type="image", data=PNG, mime_type="image/png")
 SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
-    "$defs": {"address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
+    "$defs": {
+        "address": {
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
     "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
     "additionalProperties": False,
 }
@@ -40,11 +46,18 @@ DEFAULTS = {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
         "score": {"type": "number", "default": 95.5},
-        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
         "verified": {"type": "boolean", "default": True},
     },
 }
-TITLED = [{"const": f"value{n}", "title": f"{nth} Option"} for n, nth in enumerate(("First", "Second", "Third"), 1)]
+TITLED = [
+    {"const": f"value{n}", "title": f"{nth} Option"}
+    for n, nth in enumerate(("First", "Second", "Third"), 1)
+]
 ENUMS = {
     "type": "object",
     "properties": {
@@ -55,7 +68,10 @@ ENUMS = {
             "enum": ["opt1", "opt2", "opt3"],
             "enumNames": ["Option One", "Option Two", "Option Three"],
         },
-        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": ["option1", "option2", "option3"]}},
+        "untitledMulti": {
+            "type": "array",
+            "items": {"type": "string", "enum": ["option1", "option2", "option3"]},
+        },
         "titledMulti": {"type": "array", "items": {"anyOf": TITLED}},
     },
 }
@@ -69,7 +85,11 @@ def register(server: FastMCP) -> None:
     _resources(server)
     _prompts(server)
     server.add_completion_handler(_complete)
-    server.add_tool(_SchemaTool(name="json_schema_2020_12_tool", description="2020-12 features", parameters=SCHEMA))
+    server.add_tool(
+        _SchemaTool(
+            name="json_schema_2020_12_tool", description="2020-12 features", parameters=SCHEMA
+        )
+    )
 
 
 class _SchemaTool(Tool):
@@ -106,14 +126,22 @@ def _contents(server: FastMCP) -> None:
     def test_embedded_resource() -> ToolResult:
         """Embedded resource."""
         return ToolResult(
-            [_embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
+            [
+                _embedded(
+                    "test://embedded-resource",
+                    "text/plain",
+                    "This is an embedded resource content.",
+                )
+            ]
         )
 
     @server.tool
     def test_multiple_content_types() -> ToolResult:
         """Multiple content types."""
         text = t.TextContent(type="text", text="Multiple content types test:")
-        mixed = _embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}')
+        mixed = _embedded(
+            "test://mixed-content-resource", "application/json", '{"test":"data","value":123}'
+        )
         return ToolResult([text, IMAGE, mixed])
 
     @server.tool
@@ -160,7 +188,9 @@ def _requests(server: FastMCP) -> None:
     @server.tool
     async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
         """Elicitation sep1034 defaults."""
-        return f"Elicitation completed: {await elicited(ctx, 'Review and update the form', DEFAULTS)}"
+        return (
+            f"Elicitation completed: {await elicited(ctx, 'Review and update the form', DEFAULTS)}"
+        )
 
     @server.tool
     async def test_elicitation_sep1330_enums(ctx: Context) -> str:
@@ -205,7 +235,9 @@ def _prompts(server: FastMCP) -> None:
     def test_prompt_with_embedded_resource(resourceUri: str) -> PromptResult:  # noqa: N803 - the suite's name
         """Prompt with embedded resource."""
         found = _embedded(resourceUri, "text/plain", "Embedded resource content for testing.")
-        return PromptResult([Message(found), Message("Please process the embedded resource above.")])
+        return PromptResult(
+            [Message(found), Message("Please process the embedded resource above.")]
+        )
 
     @server.prompt
     def test_prompt_with_image() -> PromptResult:

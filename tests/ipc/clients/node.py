@@ -1,4 +1,6 @@
-"""Where `make clients` puts Node (PyPI's, when the machine's is too old) and what it fetches from npm."""
+"""Where `make clients` puts Node (PyPI's, when the machine's is too old) and what it fetches from
+npm.
+"""
 
 import shutil
 import sys

@@ -21,11 +21,14 @@ STATS = "cocosearch://index/demo/stats"
 
 
 def check(seen: dict[str, Any]) -> None:
-    """`seen`: tools, path, failed, indexed, resources, root, prompt, each as the script of that client collects it."""
+    """`seen`: tools, path, failed, indexed, resources, root, prompt, each as the script of that
+    client collects it.
+    """
     assert set(seen["tools"]) >= TOOLS
     assert seen["path"] == "src/retry.py"
     assert seen["failed"] == [True, "no index 'nothing'\nHint: there are demo"]
-    name, (_, total) = seen["indexed"]  # a client may drop the last word on progress when the answer comes with it
+    # a client may drop the last word on progress when the answer comes with it
+    name, (_, total) = seen["indexed"]
     assert (name, total) == ("new", 3)
     assert seen["resources"] == ["cocosearch://indexes", STATS, "cocosearch://index/new/stats"]
     assert seen["root"] == "/srv/demo"

@@ -1,4 +1,6 @@
-"""Somebody removes the sockets, the lock or their directory while the daemon runs: who asks later finds it again."""
+"""Somebody removes the sockets, the lock or their directory while the daemon runs: who asks later
+finds it again.
+"""
 
 import json
 import os
@@ -40,7 +42,9 @@ class Session:
         self._socket.settimeout(10)
         self._socket.connect(str(run / "mcp.sock"))
         self._answers = self._socket.makefile("rb")
-        self.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": ABOUT})
+        self.ask(
+            "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": ABOUT}
+        )
 
     def ask(self, method: str, params: dict[str, object]) -> None:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -94,7 +98,9 @@ def test_a_lock_that_was_cleaned_away_is_taken_again(served: Served) -> None:
 def test_a_directory_that_cannot_be_made_is_made_when_it_can(
     served: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As that of a session is gone while its user is not logged in: what was above it is not the daemon's to make."""
+    """As that of a session is gone while its user is not logged in: what was above it is not the
+    daemon's to make.
+    """
     served.stop()
     above = tmp_path / "session"
     bound = bind(above / "run" / "rpc.sock", above / "run" / "mcp.sock", port=None)

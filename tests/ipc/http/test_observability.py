@@ -22,12 +22,18 @@ WORKER = {"state": "running", "deaths": 2, "computed": 10, "reused": 90}
 
 async def _exposed() -> str:
     status = await FixedEngine().status(p.Empty())
-    return exposition(p.StatusReply(**{name: getattr(status, name) for name in status.__slots__} | {"worker": WORKER}))
+    return exposition(
+        p.StatusReply(
+            **{name: getattr(status, name) for name in status.__slots__} | {"worker": WORKER}
+        )
+    )
 
 
 async def test_the_dashboard_asks_for_what_there_is() -> None:
     samples = dict[str, set[str]]()
-    for name, labels in re.findall(r"^(cocosearch_\w+)(?:\{(.*)\})? ", await _exposed(), re.MULTILINE):
+    for name, labels in re.findall(
+        r"^(cocosearch_\w+)(?:\{(.*)\})? ", await _exposed(), re.MULTILINE
+    ):
         samples.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
     panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels) >= 12
@@ -36,7 +42,9 @@ async def test_the_dashboard_asks_for_what_there_is() -> None:
         for target in panel["targets"]:
             for name, labels in re.findall(r"(cocosearch_\w+)(?:\{([^}]*)\})?", target["expr"]):
                 asked.add(name)
-                wanted = set(re.findall(r"(\w+)[!=]", labels)) | set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+                wanted = set(re.findall(r"(\w+)[!=]", labels)) | set(
+                    re.findall(r"{{(\w+)}}", target["legendFormat"])
+                )
                 assert wanted <= samples[name], (panel["title"], name)
     assert asked <= set(samples)
     assert len(asked) >= 12
@@ -57,7 +65,9 @@ async def test_metrics_are_well_formed() -> None:
 
 @pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_each_request_of_mcp_has_an_id_of_its_own(served: Served, kind: str, mode: Any) -> None:
+async def test_each_request_of_mcp_has_an_id_of_its_own(
+    served: Served, kind: str, mode: Any
+) -> None:
     async with Client(transport(served, kind), mode=mode) as client:
         for _ in range(3):
             await client.call_tool("search_code", {"query": "x", "index_name": "demo"})

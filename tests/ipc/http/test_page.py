@@ -1,4 +1,6 @@
-"""The status page: what is sent, what it may ask, and how it behaves in a headless Chromium (`make page`)."""
+"""The status page: what is sent, what it may ask, and how it behaves in a headless Chromium (`make
+page`).
+"""
 
 import http.client
 import json
@@ -18,7 +20,9 @@ from tests.ipc.conftest import Served
 from tests.ipc.mcp.test_mcp import CTL
 
 HOME = Path(site.__file__).parent
-needs_chromium = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: `make page`, or apt-get install chromium")
+needs_chromium = pytest.mark.skipif(
+    PROGRAM is None, reason="no Chromium: `make page`, or apt-get install chromium"
+)
 
 
 def _get(served: Served, path: str, **headers: str) -> http.client.HTTPResponse:
@@ -33,7 +37,10 @@ def _get(served: Served, path: str, **headers: str) -> http.client.HTTPResponse:
 def _ask(served: Served, method: str, params: object, **headers: str) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=10)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    given = {"Content-Type": "application/json", "Authorization": f"Bearer {served.token}"} | headers
+    given = {
+        "Content-Type": "application/json",
+        "Authorization": f"Bearer {served.token}",
+    } | headers
     connection.request("POST", site.RPC, body, given)
     reply = connection.getresponse()
     found = reply.status, json.loads(reply.read())
@@ -58,12 +65,15 @@ def test_the_files_are_open_and_carry_a_strict_policy(served: Served) -> None:
 
 def test_every_file_is_sent_and_none_needs_another_origin() -> None:
     files = {path.name for path in HOME.iterdir() if path.is_file() and path.suffix != ".py"}
-    assert files == {site.PATHS and Path(path).name for path in site.PATHS if path != site.PREFIX} | {"index.html"}
+    assert files == {
+        site.PATHS and Path(path).name for path in site.PATHS if path != site.PREFIX
+    } | {"index.html"}
     for name in files:
         text = (HOME / name).read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?://|//[a-z0-9.-]+\.[a-z]{2,}/", text), name
         assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(| style=| on[a-z]+=", text
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(| style=| on[a-z]+=",
+            text,
         ), name
 
 
@@ -79,22 +89,32 @@ def test_it_may_look_and_change_nothing(served: Served) -> None:
 
 
 @pytest.mark.parametrize("there_is_one", [True, False])
-def test_the_command_line_opens_it_without_showing_the_token_to_others(served: Served, there_is_one: bool) -> None:
+def test_the_command_line_opens_it_without_showing_the_token_to_others(
+    served: Served, there_is_one: bool
+) -> None:
     browser = served.state / "browser"
     browser.write_text(f'#!/bin/sh\necho "$@" > {served.state}/asked\n')
     browser.chmod(0o755)
-    env = served.environment | ({"BROWSER": str(browser)} if there_is_one else {"PATH": "/nowhere", "BROWSER": "none"})
-    done = subprocess.run([*CTL, "status", "--open"], env=env, capture_output=True, text=True, timeout=30)
+    env = served.environment | (
+        {"BROWSER": str(browser)} if there_is_one else {"PATH": "/nowhere", "BROWSER": "none"}
+    )
+    done = subprocess.run(
+        [*CTL, "status", "--open"], env=env, capture_output=True, text=True, timeout=30
+    )
     assert done.returncode == 0, done.stderr
     url = f"{served.url}/status#token={served.token}"
     if not there_is_one:
         assert done.stdout == f"{url}\n"
         return
     assert served.token not in done.stdout
-    (file,) = [Path(word.removeprefix("file://")) for word in (served.state / "asked").read_text().split()]
+    (file,) = [
+        Path(word.removeprefix("file://")) for word in (served.state / "asked").read_text().split()
+    ]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert f'content="0;url={url}"' in file.read_text()
-    shown = subprocess.run([*CTL, "status", "--open", "--json"], env=env, capture_output=True, text=True, timeout=30)
+    shown = subprocess.run(
+        [*CTL, "status", "--open", "--json"], env=env, capture_output=True, text=True, timeout=30
+    )
     assert json.loads(shown.stdout) == {"url": url}
 
 
@@ -115,18 +135,22 @@ def test_in_a_browser(served: Served, page: Page) -> None:
     assert "/srv/<script>alert(2)</script>" in text  # as a text
     assert page.run("document.title") == "cocosearchd"
     assert page.run("document.getElementById('health').textContent") == "fresh"
-    assert page.run("location.href") == f"{served.url}/status"  # the token is taken out of the address
+    # the token is taken out of the address
+    assert page.run("location.href") == f"{served.url}/status"
 
     assert page.run("document.activeElement.id") == "query"
     page.type("retry times")
     page.until("document.querySelectorAll('#results li').length === 1")
     assert "src/retry.py:3" in page.run("document.getElementById('results').innerText")
-    assert page.run("[...document.querySelectorAll('#results mark')].map((m) => m.textContent)") == [
+    assert page.run(
+        "[...document.querySelectorAll('#results mark')].map((m) => m.textContent)"
+    ) == [
         "retry",
         "times",
         "times",
     ]
-    assert page.run("document.querySelector('#results .line').textContent") == "2"  # context comes before the hit
+    # context comes before the hit
+    assert page.run("document.querySelector('#results .line').textContent") == "2"
     page.press("ArrowDown")
     assert page.run("document.activeElement.tagName") == "SUMMARY"
     page.press("/", "/")
@@ -137,7 +161,8 @@ def test_in_a_browser(served: Served, page: Page) -> None:
     assert asked[-1] == p.SearchRequest("retry times", all_indexes=True, limit=10)
 
     page.call("Page.reload")
-    page.until("document.querySelectorAll('#indexes svg').length === 4")  # the token is kept for the tab
+    # the token is kept for the tab
+    page.until("document.querySelectorAll('#indexes svg').length === 4")
     assert {request.split("/status")[0] for request in page.requests} == {served.url}
     assert not [request for request in page.requests if served.token in request.partition("#")[0]]
     assert page.messages == []  # no error, no breach of the policy
@@ -162,7 +187,9 @@ def test_light_dark_and_narrow(served: Served, page: Page) -> None:
 def test_without_the_token_it_says_what_to_do(served: Served, page: Page) -> None:
     page.call("Page.navigate", url=f"{served.url}/status")
     page.until("document.getElementById('trouble')?.hidden === false")
-    assert "cocosearchctl status --open" in page.run("document.getElementById('trouble').textContent")
+    assert "cocosearchctl status --open" in page.run(
+        "document.getElementById('trouble').textContent"
+    )
     page.run(f"location.hash = 'token={served.token}'")
     page.until("document.querySelectorAll('#indexes svg').length === 2")
     assert page.run("document.getElementById('trouble').hidden")

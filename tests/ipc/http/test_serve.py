@@ -54,7 +54,9 @@ def test_the_sockets_are_private(served: Served) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("name", ["rpc.sock", "mcp.sock"])
-def test_another_user_is_refused_even_where_modes_would_let_them_in(served: Served, name: str) -> None:
+def test_another_user_is_refused_even_where_modes_would_let_them_in(
+    served: Served, name: str
+) -> None:
     for path in (served.run, *served.run.parents):
         if path.stat().st_uid == os.geteuid() and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o011)
@@ -65,11 +67,14 @@ def test_another_user_is_refused_even_where_modes_would_let_them_in(served: Serv
     assert answers(served)
 
 
-def test_a_client_refuses_a_socket_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_refuses_a_socket_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "rpc.sock"))
     listening.listen()
-    # As root every peer is root or an account that this test would have to own; the kernel's word is replaced here.
+    # As root every peer is root or an account that this test would have to own; the kernel's word
+    # is replaced here.
     monkeypatch.setattr(client, "peer_uid", lambda _: 4_000_000)
     with pytest.raises(client.CallFailed, match="belongs to another user"):
         client.call(str(tmp_path / "rpc.sock"), "status")
@@ -113,15 +118,21 @@ def test_a_second_daemon_is_refused_and_a_left_over_socket_is_not(tmp_path: Path
     second.close()
 
 
-def test_a_taken_port_is_an_error_that_names_its_holder_and_never_another_port(tmp_path: Path) -> None:
+def test_a_taken_port_is_an_error_that_names_its_holder_and_never_another_port(
+    tmp_path: Path,
+) -> None:
     run = tmp_path / "run"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(PortTaken, match=rf"port {port} of 127\.0\.0\.1 is held by .*\(pid {os.getpid()}, user "):
+        with pytest.raises(
+            PortTaken, match=rf"port {port} of 127\.0\.0\.1 is held by .*\(pid {os.getpid()}, user "
+        ):
             bind(run / "rpc.sock", run / "mcp.sock", port=port)
         bound = bind(run / "rpc.sock", run / "mcp.sock", port=port, port_needed=False)
         assert (bound.tcp, bound.port) == (None, None)
-        assert bound.lacking.startswith(f"MCP over TCP is off, because port {port} of 127.0.0.1 is held by ")
+        assert bound.lacking.startswith(
+            f"MCP over TCP is off, because port {port} of 127.0.0.1 is held by "
+        )
         assert (bound.warnings, bound.urls()) == ((bound.lacking,), {"error": bound.lacking})
         bound.close()
     with pytest.raises(p.Failure, match=r"cannot listen on 203\.0\.113\.1:80"):
@@ -160,7 +171,13 @@ def test_sockets_of_a_service_manager_are_used_and_left_in_place(tmp_path: Path)
 
     command = [sys.executable, "-c", code, str(path.parent), *sys.path]
     shown = subprocess.run(
-        command, env=environment, preexec_fn=as_systemd, close_fds=False, capture_output=True, text=True, timeout=20
+        command,
+        env=environment,
+        preexec_fn=as_systemd,
+        close_fds=False,
+        capture_output=True,
+        text=True,
+        timeout=20,
     )
     expected = f"['mcp', 'rpc'] {tcp.getsockname()[1]} ['mcp.sock'] False"
     assert shown.stdout.strip() == expected, shown.stderr
@@ -186,7 +203,9 @@ def test_a_token_file_that_is_no_secret_is_refused(tmp_path: Path, content: str)
         token.ensure()
 
 
-def test_a_stop_with_open_streams_and_a_query_in_flight(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stop_with_open_streams_and_a_query_in_flight(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     with anyio.from_thread.start_blocking_portal() as portal:
         (tmp_path / "state").mkdir()
@@ -212,8 +231,11 @@ def test_a_stop_with_open_streams_and_a_query_in_flight(tmp_path: Path, caplog: 
             connection.close()
     assert took < 3
     assert answer[0]["results"], "what was asked before the stop is answered"
-    assert [text.startswith(b"data: /messages/") for text in rest] == [True] * 3  # and they end as HTTP says
-    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING or r.exc_info] == []
+    # and they end as HTTP says
+    assert [text.startswith(b"data: /messages/") for text in rest] == [True] * 3
+    assert [
+        r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING or r.exc_info
+    ] == []
     idle.close()
     with pytest.raises(client.CallFailed, match="is not running"):
         client.call(served.rpc, "status")
@@ -221,13 +243,17 @@ def test_a_stop_with_open_streams_and_a_query_in_flight(tmp_path: Path, caplog: 
 
 def test_the_daemon_answers_before_mcp_is_loaded(served: Served) -> None:
     code = "import sys, cocosearch_ipc.http.serve; print(sorted({'mcp', 'fastmcp', 'pydantic'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout == "[]\n"
     assert answers(served)
     assert served.front._mcp._mcp is None
 
 
-def test_a_query_that_does_not_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_does_not_end_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(guard, "DRAIN_S", 0.2)
     with anyio.from_thread.start_blocking_portal() as portal:
         (tmp_path / "state").mkdir()
@@ -251,7 +277,9 @@ def test_a_query_that_does_not_end_is_cut_off(tmp_path: Path, monkeypatch: pytes
     assert served.engine.cancelled == 1
 
 
-def test_many_idle_connections_leave_the_daemon_answering(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_idle_connections_leave_the_daemon_answering(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serve, "MAX_CONNECTIONS", 20)
     idle = [socket.create_connection(("127.0.0.1", served.bound.port or 0), 5) for _ in range(100)]
     assert answers(served)
@@ -278,10 +306,14 @@ def test_half_a_second_request_is_let_go(served: Served, monkeypatch: pytest.Mon
     slow.close()
 
 
-def test_a_connection_that_is_used_makes_no_room(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_is_used_makes_no_room(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However long ago it was made: its client would meet its end with its next question."""
     monkeypatch.setattr(serve, "MAX_CONNECTIONS", 5)
-    used, *others = [http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5) for _ in range(12)]
+    used, *others = [
+        http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5) for _ in range(12)
+    ]
     for other in others:
         for connection in (used, other):
             connection.request("GET", "/healthz")
@@ -292,7 +324,9 @@ def test_a_connection_that_is_used_makes_no_room(served: Served, monkeypatch: py
         other.close()
 
 
-def test_a_client_that_sends_too_slowly_is_let_go(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_sends_too_slowly_is_let_go(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serve, "HEADER_TIMEOUT_S", 0.2)
     monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 0.2)
     silent = socket.create_connection(("127.0.0.1", served.bound.port or 0), 5)
@@ -301,7 +335,9 @@ def test_a_client_that_sends_too_slowly_is_let_go(served: Served, monkeypatch: p
     slow = socket.socket(socket.AF_UNIX)
     slow.settimeout(5)
     slow.connect(served.rpc)
-    slow.sendall(b"POST /rpc HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+    slow.sendall(
+        b"POST /rpc HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    )
     assert _closed(silent)
     assert _closed(half)
     assert b" 408 " in slow.recv(1000)
@@ -359,7 +395,11 @@ def test_bad_lines_on_the_bridge_are_answered_or_ignored(served: Served) -> None
         "jsonrpc": "2.0",
         "id": 1,
         "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        },
     }
     s.sendall(json.dumps(initialize).encode() + b"\n")
     with s.makefile("rb") as lines:

@@ -1,4 +1,6 @@
-"""Others than this machine: refused unless it is said and encrypted, then served in TLS with the token as ever."""
+"""Others than this machine: refused unless it is said and encrypted, then served in TLS with the
+token as ever.
+"""
 
 import datetime as dt
 import http.client
@@ -57,7 +59,11 @@ def certify(directory: Path, name: str = "server") -> tuple[Path, Path]:
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     secret.touch(mode=0o600)
     secret.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
     )
     return certificate, secret
 
@@ -68,7 +74,9 @@ def encrypted(tmp_path: Path) -> Iterator[Served]:
     certificate, key = certify(tmp_path)
     made = tls.context(tls.Exposure("127.0.0.1", False, str(certificate), str(key)))
     with anyio.from_thread.start_blocking_portal() as portal:
-        running = start(tmp_path / "run", tmp_path / "state", portal, tls=made, hosts=("search.example",))
+        running = start(
+            tmp_path / "run", tmp_path / "state", portal, tls=made, hosts=("search.example",)
+        )
         yield running
         running.stop()
 
@@ -91,7 +99,8 @@ async def test_a_client_that_trusts_the_certificate_is_served(encrypted: Served,
     async with Client(made(address, headers=headers, httpx_client_factory=client_of)) as asking:
         answer = await asking.call_tool("search_code", {"query": "retries", "index_name": "demo"})
     assert answer.structured_content is not None
-    assert client.call(encrypted.rpc, "status")["mcp"]["url"].startswith("https://")  # the Unix socket stays as it is
+    # the Unix socket stays as it is
+    assert client.call(encrypted.rpc, "status")["mcp"]["url"].startswith("https://")
 
 
 @pytest.mark.parametrize(
@@ -103,14 +112,19 @@ async def test_a_client_that_trusts_the_certificate_is_served(encrypted: Served,
         ({"Authorization": "{token}", "Host": "search.example:8765"}, 200),
         ({"Authorization": "{token}", "Host": "evil.example"}, 421),
         ({"Authorization": "{token}", "Origin": "https://evil.example"}, 403),
-        ({"Authorization": "{token}", "Origin": "http://127.0.0.1:{port}"}, 403),  # not the scheme it is served with
+        # not the scheme it is served with
+        ({"Authorization": "{token}", "Origin": "http://127.0.0.1:{port}"}, 403),
         ({"Authorization": "{token}", "Origin": "https://127.0.0.1:{port}"}, 200),
     ],
 )
-def test_the_guard_stands_behind_it(encrypted: Served, headers: dict[str, str], status: int) -> None:
+def test_the_guard_stands_behind_it(
+    encrypted: Served, headers: dict[str, str], status: int
+) -> None:
     port = encrypted.bound.port
     given = {n: v.format(token=f"Bearer {encrypted.token}", port=port) for n, v in headers.items()}
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=trusting(encrypted))
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", port, timeout=10, context=trusting(encrypted)
+    )
     connection.request("GET", "/metrics", headers=given)
     assert connection.getresponse().status == status
     connection.close()
@@ -135,7 +149,9 @@ def test_plain_text_is_let_go(encrypted: Served) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "search.example"])
 @pytest.mark.parametrize(("remote", "certified"), [(False, False), (True, False), (False, True)])
-def test_other_machines_take_a_word_and_a_certificate(tmp_path: Path, host: str, remote: bool, certified: bool) -> None:
+def test_other_machines_take_a_word_and_a_certificate(
+    tmp_path: Path, host: str, remote: bool, certified: bool
+) -> None:
     certificate, key = certify(tmp_path) if certified else ("", "")
     with pytest.raises(p.Failure, match=r"takes server\.remote: true and a certificate") as failed:
         tls.context(tls.Exposure(host, remote, str(certificate), str(key)))
@@ -177,10 +193,16 @@ def test_the_daemon_refuses_to_start_and_says_why() -> None:
     daemon = make_daemon(COCOSEARCH_SERVER_HOST="0.0.0.0")
     try:
         done = subprocess.run(
-            [daemon.bin / "cocosearchd"], env=daemon.environment, capture_output=True, text=True, timeout=60
+            [daemon.bin / "cocosearchd"],
+            env=daemon.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == 1
-        assert done.stderr.startswith("error: listening on 0.0.0.0 takes server.remote: true and a certificate")
+        assert done.stderr.startswith(
+            "error: listening on 0.0.0.0 takes server.remote: true and a certificate"
+        )
         assert not (daemon.home / "state" / "postgres").exists()  # it did not get that far
     finally:
         daemon.sweep()

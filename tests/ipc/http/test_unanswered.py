@@ -1,4 +1,6 @@
-"""Clients that ask more than they read, or do not stay for the answer: what they cost the daemon has a bound."""
+"""Clients that ask more than they read, or do not stay for the answer: what they cost the daemon
+has a bound.
+"""
 
 import json
 import socket
@@ -14,7 +16,11 @@ from cocosearch_ipc.mcp.server import MAX_UNANSWERED
 from tests.ipc.conftest import Served
 
 ASKED = MAX_UNANSWERED + 64
-ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+ABOUT = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 
 
 def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
@@ -68,11 +74,15 @@ def test_what_was_cancelled_makes_room(served: Served) -> None:
 
 def test_who_has_hung_up_is_not_answered(served: Served) -> None:
     """Many at once, as of an editor that was killed, hold up nobody."""
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "gone"}}).encode()
+    body = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "gone"}}
+    ).encode()
     head = b"POST /rpc HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
     def hang_up() -> None:
-        """In the thread of the event loop: what is sent and the end of it are there before either is looked at."""
+        """In the thread of the event loop: what is sent and the end of it are there before either
+        is looked at.
+        """
         for _ in range(20):
             with socket.socket(socket.AF_UNIX) as gone:
                 gone.connect(served.rpc)
@@ -80,7 +90,9 @@ def test_who_has_hung_up_is_not_answered(served: Served) -> None:
 
     served.portal.call(hang_up)
     client.call(served.rpc, "search", {"query": "here", "index": "demo"})
-    assert [request.query for request in served.engine.requests if isinstance(request, p.SearchRequest)] == ["here"]
+    assert [
+        request.query for request in served.engine.requests if isinstance(request, p.SearchRequest)
+    ] == ["here"]
 
 
 def say(asking: socket.socket, **message: Any) -> None:

@@ -1,4 +1,6 @@
-"""The official conformance suite against our own listener. Needs Node and `make conformance`, which fetches it."""
+"""The official conformance suite against our own listener. Needs Node and `make conformance`, which
+fetches it.
+"""
 
 import os
 import re
@@ -20,7 +22,10 @@ pytestmark = [
     pytest.mark.timeout(170),
     # Logging and sampling are deprecated in the newest era; the suite tests the one before.
     pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
-    pytest.mark.skipif(node.PROGRAM is None or not SUITE.exists(), reason="no conformance suite: `make conformance`"),
+    pytest.mark.skipif(
+        node.PROGRAM is None or not SUITE.exists(),
+        reason="no conformance suite: `make conformance`",
+    ),
 ]
 
 
@@ -35,7 +40,9 @@ class Anyone(TokenFile):
 def fixture_server(tmp_path: Path) -> Iterator[Served]:
     (tmp_path / "state").mkdir()
     with anyio.from_thread.start_blocking_portal() as portal:
-        served = start(tmp_path / "run", tmp_path / "state", portal, token=Anyone(tmp_path / "state" / "token"))
+        served = start(
+            tmp_path / "run", tmp_path / "state", portal, token=Anyone(tmp_path / "state" / "token")
+        )
         loaded = portal.call(served.front._mcp.loaded)
         portal.call(fixtures.register, loaded.server.fastmcp)
         yield served
@@ -43,8 +50,18 @@ def fixture_server(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_the_default_suite_has_no_failure(fixture_server: Served, tmp_path: Path) -> None:
-    command = [str(node.PROGRAM), str(SUITE), "server", "--url", f"{fixture_server.url}/mcp", "-o", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=160, env=os.environ | {"NO_COLOR": "1"})
+    command = [
+        str(node.PROGRAM),
+        str(SUITE),
+        "server",
+        "--url",
+        f"{fixture_server.url}/mcp",
+        "-o",
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=160, env=os.environ | {"NO_COLOR": "1"}
+    )
     print(done.stdout)
     found = re.search(r"Total: (\d+) passed, (\d+) failed", done.stdout)
     assert found is not None, done.stdout[-3000:] + done.stderr[-3000:]

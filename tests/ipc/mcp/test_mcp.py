@@ -35,7 +35,11 @@ pytestmark = SDK_LEAVES_STREAMS
 
 ROOTS = RootPolicy(("/srv",), "/home/nobody")
 TOOLS = {"search_code", "list_indexes", "index_stats", "index_codebase", "clear_index"}
-CTL = [sys.executable, "-c", "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())"]
+CTL = [
+    sys.executable,
+    "-c",
+    "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())",
+]
 
 
 def transport(served: Served, kind: str, token: str | None = None) -> Any:
@@ -44,14 +48,18 @@ def transport(served: Served, kind: str, token: str | None = None) -> Any:
         return SSETransport(f"{served.url}/sse", headers=headers)
     if kind == "http":
         return StreamableHttpTransport(f"{served.url}/mcp", headers=headers)
-    return StdioTransport(CTL[0], [*CTL[1:], "mcp"], env=served.environment, cwd="/srv", keep_alive=False)
+    return StdioTransport(
+        CTL[0], [*CTL[1:], "mcp"], env=served.environment, cwd="/srv", keep_alive=False
+    )
 
 
 @pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
 async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind: str) -> None:
     async with Client(transport(served, kind)) as client:
         tools = {tool.name: tool for tool in await client.list_tools()}
-        answer = await client.call_tool("search_code", {"query": "retries", "index_name": "demo", "language": "python"})
+        answer = await client.call_tool(
+            "search_code", {"query": "retries", "index_name": "demo", "language": "python"}
+        )
     assert set(tools) >= TOOLS
     assert answer.structured_content is not None
     assert answer.structured_content["results"][0]["symbol_name"] == "Client.retry"
@@ -63,7 +71,9 @@ async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind:
         "src/retry.py:2-5 (hit: 3-5)  method Client.retry  [0.731 both]\n```python\nclass Client:\n"
     )
     assert shown.text.endswith("Fresh as of 3f0c9a52/7.")
-    assert served.engine.requests[-1] == p.SearchRequest("retries", index="demo", languages=("python",))
+    assert served.engine.requests[-1] == p.SearchRequest(
+        "retries", index="demo", languages=("python",)
+    )
 
 
 async def test_tools_say_what_they_do_and_what_they_may_change(served: Served) -> None:
@@ -76,7 +86,9 @@ async def test_tools_say_what_they_do_and_what_they_may_change(served: Served) -
         assert tool.output_schema is not None
         assert tool.annotations is not None
         assert all(schema.get("description") for schema in tool.input_schema["properties"].values())
-    hints = {name: tool.annotations.destructive_hint for name, tool in tools.items() if tool.annotations}
+    hints = {
+        name: tool.annotations.destructive_hint for name, tool in tools.items() if tool.annotations
+    }
     assert hints["clear_index"] is True
     assert tools["search_code"].annotations is not None
     assert tools["search_code"].annotations.read_only_hint is True
@@ -87,8 +99,12 @@ async def test_tools_say_what_they_do_and_what_they_may_change(served: Served) -
 async def test_failures_are_sentences_with_hints(served: Served) -> None:
     async with Client(transport(served, "http")) as client:
         unknown = await client.call_tool("index_stats", {"index_name": "x"}, raise_on_error=False)
-        defect = await client.call_tool("search_code", {"query": "defect", "index_name": "demo"}, raise_on_error=False)
-        forbidden = await client.call_tool("search_code", {"query": "a\0b", "index_name": "demo"}, raise_on_error=False)
+        defect = await client.call_tool(
+            "search_code", {"query": "defect", "index_name": "demo"}, raise_on_error=False
+        )
+        forbidden = await client.call_tool(
+            "search_code", {"query": "a\0b", "index_name": "demo"}, raise_on_error=False
+        )
     assert _text(unknown) == "no index 'x'\nHint: there are demo"
     assert "a defect" not in _text(defect)
     assert _text(forbidden).startswith("query contains a NUL character")
@@ -97,8 +113,12 @@ async def test_failures_are_sentences_with_hints(served: Served) -> None:
 
 async def test_the_other_designs_names_work_as_well(served: Served) -> None:
     async with Client(transport(served, "http")) as client:
-        found = await client.call_tool("search", {"query": "q", "top_k": 3, "topic": "t", "reranker": "spacy_nlp"})
-        explained = await client.call_tool("explain_query", {"query": "q", "index_name": "demo", "why_not": "a.py"})
+        found = await client.call_tool(
+            "search", {"query": "q", "top_k": 3, "topic": "t", "reranker": "spacy_nlp"}
+        )
+        explained = await client.call_tool(
+            "explain_query", {"query": "q", "index_name": "demo", "why_not": "a.py"}
+        )
         fresh = await client.call_tool("wait_until_fresh", {"index_name": "demo", "timeout_s": 1.5})
         topics = await client.call_tool("list_topics", {})
         sources = await client.call_tool("list_sources", {})
@@ -112,11 +132,21 @@ async def test_the_other_designs_names_work_as_well(served: Served) -> None:
     assert _text(fresh) == "demo is fresh."
     assert topics.structured_content == {"topics": [{"topic": "backend", "indexes": ["demo"]}]}
     assert sources.structured_content == {
-        "sources": [{"name": "demo", "path": "/srv/demo", "topics": ["backend"], "files": 2, "state": "live"}]
+        "sources": [
+            {
+                "name": "demo",
+                "path": "/srv/demo",
+                "topics": ["backend"],
+                "files": 2,
+                "state": "live",
+            }
+        ]
     }
 
 
-async def test_files_are_offered_when_the_engine_has_them(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_are_offered_when_the_engine_has_them(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = {
         "list_files": workspace_protocol.ListFilesRequest,
         "get_file": workspace_protocol.GetFileRequest,
@@ -126,10 +156,18 @@ async def test_files_are_offered_when_the_engine_has_them(served: Served, monkey
         monkeypatch.setitem(METHODS, name, (name, request))
     engine = FixedEngine()
     async with Client(McpServer(engine, ROOTS).fastmcp) as client:
-        listed = await client.call_tool("list_files", {"index_name": "demo", "path_prefix": "src", "pattern": "*.py"})
-        got = await client.call_tool("get_file", {"index_name": "demo", "filename": "src/a.py", "start_line": 2})
-        await client.call_tool("find_related", {"index_name": "demo", "filename": "src/a.py", "line": 7})
-        refused = await client.call_tool("get_file", {"index_name": "demo", "filename": "a\0"}, raise_on_error=False)
+        listed = await client.call_tool(
+            "list_files", {"index_name": "demo", "path_prefix": "src", "pattern": "*.py"}
+        )
+        got = await client.call_tool(
+            "get_file", {"index_name": "demo", "filename": "src/a.py", "start_line": 2}
+        )
+        await client.call_tool(
+            "find_related", {"index_name": "demo", "filename": "src/a.py", "line": 7}
+        )
+        refused = await client.call_tool(
+            "get_file", {"index_name": "demo", "filename": "a\0"}, raise_on_error=False
+        )
     assert engine.requests == [
         workspace_protocol.ListFilesRequest("demo", under="src", pattern="*.py"),
         workspace_protocol.GetFileRequest("src/a.py", "demo", start_line=2),
@@ -153,9 +191,16 @@ async def test_tools_without_an_engine_behind_them_are_not_offered(served: Serve
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_first_of_the_clients_roots_that_is_indexed_chooses_the_project(served: Served, mode: Any) -> None:
+async def test_the_first_of_the_clients_roots_that_is_indexed_chooses_the_project(
+    served: Served, mode: Any
+) -> None:
     served.engine.indexes |= {"one": "/srv/demo one", "other": "/srv/other"}
-    roots = ["file://elsewhere/srv/demo", "file:///nowhere", "file:///srv/demo%20one/src", "file:///srv/other"]
+    roots = [
+        "file://elsewhere/srv/demo",
+        "file:///nowhere",
+        "file:///srv/demo%20one/src",
+        "file:///srv/other",
+    ]
     async with Client(transport(served, "http"), roots=roots, mode=mode) as client:
         await client.call_tool("search_code", {"query": "x"})
         await client.call_tool("search_code", {"query": "x", "index_name": "demo"})
@@ -163,7 +208,9 @@ async def test_the_first_of_the_clients_roots_that_is_indexed_chooses_the_projec
     assert asked == [p.SearchRequest("x", "one"), p.SearchRequest("x", "demo")]
 
 
-async def test_roots_that_change_while_they_are_asked_for_are_asked_for_again(served: Served) -> None:
+async def test_roots_that_change_while_they_are_asked_for_are_asked_for_again(
+    served: Served,
+) -> None:
     served.engine.indexes |= {"one": "/srv/one", "two": "/srv/two"}
     roots = ["one", "two", "three"]
 
@@ -178,7 +225,9 @@ async def test_roots_that_change_while_they_are_asked_for_are_asked_for_again(se
     async with Client(transport(served, "stdio"), roots=told, mode="legacy") as client:
         for _ in range(3):
             await client.call_tool("search_code", {"query": "x"})
-    asked = [request.index for request in served.engine.requests if isinstance(request, p.SearchRequest)]
+    asked = [
+        request.index for request in served.engine.requests if isinstance(request, p.SearchRequest)
+    ]
     assert asked == ["one", "two", "two"]
 
 
@@ -200,7 +249,9 @@ async def test_a_client_that_was_too_busy_to_say_its_roots_is_asked_again(
             assert late.is_error
         busy.set()
         with anyio.fail_after(10):
-            while (await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)).is_error:
+            while (
+                await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
+            ).is_error:
                 await anyio.sleep(0.05)
     assert served.engine.requests[-1] == p.SearchRequest("x", "one")
 
@@ -212,9 +263,17 @@ async def test_roots_then_what_the_bridge_was_told_then_where_it_runs(
 ) -> None:
     served.engine.indexes |= {"other": "/srv/other", "here": str(served.state)}
     command = [*CTL[1:], "mcp", *flags]
-    told = {"--project": "other", "--project-from-cwd": "here"}.get(flags[0] if flags else "", "here")
-    for roots, expected in ((["file:///srv/demo"], "demo"), (["file:///nowhere"], told), (None, told)):
-        bridge = StdioTransport(CTL[0], command, env=served.environment, cwd=str(served.state), keep_alive=False)
+    told = {"--project": "other", "--project-from-cwd": "here"}.get(
+        flags[0] if flags else "", "here"
+    )
+    for roots, expected in (
+        (["file:///srv/demo"], "demo"),
+        (["file:///nowhere"], told),
+        (None, told),
+    ):
+        bridge = StdioTransport(
+            CTL[0], command, env=served.environment, cwd=str(served.state), keep_alive=False
+        )
         async with Client(bridge, mode=mode, **({"roots": roots} if roots else {})) as client:
             await client.call_tool("search_code", {"query": "x"})
         assert served.engine.requests[-1] == p.SearchRequest("x", expected)
@@ -223,12 +282,16 @@ async def test_roots_then_what_the_bridge_was_told_then_where_it_runs(
 async def test_the_environment_chooses_as_a_flag_does(served: Served) -> None:
     served.engine.indexes["other"] = "/srv/other"
     env = served.environment | {"COCOSEARCH_PROJECT": "/srv/other/src"}
-    async with Client(StdioTransport(CTL[0], [*CTL[1:], "mcp"], env=env, cwd="/srv", keep_alive=False)) as client:
+    async with Client(
+        StdioTransport(CTL[0], [*CTL[1:], "mcp"], env=env, cwd="/srv", keep_alive=False)
+    ) as client:
         await client.call_tool("search_code", {"query": "x"})
     assert served.engine.requests[-1] == p.SearchRequest("x", "other")
 
 
-async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_says_so(served: Served) -> None:
+async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_says_so(
+    served: Served,
+) -> None:
     async with Client(transport(served, "stdio")) as client:
         answer = await client.call_tool("search_code", {"query": "x"})
     assert served.engine.requests[-1] == p.SearchRequest("x", cwd="/srv")
@@ -237,7 +300,9 @@ async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_s
     )
 
 
-async def test_a_bridge_outside_of_several_indexes_is_told_which_one_an_answer_is_of(served: Served) -> None:
+async def test_a_bridge_outside_of_several_indexes_is_told_which_one_an_answer_is_of(
+    served: Served,
+) -> None:
     served.engine.indexes["other"] = "/srv/other"
     async with Client(transport(served, "stdio")) as client:
         answer = await client.call_tool("get_file", {"filename": "src/retry.py"})
@@ -251,7 +316,9 @@ async def test_roots_whose_names_are_no_utf8_can_be_told(served: Served, kind: s
         listed = await client.call_tool("list_indexes", {})
         sources = await client.call_tool("list_sources", {})
         content = await client.read_resource("cocosearch://indexes")
-        resources = {resource.name: resource.description for resource in await client.list_resources()}
+        resources = {
+            resource.name: resource.description for resource in await client.list_resources()
+        }
     assert listed.structured_content["indexes"][0]["root"] == r"/srv/caf\xe9"
     assert sources.structured_content["sources"][0]["path"] == r"/srv/caf\xe9"
     assert r"/srv/caf\xe9" in _text(listed)
@@ -262,12 +329,18 @@ async def test_roots_whose_names_are_no_utf8_can_be_told(served: Served, kind: s
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_roots_of_clients_may_have_names_that_are_no_utf8(served: Served, mode: Any) -> None:
     served.engine.indexes |= {"cafe": "/srv/caf\udce9", "other": "/srv/other"}
-    async with Client(transport(served, "http"), roots=["file:///srv/caf%E9/src"], mode=mode) as client:
+    async with Client(
+        transport(served, "http"), roots=["file:///srv/caf%E9/src"], mode=mode
+    ) as client:
         await client.call_tool("search_code", {"query": "x"})
     assert served.engine.requests[-1] == p.SearchRequest("x", "cafe")
-    async with Client(transport(served, "http"), roots=["file:///srv/na%EFve"], mode=mode) as client:
+    async with Client(
+        transport(served, "http"), roots=["file:///srv/na%EFve"], mode=mode
+    ) as client:
         answer = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
-    assert _text(answer).startswith("/srv/na\\xefve is not indexed yet.\nIt can be indexed: `cocosearchctl up .` in it")
+    assert _text(answer).startswith(
+        "/srv/na\\xefve is not indexed yet.\nIt can be indexed: `cocosearchctl up .` in it"
+    )
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -278,7 +351,9 @@ async def test_a_directory_without_an_index_gets_an_offer(served: Served, mode: 
     assert _text(answer).startswith(
         '/srv/new is not indexed yet.\nIt can be indexed: index_codebase(path="/srv/new")\nTo search another project'
     )
-    assert not [request for request in served.engine.requests if isinstance(request, p.SearchRequest)]
+    assert not [
+        request for request in served.engine.requests if isinstance(request, p.SearchRequest)
+    ]
 
 
 async def test_indexing_reports_progress(served: Served) -> None:
@@ -313,10 +388,19 @@ async def test_indexing_reports_progress(served: Served) -> None:
         ({"Origin": ""}, 403),
     ],
 )
-def test_strangers_are_refused(served: Served, kind: str, change: dict[str, str | None], status: int) -> None:
-    headers: dict[str, str | None] = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
-    headers |= {name: value.format(token=served.token) if value else value for name, value in change.items()}
-    found = _request(served, "GET" if kind == "sse" else "POST", f"/{'sse' if kind == 'sse' else 'mcp'}", headers)
+def test_strangers_are_refused(
+    served: Served, kind: str, change: dict[str, str | None], status: int
+) -> None:
+    headers: dict[str, str | None] = {
+        "Authorization": f"Bearer {served.token}",
+        "Content-Type": "application/json",
+    }
+    headers |= {
+        name: value.format(token=served.token) if value else value for name, value in change.items()
+    }
+    found = _request(
+        served, "GET" if kind == "sse" else "POST", f"/{'sse' if kind == 'sse' else 'mcp'}", headers
+    )
     assert found[0] == status
     assert "error" in json.loads(found[1])
 
@@ -335,11 +419,17 @@ def test_a_rotated_token_replaces_the_old_one_at_once(served: Served) -> None:
     old = served.token
     served.front.token.rotate()
     assert _request(served, "GET", "/metrics", {"Authorization": f"Bearer {old}"})[0] == 401
-    assert _request(served, "GET", "/metrics", {"Authorization": f"Bearer {served.token}"})[0] == 200
+    assert (
+        _request(served, "GET", "/metrics", {"Authorization": f"Bearer {served.token}"})[0] == 200
+    )
 
 
 def test_the_bridge_begins_nothing_before_a_message(tmp_path: Path) -> None:
-    env = {"COCOSEARCH_STATE_DIR": str(tmp_path / "s"), "COCOSEARCH_RUNTIME_DIR": str(tmp_path / "r"), "HOME": "/"}
+    env = {
+        "COCOSEARCH_STATE_DIR": str(tmp_path / "s"),
+        "COCOSEARCH_RUNTIME_DIR": str(tmp_path / "r"),
+        "HOME": "/",
+    }
     bridge = subprocess.run([*CTL, "mcp"], env=env, input=b"", capture_output=True, timeout=20)
     assert (bridge.returncode, bridge.stdout, bridge.stderr) == (0, b"", b"")
     assert list(tmp_path.iterdir()) == []
@@ -362,14 +452,22 @@ async def test_the_bridge_outlives_a_restart_of_the_daemon(served: Served) -> No
 def test_the_bridge_answers_what_a_dead_daemon_owed(served: Served) -> None:
     served.engine.busy = 30
     bridge = subprocess.Popen(
-        [*CTL, "mcp"], env=served.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*CTL, "mcp"],
+        env=served.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert bridge.stdin is not None
     assert bridge.stdout is not None
     for message in (
         {"id": 1, "method": "initialize", "params": _INITIALIZE},
         {"method": "notifications/initialized"},
-        {"id": "q", "method": "tools/call", "params": {"name": "search_code", "arguments": {"query": "x"}}},
+        {
+            "id": "q",
+            "method": "tools/call",
+            "params": {"name": "search_code", "arguments": {"query": "x"}},
+        },
     ):
         bridge.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
     bridge.stdin.flush()
@@ -388,12 +486,18 @@ def test_the_bridge_answers_what_a_dead_daemon_owed(served: Served) -> None:
 
 def test_the_bridge_waits_for_no_answer_that_was_cancelled(served: Served) -> None:
     served.engine.steps, served.engine.step_s = 10_000, 0.02
-    bridge = subprocess.Popen([*CTL, "mcp"], env=served.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    bridge = subprocess.Popen(
+        [*CTL, "mcp"], env=served.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert bridge.stdin is not None
     for message in (
         {"id": 1, "method": "initialize", "params": _INITIALIZE},
         {"method": "notifications/initialized"},
-        {"id": "q", "method": "tools/call", "params": {"name": "index_codebase", "arguments": {"path": "/srv/new"}}},
+        {
+            "id": "q",
+            "method": "tools/call",
+            "params": {"name": "index_codebase", "arguments": {"path": "/srv/new"}},
+        },
     ):
         bridge.stdin.write(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
     bridge.stdin.flush()
@@ -401,12 +505,20 @@ def test_the_bridge_waits_for_no_answer_that_was_cancelled(served: Served) -> No
     while "new" not in served.engine.indexes:
         assert time.monotonic() < end
         time.sleep(0.01)
-    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}}
+    cancelled = {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": "q"},
+    }
     answers, _ = bridge.communicate(json.dumps(cancelled).encode() + b"\n", timeout=10)
     assert [json.loads(line)["id"] for line in answers.splitlines()] == [1]
 
 
-_INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+_INITIALIZE = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
 
 
 def test_the_bridge_answers_what_it_cannot_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,12 +536,19 @@ def test_the_bridge_answers_what_it_cannot_pass_on(monkeypatch: pytest.MonkeyPat
         return gone
 
     monkeypatch.setattr(bridge.SessionRelay, "_connected", connected)
-    long = b'{"jsonrpc": "2.0", "id": 2, "method": "x", "params": {"y": "%s"}}\n' % (b"z" * p.MAX_LINE_BYTES)
-    lines = long + b'{"jsonrpc": "2.0", "method": "x"}\n{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+    long = b'{"jsonrpc": "2.0", "id": 2, "method": "x", "params": {"y": "%s"}}\n' % (
+        b"z" * p.MAX_LINE_BYTES
+    )
+    lines = (
+        long + b'{"jsonrpc": "2.0", "method": "x"}\n{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+    )
     target = io.BytesIO()
     bridge.SessionRelay({}, {}, io.BytesIO(lines), target).run()
     replies = [json.loads(line) for line in target.getvalue().splitlines()]
-    assert [(reply["id"], reply["error"]["code"]) for reply in replies] == [(2, p.INVALID_REQUEST), (1, p.UNAVAILABLE)]
+    assert [(reply["id"], reply["error"]["code"]) for reply in replies] == [
+        (2, p.INVALID_REQUEST),
+        (1, p.UNAVAILABLE),
+    ]
 
 
 def _request(
@@ -462,10 +581,15 @@ def _text(answer: Any) -> str:
         ({"query": "x", "limt": 3}, "there is no argument limt\nHint: did you mean limit?"),
         ({"query": "x", "limit": 1000}, "limit is 1000: input should be less than or equal to 100"),
         ({"limit": 3}, "query is missing"),
-        ({"query": "x", "profile": ["code"]}, "profile is ['code']: input should be a valid string"),
+        (
+            {"query": "x", "profile": ["code"]},
+            "profile is ['code']: input should be a valid string",
+        ),
     ],
 )
-async def test_wrong_arguments_are_told_in_a_line(served: Served, given: dict[str, Any], said: str) -> None:
+async def test_wrong_arguments_are_told_in_a_line(
+    served: Served, given: dict[str, Any], said: str
+) -> None:
     async with Client(transport(served, "http")) as client:
         answer = await client.call_tool("search_code", given, raise_on_error=False)
     assert answer.is_error
@@ -475,7 +599,9 @@ async def test_wrong_arguments_are_told_in_a_line(served: Served, given: dict[st
 
 async def test_a_profile_can_be_asked_for(served: Served) -> None:
     async with Client(transport(served, "http")) as client:
-        await client.call_tool("search_code", {"query": "x", "index_name": "demo", "profile": "classic"})
+        await client.call_tool(
+            "search_code", {"query": "x", "index_name": "demo", "profile": "classic"}
+        )
     assert served.engine.requests[-1] == p.SearchRequest("x", "demo", profile="classic")
 
 
@@ -483,7 +609,9 @@ async def test_a_profile_can_be_asked_for(served: Served) -> None:
 async def test_what_is_said_of_settings_is_told_by_indexing(wait: bool) -> None:
     class WithNotes(FixedEngine):
         async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
-            return replace(await super().index_codebase(request), notes=("cocosearch.yaml: unknown key",))
+            return replace(
+                await super().index_codebase(request), notes=("cocosearch.yaml: unknown key",)
+            )
 
     async with Client(McpServer(WithNotes(), ROOTS).fastmcp) as client:
         answer = await client.call_tool("index_codebase", {"path": "/srv/new", "wait": wait})
@@ -500,6 +628,13 @@ def test_freshness_of_several_names_them() -> None:
 
 def test_hints_name_tools() -> None:
     failure = p.Failure("index demo has no file x", "`cocosearchctl files` lists what is indexed")
-    assert str(tool_calls.tool_error(failure)) == "index demo has no file x\nHint: list_files lists what is indexed"
-    taken = p.Failure("this directory is the index 'demo' already", "clear it first, or leave --name other out")
-    assert str(tool_calls.tool_error(taken)).endswith("Hint: clear it first, or leave index_name other out")
+    assert (
+        str(tool_calls.tool_error(failure))
+        == "index demo has no file x\nHint: list_files lists what is indexed"
+    )
+    taken = p.Failure(
+        "this directory is the index 'demo' already", "clear it first, or leave --name other out"
+    )
+    assert str(tool_calls.tool_error(taken)).endswith(
+        "Hint: clear it first, or leave index_name other out"
+    )

@@ -21,19 +21,24 @@ class OneFile(FixedEngine):
     """Has `src/a.py`, of 4,000 lines, and `odd:3`, of one."""
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
-        lines = {"src/a.py": [f"line {n}: {'x' * 20}\n" for n in range(1, LINES + 1)], "odd:3": ["three\n"]}.get(
-            request.path
-        )
+        lines = {
+            "src/a.py": [f"line {n}: {'x' * 20}\n" for n in range(1, LINES + 1)],
+            "odd:3": ["three\n"],
+        }.get(request.path)
         if lines is None:
             raise p.Failure(f"index demo has no file {request.path}", code=p.NOT_FOUND)
         first, last = request.start_line or 1, min(request.end_line or len(lines), len(lines))
         content = "".join(lines[first - 1 : last])
-        return w.GetFileReply("demo", request.path, "python", content, first, last, len(lines), True)
+        return w.GetFileReply(
+            "demo", request.path, "python", content, first, last, len(lines), True
+        )
 
 
 async def got(**arguments: object) -> Any:
     async with Client(McpServer(OneFile(), RootPolicy((), "/nowhere")).fastmcp) as client:
-        return await client.call_tool("get_file", {"index_name": "demo", **arguments}, raise_on_error=False)
+        return await client.call_tool(
+            "get_file", {"index_name": "demo", **arguments}, raise_on_error=False
+        )
 
 
 def text(answer: Any) -> str:
@@ -82,9 +87,13 @@ async def test_lines_that_were_not_asked_for_are_not_missed() -> None:
 
 
 def test_one_line_is_given_whole() -> None:
-    reply = w.GetFileReply("demo", "a.js", "javascript", "x" * (file_reading.MOST_CHARS + 1), 1, 1, 1, True)
+    reply = w.GetFileReply(
+        "demo", "a.js", "javascript", "x" * (file_reading.MOST_CHARS + 1), 1, 1, 1, True
+    )
     assert file_reading.bounded(reply) == reply
-    two = w.GetFileReply("demo", "a.js", "javascript", f"{'x' * file_reading.MOST_CHARS}y\nz\n", 1, 2, 2, True)
+    two = w.GetFileReply(
+        "demo", "a.js", "javascript", f"{'x' * file_reading.MOST_CHARS}y\nz\n", 1, 2, 2, True
+    )
     assert (file_reading.bounded(two).end_line, len(file_reading.bounded(two).content)) == (
         1,
         file_reading.MOST_CHARS + 2,
@@ -93,12 +102,20 @@ def test_one_line_is_given_whole() -> None:
 
 def test_blank_lines_at_a_cut_are_counted() -> None:
     content = "a\n" + "\n" * (2 * file_reading.MOST_CHARS)
-    cut = file_reading.bounded(w.GetFileReply("demo", "a.txt", "text", content, 1, content.count("\n"), 99, True))
+    cut = file_reading.bounded(
+        w.GetFileReply("demo", "a.txt", "text", content, 1, content.count("\n"), 99, True)
+    )
     assert cut.end_line == cut.content.count("\n") == file_reading.MOST_CHARS - 1
 
 
 def test_statistics_name_what_was_skipped_and_each_failure() -> None:
-    failure = {"path": "src/broken.py", "language": "python", "status": "partial", "errors": 2, "message": ""}
+    failure = {
+        "path": "src/broken.py",
+        "language": "python",
+        "status": "partial",
+        "errors": 2,
+        "message": "",
+    }
     reply = p.StatsReply(
         "demo", "/srv/demo", 3, 5, 4, 12_345, {}, {"python": {"partial": 1}}, {"minified": 2}, None, {}, 7,
         (failure,), ("one file was made with other settings",),
@@ -106,11 +123,16 @@ def test_statistics_name_what_was_skipped_and_each_failure() -> None:
     said = text_of.stats(reply).splitlines()
     assert "Not fully parsed: 1. Skipped: minified 2. Last change: never." in said[0]
     assert said[1] == "NOT fresh: changes are pending."
-    assert said[2:] == ["one file was made with other settings", "src/broken.py  python  partial  2"]
+    assert said[2:] == [
+        "one file was made with other settings",
+        "src/broken.py  python  partial  2",
+    ]
 
 
 def test_skipped_files_are_told_beside_the_others() -> None:
-    status = p.IndexStatus("demo", "/srv/demo", (), "live", 3, 5, 0, 7, None, skipped={"minified": 2, "binary": 1})
+    status = p.IndexStatus(
+        "demo", "/srv/demo", (), "live", 3, 5, 0, 7, None, skipped={"minified": 2, "binary": 1}
+    )
     assert "3 files, 3 skipped, 5 chunks" in text_of.indexes(p.IndexesReply((status,)))
     assert text_of.progress(p.IndexProgress("demo", "live", 6, 6, 5, 0, skipped=3)) == (
         "live: 6 of 6 files, 3 of them skipped, 5 chunks"
@@ -130,9 +152,13 @@ def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
 
 def test_a_list_says_whether_it_is_of_the_disk() -> None:
     one, at = w.FileEntry("demo", "src/a.py", "go", 2), p.AsOf("3f0c9a52-0000", 7)
-    assert text_of.files(w.ListFilesReply((one,), None, True, None, at)).endswith("1 files.\nFresh as of 3f0c9a52/7.")
+    assert text_of.files(w.ListFilesReply((one,), None, True, None, at)).endswith(
+        "1 files.\nFresh as of 3f0c9a52/7."
+    )
     late = w.ListFilesReply((one,), None, False, "src is being read", at, ("src/b.py",))
-    assert text_of.files(late).endswith("NOT fresh as of 3f0c9a52/7: src is being read. Pending: src/b.py.")
+    assert text_of.files(late).endswith(
+        "NOT fresh as of 3f0c9a52/7: src is being read. Pending: src/b.py."
+    )
     assert "NOT fresh" in text_of.files(w.ListFilesReply(()))
 
 

@@ -1,4 +1,6 @@
-"""What clients hear unasked: resources that changed and came, progress; and how what they wait for is cancelled."""
+"""What clients hear unasked: resources that changed and came, progress; and how what they wait for
+is cancelled.
+"""
 
 import time
 import urllib.parse
@@ -36,7 +38,9 @@ class Heard(MessageHandler):
         self.relisted = 0
         self.updated = list[str]()
 
-    async def on_resource_list_changed(self, message: mcp_types.ResourceListChangedNotification) -> None:
+    async def on_resource_list_changed(
+        self, message: mcp_types.ResourceListChangedNotification
+    ) -> None:
         self.relisted += 1
 
     async def on_resource_updated(self, message: mcp_types.ResourceUpdatedNotification) -> None:
@@ -44,7 +48,9 @@ class Heard(MessageHandler):
 
 
 @pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
-async def test_a_session_hears_of_indexes_that_come_and_of_what_it_subscribed_to(served: Served, kind: str) -> None:
+async def test_a_session_hears_of_indexes_that_come_and_of_what_it_subscribed_to(
+    served: Served, kind: str
+) -> None:
     heard = Heard()
     async with Client(transport(served, kind), message_handler=heard, mode="legacy") as client:
         assert client.initialize_result is not None
@@ -69,7 +75,10 @@ async def test_a_session_hears_of_indexes_that_come_and_of_what_it_subscribed_to
 
 async def test_a_client_hears_of_a_file_however_it_quotes_its_name(served: Served) -> None:
     heard = Heard()
-    asked = ["cocosearch://index/demo/file/app/(group)/@x.tsx", "cocosearch://index/demo/file/app%2F(group)%2F%40x.tsx"]
+    asked = [
+        "cocosearch://index/demo/file/app/(group)/@x.tsx",
+        "cocosearch://index/demo/file/app%2F(group)%2F%40x.tsx",
+    ]
     async with Client(transport(served, "http"), message_handler=heard, mode="legacy") as client:
         for uri in asked:
             await _subscribe(client, uri)
@@ -98,7 +107,9 @@ async def test_what_was_missed_while_the_engine_could_not_tell_is_told(served: S
 @pytest.mark.parametrize("kind", ["http", "stdio"])
 async def test_the_newest_era_listens(served: Served, kind: str) -> None:
     async with Client(transport(served, kind), mode="2026-07-28") as client:
-        async with listen(client.session, resources_list_changed=True, resource_subscriptions=[FILE]) as stream:
+        async with listen(
+            client.session, resources_list_changed=True, resource_subscriptions=[FILE]
+        ) as stream:
             await _until(lambda: bool(served.engine.watchers))
             served.portal.call(_happen, served, ADDED, COMMIT)
             seen = {await stream.__anext__(), await stream.__anext__()}
@@ -128,7 +139,9 @@ async def test_resources_are_the_indexes_of_now_and_their_files(served: Served) 
         refused = list[str]()
         for path in ("../etc/passwd", "/etc/passwd", "a/../../b", "a\0b"):
             with pytest.raises(MCPError) as failed:
-                await client.read_resource(f"cocosearch://index/demo/file/{urllib.parse.quote(path)}")
+                await client.read_resource(
+                    f"cocosearch://index/demo/file/{urllib.parse.quote(path)}"
+                )
             refused.append(str(failed.value))
         served.engine.fresh_files = False
         with pytest.raises(MCPError, match="has changed since\nHint: get_file shows it"):
@@ -172,7 +185,8 @@ async def test_subscriptions_outlive_a_restart_of_the_daemon(served: Served) -> 
             await client.call_tool("list_indexes")
             await _until(lambda: bool(again.engine.watchers))
             again.portal.call(_happen, again, COMMIT)
-            await _until(lambda: heard.updated == [uris.INDEXES] * 2)  # that there was a gap, and the commit
+            # that there was a gap, and the commit
+            await _until(lambda: heard.updated == [uris.INDEXES] * 2)
         finally:
             again.stop()
 

@@ -51,12 +51,16 @@ def post(served: Served, body: bytes, **headers: str) -> tuple[int, Any]:
 
 
 def ask(served: Served, method: str, params: object = None, rid: object = 1) -> Any:
-    message = {"jsonrpc": "2.0", "id": rid, "method": method} | ({} if params is None else {"params": params})
+    message = {"jsonrpc": "2.0", "id": rid, "method": method} | (
+        {} if params is None else {"params": params}
+    )
     return post(served, json.dumps(message).encode())[1]
 
 
 def test_a_search_over_the_socket(served: Served) -> None:
-    reply = client.call(served.rpc, "search", {"query": "where are retries decided", "index": "demo"})
+    reply = client.call(
+        served.rpc, "search", {"query": "where are retries decided", "index": "demo"}
+    )
     assert list(reply)[:2] == ["query", "results"]
     hit = reply["results"][0]
     assert (hit["path"], hit["start_line"], hit["end_line"]) == ("src/retry.py", 3, 5)
@@ -80,7 +84,11 @@ def test_the_client_and_the_protocol_are_of_one_version() -> None:
         ({"query": "x", "limit": "3"}, 'limit must be a whole number, not "3"', ""),
         ({"query": "x", "languages": "python"}, "languages is not a list", '["a", "b"]'),
         ({"query": "x", "min_score": 10**400}, "min_score is beyond all numbers", "is the largest"),
-        ({"query": "x", "sync_timeout_ms": 10**400}, "sync_timeout_ms is beyond all numbers", "is the largest"),
+        (
+            {"query": "x", "sync_timeout_ms": 10**400},
+            "sync_timeout_ms is beyond all numbers",
+            "is the largest",
+        ),
         ({"query": "x", "languages": [1]}, "languages must be a text, not 1", ""),
         ({"query": "a\0b"}, "query contains a NUL character", "remove it"),
         ({"query": "\ud800"}, "query is not valid Unicode", "send UTF-8"),
@@ -115,7 +123,10 @@ def test_parameters_by_position_and_file_names_that_are_no_utf8(served: Served) 
         (b'{"jsonrpc": "2.0", "id": 1, "method": 3}', p.INVALID_REQUEST),
         (b'{"jsonrpc": "2.0", "id": NaN, "method": "status"}', p.PARSE_ERROR),
         (b'{"jsonrpc": "2.0", "id": 1e999, "method": "status"}', p.INVALID_REQUEST),
-        (json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "status"}] * 101).encode(), p.INVALID_REQUEST),
+        (
+            json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "status"}] * 101).encode(),
+            p.INVALID_REQUEST,
+        ),
     ],
 )
 def test_bodies_that_are_no_requests(served: Served, body: bytes, code: int) -> None:
@@ -131,7 +142,11 @@ def test_an_unknown_method_gets_the_nearest_name(served: Served) -> None:
 
 def test_failures_carry_code_and_hint_and_defects_do_not_leak(served: Served) -> None:
     error = ask(served, "index_stats", {"index": "nothing"})["error"]
-    assert error == {"code": p.NOT_FOUND, "message": "no index 'nothing'", "data": {"hint": "there are demo"}}
+    assert error == {
+        "code": p.NOT_FOUND,
+        "message": "no index 'nothing'",
+        "data": {"hint": "there are demo"},
+    }
     error = ask(served, "search", {"query": "defect", "index": "demo"})["error"]
     assert (error["code"], error["message"]) == (p.INTERNAL_ERROR, "internal error")
     assert "a defect" not in json.dumps(error)
@@ -145,7 +160,10 @@ def test_an_answer_that_has_no_json_is_a_defect_and_costs_no_other(
 
     monkeypatch.setattr(served.engine, "shutdown", endless)
     assert ask(served, "shutdown")["error"]["code"] == p.INTERNAL_ERROR
-    batch = [{"jsonrpc": "2.0", "id": 1, "method": "shutdown"}, {"jsonrpc": "2.0", "id": 2, "method": "status"}]
+    batch = [
+        {"jsonrpc": "2.0", "id": 1, "method": "shutdown"},
+        {"jsonrpc": "2.0", "id": 2, "method": "status"},
+    ]
     status, replies = post(served, json.dumps(batch).encode())
     assert (status, ["error" in reply for reply in replies]) == (200, [True, False])
     with pytest.raises(client.CallFailed, match="internal error"):
@@ -155,7 +173,12 @@ def test_an_answer_that_has_no_json_is_a_defect_and_costs_no_other(
 
 def test_a_batch_and_notifications(served: Served) -> None:
     batch = [
-        {"jsonrpc": "2.0", "id": "a", "method": "search", "params": {"query": "1", "index": "demo"}},
+        {
+            "jsonrpc": "2.0",
+            "id": "a",
+            "method": "search",
+            "params": {"query": "1", "index": "demo"},
+        },
         {"jsonrpc": "2.0", "method": "search", "params": {"query": "2", "index": "demo"}},
         {"jsonrpc": "2.0", "id": None, "method": "nothing"},
         7,
@@ -173,7 +196,9 @@ def test_a_batch_and_notifications(served: Served) -> None:
 
 def test_a_batch_runs_side_by_side(served: Served) -> None:
     served.engine.busy = 0.3
-    calls = [{"jsonrpc": "2.0", "id": i, "method": "search", "params": ["x", "demo"]} for i in range(20)]
+    calls = [
+        {"jsonrpc": "2.0", "id": i, "method": "search", "params": ["x", "demo"]} for i in range(20)
+    ]
     began = time.monotonic()
     _, reply = post(served, json.dumps(calls).encode())
     assert [r["id"] for r in reply] == list(range(20))
@@ -186,7 +211,9 @@ def test_http_limits(served: Served) -> None:
     assert (status, reply["error"]["message"]) == (413, "a body has at most 1048576 bytes")
     for size in (1 << 20, 4 << 20):  # the second is not taken off the socket to its end
         for ask in (client.call, lambda *given: next(client.stream(*given))):
-            with pytest.raises(client.CallFailed, match="a body has at most 1048576 bytes") as failed:
+            with pytest.raises(
+                client.CallFailed, match="a body has at most 1048576 bytes"
+            ) as failed:
                 ask(str(served.rpc), "search", {"query": "x" * size})
             assert failed.value.reason == ""
     connection = UnixHTTP(served.rpc)
@@ -215,7 +242,9 @@ def test_each_value_of_a_stream_comes_at_once(served: Served) -> None:
 def test_a_client_that_goes_away_cancels_its_call(served: Served) -> None:
     served.engine.busy = 30
     leaving = UnixHTTP(served.rpc)
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": ["x", "demo"]}).encode()
+    body = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "search", "params": ["x", "demo"]}
+    ).encode()
     leaving.request("POST", "/rpc", body, {"Content-Type": "application/json"})
     _until(lambda: len(served.engine.requests) == 1)
     leaving.close()
@@ -232,13 +261,17 @@ def test_a_daemon_that_says_nothing_is_waited_for_as_long_as_asked(tmp_path: Pat
         silent.bind(str(tmp_path / "silent"))
         silent.listen()
         with pytest.raises(client.CallFailed, match=r"no answer to search within 0\.3 s") as failed:
-            client.call(str(tmp_path / "silent"), "search", {"query": "x", "index": "demo"}, timeout_s=0.3)
+            client.call(
+                str(tmp_path / "silent"), "search", {"query": "x", "index": "demo"}, timeout_s=0.3
+            )
     assert failed.value.code == p.TIMED_OUT
 
 
 def test_a_deadline_of_the_caller_is_kept_by_the_daemon(served: Served) -> None:
     served.engine.busy = 30
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": ["x", "demo"]}).encode()
+    body = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "search", "params": ["x", "demo"]}
+    ).encode()
     _, reply = post(served, body, **{"X-Cocosearch-Deadline-Ms": "100"})
     assert (reply["error"]["code"], served.engine.cancelled) == (p.TIMED_OUT, 1)
 
@@ -246,7 +279,9 @@ def test_a_deadline_of_the_caller_is_kept_by_the_daemon(served: Served) -> None:
 @pytest.mark.parametrize("given", ["9" * 400, "9" * 5000, "soon", "-1"])
 def test_a_deadline_that_is_none_is_the_longest(served: Served, given: str) -> None:
     status, reply = post(
-        served, b'{"jsonrpc": "2.0", "id": 1, "method": "status"}', **{"X-Cocosearch-Deadline-Ms": given}
+        served,
+        b'{"jsonrpc": "2.0", "id": 1, "method": "status"}',
+        **{"X-Cocosearch-Deadline-Ms": given},
     )
     assert (status, "result" in reply) == (200, True)
 
@@ -271,7 +306,10 @@ def test_the_documented_curl_examples(served: Served, document: str, tmp_path: P
     (tmp_path / "runtime" / "cocosearch").symlink_to(served.run)
     env = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
     done = subprocess.run(
-        ["bash", "-euc", script.replace("curl ", "curl --fail -w '\\n' ")], env=env, capture_output=True, text=True
+        ["bash", "-euc", script.replace("curl ", "curl --fail -w '\\n' ")],
+        env=env,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     answers = done.stdout.split("\n")
@@ -321,7 +359,10 @@ def test_health_readiness_and_metrics(served: Served) -> None:
 def test_no_daemon_says_how_to_start_one(tmp_path: Any) -> None:
     with pytest.raises(client.CallFailed, match="cocosearchd is not running") as failed:
         client.call(str(tmp_path / "rpc.sock"), "status")
-    assert (failed.value.reason, failed.value.hint) == (client.NOT_RUNNING, "start it with `cocosearchctl up PATH`")
+    assert (failed.value.reason, failed.value.hint) == (
+        client.NOT_RUNNING,
+        "start it with `cocosearchctl up PATH`",
+    )
     left_over = socket.socket(socket.AF_UNIX)
     left_over.bind(str(tmp_path / "rpc.sock"))
     left_over.close()
@@ -359,7 +400,8 @@ def test_a_daemon_that_is_killed_while_it_writes_is_said_to_have_stopped(tmp_pat
             connection, _ = server.accept()
             connection.recv(65536)
             connection.sendall(
-                b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n" + b'{"jsonrpc": "2.0", "m'
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n"
+                b'{"jsonrpc": "2.0", "m'
             )
             connection.close()
 
@@ -384,12 +426,16 @@ def test_the_reference_is_current() -> None:
         assert re.search(rf"^### {link}$", written, re.MULTILINE | re.IGNORECASE), link
 
 
-def test_a_request_has_an_id_in_the_answer_and_in_the_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_has_an_id_in_the_answer_and_in_the_log(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     seen = list[str]()
 
     class Recorder(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            merged = structlog.contextvars.merge_contextvars(None, "info", {"event": record.getMessage()})
+            merged = structlog.contextvars.merge_contextvars(
+                None, "info", {"event": record.getMessage()}
+            )
             seen.append(f"{merged['event']} {merged.get('request_id')}")
 
     handler = Recorder()

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.runtime.files import nofollow
-from cocosearchd.runtime.files.nofollow import directory_identity, first_link, open_absolute, open_below, status_of
+from cocosearchd.runtime.files.nofollow import (
+    directory_identity,
+    first_link,
+    open_absolute,
+    open_below,
+    status_of,
+)
 from tests.hostile.swapper import swapping
 
 LINKED = (errno.ELOOP, errno.ENOTDIR)
@@ -58,10 +64,21 @@ def test_a_plain_path_is_opened(tree: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["link/sub/a.py", "real/relative/a.py", "real/sub/link.py", "real/sub/dangling.py", "real/process/status", "link"],
+    [
+        "link/sub/a.py",
+        "real/relative/a.py",
+        "real/sub/link.py",
+        "real/sub/dangling.py",
+        "real/process/status",
+        "link",
+    ],
 )
-@pytest.mark.parametrize("use", [content, lambda path: status_of(bytes(path))], ids=["open", "status"])
-def test_a_link_anywhere_in_a_path_is_refused(tree: Path, path: str, use: Callable[[Path], object]) -> None:
+@pytest.mark.parametrize(
+    "use", [content, lambda path: status_of(bytes(path))], ids=["open", "status"]
+)
+def test_a_link_anywhere_in_a_path_is_refused(
+    tree: Path, path: str, use: Callable[[Path], object]
+) -> None:
     with pytest.raises(OSError) as failed:
         use(tree / path)
     assert failed.value.errno in LINKED
@@ -93,7 +110,13 @@ def test_the_outermost_link_is_named(tree: Path) -> None:
 
 def test_descriptors_do_not_add_up(tree: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    for path in ("real/sub/a.py", "link/sub/a.py", "real/relative/a.py", "real/sub/link.py", "real/no/a.py"):
+    for path in (
+        "real/sub/a.py",
+        "link/sub/a.py",
+        "real/relative/a.py",
+        "real/sub/link.py",
+        "real/no/a.py",
+    ):
         for _ in range(20):
             with suppress(OSError):
                 content(tree / path)

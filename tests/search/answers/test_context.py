@@ -55,17 +55,40 @@ def hit_of(text: str, part: str, path: str = "a.py") -> Hit:
     start_byte, end_byte = len(text[:start].encode()), len(text[:end].encode())
     content = text[start:end]
     return Hit(
-        "code", path, start_byte, end_byte, first, last, "python", 1.0, "both", "", "", None, None, None, content
+        "code",
+        path,
+        start_byte,
+        end_byte,
+        first,
+        last,
+        "python",
+        1.0,
+        "both",
+        "",
+        "",
+        None,
+        None,
+        None,
+        content,
     )
 
 
 def indexed(text: str, path: str = "a.py") -> FileState:
     """A file as the index has it."""
-    return FileState(path, content_hash(text.encode()), 1, scopes.pack(parse(path, text.encode()).symbols))
+    return FileState(
+        path, content_hash(text.encode()), 1, scopes.pack(parse(path, text.encode()).symbols)
+    )
 
 
 def shown(
-    root: Path, text: str, part: str, view: ViewOptions, *, path: str = "a.py", lines: int = 50, width: int = 200
+    root: Path,
+    text: str,
+    part: str,
+    view: ViewOptions,
+    *,
+    path: str = "a.py",
+    lines: int = 50,
+    width: int = 200,
 ) -> Hit:
     (root / path).write_text(text)
     hit = hit_of(text, part, path)
@@ -89,7 +112,11 @@ def test_without_stored_scopes_nothing_is_parsed(
     monkeypatch.setattr(syntax, "parse_tree", None)
     (tmp_path / "a.py").write_text(PYTHON)
     state = FileState("a.py", content_hash(PYTHON.encode()), 1, known)
-    (hit,) = Context(50, 200).expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], ViewOptions()).hits
+    (hit,) = (
+        Context(50, 200)
+        .expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], ViewOptions())
+        .hits
+    )
     assert (hit.context_before, hit.context_after) == ("", "")
 
 
@@ -100,7 +127,8 @@ def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
     first, last = start + len(text) - len(text.lstrip()), end - (len(text) - len(text.rstrip()))
     around = [one for one in symbols if one.start_byte <= first and last <= one.end_byte]
     smallest = min(around, key=lambda one: one.end_byte - one.start_byte, default=None)
-    if smallest is None or smallest.start_line < smallest.end_line:  # one of one line has nothing to show around it
+    # one of one line has nothing to show around it
+    if smallest is None or smallest.start_line < smallest.end_line:
         parsed = smallest and (smallest.start_line, smallest.end_line)
         assert scopes.enclosing(scopes.pack(symbols), data, start, end) == parsed
 
@@ -124,7 +152,9 @@ def test_widening_can_be_turned_off(tmp_path: Path) -> None:
         (ViewOptions(lines_before=0, lines_after=0), [], []),
     ],
 )
-def test_lines_are_given_as_asked(tmp_path: Path, view: ViewOptions, before: list[str], after: list[str]) -> None:
+def test_lines_are_given_as_asked(
+    tmp_path: Path, view: ViewOptions, before: list[str], after: list[str]
+) -> None:
     hit = shown(tmp_path, PYTHON, "two = 2", view)
     assert hit.context_before.splitlines() == before
     assert hit.context_after.splitlines() == after
@@ -138,7 +168,9 @@ def test_lines_stop_at_the_ends_of_the_file(tmp_path: Path) -> None:
 
 def test_a_long_definition_keeps_its_signature_and_what_is_near(tmp_path: Path) -> None:
     body = "".join(f"    line_{n} = {n}\n" for n in range(200))
-    hit = shown(tmp_path, f"@decorated\ndef long(a):\n{body}", "line_100 =", ViewOptions(), lines=20)
+    hit = shown(
+        tmp_path, f"@decorated\ndef long(a):\n{body}", "line_100 =", ViewOptions(), lines=20
+    )
     before, after = hit.context_before.splitlines(), hit.context_after.splitlines()
     assert before[:3] == ["@decorated", "def long(a):", GAP]
     assert before[-1] == "    line_99 = 99"
@@ -208,15 +240,21 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
     hits, state, widening = (hit_of(PYTHON, "two = 2"),), [indexed(PYTHON)], Context(50, 200)
     first = widening.expand(bytes(tmp_path), hits, state, ViewOptions())
     assert widening.expand(bytes(tmp_path), hits, state, ViewOptions()) is first
-    assert widening.expand(bytes(tmp_path), hits, state, ViewOptions(0, 0)).hits[0].context_before == ""
+    assert (
+        widening.expand(bytes(tmp_path), hits, state, ViewOptions(0, 0)).hits[0].context_before
+        == ""
+    )
     both = (*hits, *hits)
-    assert widening.expand(bytes(tmp_path), both, state, ViewOptions()).hits == (first.hits[0], first.hits[0])
+    assert widening.expand(bytes(tmp_path), both, state, ViewOptions()).hits == (
+        first.hits[0],
+        first.hits[0],
+    )
     assert widening.expand(bytes(tmp_path), both, state, ViewOptions(), count=1).hits == first.hits
     fitting = widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20))
     assert fitting.hits == fit(first.hits * 2, None, 20) != first.hits * 2
-    assert widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20)) is fitting, (
-        "tokens are counted once"
-    )
+    assert (
+        widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20)) is fitting
+    ), "tokens are counted once"
     place.write_text(PYTHON + "# more\n")
     assert widening.expand(bytes(tmp_path), hits, state, ViewOptions()).changed_paths == ("a.py",)
 
@@ -266,14 +304,20 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
     wide, short, narrow = Context(50, 200, disk), Context(2, 200, disk), Context(50, 12, disk)
 
     def around(context: Context, file: FileState) -> tuple[str, str]:
-        (hit,) = context.expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [file], ViewOptions()).hits
+        (hit,) = context.expand(
+            bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [file], ViewOptions()
+        ).hits
         return hit.context_before, hit.context_after
 
-    before, after = "    def first(self):\n        one = 1", "        three = 3\n        return one + two + three"
+    before, after = (
+        "    def first(self):\n        one = 1",
+        "        three = 3\n        return one + two + three",
+    )
     assert around(wide, state) == (before, after)
     assert around(short, state) == ("", "        three = 3")
     assert around(narrow, state) == ("    def f...\n        o...", "        t...\n        r...")
-    assert around(wide, replace(state, scopes=b"")) == ("", "")  # other queries find other definitions in it
+    # other queries find other definitions in it
+    assert around(wide, replace(state, scopes=b"")) == ("", "")
     assert around(wide, state) == (before, after)
 
 
@@ -292,11 +336,16 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     disk = VerifiedFiles()
     for number in range(MAX_TEXTS + 20):
         (tmp_path / f"{number}.py").write_text(str(number))
-        assert disk.verified(bytes(tmp_path), f"{number}.py", content_hash(str(number).encode())) is not None
+        assert (
+            disk.verified(bytes(tmp_path), f"{number}.py", content_hash(str(number).encode()))
+            is not None
+        )
     assert len(disk._texts) == MAX_TEXTS
 
 
-@pytest.mark.parametrize("kind", ["link", "directory link", "parent", "directory", "pipe", "missing", "null"])
+@pytest.mark.parametrize(
+    "kind", ["link", "directory link", "parent", "directory", "pipe", "missing", "null"]
+)
 def test_nothing_outside_of_the_root_and_nothing_strange_is_read(tmp_path: Path, kind: str) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()
@@ -321,7 +370,9 @@ def test_nothing_outside_of_the_root_and_nothing_strange_is_read(tmp_path: Path,
 
 @pytest.mark.parametrize("link", ["link.py", "folder/real.py"])
 def test_links_that_stay_inside_are_not_followed_either(tmp_path: Path, link: str) -> None:
-    """No index holds a path through a link: what is behind one now is another file than was indexed."""
+    """No index holds a path through a link: what is behind one now is another file than was
+    indexed.
+    """
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "real.py").write_text("x")
     (tmp_path / "link.py").symlink_to("src/real.py")
@@ -348,13 +399,18 @@ def test_a_sibling_with_the_same_beginning_is_outside(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root2").mkdir()
     (tmp_path / "root2" / "a.py").write_text("x")
-    assert VerifiedFiles().verified(bytes(tmp_path / "root"), "../root2/a.py", content_hash(b"x")) is None
+    assert (
+        VerifiedFiles().verified(bytes(tmp_path / "root"), "../root2/a.py", content_hash(b"x"))
+        is None
+    )
 
 
 def test_names_that_are_no_text_are_found(tmp_path: Path) -> None:
     raw = b"caf\xe9\\x.py"
     (tmp_path / os.fsdecode(raw)).write_text("x")
-    assert VerifiedFiles().verified(bytes(tmp_path), encode_path(raw), content_hash(b"x")) is not None
+    assert (
+        VerifiedFiles().verified(bytes(tmp_path), encode_path(raw), content_hash(b"x")) is not None
+    )
 
 
 def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:
@@ -365,7 +421,8 @@ def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "count"), [(b"", 0), (b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\n", 1), (b"\n\n", 2), (b"a\r\nb\r\n", 2)]
+    ("data", "count"),
+    [(b"", 0), (b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\n", 1), (b"\n\n", 2), (b"a\r\nb\r\n", 2)],
 )
 def test_lines_are_counted_as_people_do(tmp_path: Path, data: bytes, count: int) -> None:
     (tmp_path / "a").write_bytes(data)
@@ -378,16 +435,35 @@ def test_lines_are_counted_as_people_do(tmp_path: Path, data: bytes, count: int)
 
 def test_a_budget_of_tokens_is_kept_and_filled(tmp_path: Path) -> None:
     def hit(number: int) -> Hit:
-        lines = "\n".join(f"    value_{number} = compute(argument_{line}, other=True)" for line in range(20))
+        lines = "\n".join(
+            f"    value_{number} = compute(argument_{line}, other=True)" for line in range(20)
+        )
         return Hit(
-            "i", f"src/a{number}.py", 0, 1, 1, 20, "", 1.0, "both", "", "", None, f"f{number}", None, lines, lines
+            "i",
+            f"src/a{number}.py",
+            0,
+            1,
+            1,
+            20,
+            "",
+            1.0,
+            "both",
+            "",
+            "",
+            None,
+            f"f{number}",
+            None,
+            lines,
+            lines,
         )
 
     hits = tuple(hit(number) for number in range(6))
     for budget in (3, 40, 200, 700, 1500, 10_000):
         kept = fit(hits, None, budget)
         used = sum(
-            estimate(text) for one in kept for text in (head(one), one.content, one.context_before, one.context_after)
+            estimate(text)
+            for one in kept
+            for text in (head(one), one.content, one.context_before, one.context_after)
         )
         assert [one.path for one in kept] == [one.path for one in hits[: len(kept)]]
         assert used <= max(budget, estimate(head(hits[0]) + "v..."))
@@ -401,7 +477,11 @@ def test_a_budget_of_tokens_is_kept_and_filled(tmp_path: Path) -> None:
     [
         ("", 0, 0),
         ("x", 1, 1),
-        ("def get_user_by_id(self, user_id: int) -> User:\n    return self.rows[user_id]\n", 20, 32),
+        (
+            "def get_user_by_id(self, user_id: int) -> User:\n    return self.rows[user_id]\n",
+            20,
+            32,
+        ),
         ("a" * 600, 40, 90),
         ("日本語のコメントです。設定を読む。", 10, 24),
     ],

@@ -13,7 +13,9 @@ SILENT, OTHER = b"/silent", b"/other"
 
 
 async def test_a_silent_file_system_holds_few_threads() -> None:
-    """Threads are of all roots: questions that come before it is known to be silent must leave some."""
+    """Threads are of all roots: questions that come before it is known to be silent must leave
+    some.
+    """
     disk, answers, begun = VerifiedFiles(), threading.Event(), list[int]()
 
     def look() -> str:

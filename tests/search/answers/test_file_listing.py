@@ -48,7 +48,9 @@ async def corpus(db: Database, tmp_path: Path) -> Corpus:
         ("src/a.py", None, ["src/a.py"]),
     ],
 )
-async def test_files_are_listed(shared: Corpus, under: str, pattern: str | None, paths: list[str]) -> None:
+async def test_files_are_listed(
+    shared: Corpus, under: str, pattern: str | None, paths: list[str]
+) -> None:
     page = await list_files(shared.db, [shared.record], under=under, pattern=pattern)
     assert [entry.path for entry in page.files] == paths
     assert page.cursor is None
@@ -78,7 +80,9 @@ async def test_pages_by_offset_and_by_language(shared: Corpus) -> None:
 
 async def test_skipped_files_are_listed_on_request(corpus: Corpus) -> None:
     await corpus.index("big.bin", b"\0", skip="binary")
-    assert "big.bin" not in [entry.path for entry in (await list_files(corpus.db, [corpus.record])).files]
+    assert "big.bin" not in [
+        entry.path for entry in (await list_files(corpus.db, [corpus.record])).files
+    ]
     every = await list_files(corpus.db, [corpus.record], skipped=True)
     assert {entry.path: entry.skipped for entry in every.files}["big.bin"] == "binary"
 
@@ -94,7 +98,13 @@ async def test_wrong_cursors_and_limits_are_refused(shared: Corpus) -> None:
 async def test_a_file_is_given_as_it_is_on_disk(shared: Corpus) -> None:
     file = await get_file(shared.db, [shared.record], "./src/a.py", VerifiedFiles())
     assert file.content == FILES["src/a.py"]
-    assert (file.source, file.language, file.first_line, file.last_line, file.lines) == ("disk", "python", 1, 2, 2)
+    assert (file.source, file.language, file.first_line, file.last_line, file.lines) == (
+        "disk",
+        "python",
+        1,
+        2,
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +114,14 @@ async def test_a_file_is_given_as_it_is_on_disk(shared: Corpus) -> None:
 async def test_lines_of_a_file(
     shared: Corpus, first: int, last: int | None, content: str, shown: tuple[int, int]
 ) -> None:
-    file = await get_file(shared.db, [shared.record], "src/sub/c.go", VerifiedFiles(), first_line=first, last_line=last)
+    file = await get_file(
+        shared.db,
+        [shared.record],
+        "src/sub/c.go",
+        VerifiedFiles(),
+        first_line=first,
+        last_line=last,
+    )
     assert file.content == content
     assert (file.first_line, file.last_line) == shown
 
@@ -112,11 +129,20 @@ async def test_lines_of_a_file(
 @pytest.mark.parametrize(("first", "last"), [(0, None), (3, 2)])
 async def test_wrong_lines_are_refused(shared: Corpus, first: int, last: int | None) -> None:
     with pytest.raises(InvalidInput):
-        await get_file(shared.db, [shared.record], "src/a.py", VerifiedFiles(), first_line=first, last_line=last)
+        await get_file(
+            shared.db,
+            [shared.record],
+            "src/a.py",
+            VerifiedFiles(),
+            first_line=first,
+            last_line=last,
+        )
 
 
 @pytest.mark.parametrize("change", ["edited", "deleted", "link"])
-async def test_a_file_that_is_no_longer_as_indexed_comes_from_the_index(corpus: Corpus, change: str) -> None:
+async def test_a_file_that_is_no_longer_as_indexed_comes_from_the_index(
+    corpus: Corpus, change: str
+) -> None:
     place = corpus.root / "src/sub/c.go"
     if change == "edited":
         place.write_text("other\n")
@@ -159,7 +185,9 @@ def test_overlaps_of_chunks_are_taken_once(text: str, size: int, overlap: int) -
     "text",
     [
         "let all = [" + ", ".join(f"'word{n}'" for n in range(2000)) + "]",
-        "# Titel\r\n\r\nZwei Sätze. " + " ".join(["Eine lange Zeile, die höher hinaus will."] * 400) + "\r\nEnde.",
+        "# Titel\r\n\r\nZwei Sätze. "
+        + " ".join(["Eine lange Zeile, die höher hinaus will."] * 400)
+        + "\r\nEnde.",
     ],
     ids=["a line of many chunks", "ends of Windows"],
 )
@@ -200,7 +228,10 @@ async def test_nothing_is_like_what_is_not_indexed(shared: Corpus) -> None:
 
 
 async def test_a_line_below_the_file_has_nothing_like_it(corpus: Corpus) -> None:
-    await corpus.save("lines.py", "import os\n\n\ndef first():\n    return 1\n\n\ndef last():\n    return os.sep\n")
+    await corpus.save(
+        "lines.py",
+        "import os\n\n\ndef first():\n    return 1\n\n\ndef last():\n    return os.sep\n",
+    )
     with pytest.raises(InvalidInput, match=r"lines.py has no text at line 99, only up to line 9"):
         await find_related(corpus.db, corpus.record, "lines.py", 99)
     for line in (3, 9):  # a blank one belongs to what is above it
@@ -211,8 +242,12 @@ async def test_a_whole_file_keeps_its_ends_of_lines(corpus: Corpus) -> None:
     data = b"def a():\r\n    pass\r\n\r\n\r\ndef b():\r\n    pass"
     (corpus.root / "crlf.py").write_bytes(data)
     await corpus.index("crlf.py", data)
-    assert (await get_file(corpus.db, [corpus.record], "crlf.py", VerifiedFiles())).content == data.decode()
-    some = await get_file(corpus.db, [corpus.record], "crlf.py", VerifiedFiles(), first_line=1, last_line=2)
+    assert (
+        await get_file(corpus.db, [corpus.record], "crlf.py", VerifiedFiles())
+    ).content == data.decode()
+    some = await get_file(
+        corpus.db, [corpus.record], "crlf.py", VerifiedFiles(), first_line=1, last_line=2
+    )
     assert some.content == "def a():\n    pass"
 
 

@@ -54,7 +54,10 @@ async def test_all_are_asked_and_embedded_once(db: Database, tmp_path: Path) -> 
     embedder, corpora = await three(db, tmp_path)
     records, pipeline = [corpus.record for corpus in corpora], corpora[0].pipeline
     merged = await search_several(pipeline, records, Query("send mail"))
-    assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [("one", "mail.py"), ("two", "post.py")]
+    assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [
+        ("one", "mail.py"),
+        ("two", "post.py"),
+    ]
     assert embedder.asked == ["send mail"]
     assert {answer.index for answer in merged.answers} == {"one", "two", "three"}
     again = await search_several(pipeline, records, Query("send mail"))
@@ -71,7 +74,9 @@ async def test_limit_and_budget_are_for_all_together(db: Database, tmp_path: Pat
     assert sum(len(hit.content) for hit in small.hits) <= 40
 
 
-async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(db: Database, tmp_path: Path) -> None:
+async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
+    db: Database, tmp_path: Path
+) -> None:
     _, corpora = await three(db, tmp_path)
     records, pipeline = [corpus.record for corpus in corpora], corpora[0].pipeline
     for limit in range(1, 7):
@@ -86,7 +91,9 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(db
     for again in range(2):
         merged = await search_several(pipeline, records, only)
         assert [(hit.path, hit.stale) for hit in merged.hits] == [("mail.py", False)], again
-        assert not any(answer.changed_paths for answer in merged.answers), "nobody reads what is not shown"
+        assert not any(answer.changed_paths for answer in merged.answers), (
+            "nobody reads what is not shown"
+        )
     both = await search_several(pipeline, records, replace(only, limit=2))
     assert [(hit.path, hit.stale) for hit in both.hits] == [("mail.py", False), ("post.py", True)]
 
@@ -106,14 +113,21 @@ async def test_when_all_fail_the_error_is_told(db: Database, tmp_path: Path) -> 
     for corpus in corpora:
         await drop_index(db, corpus.record)
     with pytest.raises(NotFound, match="gone"):
-        await search_several(corpora[0].pipeline, [corpus.record for corpus in corpora], Query("send mail"))
+        await search_several(
+            corpora[0].pipeline, [corpus.record for corpus in corpora], Query("send mail")
+        )
 
 
-async def test_different_embedders_are_refused_with_both_names(db: Database, tmp_path: Path) -> None:
+async def test_different_embedders_are_refused_with_both_names(
+    db: Database, tmp_path: Path
+) -> None:
     _, corpora = await three(db, tmp_path)
     foreign = replace(
         corpora[1].record,
-        identity=replace(corpora[1].record.identity, embedder=(("model", "nomic-embed-text"), ("provider", "ollama"))),
+        identity=replace(
+            corpora[1].record.identity,
+            embedder=(("model", "nomic-embed-text"), ("provider", "ollama")),
+        ),
     )
     with pytest.raises(IdentityMismatch) as caught:
         await search_several(corpora[0].pipeline, [corpora[0].record, foreign], Query("send mail"))
@@ -121,18 +135,30 @@ async def test_different_embedders_are_refused_with_both_names(db: Database, tmp
     assert "ollama/nomic-embed-text" in caught.value.message
 
 
-async def test_a_name_of_one_index_comes_before_what_is_like_it_in_all_others(db: Database, tmp_path: Path) -> None:
+async def test_a_name_of_one_index_comes_before_what_is_like_it_in_all_others(
+    db: Database, tmp_path: Path
+) -> None:
     embedder = BuiltinEmbedder()
     pipeline = Pipeline(db, embedder, SearchSettings())
     files = {f"like{n}": {f"{n}.py": f"def invoice_total_{n}(balance): ...\n"} for n in range(4)}
-    files["named"] = {"a.py": "def settle_invoice_balance(): ...\n", "b.py": "settle_invoice_balance()\n"}
+    files["named"] = {
+        "a.py": "def settle_invoice_balance(): ...\n",
+        "b.py": "settle_invoice_balance()\n",
+    }
     corpora = [
-        await new_corpus(db, tmp_path / name, texts, name=name, embedder=embedder, pipeline=pipeline)
+        await new_corpus(
+            db, tmp_path / name, texts, name=name, embedder=embedder, pipeline=pipeline
+        )
         for name, texts in files.items()
     ]
     records = [corpus.record for corpus in corpora]
-    merged = await search_several(pipeline, records, Query("settle_invoice_balance -path:x", limit=3))
-    assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [("named", "a.py"), ("named", "b.py")]
+    merged = await search_several(
+        pipeline, records, Query("settle_invoice_balance -path:x", limit=3)
+    )
+    assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [
+        ("named", "a.py"),
+        ("named", "b.py"),
+    ]
     assert merged.hits[2].index != "named"
     merged = await search_several(pipeline, records, Query("settle the invoice balance", limit=3))
     assert (merged.hits[0].index, merged.hits[0].path) == ("named", "a.py")
@@ -144,7 +170,10 @@ def answer(index: str, *scores: float, relevance: tuple[float, ...] = ()) -> Ans
         Hit(index, f"{n}.py", 0, 1, 1, 1, "python", score, "both", "", "", None, None, None, "x")
         for n, score in enumerate(scores)
     )
-    told = (replace(hit, scores=(("relevance", each),)) for hit, each in zip(hits, relevance, strict=True))
+    told = (
+        replace(hit, scores=(("relevance", each),))
+        for hit, each in zip(hits, relevance, strict=True)
+    )
     return Answer(index, tuple(told) if relevance else hits, 1)
 
 
@@ -154,21 +183,40 @@ def in_order(answers: list[Answer], limit: int, *, name: bool = False) -> tuple[
 
 def test_merging_goes_by_rank_and_never_by_score() -> None:
     merged = in_order([answer("a", 0.01, 0.009, 0.008), answer("b", 900.0, 800.0), answer("c")], 4)
-    assert [(hit.index, hit.path) for hit in merged] == [("a", "0.py"), ("b", "0.py"), ("a", "1.py"), ("b", "1.py")]
+    assert [(hit.index, hit.path) for hit in merged] == [
+        ("a", "0.py"),
+        ("b", "0.py"),
+        ("a", "1.py"),
+        ("b", "1.py"),
+    ]
     assert [hit.score for hit in merged] == [1 / 61, 1 / 61, 1 / 62, 1 / 62]
     assert dict(merged[1].scores)["own_score"] == 900.0
 
 
-@pytest.mark.parametrize(("name", "expected"), [(False, "b0 a0 b1 a1 b2 a2"), (True, "b0 b1 a0 a1 b2 a2")])
+@pytest.mark.parametrize(
+    ("name", "expected"), [(False, "b0 a0 b1 a1 b2 a2"), (True, "b0 b1 a0 a1 b2 a2")]
+)
 def test_of_one_rank_the_most_relevant_comes_first(name: bool, expected: str) -> None:
-    answers = [answer("a", 3, 2, 1, relevance=(0.4, 0.4, 0.1)), answer("b", 3, 2, 1, relevance=(0.5, 1.0, 0.9))]
+    answers = [
+        answer("a", 3, 2, 1, relevance=(0.4, 0.4, 0.1)),
+        answer("b", 3, 2, 1, relevance=(0.5, 1.0, 0.9)),
+    ]
     merged = in_order(answers, 6, name=name)
     assert " ".join(hit.index + hit.path[0] for hit in merged) == expected
 
 
-@given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=6), max_size=5), st.integers(1, 12), st.booleans())
-def test_what_is_taken_of_an_index_is_its_first(found: list[list[float]], limit: int, name: bool) -> None:
-    answers = [answer(str(place), *([1.0] * len(each)), relevance=tuple(each)) for place, each in enumerate(found)]
+@given(
+    st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=6), max_size=5),
+    st.integers(1, 12),
+    st.booleans(),
+)
+def test_what_is_taken_of_an_index_is_its_first(
+    found: list[list[float]], limit: int, name: bool
+) -> None:
+    answers = [
+        answer(str(place), *([1.0] * len(each)), relevance=tuple(each))
+        for place, each in enumerate(found)
+    ]
     taken = order([each.hits for each in answers], limit, name=name)
     assert len(taken) == min(limit, sum(map(len, found)))
     for place in range(len(found)):

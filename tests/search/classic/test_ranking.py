@@ -25,17 +25,23 @@ from cocosearchd.search.ranking import (
 from cocosearchd.store.chunks.queries import Candidate
 from tests.search.candidates import candidate
 
-PLAN = Plan("find getUser", Filter(), "classic", 10, 20, True, ("getUser",), "disabled", 0.0, True, False)
+PLAN = Plan(
+    "find getUser", Filter(), "classic", 10, 20, True, ("getUser",), "disabled", 0.0, True, False
+)
 SEMANTIC = replace(PLAN, keyword=False)
 
 
-def reference(vector: list[Candidate], keyword: list[Candidate], hybrid: bool, limit: int) -> list[tuple[object, ...]]:
-    """What the documents say of ranking, one sentence at a time: (path, start, end, score, match type) of each result.
+def reference(
+    vector: list[Candidate], keyword: list[Candidate], hybrid: bool, limit: int
+) -> list[tuple[object, ...]]:
+    """What the documents say of ranking, one sentence at a time: (path, start, end, score, match
+    type) of each result.
 
-    Vector search alone sorts by cosine similarity. Hybrid search: results are identified by path, start and end byte;
-    the score is the sum of 1/(60 + rank) over the lists that have the result; the match type says which have it; sorted
-    by score, ties prefer keyword matches. Then chunks whose content starts with a definition keyword count twice, and
-    the list is sorted again. The limit comes last.
+    Vector search alone sorts by cosine similarity. Hybrid search: results are identified by path,
+    start and end byte; the score is the sum of 1/(60 + rank) over the lists that have the result;
+    the match type says which have it; sorted by score, ties prefer keyword matches. Then chunks
+    whose content starts with a definition keyword count twice, and the list is sorted again. The
+    limit comes last.
     """
     keywords = [
         "async def", "def", "class",
@@ -45,7 +51,10 @@ def reference(vector: list[Candidate], keyword: list[Candidate], hybrid: bool, l
     ]  # fmt: skip
     rows: list[tuple[str, int, int, float, str]] = []
     if not hybrid:
-        rows = [(found.path, found.start_byte, found.end_byte, found.score, "semantic") for found in vector]
+        rows = [
+            (found.path, found.start_byte, found.end_byte, found.score, "semantic")
+            for found in vector
+        ]
         rows.sort(key=lambda row: (-row[3], row[0], row[1], row[2]))
         return list(rows[:limit])
     identities: list[tuple[str, int, int]] = []
@@ -59,16 +68,26 @@ def reference(vector: list[Candidate], keyword: list[Candidate], hybrid: bool, l
         total = 0.0
         in_vector = in_keyword = False
         for rank in range(1, len(vector) + 1):
-            if (vector[rank - 1].path, vector[rank - 1].start_byte, vector[rank - 1].end_byte) == identity:
+            if (
+                vector[rank - 1].path,
+                vector[rank - 1].start_byte,
+                vector[rank - 1].end_byte,
+            ) == identity:
                 total = total + 1 / (60 + rank)
                 in_vector = True
         for rank in range(1, len(keyword) + 1):
-            if (keyword[rank - 1].path, keyword[rank - 1].start_byte, keyword[rank - 1].end_byte) == identity:
+            if (
+                keyword[rank - 1].path,
+                keyword[rank - 1].start_byte,
+                keyword[rank - 1].end_byte,
+            ) == identity:
                 total = total + 1 / (60 + rank)
                 in_keyword = True
         text = contents[identity].lstrip()
         for word in keywords:
-            if text == word or (text.startswith(word) and not (text[len(word)].isalnum() or text[len(word)] == "_")):
+            if text == word or (
+                text.startswith(word) and not (text[len(word)].isalnum() or text[len(word)] == "_")
+            ):
                 total = total * 2.0
                 break
         kind = "both" if in_vector and in_keyword else "semantic" if in_vector else "keyword"
@@ -77,20 +96,39 @@ def reference(vector: list[Candidate], keyword: list[Candidate], hybrid: bool, l
     return list(rows[:limit])
 
 
-CONTENTS = ["def f(): pass", "  class A:", "x = 1", "define(x)", "fn main() {}", "async def f", "type", "types = 1", ""]
+CONTENTS = [
+    "def f(): pass",
+    "  class A:",
+    "x = 1",
+    "define(x)",
+    "fn main() {}",
+    "async def f",
+    "type",
+    "types = 1",
+    "",
+]
 
 
 @st.composite
 def corpora(draw: st.DrawFn) -> tuple[list[Candidate], list[Candidate]]:
     """Chunks of a few files, drawn into a vector list with falling cosines and a keyword list."""
-    keys = draw(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5)), unique=True, max_size=20))
-    chunks = [candidate(path, start * 10, content=draw(st.sampled_from(CONTENTS))) for path, start in keys]
+    keys = draw(
+        st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5)), unique=True, max_size=20)
+    )
+    chunks = [
+        candidate(path, start * 10, content=draw(st.sampled_from(CONTENTS))) for path, start in keys
+    ]
     vector = draw(st.permutations(chunks))[: draw(st.integers(0, len(chunks)))]
     keyword = draw(st.permutations(chunks))[: draw(st.integers(0, len(chunks)))]
-    cosines = sorted(draw(st.lists(st.floats(-1, 1, width=32), min_size=len(vector), max_size=len(vector))))
+    cosines = sorted(
+        draw(st.lists(st.floats(-1, 1, width=32), min_size=len(vector), max_size=len(vector)))
+    )
     # The store gives ties in the order of their keys.
     scored = sorted(
-        (replace(chunk, score=cosine) for chunk, cosine in zip(vector, reversed(cosines), strict=True)),
+        (
+            replace(chunk, score=cosine)
+            for chunk, cosine in zip(vector, reversed(cosines), strict=True)
+        ),
         key=lambda chunk: (-chunk.score, chunk.key),
     )
     return scored, list(keyword)
@@ -104,10 +142,19 @@ def test_classic_is_what_the_documents_say(
     vector, keyword = corpus
     plan = replace(PLAN, keyword=hybrid, limit=limit)
     chosen = select(
-        plan, classic(plan, RetrievedCandidates(tuple(vector), tuple(keyword if hybrid else ()), len(keyword)))
+        plan,
+        classic(
+            plan, RetrievedCandidates(tuple(vector), tuple(keyword if hybrid else ()), len(keyword))
+        ),
     )
     rows = [
-        (one.candidate.path, one.candidate.start_byte, one.candidate.end_byte, one.score, one.match_type)
+        (
+            one.candidate.path,
+            one.candidate.start_byte,
+            one.candidate.end_byte,
+            one.score,
+            one.match_type,
+        )
         for one in chosen
     ]
     assert rows == reference(vector, keyword, hybrid, limit)
@@ -115,7 +162,9 @@ def test_classic_is_what_the_documents_say(
 
 @settings(max_examples=100, deadline=None)
 @given(corpora(), st.integers(1, 25))
-def test_one_chunk_per_file_keeps_the_best_of_each(corpus: tuple[list[Candidate], list[Candidate]], limit: int) -> None:
+def test_one_chunk_per_file_keeps_the_best_of_each(
+    corpus: tuple[list[Candidate], list[Candidate]], limit: int
+) -> None:
     legs = RetrievedCandidates(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
     scored = classic(PLAN, legs)
     chosen = select(replace(PLAN, all_chunks=False, limit=limit), scored)
@@ -126,7 +175,9 @@ def test_one_chunk_per_file_keeps_the_best_of_each(corpus: tuple[list[Candidate]
 
 @settings(max_examples=100, deadline=None)
 @given(corpora())
-def test_fusion_does_not_care_which_leg_is_which(corpus: tuple[list[Candidate], list[Candidate]]) -> None:
+def test_fusion_does_not_care_which_leg_is_which(
+    corpus: tuple[list[Candidate], list[Candidate]],
+) -> None:
     vector, keyword = tuple(corpus[0]), tuple(corpus[1])
     one = {each.candidate.key: each.score for each in fuse(RetrievedCandidates(vector, keyword))}
     other = {each.candidate.key: each.score for each in fuse(RetrievedCandidates(keyword, vector))}
@@ -186,12 +237,16 @@ def test_relevance_is_comparable_between_modes() -> None:
     assert relevance(alone) == relevance(fused) == 0.42
     assert relevance(fuse(RetrievedCandidates((found,), (found,), 1))[0]) == 1.0
     assert relevance(fuse(RetrievedCandidates((), (found,), 0))[0]) == 0.0
-    assert relevance(classic(SEMANTIC, RetrievedCandidates((candidate("a", score=-0.5),)))[0]) == 0.0
+    assert (
+        relevance(classic(SEMANTIC, RetrievedCandidates((candidate("a", score=-0.5),)))[0]) == 0.0
+    )
 
 
 @pytest.mark.parametrize("hybrid", [True, False])
 def test_a_minimum_of_a_third_means_a_cosine_of_a_third(hybrid: bool) -> None:
-    legs = RetrievedCandidates((candidate("a", score=0.5), candidate("b", score=0.31), candidate("c", score=0.29)))
+    legs = RetrievedCandidates(
+        (candidate("a", score=0.5), candidate("b", score=0.31), candidate("c", score=0.29))
+    )
     plan = replace(PLAN, keyword=hybrid, min_score=0.3)
     assert [one.candidate.path for one in select(plan, score(plan, legs))] == ["a", "b"]
 
@@ -199,7 +254,10 @@ def test_a_minimum_of_a_third_means_a_cosine_of_a_third(hybrid: bool) -> None:
 def test_a_listing_keeps_its_order() -> None:
     plan = replace(PLAN, listing=True, keyword=False, all_chunks=False)
     listed = score(
-        plan, RetrievedCandidates(keyword=(candidate("b"), candidate("a"), candidate("a", 10)), every_word=3)
+        plan,
+        RetrievedCandidates(
+            keyword=(candidate("b"), candidate("a"), candidate("a", 10)), every_word=3
+        ),
     )
     assert [one.candidate.key for one in select(replace(plan, all_chunks=True), listed)] == [
         ("b", 0, 10),
@@ -209,7 +267,9 @@ def test_a_listing_keeps_its_order() -> None:
 
 
 def test_a_hit_tells_what_it_was_scored_by() -> None:
-    one = ScoredCandidate(candidate("a", score=0.5), 0.1, "both", 3, 1, 0.5, False, (("definition_boost", 2.0),))
+    one = ScoredCandidate(
+        candidate("a", score=0.5), 0.1, "both", 3, 1, 0.5, False, (("definition_boost", 2.0),)
+    )
     hit = to_hit("index", one)
     assert dict(hit.scores) == {
         "relevance": 0.5,
@@ -218,7 +278,13 @@ def test_a_hit_tells_what_it_was_scored_by() -> None:
         "cosine": 0.5,
         "definition_boost": 2.0,
     }
-    assert (hit.index, hit.path, hit.start_byte, hit.end_byte, hit.score) == ("index", "a", 0, 10, 0.1)
+    assert (hit.index, hit.path, hit.start_byte, hit.end_byte, hit.score) == (
+        "index",
+        "a",
+        0,
+        10,
+        0.1,
+    )
 
 
 def test_both_profiles_are_there() -> None:

@@ -28,7 +28,9 @@ from tests.search.candidates import candidate
 def scored(
     path: str = "a.py", content: str = "x", cosine: float | None = 0.5, language: str = "python"
 ) -> ScoredCandidate:
-    return ScoredCandidate(candidate(path, content=content, language=language), 0.1, "both", 1, 1, cosine)
+    return ScoredCandidate(
+        candidate(path, content=content, language=language), 0.1, "both", 1, 1, cosine
+    )
 
 
 def test_the_documented_weights() -> None:
@@ -52,7 +54,9 @@ def test_what_kind_of_question_it_is(text: str, kind: str, aim: str) -> None:
     assert (query_type(text), intent(text)) == (kind, aim)
 
 
-@pytest.mark.parametrize("text", ["how to open a file", "fix the error", "example usage", "create a route", "parser"])
+@pytest.mark.parametrize(
+    "text", ["how to open a file", "fix the error", "example usage", "create a route", "parser"]
+)
 def test_weights_always_sum_to_one(text: str) -> None:
     assert sum(dynamic_weights(text).values()) == pytest.approx(1.0)
 
@@ -100,22 +104,72 @@ def test_the_blend_is_forty_to_sixty() -> None:
 @pytest.mark.parametrize(
     ("feature", "text", "good", "bad"),
     [
-        ("entity_relevance", "call getUserById", scored(content="x.getUserById(1)"), scored(content="x.get(1)")),
-        ("entity_relevance", "http.Client", scored(content="class Client: 'http.client'"), scored(content="x")),
-        ("action_match", "delete a user", scored(content="def remove_user(): ..."), scored(content="def user(): ...")),
-        ("technical_overlap", "parse tokens", scored(content="parseTokens()"), scored(content="read()")),
-        ("file_appropriateness", "user service", scored("src/UserService.java"), scored("src/other.java")),
-        ("file_appropriateness", "docker port", scored("x", language="dockerfile"), scored("x", language="go")),
+        (
+            "entity_relevance",
+            "call getUserById",
+            scored(content="x.getUserById(1)"),
+            scored(content="x.get(1)"),
+        ),
+        (
+            "entity_relevance",
+            "http.Client",
+            scored(content="class Client: 'http.client'"),
+            scored(content="x"),
+        ),
+        (
+            "action_match",
+            "delete a user",
+            scored(content="def remove_user(): ..."),
+            scored(content="def user(): ..."),
+        ),
+        (
+            "technical_overlap",
+            "parse tokens",
+            scored(content="parseTokens()"),
+            scored(content="read()"),
+        ),
+        (
+            "file_appropriateness",
+            "user service",
+            scored("src/UserService.java"),
+            scored("src/other.java"),
+        ),
+        (
+            "file_appropriateness",
+            "docker port",
+            scored("x", language="dockerfile"),
+            scored("x", language="go"),
+        ),
         ("keyword_matches", "retry", scored(content="retry retry retry"), scored(content="retry")),
-        ("domain_relevance", "sql query", scored(content="open a cursor"), scored(content="paint a circle")),
-        ("code_structure_match", "error handling", scored(content="try: pass\nexcept E: ..."), scored(content="x = 1")),
+        (
+            "domain_relevance",
+            "sql query",
+            scored(content="open a cursor"),
+            scored(content="paint a circle"),
+        ),
+        (
+            "code_structure_match",
+            "error handling",
+            scored(content="try: pass\nexcept E: ..."),
+            scored(content="x = 1"),
+        ),
         ("educational_value", "x", scored(content="# an example\nx = 1"), scored(content="x = 1")),
-        ("code_quality", "x", scored(content="def f():\n    # why\n    x"), scored(content="x" * 500)),
+        (
+            "code_quality",
+            "x",
+            scored(content="def f():\n    # why\n    x"),
+            scored(content="x" * 500),
+        ),
     ],
 )
-def test_each_feature_tells_good_from_bad(feature: str, text: str, good: ScoredCandidate, bad: ScoredCandidate) -> None:
+def test_each_feature_tells_good_from_bad(
+    feature: str, text: str, good: ScoredCandidate, bad: ScoredCandidate
+) -> None:
     question = ask(text)
-    better, worse = features(question, material(good))[feature], features(question, material(bad))[feature]
+    better, worse = (
+        features(question, material(good))[feature],
+        features(question, material(bad))[feature],
+    )
     assert 0 <= worse < better <= 1
 
 
@@ -125,7 +179,9 @@ def test_identifiers_are_split_before_they_are_lowered() -> None:
 
 
 def test_candidates_without_a_cosine_take_the_lowest() -> None:
-    assert vector_scores([scored(cosine=0.9), scored(cosine=0.2), scored(cosine=None), scored(cosine=-0.5)]) == [
+    assert vector_scores(
+        [scored(cosine=0.9), scored(cosine=0.2), scored(cosine=None), scored(cosine=-0.5)]
+    ) == [
         0.9,
         0.2,
         0.0,
@@ -156,7 +212,9 @@ def test_the_choice_of_a_reranker() -> None:
 
 @pytest.mark.skipif(spacy_installed(), reason="spaCy and its model are installed")
 def test_auto_never_picks_what_is_not_installed() -> None:
-    commented = [replace(scored(), candidate=candidate("a", content="# why the lock is held\nlock()"))]
+    commented = [
+        replace(scored(), candidate=candidate("a", content="# why the lock is held\nlock()"))
+    ]
     chosen = Rerankers().choose("auto", "explain how the lock works and why it is held", commented)
     assert chosen is not None
     assert chosen.name == "functional"
@@ -202,7 +260,13 @@ def test_spacy_features_on_a_small_language() -> None:
     def given_tags(doc: Any) -> Any:
         for token in doc:
             token.lemma_ = lemmas.get(token.text.lower(), token.text.lower())
-            token.pos_ = "VERB" if token.lemma_ == "send" else "NOUN" if token.lemma_ in lemmas.values() else "X"
+            token.pos_ = (
+                "VERB"
+                if token.lemma_ == "send"
+                else "NOUN"
+                if token.lemma_ in lemmas.values()
+                else "X"
+            )
         return doc
 
     spacy.Language.component("given_tags", func=given_tags)

@@ -1,4 +1,6 @@
-"""The profile `code` from the warm lexical index, through the pipeline: order, filters, explain, giving way."""
+"""The profile `code` from the warm lexical index, through the pipeline: order, filters, explain,
+giving way.
+"""
 
 import json
 from dataclasses import dataclass, replace
@@ -94,7 +96,9 @@ async def test_names_paths_and_words_decide(warm: Warm) -> None:
 
 async def test_filters_on_files_and_chunks(warm: Warm) -> None:
     assert await warm.ask(Query("router", languages=("go",))) in ([], ["server/session.go"])
-    assert set(await warm.ask(Query("router", paths=("server/*",)))) <= {path for path in FILES if "server" in path}
+    assert set(await warm.ask(Query("router", paths=("server/*",)))) <= {
+        path for path in FILES if "server" in path
+    }
     assert "notes.md" not in await warm.ask(Query("router", not_paths=("*.md",)))
     assert await warm.ask('"register a route" router') == ["server/router.py"]
     assert set(await warm.ask(Query("route", symbol_types=("function",)))) <= {
@@ -106,7 +110,10 @@ async def test_filters_on_files_and_chunks(warm: Warm) -> None:
 async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     trace = Trace(explain=True)
     assert not (await warm.answer("Router", trace)).notes
-    assert trace.details["lexical"] == {"state": "warm", "generation": warm.corpus.record.generation}
+    assert trace.details["lexical"] == {
+        "state": "warm",
+        "generation": warm.corpus.record.generation,
+    }
     features = trace.details["ranking"]["results"][0]["features"]
     assert features["symF"] > 0
     assert features["coverage"] == pytest.approx(1.0)
@@ -119,16 +126,23 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
 
 
 async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidate_selection, "PROMISING", 2)  # stands for a size that no test builds
+    # stands for a size that no test builds
+    monkeypatch.setattr(candidate_selection, "PROMISING", 2)
     monkeypatch.setattr(candidate_selection, "NAMED", 1)
-    for text, limit in product(("route", "add route", "keep values between requests", "prefix"), (1, 2, 3, 4)):
+    for text, limit in product(
+        ("route", "add route", "keep values between requests", "prefix"), (1, 2, 3, 4)
+    ):
         query = Query(text, limit=limit, use_cache=False)
         plain, explained = await warm.answer(query), await warm.answer(query, Trace(explain=True))
-        assert [(hit.path, hit.score) for hit in explained.hits] == [(hit.path, hit.score) for hit in plain.hits]
+        assert [(hit.path, hit.score) for hit in explained.hits] == [
+            (hit.path, hit.score) for hit in plain.hits
+        ]
 
 
 async def test_answers_are_never_older_than_the_index(warm: Warm) -> None:
-    generation = await warm.corpus.save("server/limits.py", "def throttle_clients():\n    return 429\n")
+    generation = await warm.corpus.save(
+        "server/limits.py", "def throttle_clients():\n    return 429\n"
+    )
     # The hook has not come: PostgreSQL answers.
     assert (await warm.ask("throttle_clients"))[0] == "server/limits.py"
     await warm.lexical.apply(Commit("code", generation, ("server/limits.py",)))
@@ -141,7 +155,9 @@ async def test_answers_are_never_older_than_the_index(warm: Warm) -> None:
 
 
 async def test_several_chunks_of_a_file_on_request(warm: Warm) -> None:
-    body = "\n\n\n".join(f"def ping_{n}(peer):\n" + '    """Ping a peer."""\n' * 30 for n in range(4))
+    body = "\n\n\n".join(
+        f"def ping_{n}(peer):\n" + '    """Ping a peer."""\n' * 30 for n in range(4)
+    )
     generation = await warm.corpus.save("server/ping.py", body)
     await warm.lexical.apply(Commit("code", generation, ("server/ping.py",)))
     assert (await warm.ask("ping a peer")).count("server/ping.py") == 1
@@ -149,11 +165,14 @@ async def test_several_chunks_of_a_file_on_request(warm: Warm) -> None:
 
 
 async def test_nothing_speaks_for_a_file(warm: Warm) -> None:
-    # No letter and no digit: the model gives the zero vector, as it does for no word, however strange.
+    # No letter and no digit: the model gives the zero vector, as it does for no word, however
+    # strange.
     assert await warm.ask(Query("→ ⇒", use_hybrid=True)) == []
 
 
-async def test_weights_of_a_file_rank_instead_of_the_shipped_ones(warm: Warm, tmp_path: Path) -> None:
+async def test_weights_of_a_file_rank_instead_of_the_shipped_ones(
+    warm: Warm, tmp_path: Path
+) -> None:
     only = {"test": 1.0}  # whatever was asked, tests first
     kinds = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
     file = tmp_path / "weights.json"

@@ -1,11 +1,20 @@
-"""The linear score: what it adds up, which chunk stands for a file, and what it does without vectors."""
+"""The linear score: what it adds up, which chunk stands for a file, and what it does without
+vectors.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cocosearchd.search.code.code_profile import RankedChunk, Weights, best_files, load_weights, rank_code, signals
+from cocosearchd.search.code.code_profile import (
+    RankedChunk,
+    Weights,
+    best_files,
+    load_weights,
+    rank_code,
+    signals,
+)
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, evidence, view
 from cocosearchd.search.lexical.scoring import candidate_selection
@@ -23,11 +32,15 @@ AXES = {"class Session:\n    token = 1": 0, "The router.": 1}
 ONLY_S3 = Weights({"s3": 1.0, "chunk": 0.0}, {"s3": 1.0}, {"s3": 1.0}, {"s3": 1.0})
 
 
-def ask(query: str, vector: bool = False, files: dict[str, str] = FILES) -> tuple[FeatureMatrix, bool]:
+def ask(
+    query: str, vector: bool = False, files: dict[str, str] = FILES
+) -> tuple[FeatureMatrix, bool]:
     terms = TermCache()
     asked = terms.query(query)
     state = view((SegmentView(build(documents(files, AXES), DIMENSION)),), 1)
-    return evidence(state, asked, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None), asked.symbol
+    return evidence(
+        state, asked, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
+    ), asked.symbol
 
 
 def ranked(
@@ -48,7 +61,10 @@ def test_every_weight_has_its_signal() -> None:
 
 def test_signals_of_a_symbol() -> None:
     found, _ = ask("Router")
-    values = {name: dict(zip(found.paths, array.tolist(), strict=True)) for name, array in signals(found).items()}
+    values = {
+        name: dict(zip(found.paths, array.tolist(), strict=True))
+        for name, array in signals(found).items()
+    }
     assert values["symF"]["src/router.py"] == 1.0  # a type, at the margin
     assert values["stemeq"] == {"src/router.py": 1.0, "src/route_group.py": 0.0, "tests/test_router.py": 0.0,
                                 "src/session.py": 0.0, "README.md": 0.0}  # fmt: skip
@@ -88,7 +104,9 @@ def test_files_without_vectors_stand_at_the_mean() -> None:
     found, _ = ask("router", vector=True)
     chunk = dict(zip(found.paths, signals(found)["chunk"].tolist(), strict=True))
     # Two files have vectors, cosines 1 and 0: z-scores 1 and -1, a third of each.
-    assert (chunk.pop("src/session.py"), chunk.pop("README.md")) == pytest.approx((1 / 3, -1 / 3), abs=1e-3)
+    assert (chunk.pop("src/session.py"), chunk.pop("README.md")) == pytest.approx(
+        (1 / 3, -1 / 3), abs=1e-3
+    )
     assert set(chunk.values()) == {0.0}
 
 
@@ -97,9 +115,15 @@ def test_masks_leave_out_without_changing_scores() -> None:
     full = {one.path: one.score for one in rank_code(found, symbol, ONLY_S3, 10)}
     files = np.array([path.startswith("src/") for path in found.paths])
     some = rank_code(replace(found, allowed=files), symbol, ONLY_S3, 10)
-    assert {one.path: one.score for one in some} == {p: s for p, s in full.items() if p.startswith("src/")}
-    chunks = np.array([path == "README.md" for path in (found.paths[file] for file in found.chunk_files)])
-    assert [one.path for one in rank_code(found, symbol, ONLY_S3, 10, allowed_chunks=chunks)] == ["README.md"]
+    assert {one.path: one.score for one in some} == {
+        p: s for p, s in full.items() if p.startswith("src/")
+    }
+    chunks = np.array(
+        [path == "README.md" for path in (found.paths[file] for file in found.chunk_files)]
+    )
+    assert [one.path for one in rank_code(found, symbol, ONLY_S3, 10, allowed_chunks=chunks)] == [
+        "README.md"
+    ]
 
 
 @pytest.mark.parametrize("files", [{}, {"only.py": "class Router: ..."}])
@@ -187,7 +211,9 @@ def test_a_name_that_no_file_defines_is_in_the_file_that_has_it(vector: bool) ->
     assert {path for path, value in sole.items() if value} == {"src/deep/in/pool.py"}
 
 
-def test_a_name_that_no_file_defines_is_compared_in_a_large_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_no_file_defines_is_compared_in_a_large_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(candidate_selection, "PROMISING", 2)
     monkeypatch.setattr(candidate_selection, "NAMED", 2)
     found, symbol = ask("after_parent", files=USES)
@@ -201,21 +227,27 @@ def test_a_sentence_has_no_file_of_its_own() -> None:
 
 
 def test_names_of_chunks() -> None:
-    found, _ = ask("LOAD", files={"a.js": "function LOAD() {}\n---\nfunction load() {}\n---\nLOAD()"})
-    # A function, 2, and the lead of the very name, 1; 0.8 of 2 where the case differs; a use is no definition.
+    found, _ = ask(
+        "LOAD", files={"a.js": "function LOAD() {}\n---\nfunction load() {}\n---\nLOAD()"}
+    )
+    # A function, 2, and the lead of the very name, 1; 0.8 of 2 where the case differs; a use is no
+    # definition.
     assert found.chunk_names.tolist() == pytest.approx([3.0, 1.6, 0.0])
 
 
 def test_an_exact_name_is_found_first_however_deep_it_lies() -> None:
     deep = "/".join("abcdefghijklmnop") + "/deep.py"
-    files = {f"near{number}.py": f"def word_{number}(): ..." for number in range(8)} | {deep: "def word_alone(): ..."}
+    files = {f"near{number}.py": f"def word_{number}(): ..." for number in range(8)} | {
+        deep: "def word_alone(): ..."
+    }
     found, symbol = ask("word_alone", files=files)
     assert rank_code(found, symbol, load_weights(), 3)[0].path == deep
 
 
 def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
     files = {f"many/m{number}.py": f"def on_{number}(): ..." for number in range(400)}
-    files["other.py"] = next(iter(AXES)) + "\n---\nx = 1" + "\n# a long comment" * 40  # with the question's vector
+    # with the question's vector
+    files["other.py"] = next(iter(AXES)) + "\n---\nx = 1" + "\n# a long comment" * 40
     found, symbol = ask("on_5", vector=True, files=files)
     assert rank_code(found, symbol, load_weights(), 3)[0].path == "many/m5.py"
 
@@ -228,7 +260,9 @@ def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> Non
 
 
 def test_where_words_say_little_they_count_less() -> None:
-    clear, weak = (signals(ask(query, vector=True)[0]) for query in ("the session token", "the session zzz"))
+    clear, weak = (
+        signals(ask(query, vector=True)[0]) for query in ("the session token", "the session zzz")
+    )
     for name in ("s3", "f_all", "lsize", "chunk"):
         assert not clear[f"{name}_weak"].any()  # a chunk has all that is asked
         assert weak[f"{name}_weak"].any()

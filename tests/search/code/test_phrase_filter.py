@@ -1,4 +1,6 @@
-"""Quoted phrases: what memory rules out, and every way in which texts are read, against looking at each text."""
+"""Quoted phrases: what memory rules out, and every way in which texts are read, against looking at
+each text.
+"""
 
 import random
 import unicodedata
@@ -20,12 +22,22 @@ from cocosearchd.search.code import phrase_filter
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import view
 from cocosearchd.search.lexical.scoring import candidate_selection
-from cocosearchd.search.lexical.scoring.phrase_candidates import holding, keys_of, phrase_words, size_of
+from cocosearchd.search.lexical.scoring.phrase_candidates import (
+    holding,
+    keys_of,
+    phrase_words,
+    size_of,
+)
 from cocosearchd.search.lexical.segments.live_documents import files_of
 from cocosearchd.search.lexical.segments.segment import SegmentView, build
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
-from cocosearchd.store.chunks.phrase_matches import expected, holding_anywhere, holding_in_chunks, holding_in_files
+from cocosearchd.store.chunks.phrase_matches import (
+    expected,
+    holding_anywhere,
+    holding_in_chunks,
+    holding_in_files,
+)
 from cocosearchd.store.chunks.queries import file_chunks
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
@@ -34,9 +46,21 @@ from tests.search.lexical.toy import DIMENSION, documents
 
 pytestmark = pytest.mark.anyio
 WORDS = (
-    "open Open reopen openFile open_file FILE files fileName HTTPServer http x2y 33abc foo-bar _lead __ foo return the"
+    "open Open reopen openFile open_file FILE files fileName HTTPServer http x2y 33abc foo-bar _lead"
+    " __ foo return the"
 )
-PIECES = [*WORDS.split(), "(foo", "foo)", "b.c", "&", "7", "e\u0301", "\u00e9tage", "\u212aelvin", "self._cache[key]"]
+PIECES = [
+    *WORDS.split(),
+    "(foo",
+    "foo)",
+    "b.c",
+    "&",
+    "7",
+    "e\u0301",
+    "\u00e9tage",
+    "\u212aelvin",
+    "self._cache[key]",
+]
 PIECES += ["running", "runs", "!=", "nil,err", "a::b"]
 BLANKS = (" ", " ", " ", "  ", "\t")
 RULES = OverlayRules(Limits(), 1 << 20, index_secrets=False)
@@ -46,7 +70,9 @@ def made(dice: random.Random, count: int) -> dict[str, str]:
     """Files of one to three chunks."""
     return {
         f"{('src', 'lib')[n % 2]}/{n}.py": "\n---\n".join(
-            "".join(piece + dice.choice(BLANKS) for piece in dice.choices(PIECES, k=dice.randint(2, 9))).strip()
+            "".join(
+                piece + dice.choice(BLANKS) for piece in dice.choices(PIECES, k=dice.randint(2, 9))
+            ).strip()
             for _ in range(dice.randint(1, 3))
         )
         for n in range(count)
@@ -73,15 +99,22 @@ def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
     some = dict(list(files.items())[:5])
     parts = (
         SegmentView(build(documents(some), DIMENSION)).without([dice.randrange(5)]),
-        SegmentView(build(documents({path: files[path] for path in files if path not in some}), DIMENSION)),
+        SegmentView(
+            build(documents({path: files[path] for path in files if path not in some}), DIMENSION)
+        ),
     )
     state = view(parts, 1)
     living = {path: files[path].split("\n---\n") for path in state.living.paths}
     for _ in range(20):
         phrases = [
-            cut(dice, dice.choice(list(files.values())).replace("\n---\n", " ")) for _ in range(dice.choice((1, 1, 2)))
+            cut(dice, dice.choice(list(files.values())).replace("\n---\n", " "))
+            for _ in range(dice.choice((1, 1, 2)))
         ]
-        allowed = np.array([path.startswith("src") for path in state.living.paths]) if dice.random() < 0.3 else None
+        allowed = (
+            np.array([path.startswith("src") for path in state.living.paths])
+            if dice.random() < 0.3
+            else None
+        )
         found = holding(parts, state.living, phrase_words(phrases, terms), allowed)
         sure, whole = (keys_of(parts, state.living, chunks) for chunks in (found.sure, found.whole))
         holders = {
@@ -94,25 +127,38 @@ def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
         assert holders <= numbered(sure, living), phrases
         assert numbered(whole, living) <= numbered(sure, living)
         assert len(sure) == size_of(found.sure)
-        files_found = {state.living.paths[file] for file in np.flatnonzero(files_of(parts, found.sure))}
+        files_found = {
+            state.living.paths[file] for file in np.flatnonzero(files_of(parts, found.sure))
+        }
         assert files_found == {path for path, _, _ in sure}
 
 
-def numbered(keys: list[tuple[str, int, int]], living: Mapping[str, list[str]]) -> set[tuple[str, int]]:
+def numbered(
+    keys: list[tuple[str, int, int]], living: Mapping[str, list[str]]
+) -> set[tuple[str, int]]:
     """Keys as the numbers of chunks in their files; dead files are in no answer."""
     starts = {
-        path: np.cumsum([0, *(max(1, len(text.encode())) for text in texts)]).tolist() for path, texts in living.items()
+        path: np.cumsum([0, *(max(1, len(text.encode())) for text in texts)]).tolist()
+        for path, texts in living.items()
     }
     return {(path, starts[path].index(start)) for path, start, _ in keys}
 
 
 def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
-    terms, files = TermCache(), {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"}
+    terms, files = (
+        TermCache(),
+        {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"},
+    )
     state = view((SegmentView(build(documents(files), DIMENSION)),), 1)
 
     def paths(phrase: str, whole: bool) -> set[str]:
         found = holding(state.parts, state.living, phrase_words([phrase], terms), None)
-        return {path for path, _, _ in keys_of(state.parts, state.living, found.whole if whole else found.sure)}
+        return {
+            path
+            for path, _, _ in keys_of(
+                state.parts, state.living, found.whole if whole else found.sure
+            )
+        }
 
     assert paths("open file", whole=False) == set(files)
     assert paths("open file", whole=True) == {"b.py", "c.py"}  # `files` has the stem of `file`
@@ -132,7 +178,9 @@ WAYS: dict[str, dict[str, int]] = {
 def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     """Bounds as if the few files were many."""
     for name, value in WAYS[way].items():
-        patch.setattr(candidate_selection if name in ("PROMISING", "NAMED") else phrase_filter, name, value)
+        patch.setattr(
+            candidate_selection if name in ("PROMISING", "NAMED") else phrase_filter, name, value
+        )
     if way not in ("few", "scan"):
         patch.setattr(phrase_filter, "expected", many)
 
@@ -147,10 +195,18 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     dice = random.Random(7)
-    files = {path: text.replace("\n---\n", "\n") + "\ncommon" for path, text in made(dice, 40).items()}
-    files["lib/long.py"] = "\n".join(f"common {' '.join(dice.choices(PIECES, k=9))}" for _ in range(60))
+    files = {
+        path: text.replace("\n---\n", "\n") + "\ncommon" for path, text in made(dice, 40).items()
+    }
+    files["lib/long.py"] = "\n".join(
+        f"common {' '.join(dice.choices(PIECES, k=9))}" for _ in range(60)
+    )
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
-    stored = {(f.path, c.start_byte): c.content async for f in file_chunks(db, corpus.record, None) for c in f.chunks}
+    stored = {
+        (f.path, c.start_byte): c.content
+        async for f in file_chunks(db, corpus.record, None)
+        for c in f.chunks
+    }
     assert len({start for path, start in stored if path == "lib/long.py"}) > 2
     choose(way, monkeypatch)
     whole, partly = 0, 0
@@ -171,7 +227,10 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         three = await corpus.ask(replace(query, limit=3, all_chunks=False))
         assert len({hit.path for hit in three.hits}) == len(three.hits), "one of each file"
         assert {(hit.path, hit.start_byte) for hit in three.hits} <= holders
-        assert len(three.hits) == min(3, len({path for path, _ in holders})) or three.notes, (way, phrase)
+        assert len(three.hits) == min(3, len({path for path, _ in holders})) or three.notes, (
+            way,
+            phrase,
+        )
     assert whole > 10
     assert bool(partly) == (way == "words")
 
@@ -181,13 +240,19 @@ async def test_a_phrase_is_found_where_no_word_and_no_vector_speaks_for_it(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Within longer words, or without any: to be there is enough."""
-    files = {f"{n}.py": f"def fun{n}(xxx{n}yy):\n    return xxxx(xxx{n}yy) + {n}\n" for n in range(30)}
+    files = {
+        f"{n}.py": f"def fun{n}(xxx{n}yy):\n    return xxxx(xxx{n}yy) + {n}\n" for n in range(30)
+    }
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     choose(way, monkeypatch)
     for phrase in ("turn xx", "):", "XX"):
-        assert paths_of((await corpus.ask(Query(f'"{phrase}"', limit=50))).hits) == set(files), phrase
+        assert paths_of((await corpus.ask(Query(f'"{phrase}"', limit=50))).hits) == set(files), (
+            phrase
+        )
         assert len((await corpus.ask(Query(f'"{phrase}"', limit=7))).hits) == 7, phrase
-        assert paths_of((await corpus.ask(Query(f'"{phrase}" path:3.py', limit=7))).hits) == {"3.py"}, phrase
+        assert paths_of((await corpus.ask(Query(f'"{phrase}" path:3.py', limit=7))).hits) == {
+            "3.py"
+        }, phrase
 
 
 @pytest.mark.parametrize("way", ["few", "compared"])
@@ -203,22 +268,27 @@ async def test_the_order_is_that_of_the_same_question_without_the_phrase(
     choose(way, monkeypatch)
     everything = (await corpus.ask(Query("open the file http server", limit=200))).hits
     held = (await corpus.ask(Query('"open the file" http server', limit=5))).hits
-    assert [hit.path for hit in held] == [hit.path for hit in everything if "open the file" in files[hit.path].lower()][
-        :5
-    ]
+    assert [hit.path for hit in held] == [
+        hit.path for hit in everything if "open the file" in files[hit.path].lower()
+    ][:5]
 
 
 async def test_symbols_overlays_and_explain_beside_a_phrase(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser
 ) -> None:
-    files = {f"{n}.py": f"def made_{n}(): return open_file({n})\n\n\nclass Kept{n}: pass\n" for n in range(6)}
+    files = {
+        f"{n}.py": f"def made_{n}(): return open_file({n})\n\n\nclass Kept{n}: pass\n"
+        for n in range(6)
+    }
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     for way in ("few", "compared", "scan"):
         with monkeypatch.context() as patch:
             choose(way, patch)
             asked = Query('"open_file(" made', use_cache=False)
             assert paths_of((await corpus.ask(asked)).hits) == set(files)
-            assert paths_of((await corpus.ask(replace(asked, symbol_name="made_3"))).hits) == {"3.py"}
+            assert paths_of((await corpus.ask(replace(asked, symbol_name="made_3"))).hits) == {
+                "3.py"
+            }
             assert not (await corpus.ask(replace(asked, symbol_name="nothing"))).hits
             trace = Trace(explain=True)
             explained = await corpus.ask(replace(asked, limit=2), trace)
@@ -230,7 +300,10 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
             ]
             overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
             with overlays.session() as session:
-                for path, text in {"1.py": "def made_1(): pass\n", "new.py": "made = open_file(new)\n"}.items():
+                for path, text in {
+                    "1.py": "def made_1(): pass\n",
+                    "new.py": "made = open_file(new)\n",
+                }.items():
                     await overlays.put(session, corpus.record, path, text.encode(), RULES)
                 overlay = await overlays.of(session, corpus.record)
                 answer = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
@@ -241,7 +314,11 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
 async def test_punctuation_that_is_quoted_is_found_without_memory(
     db: Database, tmp_path: Path, profile: str, outliner: OverlayParser
 ) -> None:
-    files = {"b.js": "f(x => { run(x) })\n", "a.js": "const g = y => { walk(y) }\n", "c.js": "f(function () {})\n"}
+    files = {
+        "b.js": "f(x => { run(x) })\n",
+        "a.js": "const g = y => { walk(y) }\n",
+        "c.js": "f(function () {})\n",
+    }
     corpus = await new_corpus(db, tmp_path / "root", files)
     asked = Query('"=> {"', profile=profile)
     answer = await corpus.ask(asked)
@@ -256,7 +333,9 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
         overlay = await overlays.of(session, corpus.record)
         unsaved = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
         assert [hit.path for hit in unsaved.hits] == ["b.js", "d.js"]
-        words = await corpus.pipeline.run(corpus.record, replace(asked, text="=> {"), Trace(), overlay=overlay)
+        words = await corpus.pipeline.run(
+            corpus.record, replace(asked, text="=> {"), Trace(), overlay=overlay
+        )
         assert not words.hits
 
 
@@ -267,7 +346,10 @@ async def test_what_looks_the_same_is_the_same_phrase(
 ) -> None:
     """macOS and some editors write an e and an accent where a keyboard makes one character."""
     words = tmp_path / "words" if profile == "code" else None
-    files = {f"{name}.py": unicodedata.normalize(name, "# ouvre le café déjà là\n") for name in ("NFC", "NFD")}
+    files = {
+        f"{name}.py": unicodedata.normalize(name, "# ouvre le café déjà là\n")
+        for name in ("NFC", "NFD")
+    }
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=words)
     for phrase in ("le café déjà", "café", "CAFÉ", "ouvre le café"):
         asked = Query(f'"{unicodedata.normalize(form, phrase)}"', profile=profile, use_cache=False)
@@ -307,9 +389,14 @@ async def test_where_there_is_no_time_the_answer_says_so_and_is_not_kept(
 async def test_no_answer_is_of_two_generations(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """A file that lost the phrase in a commit that memory has not heard of yet: it is neither shown nor left out."""
+    """A file that lost the phrase in a commit that memory has not heard of yet: it is neither shown
+    nor left out.
+    """
     corpus = await new_corpus(
-        db, tmp_path / "root", {"a.py": "open the file\n", "b.py": "open the file, too\n"}, lexical=tmp_path / "words"
+        db,
+        tmp_path / "root",
+        {"a.py": "open the file\n", "b.py": "open the file, too\n"},
+        lexical=tmp_path / "words",
     )
     choose(way, monkeypatch)
     asked, before = Query('"open the file"', use_cache=False), corpus.record
@@ -321,8 +408,12 @@ async def test_no_answer_is_of_two_generations(
     assert (answer.generation, [hit.path for hit in answer.hits]) == (3, ["b.py"])
 
 
-async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(db: Database, tmp_path: Path) -> None:
-    corpus = await new_corpus(db, tmp_path / "root", {"a.py": "open the file\n", "b.py": "open a file\n"})
+async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(
+    db: Database, tmp_path: Path
+) -> None:
+    corpus = await new_corpus(
+        db, tmp_path / "root", {"a.py": "open the file\n", "b.py": "open a file\n"}
+    )
     where, every = Filter(phrases=("Open THE",)), ["a.py", "b.py", "gone.py"]
     read = await holding_in_files(db, corpus.record, where, every)
     assert {path: starts.tolist() for path, starts in read.starts.items()} == {"a.py": [0]}
@@ -336,7 +427,9 @@ async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(db: D
         async for file in file_chunks(db, corpus.record, None)
         for chunk in file.chunks
     ]
-    read = await holding_in_chunks(db, corpus.record, Filter(phrases=("too",)), [*keys, ("gone.py", 0, 5)])
+    read = await holding_in_chunks(
+        db, corpus.record, Filter(phrases=("too",)), [*keys, ("gone.py", 0, 5)]
+    )
     assert (set(read.starts), read.generations) == ({"b.py"}, {"a.py": 1, "b.py": 3})
     assert await expected(db, corpus.record, where) >= 0
 

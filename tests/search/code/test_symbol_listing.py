@@ -24,14 +24,18 @@ async def corpus(db: Database, tmp_path: Path) -> Corpus:
     return await new_corpus(db, tmp_path / "root", FILES, lexical=tmp_path / "words")
 
 
-async def listed(corpus: Corpus, query: str | Query) -> tuple[list[tuple[str, str | None]], list[str]]:
+async def listed(
+    corpus: Corpus, query: str | Query
+) -> tuple[list[tuple[str, str | None]], list[str]]:
     """The definitions in order, and the stages of the run."""
     trace = Trace(explain=True)
     answer = await corpus.ask(query, trace)
     return [(hit.path, hit.symbol_name) for hit in answer.hits], list(trace.timings_ms)
 
 
-async def test_a_list_is_answered_from_memory_and_has_what_the_store_has(db: Database, tmp_path: Path) -> None:
+async def test_a_list_is_answered_from_memory_and_has_what_the_store_has(
+    db: Database, tmp_path: Path
+) -> None:
     cold = await new_corpus(db, tmp_path / "cold", FILES, name="cold")
     warm = await new_corpus(db, tmp_path / "warm", FILES, name="warm", lexical=tmp_path / "words")
     for query in (

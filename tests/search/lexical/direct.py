@@ -8,7 +8,8 @@ from cocosearchd.search.lexical.analysis.terms import TermCache
 
 
 class DirectAnalyser:
-    """Stands in for `ProcessAnalyser` where the index above it is tested: a process costs each test half a second.
+    """Stands in for `ProcessAnalyser` where the index above it is tested: a process costs each test
+    half a second.
 
     That both say the same, and that processes end as they should, is tested in `test_analyser.py`.
     """

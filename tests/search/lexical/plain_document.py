@@ -17,7 +17,13 @@ from cocosearchd.search.lexical.analysis.documents import (
     quantised,
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
-from cocosearchd.search.lexical.analysis.text_definitions import FUNCTION, MINOR, Definition, comments, definitions
+from cocosearchd.search.lexical.analysis.text_definitions import (
+    FUNCTION,
+    MINOR,
+    Definition,
+    comments,
+    definitions,
+)
 
 Counts = Counter[int]
 
@@ -26,7 +32,8 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
     """As `lexical_document.document`."""
     texts = without_overlap(file)
     defined = [
-        defined_in(text, file.language, chunk.definitions) for chunk, text in zip(file.chunks, texts, strict=True)
+        defined_in(text, file.language, chunk.definitions)
+        for chunk, text in zip(file.chunks, texts, strict=True)
     ]
     *directories, name = file.path.split("/")
     stem = name.rpartition(".")[0] or name
@@ -52,7 +59,9 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
         scales=scales,
         means=mean,
         mean_scales=mean_scale,
-        chunk_postings=chunk_postings([body + header for body, header in zip(bodies, headers, strict=True)]),
+        chunk_postings=chunk_postings(
+            [body + header for body, header in zip(bodies, headers, strict=True)]
+        ),
         file_postings=file_postings(
             sum(bodies, Counts()),
             counted(" ".join({item.name for found in defined for item in found}), terms),
@@ -62,7 +71,10 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
         names=names_of(defined),
         symbols=SymbolPostings(
             tuple(symbol for chunk in file.chunks for symbol in chunk.symbols),
-            np.array([number for number, chunk in enumerate(file.chunks) for _ in chunk.symbols], np.int32),
+            np.array(
+                [number for number, chunk in enumerate(file.chunks) for _ in chunk.symbols],
+                np.int32,
+            ),
         ),
     )
 
@@ -102,7 +114,11 @@ def header_names(defined: list[list[Definition]]) -> list[list[str]]:
 
 
 def chunk_postings(chunks: list[Counts]) -> ChunkPostings:
-    rows = [(term, number, min(times, 255)) for number, found in enumerate(chunks) for term, times in found.items()]
+    rows = [
+        (term, number, min(times, 255))
+        for number, found in enumerate(chunks)
+        for term, times in found.items()
+    ]
     return ChunkPostings(
         np.array([term for term, _, _ in rows], np.uint64),
         np.array([number for _, number, _ in rows], np.int32),
@@ -126,7 +142,9 @@ def file_postings(body: Counts, defined: Counts, commented: Counts, path: Counts
 
 
 def names_of(defined: list[list[Definition]]) -> NamePostings:
-    rows = [(item.name, number, item.value) for number, found in enumerate(defined) for item in found]
+    rows = [
+        (item.name, number, item.value) for number, found in enumerate(defined) for item in found
+    ]
     return NamePostings(
         np.array([term_hash(name) for name, _, _ in rows], np.uint64),
         np.array([term_hash(name.lower()) for name, _, _ in rows], np.uint64),

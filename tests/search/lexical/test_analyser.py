@@ -1,4 +1,6 @@
-"""Texts are analysed in a process: as in this one, and what ends the process costs that file alone."""
+"""Texts are analysed in a process: as in this one, and what ends the process costs that file
+alone.
+"""
 
 import asyncio
 import marshal
@@ -41,12 +43,17 @@ from tests.search.lexical.direct import DirectAnalyser
 from tests.search.lexical.toy import DIMENSION, file_text
 
 STUMBLING = (sys.executable, "-P", str(Path(__file__).with_name("stumbling_worker.py")))
-GOOD = [file_text(f"good_{number}.py", f"def good_{number}():\n    # said of it\n    pass\n") for number in range(5)]
+GOOD = [
+    file_text(f"good_{number}.py", f"def good_{number}():\n    # said of it\n    pass\n")
+    for number in range(5)
+]
 
 
 @asynccontextmanager
 async def stumbling(deadline_s: float = 60, cpu_s: int = 5) -> AsyncIterator[ProcessAnalyser]:
-    analyser = ProcessAnalyser(STUMBLING, ResourceLimits(request_cpu_s=cpu_s), deadline_s=deadline_s)
+    analyser = ProcessAnalyser(
+        STUMBLING, ResourceLimits(request_cpu_s=cpu_s), deadline_s=deadline_s
+    )
     try:
         yield analyser
     finally:
@@ -71,13 +78,23 @@ def files_with(analysed: AnalysedFiles, word: str) -> list[str]:
     hits = set[str]()
     for documents in analysed.documents:
         postings = documents.file_postings
-        hits |= {documents.paths[file] for file in postings.file[postings.term == np.uint64(term_hash(word))]}
+        hits |= {
+            documents.paths[file]
+            for file in postings.file[postings.term == np.uint64(term_hash(word))]
+        }
     return sorted(hits)
 
 
 async def test_a_process_says_what_this_one_says() -> None:
-    files = [*GOOD, file_text("é.c", "int **p; /* 漢字 */\n---\nint main(void) {\n}"), file_text("empty.py", "")]
-    files = [replace(file, vectors=np.eye(DIMENSION, dtype=np.float32)[: len(file.chunks)]) for file in files]
+    files = [
+        *GOOD,
+        file_text("é.c", "int **p; /* 漢字 */\n---\nint main(void) {\n}"),
+        file_text("empty.py", ""),
+    ]
+    files = [
+        replace(file, vectors=np.eye(DIMENSION, dtype=np.float32)[: len(file.chunks)])
+        for file in files
+    ]
     analyser = ProcessAnalyser()
     try:
         assert_same(await analyser.analyse(files), await DirectAnalyser().analyse(files))
@@ -148,8 +165,12 @@ async def test_texts_that_stall_at_the_same_time_have_their_turns() -> None:
     bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.most + 1)]
     async with stumbling(deadline_s=2) as analyser:
         analysed = await asyncio.gather(*(analyser.analyse([file]) for file in bad))
-        assert [file.path for found in analysed for file in found.reduced] == [file.path for file in bad]
-        assert all("no answer within 2 s" in file.reason for found in analysed for file in found.reduced)
+        assert [file.path for found in analysed for file in found.reduced] == [
+            file.path for file in bad
+        ]
+        assert all(
+            "no answer within 2 s" in file.reason for found in analysed for file in found.reduced
+        )
         assert (await analyser.analyse(GOOD)).reduced == ()
 
 
@@ -171,7 +192,9 @@ def test_requests_are_small() -> None:
     assert [large] in found
     assert all(len(batch) <= TOGETHER for batch in found)
     assert all(
-        sum(len(file.chunks[0].text) for file in batch) <= REQUEST_CHARACTERS for batch in found if batch != [large]
+        sum(len(file.chunks[0].text) for file in batch) <= REQUEST_CHARACTERS
+        for batch in found
+        if batch != [large]
     )
 
 
@@ -179,7 +202,9 @@ def test_messages_come_back() -> None:
     request = AnalysisRequest(tuple(GOOD), plain=True)
     back = AnalysisRequest.from_bytes(request.to_bytes())
     assert back.plain
-    assert [(file.path, file.language) for file in back.files] == [(file.path, file.language) for file in GOOD]
+    assert [(file.path, file.language) for file in back.files] == [
+        (file.path, file.language) for file in GOOD
+    ]
     body = analysis_to_bytes(analyse(back.files, TermCache().memory()))
     assert analysis_to_bytes(analysis_from_bytes(body, GOOD)) == body
 
@@ -200,7 +225,13 @@ def test_what_points_beyond_its_files_is_garbled() -> None:
         changed[number] = owners.tobytes()
         with pytest.raises(InvalidFrame, match="beyond"):
             analysis_from_bytes(marshal.dumps(changed), GOOD)
-    for body in (b"", b"\x00", marshal.dumps(raw[:-1]), marshal.dumps([b"123", *raw[1:]]), marshal.dumps(7)):
+    for body in (
+        b"",
+        b"\x00",
+        marshal.dumps(raw[:-1]),
+        marshal.dumps([b"123", *raw[1:]]),
+        marshal.dumps(7),
+    ):
         with pytest.raises(InvalidFrame):
             analysis_from_bytes(body, GOOD)
 
@@ -215,8 +246,12 @@ def test_a_plain_text_has_words_alone() -> None:
 
 def test_notes_name_some_files_until_they_change() -> None:
     files = ReducedFiles()
-    files.update([], [ReducedFile(f"{number}.py", "searched by its path alone") for number in range(7)])
-    assert files.notes()[0] == "0.py is searched by its path alone; it is tried again when it changes"
+    files.update(
+        [], [ReducedFile(f"{number}.py", "searched by its path alone") for number in range(7)]
+    )
+    assert (
+        files.notes()[0] == "0.py is searched by its path alone; it is tried again when it changes"
+    )
     assert files.notes()[-1] == "2 more files are searched by less than their text has"
     files.update([f"{number}.py" for number in range(6)], ())
     assert len(files.notes()) == 1

@@ -43,11 +43,15 @@ def test_files_that_were_taken_in_are_not_suspected(places: tuple[Path, Path]) -
     assert paths(ApplyJournal(*places)) == [["a.py", "b.py", "c.py"]]
 
 
-def test_a_file_that_was_alone_at_a_freeze_is_left_out_until_it_changes(places: tuple[Path, Path]) -> None:
+def test_a_file_that_was_alone_at_a_freeze_is_left_out_until_it_changes(
+    places: tuple[Path, Path],
+) -> None:
     die(places, [File("b.py")], frozen=True)
     journal = ApplyJournal(*places)
     assert paths(journal) == [["a.py", "c.py"]]
-    assert journal.sentences[0].startswith("b.py is left out: the daemon stopped answering while it worked on it")
+    assert journal.sentences[0].startswith(
+        "b.py is left out: the daemon stopped answering while it worked on it"
+    )
     assert paths(ApplyJournal(*places)) == [["a.py", "c.py"]], "also at the start after that"
     changed = [File("a.py"), File("b.py", 2)]
     assert paths(journal, changed) == [["a.py", "b.py"]]
@@ -66,7 +70,9 @@ def test_of_several_files_the_one_that_does_it_is_found(places: tuple[Path, Path
     assert paths(ApplyJournal(*places)) == [["a.py"], ["c.py"]]
 
 
-def test_a_kill_blames_nobody_and_a_second_one_at_the_same_file_does(places: tuple[Path, Path]) -> None:
+def test_a_kill_blames_nobody_and_a_second_one_at_the_same_file_does(
+    places: tuple[Path, Path],
+) -> None:
     die(places, [File("b.py")])
     assert paths(ApplyJournal(*places)) == [["a.py", "c.py"], ["b.py"]]
     die(places, [File("b.py")])

@@ -1,4 +1,6 @@
-"""What is counted of files, against the obvious way to count it, and words as several threads meet them."""
+"""What is counted of files, against the obvious way to count it, and words as several threads meet
+them.
+"""
 
 import gc
 import random
@@ -27,11 +29,32 @@ PIECES = (
     "<T>", "*", "{", "}", "=", "::", ".", "#", "// ", "# ", '"""', "'''", "/* ", " */", "--", "--[[", "]]", "{-", "-}",
     "\n=begin ", "\n=end ", "Copyright 2020 ", "LICENCE ", "=>",
 )  # fmt: skip
-LANGUAGES = ("python", "ruby", "c", "java", "typescript", "lua", "haskell", "bash", "php", "zig", "markdown", "elixir")
-PATHS = ("src/HTTPServer/route_group.py", "a.b/café.test.ts", "src/main.", "x/y/z/w/deep_file.c", "a/.hidden")
+LANGUAGES = (
+    "python",
+    "ruby",
+    "c",
+    "java",
+    "typescript",
+    "lua",
+    "haskell",
+    "bash",
+    "php",
+    "zig",
+    "markdown",
+    "elixir",
+)
+PATHS = (
+    "src/HTTPServer/route_group.py",
+    "a.b/café.test.ts",
+    "src/main.",
+    "x/y/z/w/deep_file.c",
+    "a/.hidden",
+)
 NAMES = st.lists(st.sampled_from(("Router", "a::b", "Router.route", "x")), max_size=2).map(tuple)
 
-SYMBOLS = st.lists(st.sampled_from((("class", "Router"), ("method", "Router.route"))), max_size=2).map(tuple)
+SYMBOLS = st.lists(
+    st.sampled_from((("class", "Router"), ("method", "Router.route"))), max_size=2
+).map(tuple)
 CALLED = ("", "Router", "HTTPServer2 a::b  get")
 
 
@@ -42,13 +65,23 @@ def file_texts(draw: st.DrawFn) -> FileText:
         text = "".join(draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=60)))
         size = len(text.encode())
         chunks.append(
-            ChunkText(start, start + size, line, text, draw(NAMES), draw(st.sampled_from(CALLED)), draw(SYMBOLS))
+            ChunkText(
+                start,
+                start + size,
+                line,
+                text,
+                draw(NAMES),
+                draw(st.sampled_from(CALLED)),
+                draw(SYMBOLS),
+            )
         )
         start += size - draw(st.integers(0, min(3, size - 1)))
         line += text.count("\n")
     vectors = np.random.default_rng(start).standard_normal((len(chunks), 8)).astype(np.float32)
     vectors[draw(st.integers(0, len(chunks))) :] = 0
-    return FileText(draw(st.sampled_from(PATHS)), 3, draw(st.sampled_from(LANGUAGES)), tuple(chunks), vectors)
+    return FileText(
+        draw(st.sampled_from(PATHS)), 3, draw(st.sampled_from(LANGUAGES)), tuple(chunks), vectors
+    )
 
 
 def assert_same(one: Segment, other: Segment) -> None:
@@ -64,13 +97,16 @@ def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> Non
     terms, plainly = TermCache(), TermCache()
     wanted = build([plain_document(file, plainly) for file in given], 8)
     assert_same(build(list(documents(given, terms)), 8), wanted)
-    assert_same(build([document(file, terms) for file in given], 8), wanted)  # neither do the others matter
+    # neither do the others matter
+    assert_same(build([document(file, terms) for file in given], 8), wanted)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(file_texts(), min_size=2, max_size=3), st.integers(0, 10**6))
 def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: int) -> None:
-    """Chunks of known files in another order, between others, under other paths and in another language."""
+    """Chunks of known files in another order, between others, under other paths and in another
+    language.
+    """
     random_, terms = random.Random(seed), TermCache()
     list(documents(given, terms))
     pool = [chunk for file in given for chunk in file.chunks]
@@ -107,7 +143,9 @@ def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch)
 
 def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
     memory = ChunkMemory(table(), limit_bytes=3000)
-    chunks = [TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)]
+    chunks = [
+        TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)
+    ]
     first = memory.read(chunks[:4])
     assert all(one is other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
     assert len(memory.read(chunks)) == 20
@@ -121,8 +159,13 @@ def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
 
 
 def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
-    """Again and again in one order, as branches that are switched do. The oldest going first, none would be found."""
-    chunks = [TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(1100)]
+    """Again and again in one order, as branches that are switched do. The oldest going first, none
+    would be found.
+    """
+    chunks = [
+        TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())
+        for number in range(1100)
+    ]
     memory = ChunkMemory(table(), limit_bytes=1 << 30)
     memory.read(chunks[:1000])
     memory = ChunkMemory(table(), limit_bytes=memory._bytes)
@@ -173,7 +216,10 @@ def test_a_word_has_the_terms_of_its_text() -> None:
 
 def test_threads_meet_words_at_the_same_time() -> None:
     words, found = table(), dict[int, list[int]]()
-    texts = [" ".join(random.Random(n).choices([f"word{i}Part" for i in range(3000)], k=2000)) for n in range(4)]
+    texts = [
+        " ".join(random.Random(n).choices([f"word{i}Part" for i in range(3000)], k=2000))
+        for n in range(4)
+    ]
     begin = threading.Barrier(len(texts))
 
     def count(number: int) -> None:
@@ -188,11 +234,16 @@ def test_threads_meet_words_at_the_same_time() -> None:
     for thread in threads:
         thread.join()
     terms = TermCache()
-    assert all(found[n] == [term_hash(term) for term in terms.of_text(text)] for n, text in enumerate(texts))
+    assert all(
+        found[n] == [term_hash(term) for term in terms.of_text(text)]
+        for n, text in enumerate(texts)
+    )
 
 
 def test_a_table_that_gave_way_is_gone_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the largest thing there is of an index: neither the next one nor an index that is cleared leaves it."""
+    """It is the largest thing there is of an index: neither the next one nor an index that is
+    cleared leaves it.
+    """
     terms = TermCache()
     first = weakref.ref(terms.memory().table)
     assert words_of(terms.memory().table, "some words")

@@ -30,7 +30,9 @@ def test_idf_is_robertsons() -> None:
 
 
 def test_bm25_of_one_term() -> None:
-    scores = features.bm25(2.0, np.array([1, 3], np.float32), np.array([10, 30], np.float32), 20.0, 1.5, 0.75)
+    scores = features.bm25(
+        2.0, np.array([1, 3], np.float32), np.array([10, 30], np.float32), 20.0, 1.5, 0.75
+    )
     # norms: 1.5 (1 - .75 + .75 l / 20) = .9375 and 2.0625
     assert scores == pytest.approx([2 * 2.5 / 1.9375, 2 * 3 * 2.5 / 5.0625])
 
@@ -58,20 +60,24 @@ def test_scaling() -> None:
     assert features.scaled(np.array([1, 4], np.float32)).tolist() == [0.25, 1]
     assert features.scaled(np.zeros(2, np.float32)).tolist() == [0, 0]
     assert features.standardised(np.array([1, 3], np.float32)).tolist() == [-1, 1]
-    assert features.standardised(np.array([7], np.float32)).tolist() == [0]  # one file: no deviation
+    # one file: no deviation
+    assert features.standardised(np.array([7], np.float32)).tolist() == [0]
     assert features.standardised(np.zeros(0, np.float32)).tolist() == []
 
 
 @pytest.mark.parametrize(
     ("whole", "last", "shares"),
     [
-        ([0, 1, 0], [0, 1, 3], [0, 1, 0]),  # the whole name is defined: what its last part names does not count
+        # the whole name is defined: what its last part names does not count
+        ([0, 1, 0], [0, 1, 3], [0, 1, 0]),
         ([0, 0, 0], [2, 0.5, 0], [0.5, 0.5, 0]),  # whatever the values are, two files define it
         ([0, 0, 0], [0, 0, 0], [0, 0, 0]),
         ([], [], []),
     ],
 )
-def test_files_that_define_a_name_share_one(whole: list[float], last: list[float], shares: list[float]) -> None:
+def test_files_that_define_a_name_share_one(
+    whole: list[float], last: list[float], shares: list[float]
+) -> None:
     assert features.sole(np.array(whole, np.float32), np.array(last, np.float32)).tolist() == shares
 
 
@@ -91,7 +97,9 @@ def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: flo
     terms = TermCache()
     asked = terms.query(query)
     names = path_names(build(documents({path: "x = 1"})))
-    found = stem_coverage(names, names_asked(asked.words, [terms.stem(word) for word in asked.words], asked.shares))
+    found = stem_coverage(
+        names, names_asked(asked.words, [terms.stem(word) for word in asked.words], asked.shares)
+    )
     assert found[0] == pytest.approx(share)
 
 
@@ -106,7 +114,9 @@ def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path
 
 def test_standing_among_others() -> None:
     others = features.spread(np.array([0.1, 0.5, np.nan], np.float32))
-    assert features.standing(np.array([0.3, 0.7, np.nan], np.float32), *others).tolist() == pytest.approx([0, 2, 0])
+    assert features.standing(
+        np.array([0.3, 0.7, np.nan], np.float32), *others
+    ).tolist() == pytest.approx([0, 2, 0])
     alike = np.full(3, 0.5, np.float32)  # by chance: a tiny difference is no evidence
     found = features.standing(alike + np.float32(0.03), *features.spread(alike))
     assert found.tolist() == pytest.approx([1, 1, 1], abs=1e-3)
@@ -116,7 +126,12 @@ def test_standing_among_others() -> None:
 
 @pytest.mark.parametrize(
     ("path", "hub"),
-    [("web/index.ts", True), ("src/Utils.py", True), ("a/__init__.py", True), ("src/indexer.py", False)],
+    [
+        ("web/index.ts", True),
+        ("src/Utils.py", True),
+        ("a/__init__.py", True),
+        ("src/indexer.py", False),
+    ],
 )
 def test_files_that_serve_all_others(path: str, hub: bool) -> None:
     assert (features.stem_of(path) in features.HUBS) is hub
@@ -136,17 +151,26 @@ def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.sampled_from(["test", "Tests", "spec", "mocks", "x", "_", ".", "/", "suite", "py", "ts"]), max_size=7)
+    st.lists(
+        st.sampled_from(
+            ["test", "Tests", "spec", "mocks", "x", "_", ".", "/", "suite", "py", "ts"]
+        ),
+        max_size=7,
+    )
 )
 def test_what_is_quick_to_look_for_leaves_no_test_out(parts: list[str]) -> None:
     path = "".join(parts)
     *directories, name = path.lower().split("/")
-    slowly = bool(features._TEST_FILE.match(name)) or not features._TEST_DIRECTORY.isdisjoint(directories)
+    slowly = bool(features._TEST_FILE.match(name)) or not features._TEST_DIRECTORY.isdisjoint(
+        directories
+    )
     assert features.is_test(path) is slowly
 
 
 def test_every_directory_of_tests_has_a_word_that_is_looked_for() -> None:
-    assert all(any(word in name for word in features._TEST_WORDS) for name in features._TEST_DIRECTORY)
+    assert all(
+        any(word in name for word in features._TEST_WORDS) for name in features._TEST_DIRECTORY
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +211,9 @@ def test_of_a_long_word_no_more_is_looked_up_than_names_have() -> None:
     noting = _Noting(names.stem_numbers)
     word = "router" + "s" * 100
     assert best_name_match(replace(names, stem_numbers=noting), (word,)).tolist() == [0.5, 0.0]
-    assert stem_coverage(replace(names, stem_numbers=noting), names_asked((word,), [word], [1.0])).tolist() == [
+    assert stem_coverage(
+        replace(names, stem_numbers=noting), names_asked((word,), [word], [1.0])
+    ).tolist() == [
         1.0,
         1.0,
     ]

@@ -1,7 +1,9 @@
-"""Any order of commits, merges, failures, saves and restarts: what `apply` has returned for is what the index answers.
+"""Any order of commits, merges, failures, saves and restarts: what `apply` has returned for is what
+the index answers.
 
-Writers commit to a real database, each to files of its own, as one path is never in work twice. The index reads a
-database that goes away now and then, and every step of it takes a while, another one each time.
+Writers commit to a real database, each to files of its own, as one path is never in work twice. The
+index reads a database that goes away now and then, and every step of it takes a while, another one
+each time.
 """
 
 import asyncio
@@ -28,8 +30,12 @@ from cocosearchd.store.connection.database import Connection, Database
 from tests.search.lexical.direct import DirectAnalyser
 from tests.store.support import file_write, new_index
 
-# A server's cursor that is cancelled while it closes is said to have been left open, by its finalizer.
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+# A server's cursor that is cancelled while it closes is said to have been left open, by its
+# finalizer.
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 T = TypeVar("T")
 WRITERS, FILES = 4, 12  # the first ones save, the last ones switch branches
@@ -39,7 +45,9 @@ SMALL = {"_TURN_FILES": 3, "_BULK_FILES": 4, "_BATCH_CHUNKS": 5}
 
 
 class Away(Database):
-    """A database that is slow to be reached, and sometimes not there, for one of those who use it."""
+    """A database that is slow to be reached, and sometimes not there, for one of those who use
+    it.
+    """
 
     def __init__(self, db: Database, rng: random.Random) -> None:
         self._db, self._rng, self.share = db, rng, 0.0
@@ -61,7 +69,9 @@ class Away(Database):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A commit that is done: how far the index must be, and the content of a file, None if it has none."""
+    """A commit that is done: how far the index must be, and the content of a file, None if it has
+    none.
+    """
 
     generation: int
     content: str | None
@@ -90,12 +100,17 @@ class World:
             if (await asyncio.wait({life}, timeout=self.rng.uniform(0.05, 0.6)))[0]:
                 life.result()  # nothing ends it but a defect
             life.cancel()
-            # In Python 3.11 `asyncio.wait_for`, by which the pool waits for a connection, forgets a cancellation that
-            # comes when the connection is there. The daemon's own are repeated until they are heard.
+            # In Python 3.11 `asyncio.wait_for`, by which the pool waits for a connection, forgets a
+            # cancellation that comes when the connection is there. The daemon's own are repeated
+            # until they are heard.
             while not (await asyncio.wait({life}, timeout=1))[0]:
                 life.cancel()
             self.index = self._new()
-            self.done = asyncio.get_running_loop().time() > self.end and self.lives > 2 and self.compared > 20
+            self.done = (
+                asyncio.get_running_loop().time() > self.end
+                and self.lives > 2
+                and self.compared > 20
+            )
 
     async def trouble(self) -> None:
         while not self.done:
@@ -110,7 +125,9 @@ class World:
             self.busy.update(some)
             contents = {path: self._content() for path in some}
             writes = [
-                file_write(path, f"{text}: is here", f"more of {path}") for path, text in contents.items() if text
+                file_write(path, f"{text}: is here", f"more of {path}")
+                for path, text in contents.items()
+                if text
             ]
             gone = [path for path, text in contents.items() if text is None]
             generation = await replace_files(self.db, self.record, writes, gone)
@@ -134,10 +151,21 @@ class World:
 
     async def ask(self) -> None:
         while not self.done:
-            told, index = {path: each for path, each in self.told.items() if path not in self.busy}, self.index
+            told, index = (
+                {path: each for path, each in self.told.items() if path not in self.busy},
+                self.index,
+            )
             generation = max((each.generation for each in told.values()), default=0)
-            if await index.reach(generation, 0.02) and index is self.index and (state := await index.state()):
-                still = {path: each for path, each in told.items() if self.told[path] is each and path not in self.busy}
+            if (
+                await index.reach(generation, 0.02)
+                and index is self.index
+                and (state := await index.state())
+            ):
+                still = {
+                    path: each
+                    for path, each in told.items()
+                    if self.told[path] is each and path not in self.busy
+                }
                 self._compare(state, still)
             await asyncio.sleep(self.rng.choice((0, 0.001)))
 
@@ -164,7 +192,9 @@ class World:
 
 
 def contents(state: IndexSnapshot) -> dict[str, str]:
-    """What each living file says, by the words that lead to it. Raises `AssertionError` if a path is there twice."""
+    """What each living file says, by the words that lead to it. Raises `AssertionError` if a path
+    is there twice.
+    """
     found = dict[str, str]()
     for part in state.parts:
         paths = part.segment.path_list()
@@ -194,7 +224,10 @@ def slowly(rng: random.Random) -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("seed", "seconds"),
-    [*((seed, 1.5) for seed in range(3)), *(pytest.param(seed, 20.0, marks=pytest.mark.slow) for seed in range(3, 10))],
+    [
+        *((seed, 1.5) for seed in range(3)),
+        *(pytest.param(seed, 20.0, marks=pytest.mark.slow) for seed in range(3, 10)),
+    ],
 )
 async def test_what_was_told_is_answered(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, seconds: float
@@ -203,5 +236,7 @@ async def test_what_was_told_is_answered(
         monkeypatch.setattr(lexical_index, name, value)
     monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 1 + seed % 3)
     world = World(db, await new_index(db), tmp_path / "words", seed)
-    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index.asyncio.to_thread", slowly(world.rng))
+    monkeypatch.setattr(
+        "cocosearchd.search.lexical.lexical_index.asyncio.to_thread", slowly(world.rng)
+    )
     await world.run(seconds)

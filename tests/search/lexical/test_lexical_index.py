@@ -1,4 +1,6 @@
-"""LexicalIndex over a real database: however files came and went, it answers as one that was built afresh."""
+"""LexicalIndex over a real database: however files came and went, it answers as one that was built
+afresh.
+"""
 
 import asyncio
 import json
@@ -19,7 +21,11 @@ import pytest
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search.lexical import lexical_index
-from cocosearchd.search.lexical.analysis.analyser import WITHOUT_DEFINITIONS, AnalysedFiles, ReducedFile
+from cocosearchd.search.lexical.analysis.analyser import (
+    WITHOUT_DEFINITIONS,
+    AnalysedFiles,
+    ReducedFile,
+)
 from cocosearchd.search.lexical.analysis.documents import FileText
 from cocosearchd.search.lexical.index_snapshot import SIGNALS, FeatureMatrix
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
@@ -36,13 +42,26 @@ from tests.store.support import file_write, new_index, vector_of
 pytestmark = pytest.mark.anyio
 
 FILES = {
-    "src/router/group.py": ("RouteGroup: collects routes under a prefix", "mount: joins the group to a router"),
+    "src/router/group.py": (
+        "RouteGroup: collects routes under a prefix",
+        "mount: joins the group to a router",
+    ),
     "src/router/match.py": ("match_path: compares a path with patterns of routes",),
-    "src/session.py": ("SessionStore: keeps sessions in cookies", "open: reads a session", "save: writes a session"),
+    "src/session.py": (
+        "SessionStore: keeps sessions in cookies",
+        "open: reads a session",
+        "save: writes a session",
+    ),
     "tests/test_session.py": ("test_open: a session is opened twice",),
     "README.md": ("routes and sessions for small servers",),
 }
-QUESTIONS = ("how are routes grouped under a prefix", "SessionStore", "open a session", "zebra", "match_path routes")
+QUESTIONS = (
+    "how are routes grouped under a prefix",
+    "SessionStore",
+    "open a session",
+    "zebra",
+    "match_path routes",
+)
 
 
 async def write(db: Database, record: IndexRecord, path: str, *texts: str) -> Commit:
@@ -71,13 +90,17 @@ async def ask(index: LexicalIndex, text: str) -> FeatureMatrix:
 
 
 def by_file(found: FeatureMatrix) -> dict[str, list[float]]:
-    """Every signal, the best chunk score and the best cosine by path: what must not depend on the order of files."""
+    """Every signal, the best chunk score and the best cosine by path: what must not depend on the
+    order of files.
+    """
     cosines = found.cosines if found.cosines is not None else np.zeros(len(found.keys), np.float32)
     ends = [*found.starts[1:].tolist(), len(found.keys)]
     return {
         path: [float(found.values[name][file]) for name in SIGNALS]
         + [float(found.chunk_scores[start:end].max()), float(cosines[start:end].max())]
-        for file, (path, start, end) in enumerate(zip(found.paths, found.starts.tolist(), ends, strict=True))
+        for file, (path, start, end) in enumerate(
+            zip(found.paths, found.starts.tolist(), ends, strict=True)
+        )
     }
 
 
@@ -93,10 +116,18 @@ async def assert_same(one: LexicalIndex, other: LexicalIndex) -> None:
 async def test_commits_give_what_a_fresh_build_gives(db: Database, tmp_path: Path) -> None:
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
-    await index.apply(await write(db, record, "src/cookie.py", "Cookie: a name and a value of a session"))
-    await index.apply(await write(db, record, "src/session.py", "SessionStore: keeps sessions in a table"))
     await index.apply(
-        Commit(record.name, await delete_file(db, record, "src/router/match.py"), ("src/router/match.py",))
+        await write(db, record, "src/cookie.py", "Cookie: a name and a value of a session")
+    )
+    await index.apply(
+        await write(db, record, "src/session.py", "SessionStore: keeps sessions in a table")
+    )
+    await index.apply(
+        Commit(
+            record.name,
+            await delete_file(db, record, "src/router/match.py"),
+            ("src/router/match.py",),
+        )
     )
     assert "src/router/match.py" not in (await ask(index, "match_path")).paths
     assert index.sizes()["files"] == len(FILES)
@@ -108,7 +139,10 @@ async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
 ) -> None:
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
-    commits = [await write(db, record, f"{name}.py", f"{name}: some words") for name in ("one", "two", "saved")]
+    commits = [
+        await write(db, record, f"{name}.py", f"{name}: some words")
+        for name in ("one", "two", "saved")
+    ]
     go = anyio.Event()
     turns = reads_of(index, monkeypatch, go.wait)
     async with anyio.create_task_group() as tasks:
@@ -131,7 +165,8 @@ async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
     turns = reads_of(index, monkeypatch, anyio.wait_all_tasks_blocked)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(
-            index.apply, Commit(record.name, commits[-1].generation, tuple(f"{name}.py" for name in "abcde"))
+            index.apply,
+            Commit(record.name, commits[-1].generation, tuple(f"{name}.py" for name in "abcde")),
         )
         tasks.start_soon(index.apply, saved)
     assert turns == [["a.py", "b.py"], ["saved.py"], ["c.py", "d.py"], ["e.py"]]
@@ -140,7 +175,8 @@ async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
 
 
 @pytest.mark.parametrize(
-    "error", [StoreUnavailable("the server is away", "wait"), RuntimeError("can't start new thread")]
+    "error",
+    [StoreUnavailable("the server is away", "wait"), RuntimeError("can't start new thread")],
 )
 async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_answers(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -193,7 +229,9 @@ async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
     monkeypatch.setattr(lexical_index, "file_texts", noted)
     monkeypatch.setattr(lexical_index, "_BATCH_CHUNKS", 1)
     monkeypatch.setattr(asyncio, "to_thread", waits_for_ever)
-    catching_up = asyncio.ensure_future(LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()).catch_up())
+    catching_up = asyncio.ensure_future(
+        LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()).catch_up()
+    )
     await reading.wait()
     catching_up.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -201,7 +239,9 @@ async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
     assert closed == [True]
 
 
-async def test_what_comes_back_is_not_read_again(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_comes_back_is_not_read_again(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
     asked = reads_of(index, monkeypatch)
@@ -233,8 +273,11 @@ async def test_what_was_just_saved_is_read_at_once(
     assert list(chain(*asked)) == [path, path]
 
 
-async def test_what_was_merged_away_comes_back(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)  # not to wait for a second
+async def test_what_was_merged_away_comes_back(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
     monkeypatch.setattr("cocosearchd.search.lexical.snapshot_changes._FORMER_FILES", 1)
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
@@ -257,7 +300,9 @@ def reads_of(
     monkeypatch: pytest.MonkeyPatch,
     wait: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
 ) -> list[list[str]]:
-    """The paths whose texts are asked for from now on, by turns; `wait` comes before each is read."""
+    """The paths whose texts are asked for from now on, by turns; `wait` comes before each is
+    read.
+    """
     turns, read = list[list[str]](), index._texts
 
     async def noted(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
@@ -270,7 +315,9 @@ def reads_of(
     return turns
 
 
-async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(db: Database, tmp_path: Path) -> None:
+async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(
+    db: Database, tmp_path: Path
+) -> None:
     record = await filled(db)
     index = LexicalIndex(db, record, tmp_path / "cold", DirectAnalyser())
     commit = await write(db, record, "src/late.py", "late: came before the first catch-up")
@@ -302,7 +349,11 @@ class ReducingAnalyser(DirectAnalyser):
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
         found = await super().analyse(files)
-        reduced = [ReducedFile(file.path, WITHOUT_DEFINITIONS) for file in files if file.path == "src/session.py"]
+        reduced = [
+            ReducedFile(file.path, WITHOUT_DEFINITIONS)
+            for file in files
+            if file.path == "src/session.py"
+        ]
         return replace(found, reduced=tuple(reduced))
 
 
@@ -327,7 +378,8 @@ async def test_a_save_that_is_given_up_ends_before_the_next(
     record, under_way, most, begun = await filled(db), 0, 0, threading.Event()
     save = segment_files.save
 
-    def slowly(*given: Any) -> segment_files.SavedSnapshot:  # the real one, as slow as with a million chunks
+    # the real one, as slow as with a million chunks
+    def slowly(*given: Any) -> segment_files.SavedSnapshot:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
@@ -399,7 +451,9 @@ async def test_readers_keep_the_state_they_began_with(db: Database, tmp_path: Pa
     before = await ask(index, "session")
     values = {name: array.copy() for name, array in before.values.items()}
     for number in range(6):
-        await index.apply(await write(db, record, f"src/more{number}.py", f"session_{number}: one more session"))
+        await index.apply(
+            await write(db, record, f"src/more{number}.py", f"session_{number}: one more session")
+        )
     assert all(np.array_equal(values[name], before.values[name]) for name in values)
     assert len((await ask(index, "session")).paths) == len(FILES) + 6
     await assert_same(index, await fresh(db, record, tmp_path / "other"))
@@ -408,13 +462,18 @@ async def test_readers_keep_the_state_they_began_with(db: Database, tmp_path: Pa
 async def test_parts_are_put_in_order_when_commits_end(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)  # not to wait for a second
+    # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(index.run)
         for number in range(2):
-            await index.apply(await write(db, record, f"src/more{number}.py", f"session_{number}: one more session"))
+            await index.apply(
+                await write(
+                    db, record, f"src/more{number}.py", f"session_{number}: one more session"
+                )
+            )
         assert index.sizes()["segments"] == 2
         moves = index.moves
         with anyio.fail_after(10):
@@ -440,7 +499,9 @@ async def test_between_commits_of_many_files_nothing_is_put_in_order(
         tasks.start_soon(index.run)
         began = time.monotonic()
         commit = await write(db, record, "src/more0.py", "one more session")
-        await index.apply(replace(commit, paths=("src/more0.py", *(f"gone{n}.py" for n in range(20)))))
+        await index.apply(
+            replace(commit, paths=("src/more0.py", *(f"gone{n}.py" for n in range(20))))
+        )
         await index.apply(await write(db, record, "src/more1.py", "one more session"))
         assert index.sizes()["segments"] == 2
         with anyio.fail_after(10):
@@ -450,7 +511,9 @@ async def test_between_commits_of_many_files_nothing_is_put_in_order(
         tasks.cancel_scope.cancel()
 
 
-async def test_what_was_merged_at_rest_is_saved(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_merged_at_rest_is_saved(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
     async with anyio.create_task_group() as tasks:
@@ -465,7 +528,9 @@ async def test_what_was_merged_at_rest_is_saved(db: Database, tmp_path: Path, mo
     await assert_same(again, await fresh(db, record, tmp_path / "two"))
 
 
-async def test_a_commit_beside_a_merge_is_kept(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_beside_a_merge_is_kept(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, end = threading.Event(), threading.Event()
 
     def slow(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerge]:
@@ -474,8 +539,10 @@ async def test_a_commit_beside_a_merge_is_kept(db: Database, tmp_path: Path, mon
         assert end.wait(10)
         return found
 
-    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)  # not to wait for a second
-    monkeypatch.setattr("cocosearchd.search.lexical.index_snapshot.merges", slow)  # a large one takes seconds
+    # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
+    # a large one takes seconds
+    monkeypatch.setattr("cocosearchd.search.lexical.index_snapshot.merges", slow)
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
     async with anyio.create_task_group() as tasks:
@@ -515,16 +582,22 @@ async def run_until_warm(index: LexicalIndex) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_much_that_is_new_is_saved_at_rest(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_much_that_is_new_is_saved_at_rest(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or a crash minutes after a first index would cost as long as it takes to read all of it."""
-    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)  # not to wait for a second
-    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._SAVE_CHUNKS", 3)  # a test is small
+    # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
+    # a test is small
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._SAVE_CHUNKS", 3)
     record, folder = await filled(db), tmp_path / "one"
     index = await fresh(db, record, folder)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(index.run)
         for number in range(3):
-            await index.apply(await write(db, record, f"src/more{number}.py", "session_0: one more session"))
+            await index.apply(
+                await write(db, record, f"src/more{number}.py", "session_0: one more session")
+            )
         with anyio.fail_after(10):
             while generation_in(folder) < index.generation:  # noqa: ASYNC110 - there is no event
                 await anyio.sleep(0.01)
@@ -537,7 +610,8 @@ async def test_much_that_is_new_is_saved_at_rest(db: Database, tmp_path: Path, m
 async def test_memory_is_given_back_after_each_save(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A double, as what the system gets cannot be told from what else happens in this process; see test_interpreter.
+    # A double, as what the system gets cannot be told from what else happens in this process; see
+    # test_interpreter.
     given, enough, folder = list[int](), threading.Event(), tmp_path / "one"
 
     def give_back() -> None:
@@ -546,7 +620,8 @@ async def test_memory_is_given_back_after_each_save(
             enough.set()
 
     monkeypatch.setattr("cocosearchd.search.lexical.lexical_index.give_back", give_back)
-    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._SAVE_EVERY_S", 0.1)  # not to wait for minutes
+    # not to wait for minutes
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._SAVE_EVERY_S", 0.1)
     index = await fresh(db, await filled(db), folder)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(index.run)

@@ -42,7 +42,10 @@ FILES = {
 def answers(state: IndexSnapshot, query: str) -> dict[str, tuple[float, ...]]:
     terms = TermCache()
     found = evidence(state, terms.query(query), terms, np.eye(DIMENSION, dtype=np.float32)[0])
-    return {path: tuple(float(found.values[name][file]) for name in SIGNALS) for file, path in enumerate(found.paths)}
+    return {
+        path: tuple(float(found.values[name][file]) for name in SIGNALS)
+        for file, path in enumerate(found.paths)
+    }
 
 
 def asked(*terms: str) -> NDArray[np.uint64]:
@@ -55,10 +58,14 @@ def test_a_term_has_the_rows_of_its_chunks() -> None:
     assert segment.posting_chunks[rows].tolist() == [0, 1]
     assert segment.posting_counts[rows].tolist() == [1, 2]
     assert nothing.start == nothing.stop
-    assert all(rows.start == rows.stop for rows in segment.file_rows(np.array([0, 2**64 - 1], np.uint64)))
+    assert all(
+        rows.start == rows.stop for rows in segment.file_rows(np.array([0, 2**64 - 1], np.uint64))
+    )
 
 
-@pytest.mark.parametrize("paths", [[], ["a.py"], ["a.py", "", "lib/b.py"], ["é/a.py", "b.py", "\udcff.py", "🙂.py"]])
+@pytest.mark.parametrize(
+    "paths", [[], ["a.py"], ["a.py", "", "lib/b.py"], ["é/a.py", "b.py", "\udcff.py", "🙂.py"]]
+)
 def test_paths_come_back_as_they_were(paths: list[str]) -> None:
     assert build(documents(dict.fromkeys(paths, "x"))).path_list() == paths
 
@@ -88,15 +95,23 @@ def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
     for _ in range(6):
         chosen = random_.sample(sorted(FILES), random_.randint(1, 6))
         gone = [path for path in chosen if path in living]
-        fresh = {path: FILES[path] + f"\n---\n{random_.choice(WORDS)}" for path in chosen if random_.random() < 0.8}
+        fresh = {
+            path: FILES[path] + f"\n---\n{random_.choice(WORDS)}"
+            for path in chosen
+            if random_.random() < 0.8
+        }
         parts = tuple(
-            part.without([n for n, path in enumerate(part.segment.path_list()) if path in gone]) for part in parts
+            part.without([n for n, path in enumerate(part.segment.path_list()) if path in gone])
+            for part in parts
         )
         for path in gone:
             del living[path]
         living |= fresh
         if fresh:
-            parts = compacted((*parts, SegmentView(build(documents(fresh), DIMENSION))), random_.choice((BUSY, QUIET)))
+            parts = compacted(
+                (*parts, SegmentView(build(documents(fresh), DIMENSION))),
+                random_.choice((BUSY, QUIET)),
+            )
     state, afresh = view(parts, 1), view((SegmentView(build(documents(living), DIMENSION)),), 1)
     assert (state.files, state.chunks) == (afresh.files, afresh.chunks)
     for query in ("route session", "Router", "how is a cache locked", "lock_route"):
@@ -107,7 +122,10 @@ def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
 
 
 def test_merging_keeps_order_and_drops_the_dead() -> None:
-    first, second = build(documents({"a.py": "cache", "b.py": "lock"})), build(documents({"c.py": "cache queue"}))
+    first, second = (
+        build(documents({"a.py": "cache", "b.py": "lock"})),
+        build(documents({"c.py": "cache queue"})),
+    )
     merged = merge([SegmentView(first).without([0]), SegmentView(second)])
     assert merged.path_list() == ["b.py", "c.py"]
     assert merged.posting_chunks[merged.chunk_rows(asked("cach"))[0]].tolist() == [1]
@@ -131,7 +149,8 @@ def test_masks_are_copied() -> None:
 
 def test_small_segments_merge_and_large_ones_stay() -> None:
     one, many = build(documents({"a.py": "x"})), build(documents(FILES))
-    assert len(compacted([SegmentView(many), SegmentView(one)], ALL_LARGE)) == 2  # much smaller than the one before
+    # much smaller than the one before
+    assert len(compacted([SegmentView(many), SegmentView(one)], ALL_LARGE)) == 2
     assert len(compacted([SegmentView(one), SegmentView(one)], QUIET)) == 1
     assert compacted([SegmentView(one).without([0])], QUIET) == ()
     assert SEGMENT_CHUNKS == 100_000
@@ -140,7 +159,8 @@ def test_small_segments_merge_and_large_ones_stay() -> None:
 def sized(*sizes: int) -> list[SegmentView]:
     """Parts of so many files, of one chunk each."""
     return [
-        SegmentView(build(documents({f"{n}_{file}.py": "x" for file in range(size)}))) for n, size in enumerate(sizes)
+        SegmentView(build(documents({f"{n}_{file}.py": "x" for file in range(size)})))
+        for n, size in enumerate(sizes)
     ]
 
 
@@ -172,17 +192,25 @@ def test_merges_are_put_in_place_of_what_has_changed_meanwhile(data: st.DataObje
     made = merges(before, data.draw(st.sampled_from([LARGE, QUIET, BUSY, RESTING])))
     now = [part.without(data.draw(st.lists(st.integers(0, 3)))) for part in before]
     back = st.lists(st.integers(0, 3), unique=True)
-    now = [part.having(some, [9] * len(some)) if (some := data.draw(back)) else part for part in now]
+    now = [
+        part.having(some, [9] * len(some)) if (some := data.draw(back)) else part for part in now
+    ]
     if data.draw(st.booleans()):
         now[2:] = compacted(now[2:], QUIET)
     found = replaced(before, made, [*now, *sized(3)])
-    assert [file for part in found for file in living(part)] == [f for part in [*now, *sized(3)] for f in living(part)]
+    assert [file for part in found for file in living(part)] == [
+        f for part in [*now, *sized(3)] for f in living(part)
+    ]
     assert all(part.files_alive for part in found)
 
 
 def living(part: SegmentView) -> list[tuple[str, int]]:
     files = list(zip(part.segment.path_list(), part.generations.tolist(), strict=True))
-    return files if part.alive is None else [file for file, alive in zip(files, part.alive, strict=True) if alive]
+    return (
+        files
+        if part.alive is None
+        else [file for file, alive in zip(files, part.alive, strict=True) if alive]
+    )
 
 
 def test_what_is_mostly_dead_is_written_anew() -> None:
@@ -190,7 +218,8 @@ def test_what_is_mostly_dead_is_written_anew() -> None:
     some = first.without(range(5))
     assert [part.segment.file_count for part in compacted([some, second], ALL_LARGE)] == [15, 2]
     nearly_all = first.without(range(19))
-    assert compacted([nearly_all, second], BUSY) == (nearly_all, second)  # it may come back; at rest it is written anew
+    # it may come back; at rest it is written anew
+    assert compacted([nearly_all, second], BUSY) == (nearly_all, second)
 
 
 def test_a_row_is_written_few_times() -> None:
@@ -211,7 +240,14 @@ def test_an_empty_index_answers_with_nothing() -> None:
 
 def test_cosines_of_quantised_vectors() -> None:
     terms = TermCache()
-    state = view((SegmentView(build(documents({"a.py": "x = 1", "b.py": "y = 2"}, {"x = 1": 0}), DIMENSION)),), 1)
+    state = view(
+        (
+            SegmentView(
+                build(documents({"a.py": "x = 1", "b.py": "y = 2"}, {"x = 1": 0}), DIMENSION)
+            ),
+        ),
+        1,
+    )
     found = evidence(state, terms.query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32))
     assert found.cosines is not None
     assert found.cosines[0] == pytest.approx(0.6, abs=1e-3)
@@ -223,7 +259,10 @@ def test_equal_vectors_have_the_same_cosine_wherever_they_stand(dimension: int) 
     random_ = np.random.default_rng(5)
     vector = random_.normal(0, 1, dimension).astype(np.float32)
     row = random_.integers(-127, 128, (1, dimension)).astype(np.int8)
-    found = [products(row.repeat(size, 0), np.ones(size, np.float32), vector) for size in (*range(1, 40), 255, 1001)]
+    found = [
+        products(row.repeat(size, 0), np.ones(size, np.float32), vector)
+        for size in (*range(1, 40), 255, 1001)
+    ]
     assert len(set(np.concatenate(found).tolist())) == 1
 
 
@@ -233,8 +272,11 @@ def large() -> IndexSnapshot:
     return view((SegmentView(build(documents(files, axes), DIMENSION)),), 1)
 
 
-def test_a_large_index_looks_at_the_chunks_of_promising_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidate_selection, "PROMISING", 2)  # stands for a size that no test builds
+def test_a_large_index_looks_at_the_chunks_of_promising_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # stands for a size that no test builds
+    monkeypatch.setattr(candidate_selection, "PROMISING", 2)
     terms, state = TermCache(), large()
     found = evidence(state, terms.query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0])
     assert found.cosines is not None
@@ -245,18 +287,21 @@ def test_a_large_index_looks_at_the_chunks_of_promising_files(monkeypatch: pytes
     assert not np.isnan(found.best_cosines).any()
     assert found.values["s3"][found.paths.index("src/file3.py")] > 0
     assert found.file_cosines[found.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
-    assert found.among.cosine == pytest.approx(1 / 20, abs=0.01)  # of all files, not of the compared ones
+    # of all files, not of the compared ones
+    assert found.among.cosine == pytest.approx(1 / 20, abs=0.01)
 
 
 def test_signs_are_bits() -> None:
     rows = np.zeros((2, 65), np.int8)
     rows[0, 0], rows[0, 1], rows[1, 64] = 3, -3, 127
-    assert signs_of(rows).view(np.uint8).tolist() == [[0x80] + [0] * 15, [0] * 8 + [0x80] + [0] * 7]  # word by word
+    # word by word
+    assert signs_of(rows).view(np.uint8).tolist() == [[0x80] + [0] * 15, [0] * 8 + [0x80] + [0] * 7]
 
 
 def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
     random_ = np.random.default_rng(7)
-    vectors = random_.integers(-127, 128, (40, 64)).astype(np.int8)  # two chunks of each of 20 files
+    # two chunks of each of 20 files
+    vectors = random_.integers(-127, 128, (40, 64)).astype(np.int8)
     vectors[1::2] = -vectors[::2]  # whose mean says nothing
     files = {f"{n}.py": f"first_{n}\n---\nsecond_{n}" for n in range(20)}
     plain = build(documents(files), 64)
@@ -284,7 +329,8 @@ def test_the_nearest_of_many_files_are_found(share: float) -> None:
     asked = random_.normal(0, 1, 256).astype(np.float32)
     closest = np.sort(random_.choice(6000, 300, replace=False))
     vectors = random_.integers(-127, 128, (6000, 4, 256)).astype(np.int8)
-    turned = np.where(random_.random((300, 256)) < 0.2, -1, 1)  # a fifth of the signs differ; half of those of the rest
+    # a fifth of the signs differ; half of those of the rest
+    turned = np.where(random_.random((300, 256)) < 0.2, -1, 1)
     vectors[closest, 2] = np.where(asked > 0, 100, -100) * turned
     dead = closest[closest >= 3000][:5]
     parts = (mapped(vectors[:3000]), mapped(vectors[3000:]).without((dead - 3000).tolist()))
@@ -338,7 +384,13 @@ def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPat
     query = terms.query("value_3 of value_4")
     whole = evidence(state, query, terms, vector)
     name = next(path for path in state.living.paths if path not in whole.paths)
-    some = evidence(state, query, terms, vector, lambda living: np.array([path == name for path in living.paths]))
+    some = evidence(
+        state,
+        query,
+        terms,
+        vector,
+        lambda living: np.array([path == name for path in living.paths]),
+    )
     file = some.paths.index(name)
     assert some.values["s3"][file] > 0
     assert some.allowed is not None
@@ -346,10 +398,14 @@ def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPat
     assert some.best_cosines is not None
     assert some.best_cosines[file] == pytest.approx(1.0, abs=0.01)
     scores = dict(zip(some.paths, some.values["s3"].tolist(), strict=True))
-    assert {path: scores[path] for path in whole.paths} == dict(zip(whole.paths, whole.values["s3"], strict=True))
+    assert {path: scores[path] for path in whole.paths} == dict(
+        zip(whole.paths, whole.values["s3"], strict=True)
+    )
 
 
-def test_of_equals_the_same_are_compared_whatever_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_equals_the_same_are_compared_whatever_came_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(candidate_selection, "PROMISING", 3)
     monkeypatch.setattr(candidate_selection, "NAMED", 2)
     terms, vector = TermCache(), np.eye(DIMENSION, dtype=np.float32)[1]
@@ -357,7 +413,9 @@ def test_of_equals_the_same_are_compared_whatever_came_first(monkeypatch: pytest
         compared = set[tuple[str, ...]]()
         for turn in (1, 3, 7):
             copies = {f"part{n * turn % 10}/notice.md": "licence of all" for n in range(10)}
-            state = view((SegmentView(build(documents(copies, {"licence of all": 1}), DIMENSION)),), 1)
+            state = view(
+                (SegmentView(build(documents(copies, {"licence of all": 1}), DIMENSION)),), 1
+            )
             compared.add(tuple(sorted(evidence(state, terms.query(query), terms, asked).paths)))
         ((*paths,),) = compared
         assert paths == [f"part{n}/notice.md" for n in range(3)]

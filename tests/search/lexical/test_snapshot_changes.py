@@ -1,4 +1,6 @@
-"""Views that change: whatever went, came and came back, they answer as one that was built of what is there."""
+"""Views that change: whatever went, came and came back, they answer as one that was built of what
+is there.
+"""
 
 import random
 import zlib
@@ -31,7 +33,12 @@ from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
 DIMENSION = 4
 TERMS = TermCache()
 PATHS = tuple(f"src/{name}.py" for name in ("route", "session", "cache", "lock", "queue", "parse"))
-TEXTS = ("def route(): return session", "# a session of a cache", "lock = cache", "def lock():\n    queue(parse)")
+TEXTS = (
+    "def route(): return session",
+    "# a session of a cache",
+    "lock = cache",
+    "def lock():\n    queue(parse)",
+)
 QUESTIONS = ("route session", "lock", "how is a cache locked")
 
 
@@ -39,10 +46,14 @@ def stored(path: str, text: str, generation: int) -> FileTexts:
     """A file of one chunk for each line of `text`."""
     chunks, start = [], 0
     for number, line in enumerate(text.split("\n"), 1):
-        chunks.append((start, start + len(line), number, line, list[str](), path, list[str](), list[str]()))
+        chunks.append(
+            (start, start + len(line), number, line, list[str](), path, list[str](), list[str]())
+        )
         start += len(line) + 1
     vectors = np.eye(DIMENSION, dtype=np.float32)[[len(chunk[3]) % DIMENSION for chunk in chunks]]
-    return FileTexts(path, generation, language(text), tuple(chunks), vectors, zlib.crc32(text.encode()) + 1)
+    return FileTexts(
+        path, generation, language(text), tuple(chunks), vectors, zlib.crc32(text.encode()) + 1
+    )
 
 
 def language(text: str) -> str:
@@ -54,12 +65,18 @@ def digest(file: FileTexts) -> FileDigest:
 
 
 def commit(
-    state: IndexSnapshot, former: IndexSnapshot, files: Mapping[str, FileTexts], paths: Iterable[str], generation: int
+    state: IndexSnapshot,
+    former: IndexSnapshot,
+    files: Mapping[str, FileTexts],
+    paths: Iterable[str],
+    generation: int,
 ) -> tuple[IndexSnapshot, IndexSnapshot, SnapshotChange]:
     """As the lexical index makes `paths` what they are in `files`."""
     some = remembered(state, former, paths)
     back = recognised(state, former, [digest(files[path]) for path in some if path in files])
-    read = [files[path] for path in paths if path in files and path not in {file.path for file in back}]
+    read = [
+        files[path] for path in paths if path in files and path not in {file.path for file in back}
+    ]
     texts = [file_text(file) for file in read]
     change = SnapshotChange(tuple(paths), generation, list(documents(texts, TERMS)), back)
     return *changed(state, former, change, DIMENSION), change
@@ -84,7 +101,10 @@ def living(state: IndexSnapshot) -> dict[str, int]:
 
 def answers(state: IndexSnapshot, question: str) -> dict[str, list[float]]:
     found = evidence(state, TERMS.query(question), TERMS, np.eye(DIMENSION, dtype=np.float32)[0])
-    return {path: [float(found.values[name][n]) for name in SIGNALS] for n, path in enumerate(found.paths)}
+    return {
+        path: [float(found.values[name][n]) for name in SIGNALS]
+        for n, path in enumerate(found.paths)
+    }
 
 
 @settings(max_examples=40, deadline=None)
@@ -116,9 +136,15 @@ def test_any_history_answers_like_what_is_there(seed: int) -> None:
 
 
 def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
-    """All that was in them was deleted meanwhile: then there are fewer parts than before, and none in their place."""
+    """All that was in them was deleted meanwhile: then there are fewer parts than before, and none
+    in their place.
+    """
     files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
-    parts = [part for path in PATHS for part in part_of(list(documents([file_text(files[path])], TERMS)), DIMENSION)]
+    parts = [
+        part
+        for path in PATHS
+        for part in part_of(list(documents([file_text(files[path])], TERMS)), DIMENSION)
+    ]
     state = view(parts, 1)
     made = put_in_order(state)
     assert made is not None
@@ -128,7 +154,9 @@ def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
 
 
 @pytest.mark.parametrize("rest", [False, True])
-def test_who_goes_back_and_forth_reads_nothing_again(monkeypatch: pytest.MonkeyPatch, rest: bool) -> None:
+def test_who_goes_back_and_forth_reads_nothing_again(
+    monkeypatch: pytest.MonkeyPatch, rest: bool
+) -> None:
     monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 1)
     state, former, read, generation = view((), 0), NOTHING, list[int](), 0
     for text in (TEXTS[0], TEXTS[1]) * 3:
@@ -144,7 +172,9 @@ def test_who_goes_back_and_forth_reads_nothing_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_file_of_another_language_or_text_is_not_what_it_was() -> None:
-    state, former, _ = commit(view((), 0), NOTHING, {"a.py": stored("a.py", TEXTS[0], 1)}, ["a.py"], 1)
+    state, former, _ = commit(
+        view((), 0), NOTHING, {"a.py": stored("a.py", TEXTS[0], 1)}, ["a.py"], 1
+    )
     state = view([part.without([0]) for part in state.parts], 2)
     assert remembered(state, former, ["a.py", "b.py"]) == ["a.py"]
     same, *others = [digest(stored("a.py", text, 3)) for text in TEXTS]
@@ -179,7 +209,9 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     size = size_bytes(former.parts[-1].segment)
     monkeypatch.setattr(snapshot_changes, "FORMER_BYTES", 3 * size + 100)
     newest = [part.segment for part in former.parts[-2:]]
-    state, former, _ = commit(state, former, {path: stored(path, "x", 30) for path in PATHS}, PATHS, 30)
+    state, former, _ = commit(
+        state, former, {path: stored(path, "x", 30) for path in PATHS}, PATHS, 30
+    )
     assert [part.segment for part in former.parts[:-1]] == newest
 
 
@@ -199,9 +231,13 @@ def test_of_what_is_mostly_alive_the_dead_are_kept(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 1)
     files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
     state, former, _ = commit(view((), 0), NOTHING, files, PATHS, 1)
-    state, former, _ = commit(state, former, {PATHS[0]: stored(PATHS[0], TEXTS[1], 2)}, PATHS[:1], 2)
+    state, former, _ = commit(
+        state, former, {PATHS[0]: stored(PATHS[0], TEXTS[1], 2)}, PATHS[:1], 2
+    )
     state, former = rested(state, former)
     assert [part.segment.path_list() for part in former.parts] == [[PATHS[0]]]
-    state, former, change = commit(state, former, {PATHS[0]: stored(PATHS[0], TEXTS[0], 3)}, PATHS[:1], 3)
+    state, former, change = commit(
+        state, former, {PATHS[0]: stored(PATHS[0], TEXTS[0], 3)}, PATHS[:1], 3
+    )
     assert [file.path for file in change.returning] == [PATHS[0]]
     assert former.parts == ()

@@ -1,4 +1,6 @@
-"""Filters on symbols in memory: what PostgreSQL would say, however files came, went and were merged."""
+"""Filters on symbols in memory: what PostgreSQL would say, however files came, went and were
+merged.
+"""
 
 import gc
 import random
@@ -28,8 +30,30 @@ from tests.search.lexical.direct import DirectAnalyser
 from tests.store.support import file_write, new_index
 
 KINDS = ("function", "class", "method", "type")
-NAMES = ("find", "Users.find_one", "Users.Find", "a/b#find", "find_all.inner", "Über", "x+y", "größe")
-GLOBS = (None, "find*", "FIND", "*find*", "*.f*", "über", "x+y", "?ind", "[fg]*", "*", "GRÖSSE", "gr?ße")
+NAMES = (
+    "find",
+    "Users.find_one",
+    "Users.Find",
+    "a/b#find",
+    "find_all.inner",
+    "Über",
+    "x+y",
+    "größe",
+)
+GLOBS = (
+    None,
+    "find*",
+    "FIND",
+    "*find*",
+    "*.f*",
+    "über",
+    "x+y",
+    "?ind",
+    "[fg]*",
+    "*",
+    "GRÖSSE",
+    "gr?ße",
+)
 
 
 @pytest.mark.anyio
@@ -54,10 +78,15 @@ async def test_memory_says_what_the_store_says(db: Database, tmp_path: Path) -> 
 
 async def write(db: Database, record: IndexRecord, path: str, dice: random.Random) -> None:
     made = file_write(
-        path, *(f"{dice.choice(('find: x', 'text'))} {dice.random()}" for _ in range(dice.randrange(1, 4)))
+        path,
+        *(
+            f"{dice.choice(('find: x', 'text'))} {dice.random()}"
+            for _ in range(dice.randrange(1, 4))
+        ),
     )
     chunks = tuple(
-        replace(chunk, symbols=tuple(symbol(dice) for _ in range(dice.randrange(3)))) for chunk in made.chunks
+        replace(chunk, symbols=tuple(symbol(dice) for _ in range(dice.randrange(3))))
+        for chunk in made.chunks
     )
     await replace_file(db, record, replace(made, chunks=chunks, content_hash=dice.randbytes(16)))
 
@@ -71,16 +100,24 @@ async def forget_symbols(db: Database, record: IndexRecord) -> None:
     """As rows are that were written before there were these columns."""
     name = sql.Identifier(f"codeindex_{record.slug}__{record.slug}_chunks")
     async with db.connection() as connection:
-        await connection.execute(sql.SQL("update {} set symbol_kinds = null, symbol_names = null").format(name))
+        await connection.execute(
+            sql.SQL("update {} set symbol_kinds = null, symbol_names = null").format(name)
+        )
 
 
 def in_memory(state: IndexSnapshot, where: Filter) -> list[tuple[str, int]]:
     found = []
     for part in state.parts:
         paths, segment = part.segment.path_list(), part.segment
-        alive = np.ones(segment.chunk_count, np.bool_) if part.alive_chunks is None else part.alive_chunks
+        alive = (
+            np.ones(segment.chunk_count, np.bool_)
+            if part.alive_chunks is None
+            else part.alive_chunks
+        )
         chunks = np.flatnonzero(symbols_in(segment, where.symbol_types, where.symbol_name) & alive)
-        found += [(paths[segment.chunk_files[chunk]], int(segment.keys[chunk, 0])) for chunk in chunks]
+        found += [
+            (paths[segment.chunk_files[chunk]], int(segment.keys[chunk, 0])) for chunk in chunks
+        ]
     return sorted(found)
 
 
@@ -98,14 +135,25 @@ def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
     dice, terms = random.Random(seed), TermCache()
     files = [random_file(f"{number}.py", dice) for number in range(8)]
     made = [
-        SegmentView(build([document(file, terms) for file in files[start : start + 2]])) for start in range(0, 8, 2)
+        SegmentView(build([document(file, terms) for file in files[start : start + 2]]))
+        for start in range(0, 8, 2)
     ]
     dead = [(part, file) for part in range(4) for file in range(2) if dice.random() < 0.3]
-    parts = [part.without([file for other, file in dead if other == n]) for n, part in enumerate(made)]
+    parts = [
+        part.without([file for other, file in dead if other == n]) for n, part in enumerate(made)
+    ]
     living = [file for number, file in enumerate(files) if (number // 2, number % 2) not in dead]
-    for kinds, name in (((), "Users.*"), (("class",), None), (("class", "method"), "find"), (("nothing",), None)):
+    for kinds, name in (
+        ((), "Users.*"),
+        (("class",), None),
+        (("class", "method"), "find"),
+        (("nothing",), None),
+    ):
         found = [
-            (part.segment.path_list()[part.segment.chunk_files[chunk]], int(part.segment.keys[chunk, 0]))
+            (
+                part.segment.path_list()[part.segment.chunk_files[chunk]],
+                int(part.segment.keys[chunk, 0]),
+            )
             for part in compacted(parts, QUIET)
             for chunk in np.flatnonzero(symbols_in(part.segment, kinds, name))
             if part.alive is None or part.alive[part.segment.chunk_files[chunk]]
@@ -114,18 +162,26 @@ def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
             (file.path, chunk.start_byte)
             for file in living
             for chunk in file.chunks
-            if any((not kinds or kind in kinds) and matches(own, name) for kind, own in chunk.symbols)
+            if any(
+                (not kinds or kind in kinds) and matches(own, name) for kind, own in chunk.symbols
+            )
         ]
 
 
 def matches(own: str, glob: str | None) -> bool:
-    return {None: True, "Users.*": own.startswith("Users."), "find": own.lower().endswith("find")}[glob]
+    return {None: True, "Users.*": own.startswith("Users."), "find": own.lower().endswith("find")}[
+        glob
+    ]
 
 
 def random_file(path: str, dice: random.Random) -> FileText:
     chunks = tuple(
         ChunkText(
-            10 * n, 10 * n + 9, n, "x", symbols=tuple((dice.choice(KINDS), dice.choice(NAMES[:3])) for _ in range(2))
+            10 * n,
+            10 * n + 9,
+            n,
+            "x",
+            symbols=tuple((dice.choice(KINDS), dice.choice(NAMES[:3])) for _ in range(2)),
         )
         for n in range(3)
     )

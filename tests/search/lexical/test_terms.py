@@ -61,14 +61,19 @@ def test_parts_of_an_abbreviation() -> None:
 
 def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:
     terms = TermCache()
-    assert [term for term, _ in terms.query("how is a route found").terms] == [term_hash("rout"), term_hash("found")]
+    assert [term for term, _ in terms.query("how is a route found").terms] == [
+        term_hash("rout"),
+        term_hash("found"),
+    ]
     assert len(terms.query("what is it").terms) == 3
     assert terms.query("").terms == ()
 
 
 def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
     terms, names = TermCache(), ("python", "py")
-    assert [term for term, _ in terms.query("python mkdir", common=names).terms] == [term_hash("mkdir")]
+    assert [term for term, _ in terms.query("python mkdir", common=names).terms] == [
+        term_hash("mkdir")
+    ]
     assert [term for term, _ in terms.query("python", common=names).terms] == [term_hash("python")]
     assert [term for term, _ in terms.query("how is python", common=names).terms] == [
         term_hash("how"),
@@ -85,8 +90,13 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
     asked = TermCache().query("how flask handles sessions", "flask")
     assert dict(asked.terms)[term_hash("flask")] == pytest.approx(0.3)
     assert dict(asked.terms)[term_hash("session")] == 1.0
-    assert dict(zip(asked.words, asked.shares, strict=True)) == {"flask": 0.5, "handles": 1.0, "sessions": 1.0}
-    assert dict(TermCache().query("Flask", "flask").terms) == {term_hash("flask"): 1.0}  # a symbol is meant
+    assert dict(zip(asked.words, asked.shares, strict=True)) == {
+        "flask": 0.5,
+        "handles": 1.0,
+        "sessions": 1.0,
+    }
+    # a symbol is meant
+    assert dict(TermCache().query("Flask", "flask").terms) == {term_hash("flask"): 1.0}
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ def test_comments_are_bounded() -> None:
     assert len(comments("# word word word\nx = 1\n" * 10_000, "python")) <= 20_000
 
 
-# As one would write them: the others say where a comment may begin behind its marker, which is quicker to search for.
+# As one would write them: the others say where a comment may begin behind its marker, which is
+# quicker to search for.
 OBVIOUS = {
     "go": r"/\*.*?\*/|(?:^|(?<=\s))//[^\n]*",
     "yaml": r"(?:^|(?<=\s))#[^\n]*",
@@ -147,5 +148,9 @@ BETWEEN = re.compile(r"[^\w\x80-\U0010ffff]", re.ASCII)
 @settings(max_examples=300, deadline=None)
 @given(DEFINED, st.sampled_from(["python", "c", "zig", "typescript", "rust"]))
 def test_only_lines_with_a_keyword_define(text: str, language: str) -> None:
-    lines = [n for n, line in enumerate(text.split("\n")) if not set(KEYWORDS).isdisjoint(BETWEEN.split(line))]
+    lines = [
+        n
+        for n, line in enumerate(text.split("\n"))
+        if not set(KEYWORDS).isdisjoint(BETWEEN.split(line))
+    ]
     assert definitions(text, language, lines) == definitions(text, language)

@@ -12,7 +12,9 @@ DIMENSION = 4
 
 
 def file_text(path: str, text: str, vectors: Mapping[str, int] | None = None) -> FileText:
-    """A file whose chunks are the parts between lines `---`. `vectors`: the axis of a chunk's vector by its text."""
+    """A file whose chunks are the parts between lines `---`. `vectors`: the axis of a chunk's
+    vector by its text.
+    """
     chunks, start, line = list[ChunkText](), 0, 1
     for part in text.split("\n---\n"):
         size = max(1, len(part.encode()))
@@ -25,6 +27,8 @@ def file_text(path: str, text: str, vectors: Mapping[str, int] | None = None) ->
     return FileText(path, 1, detect(path, b""), tuple(chunks), rows)
 
 
-def documents(files: Mapping[str, str], vectors: Mapping[str, int] | None = None) -> list[Documents]:
+def documents(
+    files: Mapping[str, str], vectors: Mapping[str, int] | None = None
+) -> list[Documents]:
     terms = TermCache()
     return [document(file_text(path, text, vectors), terms) for path, text in files.items()]

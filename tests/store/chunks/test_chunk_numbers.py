@@ -27,7 +27,9 @@ def test_ordinals_ascend_with_the_places_and_rows_that_stay_are_what_is_wanted(
         assert len(ordinals) == len(wanted)
         assert ordinals == sorted(set(ordinals))
         assert {ordinal: content for ordinal, content in rows.items() if ordinal in kept} == {
-            ordinal: content for ordinal, content in zip(ordinals, wanted, strict=True) if ordinal in kept
+            ordinal: content
+            for ordinal, content in zip(ordinals, wanted, strict=True)
+            if ordinal in kept
         }
         if wanted == list(rows.values()):
             assert sorted(kept) == ordinals
@@ -91,7 +93,9 @@ def test_a_file_may_grow_at_its_ends_without_end(*, front: bool) -> None:
 
 
 @given(CONTENTS, st.lists(CONTENTS, max_size=6))
-def test_what_is_taken_is_taken_by_none_as_long_as_there_is_room(first: list[str], later: list[list[str]]) -> None:
+def test_what_is_taken_is_taken_by_none_as_long_as_there_is_room(
+    first: list[str], later: list[list[str]]
+) -> None:
     """Of each content the rows stay beside those of the next one."""
     rows, live = numbered(first), first
     for wanted in later:
@@ -117,11 +121,15 @@ def test_two_contents_that_differ_as_a_whole_take_turns_without_counting_up() ->
 
 
 @pytest.mark.parametrize("always", [False, True])
-@pytest.mark.parametrize(("head", "tail"), [((), ()), (("head",), ()), ((), ("tail",)), (("head",), ("tail",))])
+@pytest.mark.parametrize(
+    ("head", "tail"), [((), ()), (("head",), ()), ((), ("tail",)), (("head",), ("tail",))]
+)
 def test_what_changes_for_ever_beside_what_is_taken_does_not_count_up(
     head: tuple[str, ...], tail: tuple[str, ...], *, always: bool
 ) -> None:
-    """The rows that stay beside are those of the content before, or `always` those of the first one."""
+    """The rows that stay beside are those of the content before, or `always` those of the first
+    one.
+    """
     rows, beside = numbered([*head, *"abcdef", *tail]), dict[int, str]()
     for step in range(1, 300):
         live = {ordinal: content for ordinal, content in rows.items() if ordinal not in beside}
@@ -129,7 +137,11 @@ def test_what_changes_for_ever_beside_what_is_taken_does_not_count_up(
         ordinals, kept = assigned(rows, wanted, rows.keys())
         assert len(kept) == len(head) + len(tail)
         assert not (rows.keys() - kept) & set(ordinals)
-        beside = beside if always and beside else {n: content for n, content in live.items() if n not in kept}
+        beside = (
+            beside
+            if always and beside
+            else {n: content for n, content in live.items() if n not in kept}
+        )
         rows = dict(sorted((beside | dict(zip(ordinals, wanted, strict=True))).items()))
     assert max(map(abs, rows)) < 1 << 40
 
@@ -137,4 +149,7 @@ def test_what_changes_for_ever_beside_what_is_taken_does_not_count_up(
 def test_where_there_is_no_room_beside_what_is_taken_that_is_overwritten() -> None:
     rows = {0: "a", 1: "gone", 2: "b"}
     assert assigned(rows, ["a", "new", "b"], frozenset({1})) == ([0, 1, 2], {0, 2})
-    assert assigned(rows, ["a", "new", "newer", "b"], frozenset({1})) == ([STEP * n for n in range(4)], frozenset())
+    assert assigned(rows, ["a", "new", "newer", "b"], frozenset({1})) == (
+        [STEP * n for n in range(4)],
+        frozenset(),
+    )

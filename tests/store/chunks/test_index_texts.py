@@ -18,9 +18,15 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize(
     ("paths", "files"),
-    [(None, 72), (["src/c.py", "src/empty.py", "gone.py"], 1), ([f"src/{n}.py" for n in range(100)], 70)],
+    [
+        (None, 72),
+        (["src/c.py", "src/empty.py", "gone.py"], 1),
+        ([f"src/{n}.py" for n in range(100)], 70),
+    ],
 )
-async def test_texts_are_those_of_the_chunks(db: Database, paths: list[str] | None, files: int) -> None:
+async def test_texts_are_those_of_the_chunks(
+    db: Database, paths: list[str] | None, files: int
+) -> None:
     record = await new_index(db)
     vague = file_write("src/b.py", "one: 1", "x\0", "ünï: é")
     vague.vectors[1] = 0
@@ -31,11 +37,21 @@ async def test_texts_are_those_of_the_chunks(db: Database, paths: list[str] | No
         await replace_file(db, record, file_write(f"src/{number}.py", f"name: {number}", "rest"))
     found = [file async for file in file_texts(db, record, paths, batch=7)]
     wanted = [file async for file in file_chunks(db, record, paths) if file.chunks]
-    assert [(f.path, f.generation, f.language) for f in found] == [(f.path, f.generation, f.language) for f in wanted]
+    assert [(f.path, f.generation, f.language) for f in found] == [
+        (f.path, f.generation, f.language) for f in wanted
+    ]
     assert len(found) == files
     for file, chunks in zip(found, wanted, strict=True):
         rows = [
-            (c.start_byte, c.end_byte, c.start_line, c.content, list(c.definitions), c.header, *symbols(c))
+            (
+                c.start_byte,
+                c.end_byte,
+                c.start_line,
+                c.content,
+                list(c.definitions),
+                c.header,
+                *symbols(c),
+            )
             for c in chunks.chunks
         ]
         assert list(file.chunks) == rows
@@ -46,11 +62,17 @@ async def test_texts_are_those_of_the_chunks(db: Database, paths: list[str] | No
 
 
 def symbols(chunk: StoredChunk) -> tuple[list[str], list[str]]:
-    return ([chunk.symbol_type], [chunk.symbol_name]) if chunk.symbol_type and chunk.symbol_name else ([], [])
+    return (
+        ([chunk.symbol_type], [chunk.symbol_name])
+        if chunk.symbol_type and chunk.symbol_name
+        else ([], [])
+    )
 
 
 async def test_few_files_need_no_connection_while_they_are_looked_at(dsn: str) -> None:
-    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=1), checkout_timeout_s=5) as db:
+    async with Database.open(
+        dsn, DatabaseSettings(pool_min=1, pool_max=1), checkout_timeout_s=5
+    ) as db:
         record = await new_index(db)
         for path in ("a.py", "b.py"):
             await replace_file(db, record, file_write(path, "text"))
@@ -80,7 +102,9 @@ async def test_a_digest_tells_files_apart_that_are_not_the_same(db: Database) ->
         (replace(first, text=second.text), replace(second, text=first.text)),
         same.chunks,
     ):
-        await replace_file(db, record, replace(same, chunks=chunks, vectors=same.vectors[: len(chunks)]))
+        await replace_file(
+            db, record, replace(same, chunks=chunks, vectors=same.vectors[: len(chunks)])
+        )
         digests.append(await digest_of(db, record, "a.py"))
     assert digests[0] == digests[-1]
     assert len(set(digests)) == len(digests) - 1

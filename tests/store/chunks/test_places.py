@@ -31,9 +31,19 @@ TEXTS = {
     "long.py": ["new: words at the top", *LONG],
 }
 HISTORY: list[dict[str, list[str]]] = [
-    {"a.py": ["one: first words", "same: words"], "b.py": ["words", "two: second"], "long.py": LONG},
-    {"a.py": ["same: words", "same: words", "one: first words", "plain"], "gone.py": ["same: words"]},
-    {"a.py": ["same: words", "gone: words", "one: first words", "same: words", "plain"], "long.py": LONG[::-1]},
+    {
+        "a.py": ["one: first words", "same: words"],
+        "b.py": ["words", "two: second"],
+        "long.py": LONG,
+    },
+    {
+        "a.py": ["same: words", "same: words", "one: first words", "plain"],
+        "gone.py": ["same: words"],
+    },
+    {
+        "a.py": ["same: words", "gone: words", "one: first words", "same: words", "plain"],
+        "long.py": LONG[::-1],
+    },
 ]
 NOWHERE: list[Key] = [
     ("a.py", 1, 7),
@@ -67,17 +77,28 @@ async def switched(db: Database) -> IndexRecord:
 
 async def fresh(db: Database) -> IndexRecord:
     record = await new_index(db, "fresh", b"/fresh")
-    await replace_files(db, record, [file_write(path, *texts) for path, texts in reversed(TEXTS.items())])
+    await replace_files(
+        db, record, [file_write(path, *texts) for path, texts in reversed(TEXTS.items())]
+    )
     return record
 
 
 async def answers(db: Database, record: IndexRecord, keys: Sequence[Key]) -> list[Any]:
-    """Of every statement that says where a chunk is. Limits cut through chunks that are equally good."""
+    """Of every statement that says where a chunk is. Limits cut through chunks that are equally
+    good.
+    """
     words, asked, phrase = Filter(), vector_of("same: words"), Filter(phrases=("words",))
     found = [await vector_search(db, record, asked, words, limit) for limit in (1, 2, 3, 4, 99)]
-    found += [await keyword_search(db, record, "same words", words, limit) for limit in (1, 2, 3, 4, 99)]
-    found += [await keyword_search(db, record, "words nowhere", words, limit, any_term=True) for limit in (2, 3, 99)]
-    found += [await list_symbols(db, record, Filter(symbol_name="*"), limit) for limit in (1, 2, 5, 99)]
+    found += [
+        await keyword_search(db, record, "same words", words, limit) for limit in (1, 2, 3, 4, 99)
+    ]
+    found += [
+        await keyword_search(db, record, "words nowhere", words, limit, any_term=True)
+        for limit in (2, 3, 99)
+    ]
+    found += [
+        await list_symbols(db, record, Filter(symbol_name="*"), limit) for limit in (1, 2, 5, 99)
+    ]
     symbols = await symbols_at(db, record, keys, words)
     return [
         found,
@@ -111,4 +132,6 @@ async def test_every_read_knows_where_a_chunk_is_now(db: Database) -> None:
         assert lived_one == fresh_one
         assert switched_one == fresh_one
     assert [hit.key for hit in of_lived[1]] == keys
-    assert sum(map(len, of_lived[3].values())) == sum("words" in text for texts in TEXTS.values() for text in texts)
+    assert sum(map(len, of_lived[3].values())) == sum(
+        "words" in text for texts in TEXTS.values() for text in texts
+    )

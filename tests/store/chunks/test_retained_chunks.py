@@ -1,4 +1,6 @@
-"""Rows of what files held before: kept beside those of what they hold, seen by nobody, taken up again."""
+"""Rows of what files held before: kept beside those of what they hold, seen by nobody, taken up
+again.
+"""
 
 import random
 from dataclasses import replace
@@ -25,7 +27,15 @@ from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
 from cocosearchd.store.index_records import counts, damaged_files, lacking, statistics, table_digest
-from tests.store.support import differing, file_write, new_index, rows, spare_texts, switch, vector_of
+from tests.store.support import (
+    differing,
+    file_write,
+    new_index,
+    rows,
+    spare_texts,
+    switch,
+    vector_of,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -55,12 +65,14 @@ async def test_no_question_sees_them(db: Database) -> None:
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
     everything = Filter()
-    assert [hit.content for hit in await vector_search(db, record, vector_of("one: 1"), everything, 99)].count(
-        "one: 1"
-    ) == 0
+    assert [
+        hit.content for hit in await vector_search(db, record, vector_of("one: 1"), everything, 99)
+    ].count("one: 1") == 0
     assert await keyword_search(db, record, "tail", everything, 9) == ()
     assert await keyword_search(db, record, "tail nowhere", everything, 9, any_term=True) == ()
-    assert [hit.content for hit in await list_symbols(db, record, Filter(symbol_name="one"), 9)] == ["one: 2"]
+    assert [
+        hit.content for hit in await list_symbols(db, record, Filter(symbol_name="one"), 9)
+    ] == ["one: 2"]
     assert (await counts(db, record)).chunks == (await statistics(db, record)).chunks == len(OTHER)
     assert await lacking(db, record) == 0
 
@@ -72,24 +84,32 @@ async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> 
     writes = [file_write(f"f{n}.py", *[f"{n}: {m}" for m in range(20)]) for n in range(50)]
     near = [asked + 0.05 * np.stack([vector_of(f"{n} {m}") for m in range(20)]) for n in range(50)]
     near = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in near]
-    await replace_files(db, record, [replace(one, vectors=each) for one, each in zip(writes, near, strict=True)])
+    await replace_files(
+        db, record, [replace(one, vectors=each) for one, each in zip(writes, near, strict=True)]
+    )
     live = [file_write(f"f{n}.py", f"live: {n}") for n in range(50)]
     await switch(db, record, *live)
     await ensure_vector_index(db, record, build_at=1)
-    expected = sorted((write.chunks[0].text for write in live), key=lambda text: -float(vector_of(text) @ asked))
+    expected = sorted(
+        (write.chunks[0].text for write in live), key=lambda text: -float(vector_of(text) @ asked)
+    )
     for limit in (1, 10, 50):
         found = await vector_search(db, record, asked, Filter(), limit, exact_matches=0)
         assert [hit.content for hit in found] == expected[:limit]
 
 
-@pytest.mark.parametrize("server", ["embedded"], indirect=True)  # of the planner, not of the way to it
+# of the planner, not of the way to it
+@pytest.mark.parametrize("server", ["embedded"], indirect=True)
 async def test_the_best_are_read_from_indexes_beside_spare_rows(db: Database) -> None:
-    """Many files have as many spare rows as live ones: PostgreSQL knows that it soon has enough of these."""
+    """Many files have as many spare rows as live ones: PostgreSQL knows that it soon has enough of
+    these.
+    """
     record = await new_index(db)
     for turn in ("a", "b"):
         for first in range(0, 400, 100):
             writes = [
-                file_write(f"f{n}.py", *(f"{turn}{n}: {m}" for m in range(20))) for n in range(first, first + 100)
+                file_write(f"f{n}.py", *(f"{turn}{n}: {m}" for m in range(20)))
+                for n in range(first, first + 100)
             ]
             await switch(db, record, *writes)
     await ensure_vector_index(db, record, build_at=1)  # a row written beside it takes 3 ms
@@ -98,7 +118,9 @@ async def test_the_best_are_read_from_indexes_beside_spare_rows(db: Database) ->
         await connection.execute(compose("analyze {chunks}", record))
         everything = statement("passing_live", record, filter=sql.SQL("true"))
         for name, index in (("vector_nearest", "chunks_vector"), ("list_symbols", "chunks_key")):
-            query = sql.SQL("explain {}").format(statement(name, record, filter=sql.SQL("{}").format(everything)))
+            query = sql.SQL("explain {}").format(
+                statement(name, record, filter=sql.SQL("{}").format(everything))
+            )
             plan = [row[0] for row in await (await connection.execute(query, values)).fetchall()]
             assert not [line for line in plan if "Seq Scan" in line and "_chunks" in line], plan
             assert [line for line in plan if "Index Scan" in line and index in line], plan
@@ -112,7 +134,9 @@ async def test_of_each_file_the_rows_of_one_content_before_are_kept(db: Database
 
 
 async def test_what_a_file_held_that_is_gone_is_kept(db: Database) -> None:
-    """A branch without it is changed to and back; whoever deletes it twice, or makes another one, changes nothing."""
+    """A branch without it is changed to and back; whoever deletes it twice, or makes another one,
+    changes nothing.
+    """
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     first = await table_digest(db, record)
@@ -137,8 +161,12 @@ async def test_what_a_file_held_that_is_gone_is_kept(db: Database) -> None:
     assert await damaged_files(db, record) == ()
 
 
-async def test_what_a_file_held_is_kept_where_another_content_comes_after_it_was_gone(db: Database) -> None:
-    """Git removes a file before it writes it, and somebody may look in between; so may a branch without it be."""
+async def test_what_a_file_held_is_kept_where_another_content_comes_after_it_was_gone(
+    db: Database,
+) -> None:
+    """Git removes a file before it writes it, and somebody may look in between; so may a branch
+    without it be.
+    """
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     await delete_file(db, record, "a.py")
@@ -149,9 +177,12 @@ async def test_what_a_file_held_is_kept_where_another_content_comes_after_it_was
     assert await damaged_files(db, record) == ()
 
 
-@pytest.mark.parametrize("server", ["embedded"], indirect=True)  # work of the server, not of the way to it
+# work of the server, not of the way to it
+@pytest.mark.parametrize("server", ["embedded"], indirect=True)
 async def test_a_large_file_is_forgotten_in_time(db: Database, dsn: str) -> None:
-    """With as many spare rows: looking for each row among all others takes longer than a statement may."""
+    """With as many spare rows: looking for each row among all others takes longer than a statement
+    may.
+    """
     record = await new_index(db)
     many = file_write("a.py", *map(str, range(12_000)))
     await replace_file(db, record, many)
@@ -184,14 +215,18 @@ async def test_a_save_keeps_what_is_spare_and_adds_nothing_to_it(db: Database) -
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
     for n in range(40):
-        await replace_file(db, record, file_write("a.py", "top", f"saved: {n}", f"twice: {n}", *OTHER[1:]))
+        await replace_file(
+            db, record, file_write("a.py", "top", f"saved: {n}", f"twice: {n}", *OTHER[1:])
+        )
     assert await spare_texts(db, record) == ["one: 1", "tail"]
     assert await switch(db, record, file_write("a.py", *MAIN)) == 0
     assert await damaged_files(db, record) == ()
 
 
 async def test_what_was_there_before_saves_is_spare(db: Database) -> None:
-    """So is what comes in the place of spare rows that are taken up by a save: a branch of few files is changed to."""
+    """So is what comes in the place of spare rows that are taken up by a save: a branch of few
+    files is changed to.
+    """
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     for n in range(40):
@@ -227,9 +262,13 @@ async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
     assert await drop_spares(db, record) == 0, "they are young"
     async with db.connection() as connection:
         await connection.execute(
-            compose("update {spares} set since = now() - interval '4 days' where filename <> 'f7.py'", record)
+            compose(
+                "update {spares} set since = now() - interval '4 days' where filename <> 'f7.py'",
+                record,
+            )
         )
-    await replace_file(db, record, file_write("f9.py", "saved", *OTHER))  # does not make them younger
+    # does not make them younger
+    await replace_file(db, record, file_write("f9.py", "saved", *OTHER))
     await replace_file(db, record, file_write("f9.py", *OTHER))
     assert await drop_spares(db, record) == 2 * 449
     assert {path for path, _, spare in await rows(db, record) if spare} == {"f7.py"}
@@ -257,7 +296,9 @@ async def test_spare_rows_that_somebody_else_deleted_are_forgotten(db: Database)
     await switch(db, record, file_write("a.py", *OTHER))
     before = await table_digest(db, record)
     async with db.connection() as connection:
-        await connection.execute(compose("delete from {chunks} where content_text = 'tail'", record))
+        await connection.execute(
+            compose("delete from {chunks} where content_text = 'tail'", record)
+        )
     assert await damaged_files(db, record) == ("a.py",)
     await replace_file(db, record, file_write("a.py", *OTHER))
     assert await damaged_files(db, record) == ()
@@ -267,7 +308,9 @@ async def test_spare_rows_that_somebody_else_deleted_are_forgotten(db: Database)
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -> None:
-    """Switches, saves, deletions, other rules, dropped spare rows: what is stored is known, and answers as if new."""
+    """Switches, saves, deletions, other rules, dropped spare rows: what is stored is known, and
+    answers as if new.
+    """
     dice = random.Random(seed)
     record = await new_index(db)
     there = dict[str, FileWrite]()
@@ -285,7 +328,8 @@ async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -
                 await drop_spares(db, record, 0.0)
                 continue
             case 2:
-                writes = [replace(write, content_hash=b"\0" * 16) for write in writes]  # as if by other rules
+                # as if by other rules
+                writes = [replace(write, content_hash=b"\0" * 16) for write in writes]
                 await replace_files(db, record, writes)
             case 3 | 4:
                 await replace_files(db, record, writes)

@@ -61,8 +61,17 @@ async def test_a_file_is_stored_as_it_was_given(db: Database) -> None:
     assert found.chunks[0].definitions == ("one",)
     assert [chunk.start_line for chunk in found.chunks] == [1, 2, 3]
     (known,) = await file_records(db, record)
-    assert (known.path, known.content_hash, known.fingerprint) == (write.path, write.content_hash, fingerprint())
-    assert (known.generation, known.chunk_count, known.language, known.skip_reason) == (1, 3, "python", None)
+    assert (known.path, known.content_hash, known.fingerprint) == (
+        write.path,
+        write.content_hash,
+        fingerprint(),
+    )
+    assert (known.generation, known.chunk_count, known.language, known.skip_reason) == (
+        1,
+        3,
+        "python",
+        None,
+    )
 
 
 async def test_the_same_again_is_not_a_new_generation(db: Database) -> None:
@@ -99,15 +108,22 @@ async def test_statements_with_one_plan_only_are_planned_once_but_not_on_a_serve
                 await replace_file(one, record, file_write(f"{expected}.py", text, "same: 0"))
             await delete_file(one, record, f"{expected}.py")
             async with one.connection() as connection:
-                rows = await (await connection.execute("select statement from pg_prepared_statements")).fetchall()
+                rows = await (
+                    await connection.execute("select statement from pg_prepared_statements")
+                ).fetchall()
         assert len(rows) == expected
         assert not [statement for (statement,) in rows if '_chunks"' in statement]
 
 
 async def test_what_is_only_elsewhere_is_not_written(db: Database) -> None:
-    """Neither its text nor its vector is sent again, its words are not looked for, and no index is entered again."""
+    """Neither its text nor its vector is sent again, its words are not looked for, and no index is
+    entered again.
+    """
     record = await new_index(db)
-    before, after = ["one: 1", "two: 22", "three: 333"], ["new: 0 0 0", "one: 1", "two: 22", "three: 333"]
+    before, after = (
+        ["one: 1", "two: 22", "three: 333"],
+        ["new: 0 0 0", "one: 1", "two: 22", "three: 333"],
+    )
     await replace_file(db, record, file_write("a.py", *before))
     versions = await row_versions(db, record)
     asked = list[str]()
@@ -150,7 +166,13 @@ async def test_a_place_that_is_only_left_by_another_chunk(db: Database) -> None:
     record, fresh = await new_index(db), await new_index(db, "fresh", b"/fresh")
     texts = [f"same: {number}" for number in range(5)]
     await replace_file(db, record, file_write("a.py", *texts))
-    for changed in ([*texts[2:], *texts[:2]], ["same: 9", *texts], texts[1:], [texts[0]] * 4, texts):
+    for changed in (
+        [*texts[2:], *texts[:2]],
+        ["same: 9", *texts],
+        texts[1:],
+        [texts[0]] * 4,
+        texts,
+    ):
         await replace_file(db, record, file_write("a.py", *changed))
         await replace_file(db, fresh, file_write("a.py", *changed))
         assert await table_digest(db, record) == await table_digest(db, fresh)
@@ -213,7 +235,10 @@ async def test_fingerprints_are_refreshed_where_the_content_is_the_stored_one(db
         ("c.py", b"", fingerprint()),
     ]
     assert await refresh_fingerprints(db, record, seen) == {"a.py"}
-    assert [known.fingerprint for known in await file_records(db, record)] == [fingerprint(7), fingerprint(1)]
+    assert [known.fingerprint for known in await file_records(db, record)] == [
+        fingerprint(7),
+        fingerprint(1),
+    ]
     assert await refresh_fingerprints(db, record, seen[:1]) == {"a.py"}
     assert await refresh_fingerprints(db, record, []) == frozenset()
     assert await generation(db, record) == 2
@@ -221,11 +246,24 @@ async def test_fingerprints_are_refreshed_where_the_content_is_the_stored_one(db
 
 async def test_records_below_a_directory(db: Database) -> None:
     record = await new_index(db)
-    paths = ["src/a.py", "src/sub/b.py", "src", "src-x/c.py", "src.py", "src0", "src!/d.py", "other/src/e.py"]
+    paths = [
+        "src/a.py",
+        "src/sub/b.py",
+        "src",
+        "src-x/c.py",
+        "src.py",
+        "src0",
+        "src!/d.py",
+        "other/src/e.py",
+    ]
     for path in paths:
         await replace_file(db, record, file_write(path))
     assert [known.path for known in await file_records(db, record)] == sorted(paths)
-    assert [known.path for known in await file_records(db, record, "src")] == ["src", "src/a.py", "src/sub/b.py"]
+    assert [known.path for known in await file_records(db, record, "src")] == [
+        "src",
+        "src/a.py",
+        "src/sub/b.py",
+    ]
     assert [known.path for known in await file_records(db, record, "src/sub")] == ["src/sub/b.py"]
 
 
@@ -258,8 +296,13 @@ async def test_empty_and_equal_ranges_are_left_out(db: Database) -> None:
     one = write.chunks[0]
     odd = replace(write, chunks=(one, replace(one, text="again")), vectors=write.vectors)
     await replace_file(db, record, odd)
-    await replace_file(db, record, replace(odd, path="b.py", chunks=(replace(one, start_byte=one.end_byte), one)))
-    assert [[chunk.content for chunk in found.chunks] for found in await stored(db, record)] == [["one: 1"], ["one: 1"]]
+    await replace_file(
+        db, record, replace(odd, path="b.py", chunks=(replace(one, start_byte=one.end_byte), one))
+    )
+    assert [[chunk.content for chunk in found.chunks] for found in await stored(db, record)] == [
+        ["one: 1"],
+        ["one: 1"],
+    ]
     assert await damaged_files(db, record) == ()
     longer = replace(one, end_byte=one.end_byte + 2, text="longer")
     await replace_file(db, record, replace(odd, path="c.py", chunks=(one, longer)))
@@ -276,7 +319,9 @@ async def test_damage_is_noticed(db: Database) -> None:
         await connection.execute(compose("delete from {files} where filename = 'c.py'", record))
         await connection.execute(compose("delete from {chunks} where filename = 'd.py'", record))
         await connection.execute(
-            compose("update {chunks} set ordinal = 7 where filename = 'e.py' and ordinal = 0", record)
+            compose(
+                "update {chunks} set ordinal = 7 where filename = 'e.py' and ordinal = 0", record
+            )
         )
     assert await damaged_files(db, record) == ("a.py", "c.py", "d.py", "e.py")
     for path in ("a.py", "c.py", "d.py", "e.py"):
@@ -305,7 +350,10 @@ async def test_a_write_for_another_identity_leaves_nothing(db: Database) -> None
 async def test_concurrent_writers(db: Database) -> None:
     """Each commit has a generation of its own, and a file's rows are always of one version."""
     record = await new_index(db)
-    writes = [file_write(f"{n % 3}.py", *(f"name{k}: version {n}" for k in range(n % 5 + 1))) for n in range(30)]
+    writes = [
+        file_write(f"{n % 3}.py", *(f"name{k}: version {n}" for k in range(n % 5 + 1)))
+        for n in range(30)
+    ]
     numbers = await asyncio.gather(*(replace_file(db, record, write) for write in writes))
     assert sorted(numbers) == list(range(1, 31))
     for found in await stored(db, record):
@@ -313,7 +361,10 @@ async def test_concurrent_writers(db: Database) -> None:
         assert len(versions) == 1, f"{found.path} is a mixture of {versions}"
     assert await damaged_files(db, record) == ()
     newest = {known.path: known.generation for known in await file_records(db, record)}
-    assert newest == {path: max(n for n, w in zip(numbers, writes, strict=True) if w.path == path) for path in newest}
+    assert newest == {
+        path: max(n for n, w in zip(numbers, writes, strict=True) if w.path == path)
+        for path in newest
+    }
 
 
 async def test_a_cancelled_write_leaves_nothing_half(db: Database) -> None:
@@ -334,7 +385,9 @@ async def test_a_cancelled_write_leaves_nothing_half(db: Database) -> None:
 async def test_statistics_and_failures(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", "one: 1", "two: 2", "rest"))
-    await replace_file(db, record, replace(file_write("b.py", "x"), report=ParseReport("error", 3, "line 1: oh\0")))
+    await replace_file(
+        db, record, replace(file_write("b.py", "x"), report=ParseReport("error", 3, "line 1: oh\0"))
+    )
     await replace_file(db, record, file_write("c.go", "f: 1", language="go"))
     await replace_file(db, record, replace(file_write("d.bin"), language="", skip_reason="binary"))
     found = await statistics(db, record)
@@ -356,22 +409,34 @@ async def test_file_chunks_streams_in_batches(db: Database) -> None:
     for path in ("a", "b", "c", "d"):
         await replace_file(db, record, file_write(path, *("xyz"[: "acbd".index(path)])))
     everything = [found async for found in file_chunks(db, record, None, batch=2)]
-    assert [(found.path, len(found.chunks)) for found in everything] == [("a", 0), ("b", 2), ("c", 1), ("d", 3)]
+    assert [(found.path, len(found.chunks)) for found in everything] == [
+        ("a", 0),
+        ("b", 2),
+        ("c", 1),
+        ("d", 3),
+    ]
     assert await stored(db, record, "d", "gone", "a") == [everything[3 - 3], everything[3]]
 
 
 HISTORIES = count(1)
 FILES = st.lists(
-    st.tuples(st.sampled_from(["a", "b", "c"]), st.none() | st.lists(st.text("xy:\0é", max_size=4), max_size=4)),
+    st.tuples(
+        st.sampled_from(["a", "b", "c"]),
+        st.none() | st.lists(st.text("xy:\0é", max_size=4), max_size=4),
+    ),
     max_size=8,
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=FILES)
 @example(steps=[("a", [""]), ("a", ["\0"])])  # equal as stored, but the vectors are not
 def test_history_leaves_no_trace(dsn: str, steps: list[tuple[str, list[str] | None]]) -> None:
-    """After any writes and deletions the tables equal those of a fresh index of the last state, byte for byte."""
+    """After any writes and deletions the tables equal those of a fresh index of the last state,
+    byte for byte.
+    """
     asyncio.run(check_history(dsn, steps))
 
 
@@ -397,12 +462,20 @@ def test_vectors_of_the_support_are_unit_vectors() -> None:
 
 async def test_several_files_are_one_change(db: Database) -> None:
     record = await new_index(db)
-    kept, changed = file_write("kept.py", "same: 1"), file_write("changed.py", "before: 1", "same: 2")
+    kept, changed = (
+        file_write("kept.py", "same: 1"),
+        file_write("changed.py", "before: 1", "same: 2"),
+    )
     await replace_file(db, record, kept)
     await replace_file(db, record, changed)
     await replace_file(db, record, file_write("gone.py", "old: 1"))
     again = file_write("changed.py", "after: 1", "same: 2")
-    assert await replace_files(db, record, (again, kept, file_write("new.py", "new: 1")), ("gone.py", "never.py")) == 4
+    assert (
+        await replace_files(
+            db, record, (again, kept, file_write("new.py", "new: 1")), ("gone.py", "never.py")
+        )
+        == 4
+    )
     states = {file.path: file.generation for file in await file_records(db, record)}
     assert states == {"changed.py": 4, "kept.py": 1, "new.py": 4}
     assert await replace_files(db, record, (kept, again), ("gone.py",)) == 4

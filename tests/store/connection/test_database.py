@@ -1,4 +1,6 @@
-"""The pool: what it checks when it opens, what its errors say, and that a lost connection costs nobody an error."""
+"""The pool: what it checks when it opens, what its errors say, and that a lost connection costs
+nobody an error.
+"""
 
 import asyncio
 import traceback
@@ -89,7 +91,10 @@ async def test_the_environment_may_say_it_all(dsn: str, monkeypatch: pytest.Monk
     given = conninfo_to_dict(dsn)
     for name, value in given.items():
         monkeypatch.setenv({"dbname": "PGDATABASE"}.get(name, f"PG{name.upper()}"), str(value))
-    async with Database.open("postgresql://", DatabaseSettings()) as db, db.connection() as connection:
+    async with (
+        Database.open("postgresql://", DatabaseSettings()) as db,
+        db.connection() as connection,
+    ):
         assert connection.info.dbname == given["dbname"]
 
 
@@ -105,8 +110,13 @@ async def test_no_such_host() -> None:
 
 @pytest.mark.parametrize("password", [f"password={SECRET}", ""], ids=["wrong", "missing"])
 async def test_password_is_not_accepted(remote: RemoteServer, password: str) -> None:
-    error = await refused(f"host=127.0.0.1 port={remote.port} user=tester dbname=postgres {password}")
-    assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} does not accept the password of user tester"
+    error = await refused(
+        f"host=127.0.0.1 port={remote.port} user=tester dbname=postgres {password}"
+    )
+    assert (
+        error.message
+        == f"PostgreSQL at 127.0.0.1:{remote.port} does not accept the password of user tester"
+    )
     assert "COCOSEARCH_DATABASE_URL" in error.hint
 
 
@@ -117,7 +127,10 @@ async def test_no_connection_is_left(remote: RemoteServer) -> None:
             error = await refused(remote.dsn)
         finally:
             connection.execute("alter role tester connection limit -1")
-    assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} has no connection left for user tester"
+    assert (
+        error.message
+        == f"PostgreSQL at 127.0.0.1:{remote.port} has no connection left for user tester"
+    )
     assert "database.pool_max" in error.hint
 
 
@@ -126,7 +139,10 @@ async def test_a_pooler_that_refuses_our_settings() -> None:
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (
-            int.from_bytes((await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4))[:4]) != 3 << 16
+            int.from_bytes(
+                (await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4))[:4]
+            )
+            != 3 << 16
         ):
             writer.write(b"N")  # no TLS
         said = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
@@ -136,12 +152,17 @@ async def test_a_pooler_that_refuses_our_settings() -> None:
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         error = await refused(f"postgresql://me:{SECRET}@127.0.0.1:{port}/db")
-    assert error.message == f"what answers at 127.0.0.1:{port} is a pooler that refuses settings of a session"
+    assert (
+        error.message
+        == f"what answers at 127.0.0.1:{port} is a pooler that refuses settings of a session"
+    )
     assert "name PostgreSQL itself" in error.hint
 
 
 async def test_a_pooler_that_shares_sessions(dsn: str) -> None:
-    """What one transaction locks would be locked for ever, and the next daemon wait for it in vain."""
+    """What one transaction locks would be locked for ever, and the next daemon wait for it in
+    vain.
+    """
     connection = await PatientConnection.connect(dsn, autocommit=True)
 
     async def same() -> PatientConnection:
@@ -168,12 +189,16 @@ async def test_no_such_user(remote: RemoteServer) -> None:
 def test_server_is_too_old() -> None:
     """By number alone: no such old server is at hand."""
     check_server_version(140_000)
-    with pytest.raises(StoreUnavailable, match=r"^PostgreSQL 13\.22 is too old: 14 or newer is needed$"):
+    with pytest.raises(
+        StoreUnavailable, match=r"^PostgreSQL 13\.22 is too old: 14 or newer is needed$"
+    ):
         check_server_version(130_022)
 
 
 async def test_server_without_pgvector(bare_database: str) -> None:
-    error = await refused(make_conninfo(bare_database, options="-c extension_control_path=/nowhere"))
+    error = await refused(
+        make_conninfo(bare_database, options="-c extension_control_path=/nowhere")
+    )
     assert error.message == "the server has no pgvector"
     assert "install pgvector 0.8" in error.hint
 
@@ -186,7 +211,9 @@ async def test_pgvector_is_too_old(bare_database: str, public_state: Path) -> No
     (folder / "vector--0.7.4.sql").write_text("select 1;\n")
     for path in (folder.parent, folder, *folder.iterdir()):
         path.chmod(0o755)
-    error = await refused(make_conninfo(bare_database, options=f"-c extension_control_path={folder.parent}"))
+    error = await refused(
+        make_conninfo(bare_database, options=f"-c extension_control_path={folder.parent}")
+    )
     assert error.message == "pgvector 0.7.4 is too old: 0.8 or newer is needed"
     assert "ALTER EXTENSION vector UPDATE" in error.hint
 
@@ -196,7 +223,10 @@ async def test_pgvector_may_not_be_enabled(remote: RemoteServer) -> None:
         connection.execute("create database bare")
         error = await refused(make_conninfo(remote.dsn, dbname="bare"))
         connection.execute("drop database bare with (force)")
-    assert error.message == "pgvector is not enabled in database bare, and user tester may not enable it"
+    assert (
+        error.message
+        == "pgvector is not enabled in database bare, and user tester may not enable it"
+    )
     assert error.hint == "let a superuser run CREATE EXTENSION vector in database bare"
 
 
@@ -204,7 +234,10 @@ async def test_pgvector_is_where_nobody_looks(bare_database: str) -> None:
     with psycopg.connect(bare_database, autocommit=True) as connection:
         connection.execute("create schema extensions; create extension vector schema extensions")
     error = await refused(bare_database)
-    assert error.message == "pgvector is in schema extensions of database bare, where user cocosearch does not look"
+    assert (
+        error.message
+        == "pgvector is in schema extensions of database bare, where user cocosearch does not look"
+    )
     assert error.hint.endswith("ALTER ROLE cocosearch SET search_path = public, extensions")
     looking = make_conninfo(bare_database, options="-c search_path=public,extensions")
     async with Database.open(looking, DatabaseSettings()) as db:
@@ -218,7 +251,9 @@ async def test_nowhere_to_make_anything(bare_database: str) -> None:
 
 async def test_read_only_without_pgvector(bare_database: str) -> None:
     """As on a standby."""
-    error = await refused(make_conninfo(bare_database, options="-c default_transaction_read_only=on"))
+    error = await refused(
+        make_conninfo(bare_database, options="-c default_transaction_read_only=on")
+    )
     assert error.message == "the database is read-only"
     assert "primary" in error.hint
 
@@ -226,7 +261,9 @@ async def test_read_only_without_pgvector(bare_database: str) -> None:
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 async def test_a_database_that_lacks_characters(embedded_server: str, encoding: str) -> None:
     with psycopg.connect(embedded_server, autocommit=True) as connection:
-        connection.execute(f"create database narrow template template0 encoding '{encoding}' locale 'C'")
+        connection.execute(
+            f"create database narrow template template0 encoding '{encoding}' locale 'C'"
+        )
         try:
             error = await refused(make_conninfo(embedded_server, dbname="narrow"))
         finally:
@@ -234,7 +271,9 @@ async def test_a_database_that_lacks_characters(embedded_server: str, encoding: 
     assert error.message == f"database narrow is encoded as {encoding}: UTF8 is needed"
 
 
-async def test_characters_do_not_depend_on_the_terminal(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_characters_do_not_depend_on_the_terminal(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     async with Database.open(dsn, DatabaseSettings()) as db, db.connection() as connection:
         row = await (await connection.execute("select %s || 'ツ'", ("日",))).fetchone()
@@ -295,7 +334,10 @@ async def test_missing_tables_are_not_a_defect(db: Database) -> None:
 
 async def test_settings_of_the_url_are_kept_and_ours_added(dsn: str) -> None:
     given = make_conninfo(dsn, options="-c work_mem=7MB", application_name="mine")
-    async with Database.open(given, DatabaseSettings(statement_timeout_ms=1234)) as db, db.connection() as connection:
+    async with (
+        Database.open(given, DatabaseSettings(statement_timeout_ms=1234)) as db,
+        db.connection() as connection,
+    ):
         for name, value in (
             ("work_mem", "7MB"),
             ("application_name", "mine"),
@@ -309,13 +351,17 @@ async def test_settings_of_the_url_are_kept_and_ours_added(dsn: str) -> None:
 async def test_a_server_with_habits_of_its_own(dsn: str) -> None:
     given = make_conninfo(dsn, options="-c datestyle=German -c standard_conforming_strings=off")
     async with Database.open(given, DatabaseSettings()) as db, db.connection() as connection:
-        row = await (await connection.execute("select now() is not null, now(), %s::bytea", (b"\0\1",))).fetchone()
+        row = await (
+            await connection.execute("select now() is not null, now(), %s::bytea", (b"\0\1",))
+        ).fetchone()
         assert row is not None
         assert (row[0], row[2]) == (True, b"\0\1")
 
 
 async def test_a_server_that_ends_who_idles(dsn: str) -> None:
-    """The next question would find the pool's connections dead, and wait for new ones for a second."""
+    """The next question would find the pool's connections dead, and wait for new ones for a
+    second.
+    """
     given = make_conninfo(dsn, options="-c idle_session_timeout=50")
     pid = "select pg_backend_pid()"
     async with Database.open(given, DatabaseSettings(pool_min=1, pool_max=1)) as db:
@@ -335,7 +381,8 @@ def test_a_url_is_shown_without_its_password() -> None:
 
 async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: str) -> None:
     """As after a kill: the server goes on with what the dead process had sent."""
-    # One connection: another one that is just being made would have to wait behind who waits for all of them.
+    # One connection: another one that is just being made would have to wait behind who waits for
+    # all of them.
     one = DatabaseSettings(pool_min=1, pool_max=1)
     async with Database.open(dsn, one, successor=7) as before, before.connection() as connection:
         await connection.execute("select 1")
@@ -349,7 +396,8 @@ async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: st
 
 
 async def test_who_reads_waits_for_them_as_well(dsn: str, db: Database) -> None:
-    # One connection: another one that is just being made would have to wait behind who waits for all of them.
+    # One connection: another one that is just being made would have to wait behind who waits for
+    # all of them.
     one = DatabaseSettings(pool_min=1, pool_max=1)
     async with Database.open(dsn, one, successor=7) as before, before.connection() as connection:
         await connection.execute("select 1")

@@ -14,7 +14,8 @@ from cocosearchd.store.connection.database import Database
 
 pytestmark = pytest.mark.anyio
 HOLDERS = (
-    "select pid from pg_stat_activity where application_name like 'cocosearchd-%' and datname = current_database()"
+    "select pid from pg_stat_activity"
+    " where application_name like 'cocosearchd-%' and datname = current_database()"
 )
 
 
@@ -88,7 +89,9 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 async def connections(outside: psycopg.AsyncConnection, dsn: str, *, allowed: bool) -> None:
     database = sql.Identifier(str(conninfo_to_dict(dsn)["dbname"]))
-    await outside.execute(sql.SQL("alter database {} allow_connections {}").format(database, sql.Literal(allowed)))
+    await outside.execute(
+        sql.SQL("alter database {} allow_connections {}").format(database, sql.Literal(allowed))
+    )
 
 
 async def test_who_was_away_while_another_came_ends(db: Database) -> None:
@@ -101,7 +104,9 @@ async def test_who_was_away_while_another_came_ends(db: Database) -> None:
 async def away_while_another_comes(db: Database) -> None:
     async with held(db), db.session({}) as connection:
         key, (pid,) = await instance_lock.key_of(connection), await holders(db)
-        await connection.execute("select pg_terminate_backend(%s), pg_advisory_lock(%s)", (pid, key))
+        await connection.execute(
+            "select pg_terminate_backend(%s), pg_advisory_lock(%s)", (pid, key)
+        )
         await anyio.sleep(20)
 
 

@@ -10,7 +10,13 @@ from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import Filter, IndexRecord, Symbol
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import file_chunks, keyword_search, list_symbols, replace_file, vector_search
+from cocosearchd.store.chunks.queries import (
+    file_chunks,
+    keyword_search,
+    list_symbols,
+    replace_file,
+    vector_search,
+)
 from cocosearchd.store.chunks.retained_chunks import drop_spares
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection import statements
@@ -38,7 +44,10 @@ order by relname
 async def catalogue(db: Database, schema: str = "public") -> list[tuple[object, ...]]:
     async with db.connection() as connection:
         rows = await (await connection.execute(CATALOGUE, (schema,))).fetchall()
-    return [(*columns, definition and definition.replace(f"{schema}.", "")) for *columns, definition in rows]
+    return [
+        (*columns, definition and definition.replace(f"{schema}.", ""))
+        for *columns, definition in rows
+    ]
 
 
 async def test_schema_files_equal_the_sum_of_migrations(db: Database) -> None:
@@ -68,7 +77,9 @@ async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:
             await connection.execute("drop table cocosearch_registry, cocosearch_indexes")
         await asyncio.gather(*(migrate_registry(db) for _ in range(4)))
         async with db.connection() as connection:
-            rows = await (await connection.execute("select version from cocosearch_registry")).fetchall()
+            rows = await (
+                await connection.execute("select version from cocosearch_registry")
+            ).fetchall()
     assert rows == [(len(statements.migrations("registry")),)]
 
 
@@ -85,13 +96,16 @@ async def test_tables_of_an_index_catch_up(db: Database) -> None:
     record = await new_index(db)
     before = await catalogue(db)
     async with db.connection() as connection:
-        await connection.execute(compose("drop table {chunks}, {files}, {parses}, {spares}", record))
+        await connection.execute(
+            compose("drop table {chunks}, {files}, {parses}, {spares}", record)
+        )
         await connection.execute("update cocosearch_indexes set version = 0")
     await migrate_registry(db)
     assert await catalogue(db) == before
 
 
-# What version 1 of the schema left behind, made by the code of then: three files of code and a note.
+# What version 1 of the schema left behind, made by the code of then: three files of code and a
+# note.
 OLD = Path(__file__).parents[1] / "fixtures" / "schema_1.sql"
 
 
@@ -118,13 +132,20 @@ async def test_an_old_index_answers_and_says_what_it_lacks(db: Database) -> None
     assert (record.name, record.topics, record.generation) == ("code", ("work",), 4)
     text = "def connect(url):\n    return open(url)"
     assert (await vector_search(db, record, vector_of(text), Filter(), 1))[0].content == text
-    assert {hit.path for hit in await keyword_search(db, record, "users", Filter(), 9)} >= {"app/users.py", "notes.md"}
+    assert {hit.path for hit in await keyword_search(db, record, "users", Filter(), 9)} >= {
+        "app/users.py",
+        "notes.md",
+    }
     assert await index_records.lacking(db, record) == await counted(db, record) == 7
     # One symbol of a chunk is known, and the last names of the others.
     assert await found(db, record, Filter(symbol_types=("method",))) == {"app/users.py"}
-    assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"}, "Fake is not known to be one"
+    assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"}, (
+        "Fake is not known to be one"
+    )
     assert await found(db, record, Filter(symbol_name="fake")) == {"tests/test_users.py"}
-    assert await found(db, record, Filter(symbol_types=("function",), symbol_name="open")) == {"app/store.go"}
+    assert await found(db, record, Filter(symbol_types=("function",), symbol_name="open")) == {
+        "app/store.go"
+    }
 
 
 async def test_files_written_since_are_exact(db: Database) -> None:
@@ -132,7 +153,11 @@ async def test_files_written_since_are_exact(db: Database) -> None:
     write = file_write("tests/test_users.py", "test_find_is_called: as it was, but written now")
     symbols = tuple(
         Symbol(kind, name.rpartition(".")[2], name, "", None, 0, 9, 1, 1)
-        for kind, name in [("function", "test_find_is_called"), ("class", "Fake"), ("method", "Fake.find")]
+        for kind, name in [
+            ("function", "test_find_is_called"),
+            ("class", "Fake"),
+            ("method", "Fake.find"),
+        ]
     )
     chunk = replace(write.chunks[0], symbols=symbols)
     await replace_file(db, record, replace(write, chunks=(chunk,)))
@@ -140,10 +165,14 @@ async def test_files_written_since_are_exact(db: Database) -> None:
     new = {"tests/test_users.py"}
     assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"} | new
     assert await found(db, record, Filter(symbol_types=("class",), symbol_name="fake")) == new
-    assert await found(db, record, Filter(symbol_types=("class",), symbol_name="find")) == set(), "find is no class"
+    assert await found(db, record, Filter(symbol_types=("class",), symbol_name="find")) == set(), (
+        "find is no class"
+    )
     assert await found(db, record, Filter(symbol_types=("method",), symbol_name="fake.*")) == new
     await replace_file(db, record, write)
-    assert await index_records.lacking(db, record) == 6, "without symbols is not the same as not known"
+    assert await index_records.lacking(db, record) == 6, (
+        "without symbols is not the same as not known"
+    )
 
 
 async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> None:
@@ -151,7 +180,9 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     record = await old_index(db)
     before = await index_records.table_digest(db, record)
     async with db.connection() as connection:
-        query = compose("select chunk_hash from {chunks} where filename = 'app/store.go' and {live}", record)
+        query = compose(
+            "select chunk_hash from {chunks} where filename = 'app/store.go' and {live}", record
+        )
         (old,) = await (await connection.execute(query)).fetchall()
     text = "package store\n\nfunc Open(path string) error {\n\treturn nil\n}"
     await replace_file(db, record, file_write("app/store.go", text, language="go"))
@@ -181,7 +212,9 @@ update cocosearch_indexes set version = 3;
 
 
 async def test_places_move_from_chunks_to_files(db: Database) -> None:
-    """Answers stay as they are, and no row is written when its file comes again, whole or shifted."""
+    """Answers stay as they are, and no row is written when its file comes again, whole or
+    shifted.
+    """
     record = await new_index(db)
     texts = {
         "a.py": ["one: 1", "two: 22", "same: 3", "same: 3"],
@@ -204,13 +237,18 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     assert [file async for file in file_chunks(db, record, None)] == chunks
     assert await index_records.damaged_files(db, record) == ()
     assert (await vector_search(db, record, vector_of("f7: 7"), Filter(), 1))[0].content == "f7: 7"
-    assert [hit.start_byte for hit in await keyword_search(db, record, "same", Filter(), 9)] == [13, 20]
+    assert [hit.start_byte for hit in await keyword_search(db, record, "same", Filter(), 9)] == [
+        13,
+        20,
+    ]
     assert await ensure_vector_index(db, record, build_at=1) == "built"
     written = await writers(db, record)
     for path, given in texts.items():
         generation = await index_records.generation(db, record)
         assert await replace_file(db, record, file_write(path, *given)) == generation
-        await replace_file(db, record, file_write(path, "new: 0", *given[:300], "middle: 0", *given[300:]))
+        await replace_file(
+            db, record, file_write(path, "new: 0", *given[:300], "middle: 0", *given[300:])
+        )
         await replace_file(db, record, file_write(path, *given))
     assert await writers(db, record) == written
     assert await index_records.table_digest(db, record) == before

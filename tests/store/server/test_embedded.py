@@ -1,4 +1,6 @@
-"""The embedded server survives what happens to servers: kill -9, lying pid files, lost sockets, races, settings."""
+"""The embedded server survives what happens to servers: kill -9, lying pid files, lost sockets,
+races, settings.
+"""
 
 import asyncio
 import contextlib
@@ -68,7 +70,11 @@ def postgres(public_state: Path) -> Iterator[EmbeddedPostgres]:
 
 def ask(dsn: str, query: str) -> object:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        row = connection.execute(query).fetchone() if query.startswith("select") else connection.execute(query) and None
+        row = (
+            connection.execute(query).fetchone()
+            if query.startswith("select")
+            else connection.execute(query) and None
+        )
     return row[0] if row else None
 
 
@@ -115,7 +121,9 @@ CRASHES = [kill_first, kill_all, kill_helper, kill_backend, stop_and_leave_socke
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_crash_loses_nothing_committed(postgres: EmbeddedPostgres, crash: Callable[[EmbeddedPostgres], None]) -> None:
+def test_crash_loses_nothing_committed(
+    postgres: EmbeddedPostgres, crash: Callable[[EmbeddedPostgres], None]
+) -> None:
     dsn = postgres.ensure()
     before = ask(dsn, "select count(*) from committed")
     ask(dsn, "insert into committed values (1), (2)")
@@ -148,7 +156,9 @@ PID_FILES = {
 
 @pytest.mark.parametrize("content", PID_FILES.values(), ids=PID_FILES.keys())
 @pytest.mark.parametrize("alive", [False, True], ids=["stopped", "running"])
-def test_pid_file_is_not_believed(postgres: EmbeddedPostgres, content: Callable[[], bytes], alive: bool) -> None:
+def test_pid_file_is_not_believed(
+    postgres: EmbeddedPostgres, content: Callable[[], bytes], alive: bool
+) -> None:
     postgres.ensure()
     server = postgres.pids()[0]
     if not alive:
@@ -186,7 +196,9 @@ def test_deleted_socket(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPa
     assert postgres.reachable()
 
 
-def test_one_server_by_whatever_name_its_directory_is_called(postgres: EmbeddedPostgres, tmp_path: Path) -> None:
+def test_one_server_by_whatever_name_its_directory_is_called(
+    postgres: EmbeddedPostgres, tmp_path: Path
+) -> None:
     postgres.ensure()
     link = tmp_path / "link"
     link.symlink_to(postgres.home.parent)
@@ -318,8 +330,15 @@ def test_used_log_of_writes_goes(postgres: EmbeddedPostgres) -> None:
     assert len([file for file in log.iterdir() if file.is_file()]) <= 2
 
 
-def test_hostile_environment_and_a_long_path(public_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"PGPORT": "1", "PGDATA": "/nowhere", "PGHOST": "nowhere", "LC_ALL": "xx_YY"}.items():
+def test_hostile_environment_and_a_long_path(
+    public_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "PGPORT": "1",
+        "PGDATA": "/nowhere",
+        "PGHOST": "nowhere",
+        "LC_ALL": "xx_YY",
+    }.items():
         monkeypatch.setenv(name, value)
     server = EmbeddedPostgres(public_state / ("long " * 20), SMALL)
     assert len(str(server.run)) < 60
@@ -384,8 +403,9 @@ def test_root_gives_way_and_says_what_that_account_cannot_reach(servers: Servers
 def test_runs_as_an_ordinary_user(servers: Servers) -> None:
     """Forked, since the interpreter's own files may be closed to that user.
 
-    Under systemd the filter of the units answers each call to give a file away as here, a call without effect as well.
-    It is not set up itself, since its numbers differ from one kind of processor to the next.
+    Under systemd the filter of the units answers each call to give a file away as here, a call
+    without effect as well. It is not set up itself, since its numbers differ from one kind of
+    processor to the next.
     """
 
     def filtered(*_: object, **__: object) -> None:
@@ -416,7 +436,9 @@ def test_copied_programs_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) 
     server = servers()
     reachable = EmbeddedPostgres._reachable
     monkeypatch.setattr(
-        EmbeddedPostgres, "_reachable", lambda self, path: path.name != "postgres" and reachable(self, path)
+        EmbeddedPostgres,
+        "_reachable",
+        lambda self, path: path.name != "postgres" and reachable(self, path),
     )
     assert answers(server.ensure())
     (copy,) = (servers.home / "install").iterdir()
@@ -429,19 +451,27 @@ def test_copied_programs_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_published_generation_is_never_lost(postgres: EmbeddedPostgres, seed: int) -> None:
-    """Whoever was told a generation finds it after kill -9 of everything, and no half of what came after."""
+    """Whoever was told a generation finds it after kill -9 of everything, and no half of what came
+    after.
+    """
     published, delay_s = list[int](), random.Random(seed).uniform(0.1, 0.4)
     asyncio.run(write_until_killed(postgres, published, delay_s, f"crash{seed}"))
     asyncio.run(check_published(postgres.ensure(), published, f"crash{seed}"))
 
 
-async def write_until_killed(server: EmbeddedPostgres, published: list[int], delay_s: float, name: str) -> None:
+async def write_until_killed(
+    server: EmbeddedPostgres, published: list[int], delay_s: float, name: str
+) -> None:
     async with Database.open(server.ensure(), DatabaseSettings(pool_min=1, pool_max=1), 0.5) as db:
         await migrate_registry(db)
         record = await new_index(db, name, name.encode())
         for n in range(100_000):
             try:
-                published.append(await replace_file(db, record, file_write(f"{n % 5}.py", *(f"x{n}",) * (n % 4 + 1))))
+                published.append(
+                    await replace_file(
+                        db, record, file_write(f"{n % 5}.py", *(f"x{n}",) * (n % 4 + 1))
+                    )
+                )
             except StoreUnavailable:
                 return
             if n == 0:

@@ -1,4 +1,6 @@
-"""A server that is there and says nothing: all of its processes are stopped, as a dropped network would have it."""
+"""A server that is there and says nothing: all of its processes are stopped, as a dropped network
+would have it.
+"""
 
 import asyncio
 import contextlib
@@ -44,7 +46,9 @@ def frozen(own_server: EmbeddedPostgres) -> Freeze:
 
 
 @pytest.fixture
-async def patient(own_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+async def patient(
+    own_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Database]:
     """Patience as in the product, but shorter."""
     monkeypatch.setattr("cocosearchd.store.connection.liveness_check.SILENCE_S", SILENCE_S)
     monkeypatch.setattr("cocosearchd.store.connection.database.SILENCE_S", SILENCE_S)
@@ -62,7 +66,9 @@ async def gives_up(work: Coroutine[Any, Any, Any]) -> None:
 
 
 async def sessions(db: Database) -> int:
-    """How many of ours the server has; what it has not noticed to be gone yet, it is given some time for."""
+    """How many of ours the server has; what it has not noticed to be gone yet, it is given some
+    time for.
+    """
     text = "select count(*) from pg_stat_activity where application_name = 'cocosearchd'"
     found, end = 0, time.monotonic() + 10
     while time.monotonic() < end:
@@ -81,7 +87,9 @@ async def execute(db: Database, text: str) -> None:
         await connection.execute(text)
 
 
-async def test_whoever_asks_is_told_and_a_thawed_server_is_used_at_once(patient: Database, frozen: Freeze) -> None:
+async def test_whoever_asks_is_told_and_a_thawed_server_is_used_at_once(
+    patient: Database, frozen: Freeze
+) -> None:
     await asyncio.gather(*(patient.ping() for _ in range(3)))
     handles = psutil.Process().num_fds()
     for _ in range(2):
@@ -103,7 +111,9 @@ async def test_a_statement_that_is_never_answered_ends(patient: Database, frozen
     await patient.ping()
 
 
-async def test_a_change_that_is_never_answered_did_not_happen(patient: Database, frozen: Freeze) -> None:
+async def test_a_change_that_is_never_answered_did_not_happen(
+    patient: Database, frozen: Freeze
+) -> None:
     await execute(patient, "create table if not exists half_done (number int4)")
 
     async def change() -> None:
@@ -118,7 +128,9 @@ async def test_a_change_that_is_never_answered_did_not_happen(patient: Database,
             assert await (await connection.execute("select * from half_done")).fetchall() == []
 
 
-async def test_whoever_is_cancelled_does_not_wait_for_it_either(patient: Database, frozen: Freeze) -> None:
+async def test_whoever_is_cancelled_does_not_wait_for_it_either(
+    patient: Database, frozen: Freeze
+) -> None:
     """The driver asks the server to end the statement, and would wait ten seconds for an answer."""
 
     async def change() -> None:
@@ -140,7 +152,8 @@ async def test_a_pause_of_everybody_is_no_silence(patient: Database, frozen: Fre
 
     async def work() -> None:
         async with patient.connection() as connection:
-            await connection.execute("set statement_timeout = 0")  # the server's own timer does not stand still
+            # the server's own timer does not stand still
+            await connection.execute("set statement_timeout = 0")
             await connection.execute("select pg_sleep(0.3)")
             await connection.execute("reset statement_timeout")
 

@@ -1,4 +1,6 @@
-"""What PostgreSQL complains about reaches the daemon's log: complaints only, each once, also after the file was cut."""
+"""What PostgreSQL complains about reaches the daemon's log: complaints only, each once, also after
+the file was cut.
+"""
 
 import logging
 from pathlib import Path
@@ -39,7 +41,9 @@ def test_complaints_are_told_once(tmp_path: Path) -> None:
     assert log.unread() == []
 
 
-def test_a_long_log_is_cut_while_the_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_cut_while_the_server_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By weeks of complaints. None of them is told again for that, and the one after it is."""
     monkeypatch.setattr(server_log, "LOG_LIMIT", 2000)
     monkeypatch.setattr(server_log, "LOG_KEPT", 500)

@@ -1,4 +1,6 @@
-"""File systems that come and go below a root: on what is mounted, no directory tells of its own disappearance."""
+"""File systems that come and go below a root: on what is mounted, no directory tells of its own
+disappearance.
+"""
 
 import contextlib
 import os
@@ -20,7 +22,9 @@ def mounted(tmp_path: Path) -> Mount:
 
     @contextlib.contextmanager
     def put_on(place: Path) -> Iterator[None]:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], capture_output=True, text=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], capture_output=True, text=True
+        )
         if done.returncode:
             pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
         try:

@@ -1,6 +1,8 @@
-"""Roots and directories whose file system is not mounted: what was indexed stays, and is not called fresh.
+"""Roots and directories whose file system is not mounted: what was indexed stays, and is not called
+fresh.
 
-With real mounts where they are allowed; beside them with an index that says its files were on another device.
+With real mounts where they are allowed; beside them with an index that says its files were on
+another device.
 """
 
 import asyncio
@@ -18,7 +20,15 @@ from cocosearchd.watching.availability import availability
 from cocosearchd.watching.availability.mountpoints import unmounted
 from cocosearchd.watching.live_root import LiveRoot
 from tests.watching.availability.test_mounts import Mount, mounted
-from tests.watching.support import BACKENDS, MemoryIndex, digest, fingerprint, following, in_sync, on_disk
+from tests.watching.support import (
+    BACKENDS,
+    MemoryIndex,
+    digest,
+    fingerprint,
+    following,
+    in_sync,
+    on_disk,
+)
 from tests.watching.test_watched_root import held, linux, put
 
 __all__ = ["mounted"]
@@ -34,12 +44,16 @@ def root(tmp_path: Path) -> Path:
 
 
 def remembered(root: Path, *names: str, device: int | None = None) -> MemoryIndex:
-    """An index of before a restart, whose files were on a device: by default on one that is not the root's."""
+    """An index of before a restart, whose files were on a device: by default on one that is not the
+    root's.
+    """
     index = MemoryIndex(os.fsencode(root))
     seen = fingerprint(root.stat())
     other = seen.device + 1 if device is None else device
     for name in names:
-        index.files[name] = FileRecord(name, digest(b"1"), seen._replace(device=other), 1, 1, "text")
+        index.files[name] = FileRecord(
+            name, digest(b"1"), seen._replace(device=other), 1, 1, "text"
+        )
     return index
 
 
@@ -74,7 +88,9 @@ async def says_away(live: LiveRoot) -> None:
 async def test_a_root_that_is_unmounted_and_mounted_again(
     root: Path, tmp_path: Path, mounted: Mount, backend: str
 ) -> None:
-    """What is mounted again holds other files than before; nothing of the two is lost or kept for too long."""
+    """What is mounted again holds other files than before; nothing of the two is lost or kept for
+    too long.
+    """
     async with following(root, tmp_path / "sync", backend) as (live, index):
         with mounted(root):
             put(root, a="1", b__c="1")
@@ -89,7 +105,9 @@ async def test_a_root_that_is_unmounted_and_mounted_again(
         await says_away(live)
         put(root, in_its_place="1")
         await in_sync(live)
-        assert held(index) == {"in_its_place.py"}, "whoever puts a file there means the directory as it is"
+        assert held(index) == {"in_its_place.py"}, (
+            "whoever puts a file there means the directory as it is"
+        )
 
 
 @linux
@@ -109,7 +127,9 @@ async def test_a_restart_before_the_mount(root: Path, tmp_path: Path, mounted: M
 
 
 @linux
-async def test_what_was_about_to_be_applied_when_it_was_unmounted(root: Path, tmp_path: Path, mounted: Mount) -> None:
+async def test_what_was_about_to_be_applied_when_it_was_unmounted(
+    root: Path, tmp_path: Path, mounted: Mount
+) -> None:
     async with following(root, tmp_path / "sync") as (live, index):
         with mounted(root):
             put(root, a="1", sub__b="1")
@@ -126,8 +146,12 @@ async def test_what_was_about_to_be_applied_when_it_was_unmounted(root: Path, tm
 
 @linux
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_file_system_below_the_root(root: Path, tmp_path: Path, mounted: Mount, backend: str) -> None:
-    """As with a directory that may not be read: its files stay, are named, and spoil no other answer."""
+async def test_a_file_system_below_the_root(
+    root: Path, tmp_path: Path, mounted: Mount, backend: str
+) -> None:
+    """As with a directory that may not be read: its files stay, are named, and spoil no other
+    answer.
+    """
     put(root, a="1")
     (root / "data").mkdir()
     async with following(root, tmp_path / "sync", backend) as (live, index):
@@ -156,8 +180,12 @@ async def test_a_file_system_below_the_root(root: Path, tmp_path: Path, mounted:
 
 
 @linux
-async def test_a_restart_before_the_mount_below_the_root(root: Path, tmp_path: Path, mounted: Mount) -> None:
-    """With changes that were not applied before: they are looked at while the first scan still runs."""
+async def test_a_restart_before_the_mount_below_the_root(
+    root: Path, tmp_path: Path, mounted: Mount
+) -> None:
+    """With changes that were not applied before: they are looked at while the first scan still
+    runs.
+    """
     put(root, a="1")
     (root / "data").mkdir()
     index = Slow(os.fsencode(root))
@@ -183,7 +211,10 @@ async def test_a_restart_before_the_mount_below_the_root(root: Path, tmp_path: P
 
 
 async def test_an_index_of_files_of_another_device(root: Path, tmp_path: Path) -> None:
-    async with following(root, tmp_path / "sync", index=remembered(root, "a.py", "b/c.py")) as (live, index):
+    async with following(root, tmp_path / "sync", index=remembered(root, "a.py", "b/c.py")) as (
+        live,
+        index,
+    ):
         await says_away(live)
         assert held(index) == {"a.py", "b/c.py"}
         (root / "README").symlink_to("/nowhere")  # how to mount it
@@ -195,7 +226,9 @@ async def test_an_index_of_files_of_another_device(root: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_directory_that_was_emptied_is_an_empty_index(root: Path, tmp_path: Path, restart: bool) -> None:
+async def test_a_directory_that_was_emptied_is_an_empty_index(
+    root: Path, tmp_path: Path, restart: bool
+) -> None:
     put(root, a="1", b__c="1")
     index = MemoryIndex(os.fsencode(root))
 
@@ -224,7 +257,9 @@ async def test_a_directory_that_was_emptied_is_an_empty_index(root: Path, tmp_pa
 async def test_a_root_that_nobody_asks_about_is_looked_at_now_and_then(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its file system comes, and no question: the index follows all the same, without a look at every turn."""
+    """Its file system comes, and no question: the index follows all the same, without a look at
+    every turn.
+    """
     monkeypatch.setattr(availability, "POLL_S", 0.02)
     looks = 0
     seen: Callable[[bytes], object] = availability._seen
@@ -247,13 +282,17 @@ async def test_a_root_that_nobody_asks_about_is_looked_at_now_and_then(
 
 
 def below(root: Path, **devices: int) -> tuple[str, ...]:
-    """Which bare directories are taken for unmounted, by what was stored of each file: name -> device."""
+    """Which bare directories are taken for unmounted, by what was stored of each file: name ->
+    device.
+    """
     records = dict[str, FileRecord]()
     for name, device in devices.items():
         records |= remembered(root, f"{name.replace('__', '/')}.py", device=device).files
     for folder in ("one", "two/three"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    return unmounted(os.fsencode(root), ("one", "two/three"), [p for p in records if "/" in p], records)
+    return unmounted(
+        os.fsencode(root), ("one", "two/three"), [p for p in records if "/" in p], records
+    )
 
 
 def test_which_directories_were_mounted_on(root: Path) -> None:
@@ -273,4 +312,6 @@ def test_an_empty_file_system_that_is_mounted_is_empty(root: Path, mounted: Moun
     (root / "one").mkdir()
     with mounted(root / "one"):
         assert below(root, a=here, one__b=here) == ()
-        assert below(root, a=here, one__b=(root / "one").stat().st_dev + 1) == (), "it has taken the place of another"
+        assert below(root, a=here, one__b=(root / "one").stat().st_dev + 1) == (), (
+            "it has taken the place of another"
+        )

@@ -8,7 +8,15 @@ import pytest
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching.clock import Schedule
-from cocosearchd.watching.git.checkout_hold import CAP_S, LOCK_S, PASS_S, QUIET_S, CheckoutHold, any_busy, busy
+from cocosearchd.watching.git.checkout_hold import (
+    CAP_S,
+    LOCK_S,
+    PASS_S,
+    QUIET_S,
+    CheckoutHold,
+    any_busy,
+    busy,
+)
 from cocosearchd.watching.git.repository import repository_around, repository_at
 from tests.watching.support import git
 

@@ -1,4 +1,6 @@
-"""git that fails for a while, that refuses a repository, and that is not there: a real one behind a wrapper."""
+"""git that fails for a while, that refuses a repository, and that is not there: a real one behind a
+wrapper.
+"""
 
 import os
 import shutil
@@ -58,7 +60,9 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wrapped:
 
 @pytest.fixture
 def root(tmp_path: Path, git: Wrapped) -> Path:
-    """`kept.py` is tracked although ignored; the configuration hides `secret.py`, an ignore file `hidden.py`."""
+    """`kept.py` is tracked although ignored; the configuration hides `secret.py`, an ignore file
+    `hidden.py`.
+    """
     root = tmp_path / "root"
     put(root, a="1", kept="1", hidden="1", secret="1")
     (root / ".gitignore").write_text("kept.py\nhidden.py\n")
@@ -116,7 +120,9 @@ async def test_a_failure_at_the_first_scan_after_a_start(
         (root / "a.py").unlink()
         put(root, hidden="2", secret="2")
         assert not (await live.sync(5)).fresh
-        assert held(index) - {"new.py"} == {"kept.py"}, "what is gone is gone; nothing that may be hidden comes in"
+        assert held(index) - {"new.py"} == {"kept.py"}, (
+            "what is gone is gone; nothing that may be hidden comes in"
+        )
         git.again()
         await in_sync(live)
         assert held(index) == {"kept.py", "new.py"}
@@ -142,7 +148,9 @@ async def test_the_rules_of_before_outlive_a_loss_of_hints_and_a_change_of_setti
 
 
 @pytest.mark.parametrize("submodule", [False, True], ids=["nested", "submodule"])
-async def test_a_repository_below_fails_for_itself(root: Path, tmp_path: Path, git: Wrapped, submodule: bool) -> None:
+async def test_a_repository_below_fails_for_itself(
+    root: Path, tmp_path: Path, git: Wrapped, submodule: bool
+) -> None:
     """The one above answers, so what is deleted and not fresh is of the one below alone."""
     other = tmp_path / "other" if submodule else root / "below"
     put(other, b="1", kept="1")
@@ -151,7 +159,16 @@ async def test_a_repository_below_fails_for_itself(root: Path, tmp_path: Path, g
     git.real(other, "add", "-f", ".")
     if submodule:
         git.real(other, "commit", "-q", "-m", "first")
-        git.real(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "below")
+        git.real(
+            root,
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "--quiet",
+            "add",
+            str(other),
+            "below",
+        )
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         assert held(index) == {"a.py", "kept.py", "below/b.py", "below/kept.py"}
@@ -177,7 +194,9 @@ async def test_a_repository_below_fails_for_itself(root: Path, tmp_path: Path, g
         assert held(index) == {"a.py", "below/b.py", "below/kept.py"}
 
 
-async def test_whether_a_repository_above_hides_the_root_stays_as_it_was(tmp_path: Path, git: Wrapped) -> None:
+async def test_whether_a_repository_above_hides_the_root_stays_as_it_was(
+    tmp_path: Path, git: Wrapped
+) -> None:
     above = tmp_path / "above"
     put(above / "root", a="1", kept="1")
     git.real(above, "init", "-q")
@@ -223,7 +242,9 @@ async def test_a_submodule_that_was_renamed_without_git_goes_on_being_one(
     git.real(other, "init", "-q")
     git.real(other, "add", ".")
     git.real(other, "commit", "-q", "-m", "first")
-    git.real(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "below")
+    git.real(
+        root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "below"
+    )
     put(root / "below", ignored="2")
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)

@@ -15,7 +15,15 @@ import pytest
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.hints.base import Cookie, DirtyHint, DirtyTreeHint, Hint, Hints, HintsLost, HintsUnavailable
+from cocosearchd.watching.hints.base import (
+    Cookie,
+    DirtyHint,
+    DirtyTreeHint,
+    Hint,
+    Hints,
+    HintsLost,
+    HintsUnavailable,
+)
 from cocosearchd.watching.hints.inotify import BURST_READS, GATHER_S, Burst, InotifyHints
 from cocosearchd.watching.hints.mounts import file_system, remote_below
 from cocosearchd.watching.hints.watchfiles import PROBE
@@ -49,7 +57,9 @@ class Heard:
     def covers(self, path: bytes) -> bool:
         """Whether a scan of what was named would look at this path."""
         trees = [hint.path for hint in self.hints if isinstance(hint, DirtyTreeHint)]
-        return DirtyHint(path) in self.hints or any(path == t or path.startswith(t + b"/") or not t for t in trees)
+        return DirtyHint(path) in self.hints or any(
+            path == t or path.startswith(t + b"/") or not t for t in trees
+        )
 
     def losses(self) -> list[str]:
         return [hint.reason for hint in self.hints if isinstance(hint, HintsLost)]
@@ -100,10 +110,16 @@ CHANGES: dict[str, tuple[Callable[[Path], object], list[bytes]]] = {
     "write": (lambda root: (root / "top.py").write_text("22"), [b"top.py"]),
     "create": (lambda root: (root / "old" / "new.py").write_text("1"), [b"old/new.py"]),
     "delete": (lambda root: (root / "old" / "kept.py").unlink(), [b"old/kept.py"]),
-    "rename": (lambda root: (root / "top.py").rename(root / "old" / "there.py"), [b"top.py", b"old/there.py"]),
+    "rename": (
+        lambda root: (root / "top.py").rename(root / "old" / "there.py"),
+        [b"top.py", b"old/there.py"],
+    ),
     "mode": (lambda root: (root / "top.py").chmod(0o600), [b"top.py"]),
     "new folder": (lambda root: (root / "n").mkdir(), [b"n"]),
-    "moved folder": (lambda root: (root / "old").rename(root / "n"), [b"old/kept.py", b"n/kept.py"]),
+    "moved folder": (
+        lambda root: (root / "old").rename(root / "n"),
+        [b"old/kept.py", b"n/kept.py"],
+    ),
     "removed folder": (lambda root: shutil.rmtree(root / "old"), [b"old", b"old/kept.py"]),
     "odd name": (lambda root: (root / "new\nline.py").write_text("1"), [b"new\nline.py"]),
     "link": (lambda root: (root / "link").symlink_to("old"), [b"link"]),
@@ -174,7 +190,8 @@ def test_overflow_is_said(root: Path) -> None:
         (root / "top.py").write_text("2")  # the thread takes this event and is held with it
         assert heard.held.wait(10)
         paths = [os.fsencode(root / "old" / name) for name in ("a.py", "b.py")]
-        for number in range(limit + 100):  # equal neighbours are merged by the kernel, so two names take turns
+        # equal neighbours are merged by the kernel, so two names take turns
+        for number in range(limit + 100):
             os.close(os.open(paths[number % 2], os.O_CREAT | os.O_WRONLY))
         heard.stopped.set()
         heard.wait(lambda _: bool(heard.losses()))
@@ -230,7 +247,9 @@ def test_a_moved_folder_is_known_by_its_new_name(root: Path) -> None:
         heard.hints.clear()
         (root / "new" / "deep" / "x.py").write_text("1")
         (root / "new" / "kept.py").write_text("2")
-        heard.wait(lambda said: {DirtyHint(b"new/deep/x.py"), DirtyHint(b"new/kept.py")} <= set(said))
+        heard.wait(
+            lambda said: {DirtyHint(b"new/deep/x.py"), DirtyHint(b"new/kept.py")} <= set(said)
+        )
         (root / "old").mkdir()
         hints.watch(b"old")
         (root / "old" / "y.py").write_text("1")
@@ -284,23 +303,30 @@ def test_mounts_that_make_no_events_are_named(root: Path) -> None:
 
 def test_without_a_sync_directory_everything_is_polled(root: Path) -> None:
     (root.parent / "file").touch()
-    hints, reason = open_hints(os.fsencode(root), os.fsencode(root.parent / "file" / "x"), QUICK, Heard())
+    hints, reason = open_hints(
+        os.fsencode(root), os.fsencode(root.parent / "file" / "x"), QUICK, Heard()
+    )
     assert (hints.name, "cannot be made" in (reason or "")) == ("polling", True)
 
 
 def test_a_sync_directory_that_takes_no_file_ends_what_began(root: Path) -> None:
-    """A full disk, say: nothing is left running, however often it is tried again, and the root is polled."""
+    """A full disk, say: nothing is left running, however often it is tried again, and the root is
+    polled.
+    """
     sync_dir = root.parent / "sync"
     (sync_dir / os.fsdecode(PROBE)).mkdir(parents=True)
     before = threading.active_count()
-    hints, reason = open_hints(os.fsencode(root), os.fsencode(sync_dir), replace(QUICK, backend="watchfiles"), Heard())
+    hints, reason = open_hints(
+        os.fsencode(root), os.fsencode(sync_dir), replace(QUICK, backend="watchfiles"), Heard()
+    )
     assert (hints.name, "no file can be made" in (reason or "")) == ("polling", True)
     assert threading.active_count() == before
 
 
 @linux
 def test_no_more_instances(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The limit belongs to the whole user, so taking what is left would fail other programs on this machine.
+    # The limit belongs to the whole user, so taking what is left would fail other programs on this
+    # machine.
     def refuse(**_: object) -> None:
         raise OSError(24, "Too many open files")
 
@@ -341,7 +367,9 @@ def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.M
     assert remote_below(b"/srv", mounts) == (b"my share",)
     assert remote_below(b"/srv/my share", mounts) == ()
     monkeypatch.setattr("cocosearchd.watching.hints.backend_choice.file_system", lambda _: "nfs4")
-    hints, reason = open_hints(os.fsencode(tmp_path), os.fsencode(tmp_path / "sync"), WatchingSettings(), Heard())
+    hints, reason = open_hints(
+        os.fsencode(tmp_path), os.fsencode(tmp_path / "sync"), WatchingSettings(), Heard()
+    )
     assert (hints.name, reason) == ("polling", "nfs4 does not report changes made elsewhere")
 
 
@@ -350,7 +378,9 @@ def test_a_person_who_saves_is_heard_at_once_and_a_checkout_in_lots() -> None:
     burst, now, some = Burst(), 100.0, [DirtyHint(b"a.py")]
     assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
     assert burst.pause(now + 1e-2, some) == GATHER_S
-    assert burst.pause(now + 1e-2 + GATHER_S, some) == GATHER_S, "it lasts as long as events keep coming"
+    assert burst.pause(now + 1e-2 + GATHER_S, some) == GATHER_S, (
+        "it lasts as long as events keep coming"
+    )
     assert burst.pause(now + 1, some) == 0, "and ends when they do not"
 
 
@@ -358,7 +388,9 @@ def test_a_person_who_saves_is_heard_at_once_and_a_checkout_in_lots() -> None:
 def test_questions_in_a_row_are_no_checkout() -> None:
     """A cookie each: who asks again within milliseconds is not to wait for others."""
     burst, now = Burst(), 100.0
-    assert not any(burst.pause(now + number * 1e-3, [Cookie(b"asked")]) for number in range(10 * BURST_READS))
+    assert not any(
+        burst.pause(now + number * 1e-3, [Cookie(b"asked")]) for number in range(10 * BURST_READS)
+    )
     some = [DirtyHint(b"a.py")]
     assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
     assert burst.pause(now + 1e-2, [Cookie(b"asked")]) == 0

@@ -1,4 +1,6 @@
-"""Why a file is not in an index: the sentence names what decides, and says nothing of a file that belongs there."""
+"""Why a file is not in an index: the sentence names what decides, and says nothing of a file that
+belongs there.
+"""
 
 import errno
 import os
@@ -28,7 +30,14 @@ def root(tmp_path: Path) -> Path:
     (root / ".gitignore").write_text("# made\ngen/\n!keep.py\n")
     (root / ".cocosearchignore").write_text("private/\n")
     (top / ".git" / "info" / "exclude").write_text("mine.py\n")
-    files = ("gen/deep/a.py", "node_modules/x/b.py", "build/c.py", "src/d_pb2.py", "src/e.py", "private/f.py")
+    files = (
+        "gen/deep/a.py",
+        "node_modules/x/b.py",
+        "build/c.py",
+        "src/d_pb2.py",
+        "src/e.py",
+        "private/f.py",
+    )
     for name in (*files, "mine.py", "a.log", ".env", "photo.jpeg", "server.key"):
         (root / name).write_text("x = 1\n")
     (root / LONG).parent.mkdir(parents=True)
@@ -58,7 +67,10 @@ def root(tmp_path: Path) -> Path:
         ("private/f.py", "its directory private/ is left out by .cocosearchignore:1: private/"),
         ("src/d_pb2.py", "indexing.exclude"),
         ("node_modules/x/b.py", "its directory node_modules/ is left out by the built-in"),
-        ("build/c.py", "its directory build/ is left out by the built-in exclusions: what builds put out"),
+        (
+            "build/c.py",
+            "its directory build/ is left out by the built-in exclusions: what builds put out",
+        ),
         (".env", "indexing.index_secrets"),
         ("server.key", "indexing.index_secrets"),
         ("photo.jpeg", "its type"),
@@ -75,11 +87,14 @@ def test_the_reason_is_the_one_that_decides(root: Path, path: str, said: str | N
 def test_what_is_not_included(root: Path) -> None:
     settings = IndexingSettings(include=("*.go",))
     assert (
-        why_absent(Scope(os.fsencode(root), settings), settings, b"src/e.py") == "it matches none of indexing.include"
+        why_absent(Scope(os.fsencode(root), settings), settings, b"src/e.py")
+        == "it matches none of indexing.include"
     )
 
 
-def test_rules_that_cannot_be_read_now_are_said_to_be(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_cannot_be_read_now_are_said_to_be(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Taking the process's last file handle would fail the test's own tools first."""
     scope = Scope(os.fsencode(root), SETTINGS)
     (root / "src" / ".gitignore").touch()
@@ -92,5 +107,6 @@ def test_rules_that_cannot_be_read_now_are_said_to_be(root: Path, monkeypatch: p
     monkeypatch.setattr("cocosearchd.runtime.files.regular_files.open_absolute", stumbling)
     why = why_absent(scope, SETTINGS, b"src/e.py")
     assert (
-        why == f"the rules that decide cannot be read now: {root}/src/.gitignore: Too many open files; ask again soon"
+        why
+        == f"the rules that decide cannot be read now: {root}/src/.gitignore: Too many open files; ask again soon"
     )

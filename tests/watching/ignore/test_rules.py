@@ -42,7 +42,9 @@ async def test_directories_that_change_places_take_their_rules_with_them(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_directory_moved_in_brings_its_rules(root: Path, tmp_path: Path, backend: str) -> None:
+async def test_a_directory_moved_in_brings_its_rules(
+    root: Path, tmp_path: Path, backend: str
+) -> None:
     put(root, one__a="1", one__sub__a="1", kept__a="1")
     put(tmp_path, other__a="1", other__sub__a="1", other__sub__b="1")
     (tmp_path / "other" / ".gitignore").write_text("a.py\n")
@@ -105,7 +107,9 @@ async def test_rules_above_the_root(tmp_path: Path) -> None:
         assert held(index) == {"c.py"}
 
 
-def test_a_root_that_a_repository_above_ignores_has_the_rules_in_it_alone(root: Path, tmp_path: Path) -> None:
+def test_a_root_that_a_repository_above_ignores_has_the_rules_in_it_alone(
+    root: Path, tmp_path: Path
+) -> None:
     """As below a home directory whose repository ignores everything."""
     git(tmp_path, "init", "-q")
     (tmp_path / ".gitignore").write_text("*\n")
@@ -165,7 +169,9 @@ def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root:
 async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fresh_answer(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
-    """A hint makes another scope while git is being asked: it knows the new ignore files, and git as it was."""
+    """A hint makes another scope while git is being asked: it knows the new ignore files, and git
+    as it was.
+    """
     # Patched, because a hint cannot be timed to come just while git is being asked.
     surveys, real, init = list[ScanCoordinator](), getattr(Scope, asked), ScanCoordinator.__init__
 
@@ -178,7 +184,8 @@ async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fre
         if armed:
             armed.clear()
             survey = surveys[0]
-            survey.scope = survey.scope and survey.scope.without(b"lib")  # as the hint of lib/.gitignore does
+            # as the hint of lib/.gitignore does
+            survey.scope = survey.scope and survey.scope.without(b"lib")
         return found
 
     armed = list[bool]()
@@ -195,7 +202,9 @@ async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fre
         assert index.contents().keys() >= on_disk(os.fsencode(repository)).keys()
 
 
-def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(root: Path, tmp_path: Path) -> None:
+def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(
+    root: Path, tmp_path: Path
+) -> None:
     put(root, a="1", below__b="1", out__c="1")
     (root / ".gitignore").write_text("below/\nout/\n")
     for place in (root, root / "below", root / "out"):
@@ -211,7 +220,9 @@ def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(r
     assert set(as_git_sees(os.fsencode(root), scratch)) == {b"a.py", b"below/b.py"}
 
 
-async def test_a_link_to_a_git_directory_that_is_not_there_is_no_repository(root: Path, tmp_path: Path) -> None:
+async def test_a_link_to_a_git_directory_that_is_not_there_is_no_repository(
+    root: Path, tmp_path: Path
+) -> None:
     put(root, a="1", tree__a="1", tree__b="1")
     git(root, "init", "-q")
     (root / ".gitignore").write_text("a.py\n")
@@ -231,7 +242,9 @@ async def test_a_link_to_a_git_directory_that_is_not_there_is_no_repository(root
 
 
 @pytest.mark.parametrize("folder", ["", "sub/"])
-async def test_an_ignore_file_that_is_written_by_another_of_its_names(root: Path, tmp_path: Path, folder: str) -> None:
+async def test_an_ignore_file_that_is_written_by_another_of_its_names(
+    root: Path, tmp_path: Path, folder: str
+) -> None:
     """No event tells of that: the name may be outside of the root."""
     put(root, a="1", sub__a="1", sub__b="1")
     rules = root / folder / ".gitignore"
@@ -302,7 +315,9 @@ async def test_rules_outside_of_the_tree_whose_time_is_set_back(root: Path, tmp_
         assert held(index) == {"a.py"}
 
 
-async def test_a_submodule_that_comes_or_goes_by_the_index_of_git_alone(root: Path, tmp_path: Path) -> None:
+async def test_a_submodule_that_comes_or_goes_by_the_index_of_git_alone(
+    root: Path, tmp_path: Path
+) -> None:
     put(root, a="1", below__b="1")
     (root / ".gitignore").write_text("below/\n")
     for place in (root, root / "below"):
@@ -325,15 +340,20 @@ def test_what_is_left_of_a_git_directory_is_no_repository(root: Path) -> None:
     (root / ".gitignore").write_text("b.py\n")
     git(root, "init", "-q")
     git(root / "below", "init", "-q")
-    assert Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")  # a repository has rules of its own
+    # a repository has rules of its own
+    assert Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
     shutil.rmtree(root / "below" / ".git" / "objects")
     assert not Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
 
 
 @linux
 @pytest.mark.parametrize("place", ["", "below"])
-async def test_a_repository_that_is_seen_before_it_is_one(root: Path, tmp_path: Path, place: str) -> None:
-    """`git init` makes its directory first: a scan that comes just then sees no repository, and no event follows."""
+async def test_a_repository_that_is_seen_before_it_is_one(
+    root: Path, tmp_path: Path, place: str
+) -> None:
+    """`git init` makes its directory first: a scan that comes just then sees no repository, and no
+    event follows.
+    """
     put(root, below__a="1", below__hidden="1")
     (root / "below" / ".gitignore").write_text("hidden.py\n")
     index = MemoryIndex(os.fsencode(root))
@@ -366,7 +386,9 @@ def test_another_repository_in_the_environment_is_not_asked(
 async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str
 ) -> None:
-    """A work tree of another repository, whose `.git` is a file: without it, rules and what is tracked are others."""
+    """A work tree of another repository, whose `.git` is a file: without it, rules and what is
+    tracked are others.
+    """
     for directory in dict.fromkeys((root, root / place)):
         put(directory, a="1", kept="1", hidden="1")
         (directory / ".gitignore").write_text("kept.py\nhidden.py\n")
@@ -388,7 +410,8 @@ async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
         fail(str(path))
         return real_read(path)
 
-    def fail(path: str) -> None:  # taking the process's last file handle would fail the test's own tools first
+    # taking the process's last file handle would fail the test's own tools first
+    def fail(path: str) -> None:
         if path in failing:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -413,7 +436,9 @@ async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
         assert held(index) == before
         failing.clear()
         await in_sync(live)
-        assert held(index) == before, "by the settings of now, which could not be followed when they came"
+        assert held(index) == before, (
+            "by the settings of now, which could not be followed when they came"
+        )
         assert live.status().reason is None
         kept = (Path(place) / "kept.py").as_posix()
         assert index.files[kept].content_hash == digest((root / kept).read_bytes())

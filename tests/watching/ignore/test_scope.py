@@ -36,7 +36,10 @@ def ignored_by_git(root: Path, paths: list[str]) -> set[str]:
 
 def listed_by_git(root: Path) -> set[bytes]:
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, capture_output=True, check=True
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=root,
+        capture_output=True,
+        check=True,
     ).stdout
     return {path for path in listed.split(b"\0") if path and (root / os.fsdecode(path)).is_file()}
 
@@ -61,15 +64,20 @@ def compare(where: Path, seed: int) -> None:
     tree = RandomTree(where / f"t{seed}", seed, track=seed % 2 == 1)
     scope = Scope(os.fsencode(tree.root), EVERYTHING)
     paths = [path for path in [*tree.files, *tree.folders] if path]
-    ours = {path for path in paths if scope.excludes(os.fsencode(path), directory=path in tree.folders)}
+    ours = {
+        path for path in paths if scope.excludes(os.fsencode(path), directory=path in tree.folders)
+    }
     tracked = {
         path.decode()
         for path in subprocess.run(
             ["git", "ls-files", "-z"], cwd=tree.root, capture_output=True, check=True
         ).stdout.split(b"\0")
     }
-    # git speaks of an ignored directory as ignored even if it tracks something in it; a scan has to enter it.
-    entered = {path for path in tree.folders if any(file.startswith(path + "/") for file in tracked)}
+    # git speaks of an ignored directory as ignored even if it tracks something in it; a scan has to
+    # enter it.
+    entered = {
+        path for path in tree.folders if any(file.startswith(path + "/") for file in tracked)
+    }
     # It also takes a name with wildcards for a pattern of what it tracks.
     unsure = entered | {path for path in paths if tracked != {""} and set(path) & set("*?[\\")}
     assert ours - unsure == ignored_by_git(tree.root, paths) - unsure, f"seed {seed}"
@@ -131,13 +139,24 @@ def test_build_output_that_git_tracks_is_source(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [".env", ".env.production", "server.pem", "id_rsa", "id_ed25519.pub", ".netrc", "credentials.json", "x.tfvars"],
+    [
+        ".env",
+        ".env.production",
+        "server.pem",
+        "id_rsa",
+        "id_ed25519.pub",
+        ".netrc",
+        "credentials.json",
+        "x.tfvars",
+    ],
 )
 def test_secrets_stay_out_unless_asked_for(tmp_path: Path, name: str) -> None:
     everything = IndexingSettings(include=("*",))
     assert not scope_of(tmp_path, everything).allows(name.encode())
     assert not scope_of(tmp_path, everything).allows(b"src/" + name.encode())
-    assert scope_of(tmp_path, IndexingSettings(include=("*",), index_secrets=True)).allows(name.encode())
+    assert scope_of(tmp_path, IndexingSettings(include=("*",), index_secrets=True)).allows(
+        name.encode()
+    )
 
 
 def test_an_example_of_an_environment_is_no_secret(tmp_path: Path) -> None:
@@ -150,7 +169,13 @@ def test_a_repository_cannot_take_secrets_back(tmp_path: Path) -> None:
 
 
 def test_our_own_ignore_file(tmp_path: Path) -> None:
-    write(tmp_path, **{".cocosearchignore": "*.md\n!node_modules/\n", "src/.cocosearchignore": "!README.md\n/gen/\n"})
+    write(
+        tmp_path,
+        **{
+            ".cocosearchignore": "*.md\n!node_modules/\n",
+            "src/.cocosearchignore": "!README.md\n/gen/\n",
+        },
+    )
     write(tmp_path, **{".gitignore": "kept.py\n", "src/.gitignore": ""})
     write(tmp_path, **{"other/.cocosearchignore": "!kept.py\n"})
     scope = scope_of(tmp_path)
@@ -164,7 +189,9 @@ def test_our_own_ignore_file(tmp_path: Path) -> None:
 
 def test_patterns_of_the_user_come_first(tmp_path: Path) -> None:
     write(tmp_path, **{".gitignore": "*.gen.py\n", ".cocosearchignore": "docs/\n"})
-    settings = IndexingSettings(exclude=("tests/", "!*.gen.py", "!docs/"), include=("*.py", "docs/**"))
+    settings = IndexingSettings(
+        exclude=("tests/", "!*.gen.py", "!docs/"), include=("*.py", "docs/**")
+    )
     scope = scope_of(tmp_path, settings)
     assert not scope.allows(b"tests/x.py")
     assert scope.allows(b"a.gen.py")
@@ -196,9 +223,17 @@ def test_without_a_repository_the_same_syntax_holds(tmp_path: Path) -> None:
 
 def test_a_root_inside_of_a_repository(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
-    write(tmp_path, **{".gitignore": "/sub/deep/gen/\n*.tmp.py\n", "sub/.gitignore": "deep/local.py\n"})
     write(
-        tmp_path, **{"sub/deep/x.py": "", "sub/deep/forced.tmp.py": "", ".git/info/exclude": "/sub/deep/private.py\n"}
+        tmp_path,
+        **{".gitignore": "/sub/deep/gen/\n*.tmp.py\n", "sub/.gitignore": "deep/local.py\n"},
+    )
+    write(
+        tmp_path,
+        **{
+            "sub/deep/x.py": "",
+            "sub/deep/forced.tmp.py": "",
+            ".git/info/exclude": "/sub/deep/private.py\n",
+        },
     )
     git(tmp_path, "add", "-f", "sub/deep/forced.tmp.py")
     scope = scope_of(tmp_path / "sub" / "deep")
@@ -242,7 +277,10 @@ def test_excludes_file_of_the_configuration(tmp_path: Path) -> None:
 
 def test_a_commit_is_no_reason_to_scan_but_forced_files_are(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
-    write(tmp_path, **{".gitignore": "*.gen.py\nhidden/\n", "x.py": "", "x.gen.py": "", "hidden/y.py": ""})
+    write(
+        tmp_path,
+        **{".gitignore": "*.gen.py\nhidden/\n", "x.py": "", "x.gen.py": "", "hidden/y.py": ""},
+    )
     scope = scope_of(tmp_path)
     assert not scope.allows(b"x.gen.py")
     git(tmp_path, "add", "x.py")

@@ -1,4 +1,6 @@
-"""The embedder that works everywhere at once: no download, no service, NumPy only. See `data/MODEL_CARD.md`."""
+"""The embedder that works everywhere at once: no download, no service, NumPy only. See
+`data/MODEL_CARD.md`.
+"""
 
 import json
 from collections.abc import Sequence
@@ -17,11 +19,15 @@ class BuiltinEmbedder:
 
     def __init__(self) -> None:
         model = load(DATA, NAME)
-        self.fingerprint = EmbedderFingerprint("builtin", model.version, model.sha256[:16], model.dimension)
+        self.fingerprint = EmbedderFingerprint(
+            "builtin", model.version, model.sha256[:16], model.dimension
+        )
         self._encoder = Encoder(model)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """See `base.Embedder`. Blocks for about 0.1 ms of CPU a kilobyte: less than handing it to a thread costs."""
+        """See `base.Embedder`. Blocks for about 0.1 ms of CPU a kilobyte: less than handing it to a
+        thread costs.
+        """
         return self.documents(texts)
 
     def documents(self, texts: Sequence[str]) -> Vectors:
@@ -29,7 +35,9 @@ class BuiltinEmbedder:
         return self._encoder.documents(texts)
 
     async def embed_query(self, text: str) -> Vectors:
-        """See `base.Embedder`. Words of a query count alike; in a document those of the header count more."""
+        """See `base.Embedder`. Words of a query count alike; in a document those of the header
+        count more.
+        """
         row: Vectors = self._encoder.queries([text])[0]
         return row
 

@@ -11,9 +11,14 @@ class LocalEmbedder:
     """One loaded model. Blocking work runs in threads."""
 
     def __init__(
-        self, encode: Callable[[list[str]], Vectors], fingerprint: EmbedderFingerprint, batch_size: int
+        self,
+        encode: Callable[[list[str]], Vectors],
+        fingerprint: EmbedderFingerprint,
+        batch_size: int,
     ) -> None:
-        """`encode` gives texts, at most `batch_size`, a row each: shape ``(n, fingerprint.dimension)``."""
+        """`encode` gives texts, at most `batch_size`, a row each: shape ``(n,
+        fingerprint.dimension)``.
+        """
         self.fingerprint = fingerprint
         self._encode, self._batch_size = encode, batch_size
 

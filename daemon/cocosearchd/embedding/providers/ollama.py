@@ -14,7 +14,13 @@ import ollama
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batching import PROBE, BatchRefused, embed_all
-from cocosearchd.embedding.model_server import is_loopback, making_a_client, scrubbed, shown, silence
+from cocosearchd.embedding.model_server import (
+    is_loopback,
+    making_a_client,
+    scrubbed,
+    shown,
+    silence,
+)
 from cocosearchd.errors import EmbedderUnavailable
 
 DEFAULT_MODEL = "nomic-embed-text"
@@ -24,7 +30,8 @@ PREFIXES = {
     "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
     "snowflake-arctic-embed": ("", "Represent this sentence for searching relevant passages: "),
 }
-# 400: this input; 500: also what an input can cause (a vector that is not a number). All else concerns the server.
+# 400: this input; 500: also what an input can cause (a vector that is not a number). All else
+# concerns the server.
 INPUT_STATUS = {400, 500}
 
 
@@ -32,29 +39,40 @@ class OllamaEmbedder:
     """One model of one server. Made by `open_ollama`."""
 
     def __init__(
-        self, client: ollama.AsyncClient, fingerprint: EmbedderFingerprint, settings: EmbedderSettings
+        self,
+        client: ollama.AsyncClient,
+        fingerprint: EmbedderFingerprint,
+        settings: EmbedderSettings,
     ) -> None:
         self.fingerprint = fingerprint
         self._client = client
         self._settings = settings
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """See `base.Embedder`. Raises `EmbedderUnavailable` also when other weights may have made them by then."""
+        """See `base.Embedder`. Raises `EmbedderUnavailable` also when other weights may have made
+        them by then.
+        """
         vectors = await self._embed(texts, self.fingerprint.document_prefix)
         await self._require_same()
         return vectors
 
     async def embed_query(self, text: str) -> Vectors:
         """See `base.Embedder`."""
-        rows, _ = await asyncio.gather(self._embed([text], self.fingerprint.query_prefix), self._require_same())
+        rows, _ = await asyncio.gather(
+            self._embed([text], self.fingerprint.query_prefix), self._require_same()
+        )
         row: Vectors = rows[0]
         return row
 
     async def _require_same(self) -> None:
-        """`ollama pull` puts other weights under the same name while this runs, and the answers look the same."""
+        """`ollama pull` puts other weights under the same name while this runs, and the answers
+        look the same.
+        """
         url, model = self._settings.url or self._settings.ollama_url, self.fingerprint.model
         if await _digest(self._client, self._settings, url, model) != self.fingerprint.revision:
-            raise EmbedderUnavailable(f"Ollama has another {model} than before", "cocosearchctl reindex NAME")
+            raise EmbedderUnavailable(
+                f"Ollama has another {model} than before", "cocosearchctl reindex NAME"
+            )
 
     async def ping(self, *, prove: bool) -> bool:
         """See `base.Pingable`: the list of models, which also tells of other weights."""
@@ -67,7 +85,12 @@ class OllamaEmbedder:
 
     async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
         async def ask(batch: Sequence[str]) -> Vectors:
-            return await _ask(self._client, self._settings, self.fingerprint.model, [prefix + text for text in batch])
+            return await _ask(
+                self._client,
+                self._settings,
+                self.fingerprint.model,
+                [prefix + text for text in batch],
+            )
 
         return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, ask)
 
@@ -80,7 +103,9 @@ async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedde
     del api_key
     url, model = settings.url or settings.ollama_url, settings.model or DEFAULT_MODEL
     with making_a_client(url):
-        client = ollama.AsyncClient(host=url, timeout=settings.timeout_s, trust_env=not is_loopback(url))
+        client = ollama.AsyncClient(
+            host=url, timeout=settings.timeout_s, trust_env=not is_loopback(url)
+        )
     async with contextlib.AsyncExitStack() as on_failure:
         on_failure.push_async_callback(_close, client)
         digest = await _digest(client, settings, url, model)
@@ -109,8 +134,12 @@ async def _close(client: ollama.AsyncClient) -> None:
     await close()
 
 
-async def _digest(client: ollama.AsyncClient, settings: EmbedderSettings, url: str, model: str) -> str:
-    """What /api/tags gives for the model: changes with every `ollama pull` that brings other weights."""
+async def _digest(
+    client: ollama.AsyncClient, settings: EmbedderSettings, url: str, model: str
+) -> str:
+    """What /api/tags gives for the model: changes with every `ollama pull` that brings other
+    weights.
+    """
     wanted = model if ":" in model else f"{model}:latest"
     try:
         async with asyncio.timeout(settings.timeout_s):
@@ -123,7 +152,8 @@ async def _digest(client: ollama.AsyncClient, settings: EmbedderSettings, url: s
         raise _unreachable(url, error) from None
     except (ValueError, RecursionError) as error:
         raise EmbedderUnavailable(
-            f"what answers at {shown(url)} is not Ollama: {scrubbed(str(error), url)}", "set COCOSEARCH_OLLAMA_URL"
+            f"what answers at {shown(url)} is not Ollama: {scrubbed(str(error), url)}",
+            "set COCOSEARCH_OLLAMA_URL",
         ) from None
     for known in listed.models:
         if known.model == wanted:
@@ -131,10 +161,15 @@ async def _digest(client: ollama.AsyncClient, settings: EmbedderSettings, url: s
     raise _missing(model)
 
 
-async def _ask(client: ollama.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str]) -> Vectors:
-    """One request. Shape ``(n, d)`` as the server says; raises `BatchRefused` and `EmbedderUnavailable`."""
+async def _ask(
+    client: ollama.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str]
+) -> Vectors:
+    """One request. Shape ``(n, d)`` as the server says; raises `BatchRefused` and
+    `EmbedderUnavailable`.
+    """
     try:
-        async with asyncio.timeout(settings.timeout_s):  # httpx's is for each byte: an answer may drip for ever
+        # httpx's is for each byte: an answer may drip for ever
+        async with asyncio.timeout(settings.timeout_s):
             reply = await client.embed(
                 model,
                 texts,
@@ -143,17 +178,22 @@ async def _ask(client: ollama.AsyncClient, settings: EmbedderSettings, model: st
                 options={"num_ctx": settings.max_tokens} if settings.max_tokens else None,
             )
     except ollama.ResponseError as error:
-        if error.status_code == httpx.codes.NOT_FOUND:  # by status: the texts differ between versions
+        # by status: the texts differ between versions
+        if error.status_code == httpx.codes.NOT_FOUND:
             raise _missing(model) from None
         reason = scrubbed(str(error), settings.url or settings.ollama_url)
         if error.status_code in INPUT_STATUS:
             raise BatchRefused(reason) from None
-        raise EmbedderUnavailable(f"Ollama answers {reason}", "it may be busy: this is tried again") from None
+        raise EmbedderUnavailable(
+            f"Ollama answers {reason}", "it may be busy: this is tried again"
+        ) from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
         raise _unreachable(settings.url or settings.ollama_url, error) from None
     except (ValueError, RecursionError) as error:
         reason = scrubbed(str(error), settings.url or settings.ollama_url)
-        raise EmbedderUnavailable(f"Ollama's answer cannot be read: {reason}", "is it Ollama?") from None
+        raise EmbedderUnavailable(
+            f"Ollama's answer cannot be read: {reason}", "is it Ollama?"
+        ) from None
     lengths = {len(row) for row in reply.embeddings}
     if len(reply.embeddings) != len(texts) or len(lengths) != 1 or not lengths - {0}:
         raise EmbedderUnavailable(
@@ -167,5 +207,11 @@ def _missing(model: str) -> EmbedderUnavailable:
 
 
 def _unreachable(url: str, error: Exception) -> EmbedderUnavailable:
-    said = silence(url, error) if not isinstance(error, ConnectionError) else f"{shown(url)} does not answer"
-    return EmbedderUnavailable(f"Ollama at {said}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL")
+    said = (
+        silence(url, error)
+        if not isinstance(error, ConnectionError)
+        else f"{shown(url)} does not answer"
+    )
+    return EmbedderUnavailable(
+        f"Ollama at {said}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL"
+    )

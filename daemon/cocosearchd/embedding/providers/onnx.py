@@ -1,4 +1,6 @@
-"""Vectors from a local directory with `model.onnx` and `tokenizer.json`: any encoder. An optional extra."""
+"""Vectors from a local directory with `model.onnx` and `tokenizer.json`: any encoder. An optional
+extra.
+"""
 
 import asyncio
 import hashlib
@@ -31,9 +33,12 @@ def _load(settings: EmbedderSettings) -> LocalEmbedder:
     for path in files:
         if not path.is_file():
             raise BadSettings(
-                f"{path} is not there", "embedder.model names a directory with model.onnx and tokenizer.json"
+                f"{path} is not there",
+                "embedder.model names a directory with model.onnx and tokenizer.json",
             )
-    digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+    digest = hashlib.sha256(
+        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)
+    ).hexdigest()
     max_tokens = settings.max_tokens or DEFAULT_MAX_TOKENS
     tokenizer = tokenizers.Tokenizer.from_file(str(files[1]))
     tokenizer.enable_truncation(max_tokens)
@@ -53,7 +58,9 @@ def _load(settings: EmbedderSettings) -> LocalEmbedder:
 
 
 def encode(session: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
-    """Shape ``(n, d)``: the model's sentence vectors, or the mean of its token vectors where it gives those."""
+    """Shape ``(n, d)``: the model's sentence vectors, or the mean of its token vectors where it
+    gives those.
+    """
     encoded = tokenizer.encode_batch(list(texts))
     mask = np.array([one.attention_mask for one in encoded], dtype=np.int64)
     given = {

@@ -1,4 +1,6 @@
-"""Vectors from any server with an OpenAI-compatible `POST /embeddings`: hosted, vLLM, llama.cpp, LM Studio, a proxy."""
+"""Vectors from any server with an OpenAI-compatible `POST /embeddings`: hosted, vLLM, llama.cpp, LM
+Studio, a proxy.
+"""
 
 import asyncio
 import base64
@@ -14,12 +16,19 @@ import numpy as np
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batching import PROBE, BatchRefused, embed_all
-from cocosearchd.embedding.model_server import is_loopback, making_a_client, scrubbed, shown, silence
+from cocosearchd.embedding.model_server import (
+    is_loopback,
+    making_a_client,
+    scrubbed,
+    shown,
+    silence,
+)
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
 DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "text-embedding-3-small"
-# Rate limits are the normal way of such servers to ask for a pause. More than this is for the caller to wait out.
+# Rate limits are the normal way of such servers to ask for a pause. More than this is for the
+# caller to wait out.
 PAUSES_S = (0.5, 1.0, 2.0)
 LONGEST_PAUSE_S = 20.0
 USED_S = 60.0  # after a question, for which a server elsewhere is asked whether it is still there
@@ -28,7 +37,12 @@ USED_S = 60.0  # after a question, for which a server elsewhere is asked whether
 class OpenAIEmbedder:
     """One model of one server. Made by `open_openai`."""
 
-    def __init__(self, client: httpx.AsyncClient, fingerprint: EmbedderFingerprint, settings: EmbedderSettings) -> None:
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        fingerprint: EmbedderFingerprint,
+        settings: EmbedderSettings,
+    ) -> None:
         self.fingerprint = fingerprint
         self._client = client
         self._settings = settings
@@ -39,7 +53,9 @@ class OpenAIEmbedder:
 
         async def ask(batch: Sequence[str]) -> Vectors:
             prefixed = [self.fingerprint.document_prefix + text for text in batch]
-            return await _ask(self._client, self._settings, self.fingerprint.model, prefixed, PAUSES_S)
+            return await _ask(
+                self._client, self._settings, self.fingerprint.model, prefixed, PAUSES_S
+            )
 
         return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, ask)
 
@@ -55,9 +71,11 @@ class OpenAIEmbedder:
         return row
 
     async def ping(self, *, prove: bool) -> bool:
-        """See `base.Pingable`: the list of models, which costs nothing and which not every server has.
+        """See `base.Pingable`: the list of models, which costs nothing and which not every server
+        has.
 
-        A server elsewhere is asked only for a while after it was used, and never for a vector: that has its price.
+        A server elsewhere is asked only for a while after it was used, and never for a vector: that
+        has its price.
         """
         local = is_loopback(str(self._client.base_url))
         if prove and local:
@@ -69,10 +87,15 @@ class OpenAIEmbedder:
 
     async def _list_models(self) -> None:
         try:
-            async with asyncio.timeout(self._settings.timeout_s), self._client.stream("GET", "/models") as reply:
+            async with (
+                asyncio.timeout(self._settings.timeout_s),
+                self._client.stream("GET", "/models") as reply,
+            ):
                 status = reply.status_code
         except (httpx.HTTPError, TimeoutError) as error:
-            raise EmbedderUnavailable(silence(str(self._client.base_url), error), "check embedder.url") from error
+            raise EmbedderUnavailable(
+                silence(str(self._client.base_url), error), "check embedder.url"
+            ) from error
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise _refused_key(status, self._settings)
 
@@ -82,7 +105,8 @@ class OpenAIEmbedder:
 
 
 async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedder:
-    """Ask once, to learn the dimension. Such servers tell no revision; the model's name stands for it.
+    """Ask once, to learn the dimension. Such servers tell no revision; the model's name stands for
+    it.
 
     Raises `EmbedderUnavailable`, and `BadSettings` for what cannot be asked, whoever answers.
     """
@@ -90,19 +114,25 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
     url = (settings.url or DEFAULT_URL).rstrip("/")
     if not (api_key.isascii() and api_key.isprintable()):
         raise BadSettings(
-            f"the key for {shown(url)} has characters that no request can carry", f"set {settings.api_key_variable}"
+            f"the key for {shown(url)} has characters that no request can carry",
+            f"set {settings.api_key_variable}",
         )
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     with making_a_client(url):
         client = httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=settings.timeout_s, trust_env=not is_loopback(url)
+            base_url=url,
+            headers=headers,
+            timeout=settings.timeout_s,
+            trust_env=not is_loopback(url),
         )
     async with contextlib.AsyncExitStack() as on_failure:
         on_failure.push_async_callback(client.aclose)
         try:
             probe = await _ask(client, settings, model, [PROBE], ())
         except BatchRefused as refusal:
-            raise EmbedderUnavailable(f"{shown(url)} does not embed: {refusal}", "check embedder.model") from None
+            raise EmbedderUnavailable(
+                f"{shown(url)} does not embed: {refusal}", "check embedder.model"
+            ) from None
         on_failure.pop_all()
     fingerprint = EmbedderFingerprint(
         "openai",
@@ -117,7 +147,11 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
 
 
 async def _ask(
-    client: httpx.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str], pauses_s: Sequence[float]
+    client: httpx.AsyncClient,
+    settings: EmbedderSettings,
+    model: str,
+    texts: list[str],
+    pauses_s: Sequence[float],
 ) -> Vectors:
     """One request, repeated after a pause while it is answered with 429. Raises `BatchRefused`,
     `EmbedderUnavailable`.
@@ -128,7 +162,8 @@ async def _ask(
     url = str(client.base_url)
     for pause_s in (*pauses_s, None):
         try:
-            async with asyncio.timeout(settings.timeout_s):  # httpx's is for each byte: an answer may drip for ever
+            # httpx's is for each byte: an answer may drip for ever
+            async with asyncio.timeout(settings.timeout_s):
                 reply = await client.post("/embeddings", json=body)
         except (httpx.HTTPError, TimeoutError) as error:
             raise EmbedderUnavailable(silence(url, error), "check embedder.url") from None
@@ -144,24 +179,40 @@ async def _ask(
         return rows
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         reason = scrubbed(str(error), url)
-        raise EmbedderUnavailable(f"{shown(url)} answers what is not embeddings: {reason}", "check the URL") from None
+        raise EmbedderUnavailable(
+            f"{shown(url)} answers what is not embeddings: {reason}", "check the URL"
+        ) from None
 
 
 def _raise_for(reply: httpx.Response, settings: EmbedderSettings, url: str) -> None:
-    status, key = reply.status_code, reply.request.headers.get("Authorization", "").removeprefix("Bearer ")
-    text = scrubbed(" ".join(reply.text.split()), url, key)[:200]  # servers quote keys that they refuse
+    status, key = (
+        reply.status_code,
+        reply.request.headers.get("Authorization", "").removeprefix("Bearer "),
+    )
+    # servers quote keys that they refuse
+    text = scrubbed(" ".join(reply.text.split()), url, key)[:200]
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         raise _refused_key(status, settings)
     if status == httpx.codes.NOT_FOUND:
-        raise EmbedderUnavailable(f"the embedding server knows no such model or path: {text}", "check embedder.model")
-    if status in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE, httpx.codes.UNPROCESSABLE_ENTITY):
+        raise EmbedderUnavailable(
+            f"the embedding server knows no such model or path: {text}", "check embedder.model"
+        )
+    if status in (
+        httpx.codes.BAD_REQUEST,
+        httpx.codes.REQUEST_ENTITY_TOO_LARGE,
+        httpx.codes.UNPROCESSABLE_ENTITY,
+    ):
         raise BatchRefused(f"{status}: {text}")
     if status != httpx.codes.OK:
-        raise EmbedderUnavailable(f"the embedding server answers {status}: {text}", "this is tried again")
+        raise EmbedderUnavailable(
+            f"the embedding server answers {status}: {text}", "this is tried again"
+        )
 
 
 def _refused_key(status: int, settings: EmbedderSettings) -> EmbedderUnavailable:
-    return EmbedderUnavailable(f"the embedding server refuses the key ({status})", f"set {settings.api_key_variable}")
+    return EmbedderUnavailable(
+        f"the embedding server refuses the key ({status})", f"set {settings.api_key_variable}"
+    )
 
 
 def _asked_pause_s(reply: httpx.Response, otherwise_s: float) -> float:
@@ -174,7 +225,9 @@ def _asked_pause_s(reply: httpx.Response, otherwise_s: float) -> float:
 
 
 def _floats(value: str | list[float]) -> Vectors:
-    """A vector as JSON numbers or, as some servers always do, as base64 of little-endian float32."""
+    """A vector as JSON numbers or, as some servers always do, as base64 of little-endian
+    float32.
+    """
     if isinstance(value, str):
         return np.frombuffer(base64.b64decode(value), dtype="<f4").astype(np.float32)
     return np.asarray(value, dtype=np.float32)

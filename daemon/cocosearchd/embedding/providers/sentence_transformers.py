@@ -1,4 +1,6 @@
-"""Vectors from a sentence-transformers model, by name or directory. An optional extra that brings torch."""
+"""Vectors from a sentence-transformers model, by name or directory. An optional extra that brings
+torch.
+"""
 
 import asyncio
 import hashlib
@@ -20,7 +22,9 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 
 async def open_sentence_transformers(settings: EmbedderSettings, api_key: str) -> LocalEmbedder:
-    """Load the model; the library downloads it on first use. Raises `EmbedderUnavailable`, `BadSettings`."""
+    """Load the model; the library downloads it on first use. Raises `EmbedderUnavailable`,
+    `BadSettings`.
+    """
     del api_key
     return await asyncio.to_thread(_load, settings)
 
@@ -35,16 +39,22 @@ def _load(settings: EmbedderSettings) -> LocalEmbedder:
             trust_remote_code=False,
         )
     except OSError as error:  # not on disk and not to be had
-        raise EmbedderUnavailable(f"cannot load {name}: {error}", "check the name and the network") from error
+        raise EmbedderUnavailable(
+            f"cannot load {name}: {error}", "check the name and the network"
+        ) from error
     except ValueError as error:
-        raise BadSettings(f"{name} is no sentence-transformers model: {error}", "check embedder.model") from error
+        raise BadSettings(
+            f"{name} is no sentence-transformers model: {error}", "check embedder.model"
+        ) from error
     if settings.max_tokens:
         model.max_seq_length = settings.max_tokens
     home = Path(name).expanduser()
     fingerprint = EmbedderFingerprint(
         "sentence-transformers",
         home.name if home.is_dir() else name,
-        _digest(home) if home.is_dir() else str(getattr(model.model_card_data, "base_model_revision", None) or ""),
+        _digest(home)
+        if home.is_dir()
+        else str(getattr(model.model_card_data, "base_model_revision", None) or ""),
         encode(model, ["probe"]).shape[1],
         settings.document_prefix or "",
         settings.query_prefix or "",

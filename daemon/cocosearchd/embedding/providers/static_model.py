@@ -1,7 +1,9 @@
-"""Applies a static model: a text is the weighted sum of its words' vectors, at length 1. NumPy only, one thread.
+"""Applies a static model: a text is the weighted sum of its words' vectors, at length 1. NumPy
+only, one thread.
 
-A document is a header line and a body. What a chunk is called says more than what is in it, so the header weighs a
-fixed share of the body however long that is, and in it the path, up to the first blank, less than the names after it.
+A document is a header line and a body. What a chunk is called says more than what is in it, so the
+header weighs a fixed share of the body however long that is, and in it the path, up to the first
+blank, less than the names after it.
 
 Files of a model `NAME` in a directory, all made by `training`:
 - `NAME.json`: version, dimension, `TermWeights`, buckets and the SHA-256 over the weighing and the other three
@@ -35,12 +37,15 @@ _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 REMEMBERED_RUNS, REMEMBERED_UNKNOWN = 60_000, 4096
 _BLOCK = 16  # texts at a time: the vectors of their words, about 1 MB, stay in a core's cache
 _LEARNED = 64  # words at a time, for the same reason
-Counts = tuple[Mapping[int, float], Mapping[int, float]]  # word number -> how often: in the body, in the header
+# word number -> how often: in the body, in the header
+Counts = tuple[Mapping[int, float], Mapping[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class TermWeights:
-    """What a word counts: n ** power if it occurs n times, in a document's body and in its header by themselves."""
+    """What a word counts: n ** power if it occurs n times, in a document's body and in its header
+    by themselves.
+    """
 
     power: float
     header: float  # sum of the weights of a header for each 1 of the body's sum + 1
@@ -66,7 +71,9 @@ class StaticModel:
 
 
 def load(home: Path, name: str) -> StaticModel:
-    """Map the model. Raises `EmbedderUnavailable` when a file is missing or not the one that was trained."""
+    """Map the model. Raises `EmbedderUnavailable` when a file is missing or not the one that was
+    trained.
+    """
     try:
         about = json.loads((home / f"{name}.json").read_text("utf-8"))
         weighing = TermWeights(about["power"], about["header"], about["path"])
@@ -94,7 +101,9 @@ def digest_of(home: Path, name: str, weighing: TermWeights) -> str:
 
 
 def runs(text: str) -> list[str]:
-    """The stretches of letters and digits of a text without accents, in order. Words never reach across them."""
+    """The stretches of letters and digits of a text without accents, in order. Words never reach
+    across them.
+    """
     if text.isascii():
         return text.translate(_BLANKS).split()  # four times as fast as the pattern
     return _RUN.findall(plain(text))
@@ -113,10 +122,11 @@ class ComputedDict(dict[str, tuple[int, ...]]):
 
 
 class _Unknown:
-    """Words that are not in the vocabulary, numbered beyond the matrix in order of appearance, and their vectors.
+    """Words that are not in the vocabulary, numbered beyond the matrix in order of appearance, and
+    their vectors.
 
-    A word's is the mean of those of its pieces, zero where the model has none. They are made when they are asked for,
-    many at a time: one by one, that was a sixth of all the time.
+    A word's is the mean of those of its pieces, zero where the model has none. They are made when
+    they are asked for, many at a time: one by one, that was a sixth of all the time.
     """
 
     def __init__(self, model: StaticModel, rows: NDArray[np.int8], scales: Vectors) -> None:
@@ -153,13 +163,17 @@ class _Unknown:
         number, self._vectors = len(self) - len(self._waiting), _with_room(self._vectors, len(self))
         self._vectors[number : len(self)] = 0
         for start in range(0, len(self._waiting) if self._buckets else 0, _LEARNED):
-            found = [pieces(word, self._buckets) for word in self._waiting[start : start + _LEARNED]]
+            found = [
+                pieces(word, self._buckets) for word in self._waiting[start : start + _LEARNED]
+            ]
             sizes = [len(each) for each in found]
             places = np.fromiter(chain.from_iterable(found), np.int64, sum(sizes)) + self._pieces
             weights = self._scales.take(places) / np.repeat(np.array(sizes, np.float32), sizes)
             rows = self._rows.take(places, axis=0).astype(np.float32)
             ends = np.cumsum(sizes).tolist()
-            for row, (first, last) in enumerate(zip([0, *ends], ends, strict=False), number + start):
+            for row, (first, last) in enumerate(
+                zip([0, *ends], ends, strict=False), number + start
+            ):
                 np.dot(weights[first:last], rows[first:last], out=self._vectors[row])
         self._waiting.clear()
 
@@ -174,7 +188,9 @@ def _with_room(rows: Vectors, count: int) -> Vectors:
 
 
 class Encoder:
-    """Texts -> vectors with one model. Remembers what identifiers consist of; not to be shared between threads."""
+    """Texts -> vectors with one model. Remembers what identifiers consist of; not to be shared
+    between threads.
+    """
 
     def __init__(self, model: StaticModel) -> None:
         self._model = model
@@ -182,10 +198,13 @@ class Encoder:
         self._rows, self._scales = np.asarray(model.rows), np.asarray(model.scales)
         self._known = {word: number for number, word in enumerate(model.words)}
         self._unknown = _Unknown(model, self._rows, self._scales)
-        self._runs, self._strange = ComputedDict(self._words_of), list[str]()  # runs, and those with unknown words
+        # runs, and those with unknown words
+        self._runs, self._strange = ComputedDict(self._words_of), list[str]()
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Shape ``(len(texts), dimension)``, L2-normalised rows; a text without a letter or digit gives a zero row."""
+        """Shape ``(len(texts), dimension)``, L2-normalised rows; a text without a letter or digit
+        gives a zero row.
+        """
         return self._encoded(texts, self._query)
 
     def documents(self, texts: Sequence[str]) -> Vectors:
@@ -218,7 +237,9 @@ class Encoder:
         return counts
 
     def _numbers(self, text: str) -> Iterable[int]:
-        """The words in order, as numbers. Half of all the time goes here: no loop of ours inside."""
+        """The words in order, as numbers. Half of all the time goes here: no loop of ours
+        inside.
+        """
         return chain.from_iterable(map(self._runs.__getitem__, runs(text)))
 
     def _words_of(self, run: str) -> tuple[int, ...]:
@@ -233,12 +254,16 @@ class Encoder:
         )
 
     def _add(self, texts: Sequence[Counts], sums: Vectors) -> None:
-        """Add to each row the vectors of its text's words. All at once but the last step: calls of NumPy cost most."""
+        """Add to each row the vectors of its text's words. All at once but the last step: calls of
+        NumPy cost most.
+        """
         parts = [part for text in texts for part in text]
         sizes = [len(part) for part in parts]
         numbers = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=sum(sizes))
         counts = chain.from_iterable(part.values() for part in parts)
-        weights = np.fromiter(counts, dtype=np.float32, count=len(numbers)) ** self._model.weighing.power
+        weights = (
+            np.fromiter(counts, dtype=np.float32, count=len(numbers)) ** self._model.weighing.power
+        )
         part_of = np.repeat(np.arange(len(parts)), sizes)
         inside, above = np.bincount(part_of, weights, len(parts)).reshape(-1, 2).T
         shares = np.ones((len(texts), 2), dtype=np.float32)
@@ -257,7 +282,10 @@ class Encoder:
             return self._rows.take(numbers, axis=0).astype(np.float32)
         given = self._unknown.vectors(numbers[unknown])
         numbers[unknown] = 0
-        scales, vectors = self._scales.take(numbers), self._rows.take(numbers, axis=0).astype(np.float32)
+        scales, vectors = (
+            self._scales.take(numbers),
+            self._rows.take(numbers, axis=0).astype(np.float32),
+        )
         scales[unknown], vectors[unknown] = 1, given
         weights *= scales
         return vectors

@@ -1,7 +1,8 @@
 """Text to lower-case words, for the built-in model only.
 
-The weights in `data/` were trained on exactly this splitting, so it must not drift: a change here is a new version of
-the model. That is why it is not `languages.identifiers`, which may improve at any time.
+The weights in `data/` were trained on exactly this splitting, so it must not drift: a change here
+is a new version of the model. That is why it is not `languages.identifiers`, which may improve at
+any time.
 """
 
 import re
@@ -10,11 +11,12 @@ from zlib import crc32
 
 from cocosearchd.model import stream_safe
 
-# In order: plural abbreviations (IDs), abbreviations (HTTP of HTTPServer), humps and plain words, digits, and runs of
-# letters that are not ASCII.
+# In order: plural abbreviations (IDs), abbreviations (HTTP of HTTPServer), humps and plain words,
+# digits, and runs of letters that are not ASCII.
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 PIECE_LENGTHS = (3, 4, 5)
-LONGEST_WORD = 40  # of a longer one the beginning speaks: it is a digest or a run of letters without humps
+# of a longer one the beginning speaks: it is a digest or a run of letters without humps
+LONGEST_WORD = 40
 _MARK = re.compile(r"[\u0300-\u036f]")
 
 
@@ -28,14 +30,17 @@ def words(text: str) -> list[str]:
 
 def plain(text: str) -> str:
     """Without accents and typographic variants: é is e, and the ligature fi is f and i."""
-    return text if text.isascii() else _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text)))
+    return (
+        text if text.isascii() else _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text)))
+    )
 
 
 def pieces(word: str, buckets: int) -> list[int]:
-    """Numbers below `buckets` for the character runs of a word, 3 to 5 long with its ends marked, in order.
+    """Numbers below `buckets` for the character runs of a word, 3 to 5 long with its ends marked,
+    in order.
 
-    Words that share runs share numbers: this is how a word that was never seen gets a vector. CRC-32 is used because
-    it is the same everywhere; the numbers of unrelated runs may collide.
+    Words that share runs share numbers: this is how a word that was never seen gets a vector.
+    CRC-32 is used because it is the same everywhere; the numbers of unrelated runs may collide.
     """
     marked = f"<{word[:LONGEST_WORD]}>"
     ends = range(len(marked) + 1)
@@ -43,5 +48,7 @@ def pieces(word: str, buckets: int) -> list[int]:
         raw = marked.encode()
         runs = [raw[end - length : end] for length in PIECE_LENGTHS for end in ends[length:]]
     else:
-        runs = [marked[end - length : end].encode() for length in PIECE_LENGTHS for end in ends[length:]]
+        runs = [
+            marked[end - length : end].encode() for length in PIECE_LENGTHS for end in ends[length:]
+        ]
     return [number % buckets for number in map(crc32, runs)]

@@ -1,4 +1,6 @@
-"""A gate that work passes one by one, and that can be shut: then what is inside is waited for, and nothing enters."""
+"""A gate that work passes one by one, and that can be shut: then what is inside is waited for, and
+nothing enters.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +17,9 @@ class DrainBarrier:
         self._inside = 0
 
     def enter(self) -> bool:
-        """Whether one is inside now; False while the gate is shut: wait for `open` and try again."""
+        """Whether one is inside now; False while the gate is shut: wait for `open` and try
+        again.
+        """
         if not self.open.is_set():
             return False
         self._inside += 1

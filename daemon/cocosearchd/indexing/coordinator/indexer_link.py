@@ -13,7 +13,9 @@ log = logging.getLogger(__name__)
 
 
 class IndexerDied(Exception):
-    """The child ended before it answered. What it was given may or may not be committed; giving it again is safe."""
+    """The child ended before it answered. What it was given may or may not be committed; giving it
+    again is safe.
+    """
 
 
 class IndexerLink:
@@ -43,7 +45,9 @@ class IndexerLink:
         return bool(await self._line())
 
     async def listen(self) -> None:
-        """Resolve answers until the child hangs up, however it ends, or says what answers nothing."""
+        """Resolve answers until the child hangs up, however it ends, or says what answers
+        nothing.
+        """
         while message := await self._line():
             future = self._waiting.pop(message.get("id", 0), None)
             if future is None:
@@ -68,6 +72,7 @@ class IndexerLink:
             return indexer_messages.decode_answer(line) if line.endswith(b"\n") else None
         except ConnectionError:  # a killed child resets the socket
             return None
-        except ValueError as error:  # also for a line that is too long; the child is as good as dead
+        # also for a line that is too long; the child is as good as dead
+        except ValueError as error:
             log.error("worker_garbled", extra={"reason": str(error)})
             return None

@@ -1,4 +1,6 @@
-"""Liveness of the indexing process: it is asked from time to time whether it answers, and killed when it never does."""
+"""Liveness of the indexing process: it is asked from time to time whether it answers, and killed
+when it never does.
+"""
 
 import asyncio
 import logging
@@ -28,7 +30,9 @@ class IndexerLiveness:
             answer = self._child.link.ask({"do": "ping"})
             self._asked_at = time.monotonic()
             if not (await asyncio.wait({answer}, timeout=self._stall_s))[0]:
-                log.error("worker_stalled", extra={"pid": self._child.pid, "seconds": self._stall_s})
+                log.error(
+                    "worker_stalled", extra={"pid": self._child.pid, "seconds": self._stall_s}
+                )
                 answer.cancel()
                 self._child.kill()
             self._asked_at = None

@@ -1,4 +1,6 @@
-"""Starts the indexing child and ends it. What is said to it is in `updater`; what it does, in `worker`."""
+"""Starts the indexing child and ends it. What is said to it is in `updater`; what it does, in
+`worker`.
+"""
 
 import asyncio
 import logging
@@ -19,11 +21,14 @@ from cocosearchd.indexing.coordinator.indexer_link import IndexerLink
 log = logging.getLogger(__name__)
 
 MODULE = "cocosearchd.indexing.worker.indexer"  # by name: importing it would load CocoIndex
-START_S = 60.0  # until it answers; loading its libraries takes a second or some, waiting for an orphan's lock less
+# until it answers; loading its libraries takes a second or some, waiting for an orphan's lock less
+START_S = 60.0
 STOP_S = 5.0  # for what is in flight; a kill is survived as well, it only costs the work again
 SAID_LINES = 20
 # What a process gets for what it does; nobody sends them from outside.
-FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS})
+FAULTS = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS}
+)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # CocoIndex writes for a terminal, wherever it writes to
 
 
@@ -44,7 +49,9 @@ class IndexerProcess:
             log.warning("worker_said", extra={"pid": self.pid, "text": text})
 
     async def ready(self) -> bool:
-        """Whether it came up. False when it ended first, or is ended as it has not come up for `START_S`."""
+        """Whether it came up. False when it ended first, or is ended as it has not come up for
+        `START_S`.
+        """
         with anyio.move_on_after(START_S):
             return await self.link.ready()
         log.error("worker_stalled", extra={"pid": self.pid, "seconds": START_S})
@@ -65,7 +72,11 @@ class IndexerProcess:
     def epitaph(self) -> str:
         """How it ended, in one line."""
         code = self.process.returncode
-        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        how = (
+            f"signal {signal.Signals(-code).name}"
+            if code is not None and code < 0
+            else f"exit code {code}"
+        )
         return f"{how}: {self._said[-1]}" if self._said else how
 
 
@@ -73,7 +84,8 @@ class IndexerProcess:
 async def started(spec: indexer_messages.IndexerSpec) -> AsyncIterator[IndexerProcess]:
     """A new child, told its settings. Leaving the context hangs up, waits `STOP_S`, then kills.
 
-    Call it from the main thread: the child asks the kernel to be killed when the *thread* that started it ends.
+    Call it from the main thread: the child asks the kernel to be killed when the *thread* that
+    started it ends.
     """
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), str(os.getpid())]

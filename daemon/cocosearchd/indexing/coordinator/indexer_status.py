@@ -8,7 +8,9 @@ WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting",
 
 @dataclass(frozen=True, slots=True)
 class IndexerStatus:
-    """The child, for people. `error` is how the last one ended; of one that is unresponsive, what happens next."""
+    """The child, for people. `error` is how the last one ended; of one that is unresponsive, what
+    happens next.
+    """
 
     state: WorkerState
     pid: int | None

@@ -1,8 +1,10 @@
-"""The daemon's end of the write flow: keeps the child alive, hands it what is dirty, reports what became of it.
+"""The daemon's end of the write flow: keeps the child alive, hands it what is dirty, reports what
+became of it.
 
-It pulls batches from the source of each index, because the source knows what is urgent and when a path is settled. It
-never loads CocoIndex. A child that dies takes no batch with it: what it had not answered is given to the next one,
-batch by batch with nothing beside it and then in halves, until the path that kills is known; that one is set aside.
+It pulls batches from the source of each index, because the source knows what is urgent and when a
+path is settled. It never loads CocoIndex. A child that dies takes no batch with it: what it had not
+answered is given to the next one, batch by batch with nothing beside it and then in halves, until
+the path that kills is known; that one is set aside.
 """
 
 import asyncio
@@ -33,21 +35,33 @@ from cocosearchd.indexing.throttle import FULL, Throttle
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.supervise import attempt, summary, supervise
 
-__all__ = ["BatchSource", "FileBatch", "IndexRules", "IndexerSpec", "IndexerStatus", "Updater", "WorkerState"]
+__all__ = [
+    "BatchSource",
+    "FileBatch",
+    "IndexRules",
+    "IndexerSpec",
+    "IndexerStatus",
+    "Updater",
+    "WorkerState",
+]
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 5.0  # between looks at disk and battery
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
-# How often a path must end or stall the child, with nothing beside it, to be set aside where it may have been something
-# else: kills from outside and machines that freeze hit one piece after another, as pieces take turns, but a path that
-# kills does so at every turn. A fault or an error is the path's own: once is enough.
+# How often a path must end or stall the child, with nothing beside it, to be set aside where it may
+# have been something else: kills from outside and machines that freeze hit one piece after another,
+# as pieces take turns, but a path that kills does so at every turn. A fault or an error is the
+# path's own: once is enough.
 STRIKES = 3
-# A parser in native code, or a pattern that backtracks, can hold up the whole child; nothing it does takes this long.
+# A parser in native code, or a pattern that backtracks, can hold up the whole child; nothing it
+# does takes this long.
 STALL_S = 60.0
-# After the last index was removed; the next one may come at once, and should not wait for a process to start.
+# After the last index was removed; the next one may come at once, and should not wait for a process
+# to start.
 UNUSED_S = 10.0
-CLOSE_S = 15.0  # for the files in flight of an index that is removed; then the child is killed, and starts again
+# for the files in flight of an index that is removed; then the child is killed, and starts again
+CLOSE_S = 15.0
 
 
 @dataclass(slots=True)
@@ -69,7 +83,9 @@ class _Job:
 
 @dataclass(slots=True)
 class _Answer:
-    """What the child said of a batch, pieces added up. `aside` are those of `failed` that ended it."""
+    """What the child said of a batch, pieces added up. `aside` are those of `failed` that ended
+    it.
+    """
 
     generation: int
     failed: dict[str, str]
@@ -77,7 +93,9 @@ class _Answer:
 
 
 class Updater:
-    """One per daemon. `add` and `remove` may be called before and while `run` runs; all in one event loop."""
+    """One per daemon. `add` and `remove` may be called before and while `run` runs; all in one
+    event loop.
+    """
 
     def __init__(
         self,
@@ -87,10 +105,11 @@ class Updater:
         back: int = 0,
         stall_s: float = STALL_S,
     ) -> None:
-        """`on_commit` is awaited after each batch with all its paths that did not fail, before they are settled.
+        """`on_commit` is awaited after each batch with all its paths that did not fail, before they
+        are settled.
 
-        So many bulk batches may be `back` from the child and wait for that beside those that it works on. A child that
-        does not answer for `stall_s` seconds is killed.
+        So many bulk batches may be `back` from the child and wait for that beside those that it
+        works on. A child that does not answer for `stall_s` seconds is killed.
         """
         self._spec, self._on_commit, self._back, self._stall_s = spawn, on_commit, back, stall_s
         self._lanes: dict[str, IndexQueue] = {}
@@ -107,7 +126,10 @@ class Updater:
         self._calm = asyncio.Event()  # clear while it is being found out which path ended the child
         self._calm.set()
         self._alone = asyncio.Lock()
-        self._restraint, self._looking = Throttle(Path(spawn.state_dir), spawn.indexing), asyncio.Lock()
+        self._restraint, self._looking = (
+            Throttle(Path(spawn.state_dir), spawn.indexing),
+            asyncio.Lock(),
+        )
         self._look_at = 0.0
         self._paused: str | None = None
         self._asked: set[_Job] = set()
@@ -117,7 +139,9 @@ class Updater:
     @property
     def status(self) -> IndexerStatus:
         """Of this moment."""
-        state: WorkerState = "recovering" if self._state == "running" and self._suspects else self._state
+        state: WorkerState = (
+            "recovering" if self._state == "running" and self._suspects else self._state
+        )
         silence = self._liveness.silence() if self._liveness is not None else None
         now = self._child.link.done if self._child is not None else Counter[str]()
         total = self._done + now
@@ -144,10 +168,11 @@ class Updater:
         rules: IndexRules | None = None,
         report: Callable[[str | None], None] | None = None,
     ) -> None:
-        """From now on, keep this index equal to what its source says. Raises `Conflict` for a second of the name.
+        """From now on, keep this index equal to what its source says. Raises `Conflict` for a
+        second of the name.
 
-        Without `rules`, by the settings that this was started with. `report` as for `supervise`: what fails in the
-        work on one index restarts that work alone.
+        Without `rules`, by the settings that this was started with. `report` as for `supervise`:
+        what fails in the work on one index restarts that work alone.
         """
         if record.name in self._lanes:
             raise Conflict(f"index {record.name!r} is being kept already")
@@ -159,14 +184,19 @@ class Updater:
         if self._tasks is not None:
             self._tasks.start_soon(self._serve, lane)
 
-    async def renew(self, name: str, rules: IndexRules, change: Callable[[], Awaitable[IndexRecord]]) -> None:
-        """From now on, keep the index by other rules. `change` makes the record for them, while nobody writes.
+    async def renew(
+        self, name: str, rules: IndexRules, change: Callable[[], Awaitable[IndexRecord]]
+    ) -> None:
+        """From now on, keep the index by other rules. `change` makes the record for them, while
+        nobody writes.
 
-        What is under way is awaited; what comes meanwhile waits. Raises what `change` does; the old rules then stay.
+        What is under way is awaited; what comes meanwhile waits. Raises what `change` does; the old
+        rules then stay.
         """
         lane, ruled = self._lanes[name], self._ruled[name]
         async with ruled.gate.shut():
-            lane.record = replace(await change(), name=name)  # the child knows it by the name it was given first
+            # the child knows it by the name it was given first
+            lane.record = replace(await change(), name=name)
             ruled.rules = rules
             child = self._child
             if child is None or not self._up.is_set():
@@ -177,7 +207,9 @@ class Updater:
                 self._open(lane)
 
     async def remove(self, name: str) -> None:
-        """Stop keeping the index, for good: when this returns, nothing writes to its tables any more."""
+        """Stop keeping the index, for good: when this returns, nothing writes to its tables any
+        more.
+        """
         lane = self._lanes.pop(name, None)
         if lane is None:
             return
@@ -197,7 +229,9 @@ class Updater:
             self._tasks.start_soon(self._renew_unused, child)
 
     async def _renew_unused(self, child: IndexerProcess) -> None:
-        """Replace a child that has worked and has no index any more: a new process holds nothing of what was."""
+        """Replace a child that has worked and has no index any more: a new process holds nothing of
+        what was.
+        """
         await anyio.sleep(UNUSED_S)
         if not self._lanes and child is self._child and self._up.is_set():
             self._renewing = True
@@ -261,7 +295,9 @@ class Updater:
         self._up.set()
 
     def _end(self) -> None:
-        """In one step, before anything waiting for an answer hears of it: nothing is sent beside a suspect."""
+        """In one step, before anything waiting for an answer hears of it: nothing is sent beside a
+        suspect.
+        """
         self._up.clear()
         self._suspects |= self._asked
         if self._suspects:
@@ -280,13 +316,17 @@ class Updater:
         return self._child.link
 
     async def _serve(self, lane: IndexQueue) -> None:
-        """Pull the batches of an index; they overlap. Edits are pulled apart, so that they wait for no bulk work."""
+        """Pull the batches of an index; they overlap. Edits are pulled apart, so that they wait for
+        no bulk work.
+        """
         with anyio.CancelScope() as lane.scope:
             name = f"indexing of {lane.record.name}"
             await supervise(name, partial(self._serve_once, lane), lane.report)
 
     async def _serve_once(self, lane: IndexQueue) -> None:
-        """Until something of this index fails: its batches under way are then given back, and no other is touched."""
+        """Until something of this index fails: its batches under way are then given back, and no
+        other is touched.
+        """
         async with anyio.create_task_group() as jobs:
             for edits in (False, True):
                 jobs.start_soon(self._pull, lane, edits, jobs)
@@ -300,7 +340,9 @@ class Updater:
             jobs.start_soon(self._do, _Job(lane, batch, edits))
 
     async def _permitted(self) -> None:
-        """Returns when bulk work may go on; looks at most every `LOOK_S`, for all indexes together."""
+        """Returns when bulk work may go on; looks at most every `LOOK_S`, for all indexes
+        together.
+        """
         async with self._looking:
             while time.monotonic() >= self._look_at:
                 self._paused = await asyncio.to_thread(self._restraint.reason)
@@ -329,7 +371,8 @@ class Updater:
         """What the child says of a batch, or those after it; there is room in the child then."""
         began = time.monotonic()
         try:
-            if job.edits and not self._calm.is_set():  # a save takes a turn between pieces that may end the child
+            # a save takes a turn between pieces that may end the child
+            if job.edits and not self._calm.is_set():
                 async with self._alone:
                     return await self._ask(job, piece, alone=True)
             return await self._ask(job, piece, alone=False)
@@ -341,8 +384,8 @@ class Updater:
     async def _published(self, job: _Job, piece: BatchPart, answer: _Answer) -> dict[str, str]:
         """Run the hook for what is committed; the paths that are not done, and why.
 
-        All paths are told, not only those that this child has written: what a child had committed before it died
-        comes back as unchanged from the next one.
+        All paths are told, not only those that this child has written: what a child had committed
+        before it died comes back as unchanged from the next one.
         """
         failed = dict(answer.failed)
         groups = deque([tuple(path for path in piece.all if path not in failed)])
@@ -350,7 +393,9 @@ class Updater:
             paths = groups.popleft()
             if not paths:
                 continue
-            error = await self._told(Commit(job.lane.record.name, answer.generation, paths, job.edits))
+            error = await self._told(
+                Commit(job.lane.record.name, answer.generation, paths, job.edits)
+            )
             if isinstance(error, CocoSearchError):
                 failed |= dict.fromkeys(paths, str(error))
             elif error is not None and len(paths) > 1:
@@ -370,7 +415,8 @@ class Updater:
         gate = self._ruled[job.lane.record.name].gate
         while True:
             await self._up.wait()
-            # What was awake already when its index was removed: the child knows that no more, and would end of it.
+            # What was awake already when its index was removed: the child knows that no more, and
+            # would end of it.
             await anyio.lowlevel.checkpoint_if_cancelled()
             if not alone and not self._calm.is_set():
                 await self._calm.wait()
@@ -396,7 +442,9 @@ class Updater:
         return _Answer(answer["generation"], answer["failed"], answer.get("aside", []))
 
     async def _find_killer(self, job: _Job, piece: BatchPart) -> _Answer:
-        """Work off a batch that was in flight when the child died, one piece at a time and nothing beside it."""
+        """Work off a batch that was in flight when the child died, one piece at a time and nothing
+        beside it.
+        """
         total, strikes, pieces = _Answer(0, {}, []), Counter[str](), deque([piece])
         while pieces:
             piece = pieces.popleft()
@@ -404,7 +452,8 @@ class Updater:
                 try:
                     answer = await self._ask(job, piece, alone=True)
                 except IndexerDied:
-                    await self._up.wait()  # how the child ended is known by then, and is of this piece
+                    # how the child ended is known by then, and is of this piece
+                    await self._up.wait()
                     strikes.update(piece.all * (STRIKES if self._certain else 1))
                     answer = None
             if answer is not None:
@@ -421,7 +470,9 @@ class Updater:
         return total
 
     async def _blame(self, job: _Job, path: str, total: _Answer) -> None:
-        """Set a path aside that has ended the child, and have its content remembered; on a full disk any file would."""
+        """Set a path aside that has ended the child, and have its content remembered; on a full
+        disk any file would.
+        """
         if await asyncio.to_thread(self._restraint.full):
             total.failed[path] = FULL
             return
@@ -429,7 +480,9 @@ class Updater:
         total.aside.append(path)
         total.failed[path] = reason
         if self._up.is_set():
-            self._link.send({"do": "set_aside", "index": job.lane.record.name, "path": path, "reason": reason})
+            self._link.send(
+                {"do": "set_aside", "index": job.lane.record.name, "path": path, "reason": reason}
+            )
 
     def _clear(self, job: _Job) -> None:
         self._suspects.discard(job)

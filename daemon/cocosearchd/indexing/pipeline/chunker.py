@@ -1,9 +1,9 @@
 """chunk(parsed, limits): a file as chunks, cut where definitions and blocks begin. Pure.
 
-Chunks cover every byte that is not blank, do not overlap, and are at most `HARD_CAP` times the chunk size long. Where
-to cut is decided by lines: each line has a *cost* of cutting before it (`cuts`), low at the start of an outer
-definition, high inside of a statement. A piece that is too large is cut at all of its cheapest lines; what is too small
-is packed with its neighbours.
+Chunks cover every byte that is not blank, do not overlap, and are at most `HARD_CAP` times the
+chunk size long. Where to cut is decided by lines: each line has a *cost* of cutting before it
+(`cuts`), low at the start of an outer definition, high inside of a statement. A piece that is too
+large is cut at all of its cheapest lines; what is too small is packed with its neighbours.
 """
 
 from bisect import bisect_right
@@ -32,8 +32,8 @@ _LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
 # Blocks that may share a chunk with others: settings, sections of a text.
 _SETTINGS = frozenset({"metadata", "env", "permissions", "global"})
 _SMALL_BLOCKS = _SETTINGS | {"section"}
-# Sizes relative to the chunk size: a definition up to KEEP_WHOLE stays in one piece; nothing is longer than HARD_CAP;
-# pieces below MINIMUM are packed with a neighbour.
+# Sizes relative to the chunk size: a definition up to KEEP_WHOLE stays in one piece; nothing is
+# longer than HARD_CAP; pieces below MINIMUM are packed with a neighbour.
 KEEP_WHOLE, HARD_CAP, MINIMUM = 1.5, 2.0, 0.25
 
 
@@ -54,24 +54,36 @@ def chunker_id(limits: Limits) -> str:
 
 
 def chunk(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
-    """The chunks of a file, in order, cut at definitions. (For `recursive`, give ranges to `describe`.)"""
+    """The chunks of a file, in order, cut at definitions. (For `recursive`, give ranges to
+    `describe`.)
+    """
     return describe(parsed, ranges(parsed, limits))
 
 
 def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
-    """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their ends."""
+    """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their
+    ends.
+    """
     data, size = parsed.data, max(4, limits.chunk_size)
     if parsed.blocks:
         spans = [
-            cut_points.CodeSpan(block.start_byte, block.end_byte, _rank_of_block(block)) for block in parsed.blocks
+            cut_points.CodeSpan(block.start_byte, block.end_byte, _rank_of_block(block))
+            for block in parsed.blocks
         ]
     else:
-        spans = [cut_points.CodeSpan(symbol.start_byte, symbol.end_byte, _rank(symbol)) for symbol in parsed.symbols]
+        spans = [
+            cut_points.CodeSpan(symbol.start_byte, symbol.end_byte, _rank(symbol))
+            for symbol in parsed.symbols
+        ]
     plan = cut_points.plan(data, spans)
-    pieces = cut_points.pieces(plan, cut_points.ChunkSizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE)))
+    pieces = cut_points.pieces(
+        plan, cut_points.ChunkSizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE))
+    )
     trimmed = (_trim(data, plan.starts[first], plan.starts[last]) for first, last in pieces)
     cap = int(size * HARD_CAP)
-    return tuple(part for start, end in trimmed for part in cut_points.forced(data, start, end, cap))
+    return tuple(
+        part for start, end in trimmed for part in cut_points.forced(data, start, end, cap)
+    )
 
 
 def _rank(symbol: Symbol) -> cut_points.SpanRank:
@@ -127,9 +139,13 @@ class _View:
         if parsed.blocks:
             outer, blocks = self._blocks(start, end)
             block, minor = _block_of(blocks, outer, start, end), frozenset()
-            symbol = next((one for one in inside if block and one.start_byte == block.start_byte), None)
+            symbol = next(
+                (one for one in inside if block and one.start_byte == block.start_byte), None
+            )
             if not inside:
-                titles = tuple(one.title for one in (outer, *blocks) if one and one.block_type not in _SETTINGS)
+                titles = tuple(
+                    one.title for one in (outer, *blocks) if one and one.block_type not in _SETTINGS
+                )
         symbol = symbol or _symbol_of(inside, around, start, end)
         header = _header(parsed.path, around, inside, titles, minor)
         first = self._line_of(start)
@@ -162,7 +178,9 @@ class _View:
         return self.line
 
     def _around(self, byte: int, index: int) -> list[Symbol]:
-        """The definitions that are open at a byte, innermost first; `index`: of the last that starts before it."""
+        """The definitions that are open at a byte, innermost first; `index`: of the last that
+        starts before it.
+        """
         symbols, found = self.parsed.symbols, []
         while index >= 0:
             if symbols[index].end_byte > byte:
@@ -173,7 +191,10 @@ class _View:
     def _blocks(self, start: int, end: int) -> tuple[Block | None, tuple[Block, ...]]:
         """The innermost block that is open at the start, and those that start inside."""
         blocks = self.parsed.blocks
-        first, last = bisect_right(self.block_starts, start - 1), bisect_right(self.block_starts, end - 1)
+        first, last = (
+            bisect_right(self.block_starts, start - 1),
+            bisect_right(self.block_starts, end - 1),
+        )
         index = first - 1
         while index >= 0 and blocks[index].end_byte <= start:
             index = self.block_parents[index]
@@ -190,27 +211,48 @@ def _parents(nested: Iterable[Symbol | Block]) -> Iterator[int]:
         around.append((one.end_byte, number))
 
 
-def _symbol_of(inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int) -> Symbol | None:
+def _symbol_of(
+    inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int
+) -> Symbol | None:
     """The definition that a chunk is, or is part of.
 
-    Inside of a function it is that function, unless something defined here fills half of the chunk. Elsewhere it is the
-    largest of the outermost functions and types that start here, then what is around, then any other definition.
+    Inside of a function it is that function, unless something defined here fills half of the chunk.
+    Elsewhere it is the largest of the outermost functions and types that start here, then what is
+    around, then any other definition.
     """
     if not inside:
         return around[0] if around else None
     major = [symbol for symbol in inside if symbol.kind in _TELLING]
     major = major or [symbol for symbol in inside if symbol.kind in _MAJOR]
-    largest = max(_outermost(major), key=lambda symbol: min(symbol.end_byte, end) - symbol.start_byte, default=None)
+    largest = max(
+        _outermost(major),
+        key=lambda symbol: min(symbol.end_byte, end) - symbol.start_byte,
+        default=None,
+    )
     innermost = around[0] if around else None
     if largest is not None and innermost is not None and innermost.kind in FUNCTION_KINDS:
-        return largest if 2 * (min(largest.end_byte, end) - largest.start_byte) > end - start else innermost
+        return (
+            largest
+            if 2 * (min(largest.end_byte, end) - largest.start_byte) > end - start
+            else innermost
+        )
     return largest or innermost or inside[0]
 
 
-def _block_of(inside: tuple[Block, ...], around: Block | None, start: int, end: int) -> Block | None:
-    """The block that a chunk is about: the largest one that starts in it, unless most of it is older than that."""
-    largest = max(inside, key=lambda one: (min(one.end_byte, end) - one.start_byte, -one.start_byte), default=None)
-    if largest is None or (around is not None and 2 * (min(largest.end_byte, end) - largest.start_byte) < end - start):
+def _block_of(
+    inside: tuple[Block, ...], around: Block | None, start: int, end: int
+) -> Block | None:
+    """The block that a chunk is about: the largest one that starts in it, unless most of it is
+    older than that.
+    """
+    largest = max(
+        inside,
+        key=lambda one: (min(one.end_byte, end) - one.start_byte, -one.start_byte),
+        default=None,
+    )
+    if largest is None or (
+        around is not None and 2 * (min(largest.end_byte, end) - largest.start_byte) < end - start
+    ):
         return around or largest
     return largest
 
@@ -223,13 +265,25 @@ def _outermost(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
             yield symbol
 
 
-def _header(path: str, around: list[Symbol], inside: tuple[Symbol, ...], titles: Iterable[str], minor: Set[str]) -> str:
-    """One line: the path, the enclosing type and function, and what is defined here; at most `HEADER_NAMES` names."""
+def _header(
+    path: str,
+    around: list[Symbol],
+    inside: tuple[Symbol, ...],
+    titles: Iterable[str],
+    minor: Set[str],
+) -> str:
+    """One line: the path, the enclosing type and function, and what is defined here; at most
+    `HEADER_NAMES` names.
+    """
     owner = next((symbol.name for symbol in around if symbol.kind in _OWNERS), "") if around else ""
     if not owner and inside:  # a method outside of its type
         function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)
         owner = (function.parent or "").rpartition(".")[2] if function else ""
-    names = [owner, next((symbol.name for symbol in around if symbol.kind in _MAJOR), "")] if around else [owner]
+    names = (
+        [owner, next((symbol.name for symbol in around if symbol.kind in _MAJOR), "")]
+        if around
+        else [owner]
+    )
     names += [symbol.name for symbol in inside if symbol.kind not in minor]
     distinct = list(dict.fromkeys(filter(None, [*names, *titles])))[:HEADER_NAMES]
     return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]

@@ -1,7 +1,8 @@
-"""Where a file may be cut: the cost of each line as the first of a chunk, and the pieces that follow from it. Pure.
+"""Where a file may be cut: the cost of each line as the first of a chunk, and the pieces that
+follow from it. Pure.
 
-Only lines, indentation and the ranges of definitions are looked at, so it works the same for every language, for broken
-files and for plain text, and costs a fraction of what parsing does.
+Only lines, indentation and the ranges of definitions are looked at, so it works the same for every
+language, for broken files and for plain text, and costs a fraction of what parsing does.
 """
 
 import re
@@ -22,7 +23,8 @@ class SpanRank(IntEnum):
     SCOPE = 3  # its head may share a chunk with the first member
 
 
-MINOR, LEAF, CONTAINER, SCOPE = SpanRank  # a member of an enumeration costs a lookup in Python each time
+# a member of an enumeration costs a lookup in Python each time
+MINOR, LEAF, CONTAINER, SCOPE = SpanRank
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,9 @@ class CodeSpan:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSizes:
-    """Bytes: what a chunk aims at, below what it is packed with others, up to what a definition stays whole."""
+    """Bytes: what a chunk aims at, below what it is packed with others, up to what a definition
+    stays whole.
+    """
 
     aim: int
     minimum: int
@@ -45,7 +49,9 @@ class ChunkSizes:
 
 @dataclass(frozen=True, slots=True)
 class CutPlan:
-    """Lines of a file, from 0. `starts` has one entry more than there are lines: the size of the file."""
+    """Lines of a file, from 0. `starts` has one entry more than there are lines: the size of the
+    file.
+    """
 
     starts: Sequence[int]
     costs: Sequence[int]  # of cutting before a line
@@ -55,7 +61,8 @@ class CutPlan:
     ]  # first line of an outermost definition -> the line after its last, and its rank
 
 
-# Costs. One level of nesting outweighs any indentation; a line that closes or continues something is a bad start.
+# Costs. One level of nesting outweighs any indentation; a line that closes or continues something
+# is a bad start.
 _DEPTH, _STATEMENT, _PER_COLUMN, _AFTER_BLANK, _CLOSER = 10_000, 100, 10, 5, 5_000
 _MAX_COLUMNS, _TAB, _MAX_DEPTH = 100, 4, 50
 # A small rest may make a chunk this much longer than the aim rather than be alone.
@@ -66,8 +73,12 @@ _MAX_ROUNDS = 60
 # What belongs to the definition right below: comments, decorators, attributes, annotations.
 _ATTACHED = re.compile(rb"[ \t]*(?:#|//|/\*|\*|--|;;|@|<!--|\{-|\[[A-Z#]|template\b|%)")
 _CLOSING, _CONTINUING_FIRST = 1, 2
-_FIRST = bytes(_CLOSING * (each in b")]}") or _CONTINUING_FIRST * (each in b"edfctbr") for each in range(256))
-_CONTINUING = re.compile(rb"(?:end|else|elif|elsif|except|catch|finally|fi|done|esac|then|do|begin|rescue|ensure)\b")
+_FIRST = bytes(
+    _CLOSING * (each in b")]}") or _CONTINUING_FIRST * (each in b"edfctbr") for each in range(256)
+)
+_CONTINUING = re.compile(
+    rb"(?:end|else|elif|elsif|except|catch|finally|fi|done|esac|then|do|begin|rescue|ensure)\b"
+)
 _BREAK = re.compile(rb"[\s,;>})\]](?=[^\s,;>})\]])")
 
 _Piece = tuple[int, int, bool]  # first line, line after the last, whether it is a definition
@@ -100,12 +111,17 @@ def plan(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
     return _nested(data, starts, costs, blanks, spans)
 
 
-def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool], spans: Iterable[CodeSpan]) -> CutPlan:
-    """The plan with the definitions put in: boundaries are cheap, and the deeper inside, the dearer."""
+def _nested(
+    data: bytes, starts: list[int], costs: list[int], blanks: list[bool], spans: Iterable[CodeSpan]
+) -> CutPlan:
+    """The plan with the definitions put in: boundaries are cheap, and the deeper inside, the
+    dearer.
+    """
     count = len(costs)
     depths, members = [0] * (count + 2), [0] * (count + 1)
     ends: dict[int, tuple[int, SpanRank]] = {}
-    around: list[tuple[int, int, SpanRank]] = []  # (first line, line after the last, rank) of what is open
+    # (first line, line after the last, rank) of what is open
+    around: list[tuple[int, int, SpanRank]] = []
     floor = 0
     for span in sorted(spans, key=lambda span: (span.start_byte, -span.end_byte)):
         line = bisect_right(starts, span.start_byte, 0, count) - 1
@@ -129,7 +145,9 @@ def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool]
             ends[first] = end, span.rank
             members[first] += span.rank in (LEAF, CONTAINER)
         around.append((first, end, span.rank))
-    levels = [min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths)] if ends else repeat(0)
+    levels = (
+        [min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths)] if ends else repeat(0)
+    )
     return CutPlan(starts, list(map(add, costs, levels)), [0, *accumulate(members)], ends)
 
 
@@ -141,7 +159,9 @@ def _attached(data: bytes, starts: list[int], blanks: list[bool], line: int, low
 
 
 def pieces(plan: CutPlan, sizes: ChunkSizes) -> tuple[tuple[int, int], ...]:
-    """Line ranges (half-open) that cover the file in order, each one about a definition or at most about the aim."""
+    """Line ranges (half-open) that cover the file in order, each one about a definition or at most
+    about the aim.
+    """
     return tuple((first, last) for first, last, _ in _cut(plan, sizes, 0, len(plan.costs), 0))
 
 
@@ -150,7 +170,9 @@ def _cut(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -
     if last - first < 2:
         return [(first, last, rank is not None)]
     size, leaf = plan.starts[last] - plan.starts[first], rank is LEAF
-    if size <= (sizes.whole if leaf else sizes.aim) and (leaf or plan.members[last] == plan.members[first + 1]):
+    if size <= (sizes.whole if leaf else sizes.aim) and (
+        leaf or plan.members[last] == plan.members[first + 1]
+    ):
         return [(first, last, rank is not None)]
     if rounds > _MAX_ROUNDS:
         parts: list[_Piece] = [(line, line + 1, False) for line in range(first, last)]
@@ -166,24 +188,34 @@ def _cut(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -
 
 
 def _definition(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> SpanRank | None:
-    """The rank of the definition that a line range is, give or take a few closing lines; None if it is none.
+    """The rank of the definition that a line range is, give or take a few closing lines; None if it
+    is none.
 
     One begins with its first line.
     """
     end, rank = plan.ends[first]
-    if not first < end <= last or rank is MINOR or plan.starts[last] - plan.starts[end] >= sizes.minimum:
+    if (
+        not first < end <= last
+        or rank is MINOR
+        or plan.starts[last] - plan.starts[end] >= sizes.minimum
+    ):
         return None
     return rank if plan.members[last] == plan.members[end] else None
 
 
 def _packed(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_Piece]:
-    """Neighbours joined: statements up to the aim, small rests with what follows, else with what they follow.
+    """Neighbours joined: statements up to the aim, small rests with what follows, else with what
+    they follow.
 
     Two definitions are never joined.
     """
     packed: list[_Piece] = []
     for part in parts:
-        if packed and (part[2] or not packed[-1][2]) and _fits(plan, sizes, packed[-1], part, sizes.aim):
+        if (
+            packed
+            and (part[2] or not packed[-1][2])
+            and _fits(plan, sizes, packed[-1], part, sizes.aim)
+        ):
             packed[-1] = (packed[-1][0], part[1], part[2] or packed[-1][2])
         else:
             packed.append(part)
@@ -203,11 +235,16 @@ def _fits(plan: CutPlan, sizes: ChunkSizes, one: _Piece, other: _Piece, room: in
         return False
     if not (defines or also) and room <= sizes.aim:
         return True
-    return starts[middle] - starts[first] < sizes.minimum or starts[last] - starts[middle] < sizes.minimum
+    return (
+        starts[middle] - starts[first] < sizes.minimum
+        or starts[last] - starts[middle] < sizes.minimum
+    )
 
 
 def forced(data: bytes, start: int, end: int, cap: int) -> Iterator[tuple[int, int]]:
-    """Parts of a range up to `cap` bytes: cut at a line, else at a blank, not inside of a character. None is blank."""
+    """Parts of a range up to `cap` bytes: cut at a line, else at a blank, not inside of a
+    character. None is blank.
+    """
     while start < end:
         stop = end if end - start <= cap else _break_before(data, start, start + cap)
         text = data[start:stop].rstrip()
@@ -225,7 +262,8 @@ def _break_before(data: bytes, start: int, limit: int) -> int:
     window = data[earliest:limit]
     best = max((match.end() for match in _BREAK.finditer(window)), default=0)
     stop = earliest + best if best else limit
-    while stop > start + 1 and stop > limit - 4 and data[stop] & 0xC0 == 0x80:  # inside of a UTF-8 character
+    # inside of a UTF-8 character
+    while stop > start + 1 and stop > limit - 4 and data[stop] & 0xC0 == 0x80:
         stop -= 1
     if data[stop - 1 : stop + 1] == b"\r\n" and stop - 1 > start:
         stop -= 1

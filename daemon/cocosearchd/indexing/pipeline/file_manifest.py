@@ -11,7 +11,9 @@ from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 from cocosearchd.store.chunks.manifest import ChunkManifest, placed, sheet_of
 
-_REPORT, _SYMBOL = (attrgetter(*(one.name for one in fields(kind))) for kind in (ParseReport, Symbol))
+_REPORT, _SYMBOL = (
+    attrgetter(*(one.name for one in fields(kind))) for kind in (ParseReport, Symbol)
+)
 _CHUNK = attrgetter(
     *("end_line", "header", "block_type", "hierarchy"),
     *("symbol_type", "symbol_name", "symbol_signature", "definitions"),
@@ -26,7 +28,8 @@ class FileManifest:
     language: str
     report: ParseReport
     scopes: bytes | None
-    packed: tuple[bytes, ...]  # of each chunk, by place, what the sheet does not say; as `marshal` has it
+    # of each chunk, by place, what the sheet does not say; as `marshal` has it
+    packed: tuple[bytes, ...]
     skip: SkipReason | None = None
 
     def chunks(self, places: Iterable[int], data: bytes) -> tuple[Chunk, ...]:
@@ -36,14 +39,20 @@ class FileManifest:
     def _chunk(self, place: int, data: bytes) -> Chunk:
         start, line = self.sheet.starts[place], self.sheet.lines[place]
         end = start + self.sheet.contents[place][0]
-        (last, header, block, hierarchy, kind, name, signature, definitions), symbols = read_values(self.packed[place])
+        (last, header, block, hierarchy, kind, name, signature, definitions), symbols = read_values(
+            self.packed[place]
+        )
         text = data[start:end].decode("utf-8", "replace")
         own = header, self.language, block, hierarchy, kind, name, signature, definitions
         return Chunk(start, end, line, last, text, *own, tuple(Symbol(*one) for one in symbols))
 
 
 def file_sheet(
-    chunks: Sequence[Chunk], language: str, report: ParseReport, scopes: bytes | None, skip: SkipReason | None
+    chunks: Sequence[Chunk],
+    language: str,
+    report: ParseReport,
+    scopes: bytes | None,
+    skip: SkipReason | None,
 ) -> FileManifest:
     """Of a file all of whose chunks are described."""
     order = placed(chunks)
@@ -63,7 +72,9 @@ def unpacked_sheet(raw: bytes | None) -> FileManifest | None:
         return None
     try:
         sheet, language, report, scopes, described = read_values(raw[SUM_BYTES:])
-        return FileManifest(ChunkManifest(*sheet), language, ParseReport(*report), scopes, described)
+        return FileManifest(
+            ChunkManifest(*sheet), language, ParseReport(*report), scopes, described
+        )
     except (InvalidFrame, ValueError, TypeError):
         return None
 

@@ -1,7 +1,8 @@
 """One read of a file: the bytes that are hashed are the bytes that are indexed.
 
-A path that a hint or a scan named may by now be anything: gone, a symbolic link to elsewhere, a pipe, still being
-written. Each part of the path is opened without following links, so nothing outside of the root is ever read.
+A path that a hint or a scan named may by now be anything: gone, a symbolic link to elsewhere, a
+pipe, still being written. Each part of the path is opened without following links, so nothing
+outside of the root is ever read.
 """
 
 import errno
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from cocosearchd.model import RACY_NS, READ_YOUNG, Fingerprint, SkipReason, decode_path
 from cocosearchd.runtime.files.nofollow import LOOKUP, open_absolute, open_below, status_below
 
-ATTEMPTS = 3  # a file that grows through three reads is a log being written: the source feeds it again, later
+# a file that grows through three reads is a log being written: the source feeds it again, later
+ATTEMPTS = 3
 _KEY_LINE = re.compile(rb"^-----(BEGIN|END) ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----$", re.MULTILINE)
 
 
@@ -25,9 +27,9 @@ _KEY_LINE = re.compile(rb"^-----(BEGIN|END) ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)--
 class SourceFile:
     """What was read of a file.
 
-    `skip` is set when the bytes were not read at all; `data` is then empty and `content_hash` stands for `skip` and for
-    what `lstat` said. `force` is 0, or a number never used before: a file is then processed although nothing about it
-    changed.
+    `skip` is set when the bytes were not read at all; `data` is then empty and `content_hash`
+    stands for `skip` and for what `lstat` said. `force` is 0, or a number never used before: a file
+    is then processed although nothing about it changed.
     """
 
     path: str
@@ -57,15 +59,18 @@ Reading = SourceFile | MissingFile | UnreadFile
 
 
 def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) -> Iterator[Reading]:
-    """Read each path below `root`, in their order; blocking. Files over `limit` bytes are not opened beyond `fstat`.
+    """Read each path below `root`, in their order; blocking. Files over `limit` bytes are not
+    opened beyond `fstat`.
 
-    Never raises for what a file or a root is: a root that cannot be opened makes every path `UnreadFile`, because a
-    root that vanished keeps its rows.
+    Never raises for what a file or a root is: a root that cannot be opened makes every path
+    `UnreadFile`, because a root that vanished keeps its rows.
     """
     try:
         folder = open_absolute(root, LOOKUP)
     except OSError as error:
-        yield from (UnreadFile(path, f"the root cannot be opened: {error.strerror}") for path in paths)
+        yield from (
+            UnreadFile(path, f"the root cannot be opened: {error.strerror}") for path in paths
+        )
         return
     try:
         yield from (_read(folder, path, limit, force) for path in paths)
@@ -84,7 +89,8 @@ def is_secret(data: bytes) -> bool:
 
 
 def _keys(data: bytes) -> Iterator[bytes]:
-    """The private key blocks of a content: each from a first line to the next last line of its kind. One pass.
+    """The private key blocks of a content: each from a first line to the next last line of its
+    kind. One pass.
 
     As one pattern it would take the square of a content in which many begin and none ends.
     """
@@ -109,7 +115,8 @@ def _read(folder: int, path: str, limit: int, force: int) -> Reading:
     except (FileNotFoundError, NotADirectoryError):
         return MissingFile(path)
     except OSError as error:
-        # ELOOP: a part of the path is a symbolic link. ENXIO: a socket, or a device without a driver.
+        # ELOOP: a part of the path is a symbolic link. ENXIO: a socket, or a device without a
+        # driver.
         gone = error.errno in {errno.ELOOP, errno.ENXIO}
         return MissingFile(path) if gone else UnreadFile(path, error.strerror or str(error))
 
@@ -126,7 +133,9 @@ def _read_in(folder: int, raw: bytes, path: str, limit: int, force: int) -> Read
 
 
 def _closed(status: os.stat_result, path: str, force: int) -> Reading:
-    """A file that its owner keeps from us is left out, as a large one is. It is no failure: waiting mends nothing."""
+    """A file that its owner keeps from us is left out, as a large one is. It is no failure: waiting
+    mends nothing.
+    """
     if not stat.S_ISREG(status.st_mode):
         return MissingFile(path)
     seen = fingerprint(status)
@@ -149,14 +158,23 @@ def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
 
 
 def _as_read(seen: Fingerprint, began_ns: int) -> Fingerprint:
-    """What is to be stored: another change may look the same if the last one was shortly before the reading began."""
-    return seen._replace(mode=seen.mode | READ_YOUNG) if seen.ctime_ns >= began_ns - RACY_NS else seen
+    """What is to be stored: another change may look the same if the last one was shortly before the
+    reading began.
+    """
+    return (
+        seen._replace(mode=seen.mode | READ_YOUNG) if seen.ctime_ns >= began_ns - RACY_NS else seen
+    )
 
 
 def fingerprint(status: os.stat_result) -> Fingerprint:
     """The parts of a `stat` that tell one state of a file from another."""
     return Fingerprint(
-        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_mode,
     )
 
 

@@ -1,7 +1,8 @@
-"""What a file is compared and stored by, kept by path and content: a branch that is switched back to describes nothing.
+"""What a file is compared and stored by, kept by path and content: a branch that is switched back
+to describes nothing.
 
-Of a file that is known in this way nothing is looked up but this: neither its language nor its outline. Its texts are
-cut out of it, and only those of chunks that are not stored.
+Of a file that is known in this way nothing is looked up but this: neither its language nor its
+outline. Its texts are cut out of it, and only those of chunks that are not stored.
 """
 
 import hashlib
@@ -18,7 +19,9 @@ class ManifestCache:
     """Those of one index, kept where there is something to keep them in. For any thread."""
 
     def __init__(self, shaped_by: bytes, kept: DiskCache | None) -> None:
-        """`shaped_by`: all that shapes rows apart from the file itself, for what code does see `outlines.made_by`."""
+        """`shaped_by`: all that shapes rows apart from the file itself, for what code does see
+        `outlines.made_by`.
+        """
         versions = f" {ROW_VERSION} {HEADER_VERSION}".encode()
         self._made_by = hashlib.blake2b(b"sheet " + shaped_by + versions, digest_size=16).digest()
         self._kept = kept
@@ -32,10 +35,13 @@ class ManifestCache:
     def keep(self, sheets: Iterable[tuple[SourceFile, FileManifest]]) -> None:
         """Keep what was made of files that were looked into.
 
-        A parser that took too long may not do so the next time: what could not be parsed is left out.
+        A parser that took too long may not do so the next time: what could not be parsed is left
+        out.
         """
         if self._kept is not None:
-            kept = (file for file in sheets if file[1].skip is None and file[1].report.status != "error")
+            kept = (
+                file for file in sheets if file[1].skip is None and file[1].report.status != "error"
+            )
             self._kept.put([(self._key(source), packed_sheet(one)) for source, one in kept])
 
     def take(self, source: SourceFile, sheet: FileManifest, raw: bytes) -> None:

@@ -1,6 +1,8 @@
-"""What parsing and cutting found out of a content, kept by it: a branch that is switched back to parses nothing.
+"""What parsing and cutting found out of a content, kept by it: a branch that is switched back to
+parses nothing.
 
-A path is no part of it, but for the language that it gives: a file that is moved, copied or in a worktree is known.
+A path is no part of it, but for the language that it gives: a file that is moved, copied or in a
+worktree is known.
 """
 
 import hashlib
@@ -22,8 +24,10 @@ from cocosearchd.runtime.disk_cache import DiskCache
 
 log = logging.getLogger(__name__)
 
-# What outlines and sheets are made by, beside the settings: our own code, and the packages that parse and cut.
-_MODULES = ("worker/row_maker.py", "pool/bulk_worker.py", "pool/parser_worker.py")  # beside all of `pipeline`
+# What outlines and sheets are made by, beside the settings: our own code, and the packages that
+# parse and cut.
+# beside all of `pipeline`
+_MODULES = ("worker/row_maker.py", "pool/bulk_worker.py", "pool/parser_worker.py")
 _PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
 
 
@@ -31,11 +35,18 @@ class ParseCache:
     """Keeps outlines by the rules of one index, where there is something to keep them in."""
 
     def __init__(
-        self, limits: Limits, overrides: QueryOverrides, made_by: bytes, kept: DiskCache | None, counters: ReuseCounters
+        self,
+        limits: Limits,
+        overrides: QueryOverrides,
+        made_by: bytes,
+        kept: DiskCache | None,
+        counters: ReuseCounters,
     ) -> None:
         self._limits, self._overrides, self.kept, self._counters = limits, overrides, kept, counters
         self._counting = threading.Lock()
-        self.made_by = hashlib.blake2b(made_by + repr((limits, overrides)).encode(), digest_size=16).digest()
+        self.made_by = hashlib.blake2b(
+            made_by + repr((limits, overrides)).encode(), digest_size=16
+        ).digest()
 
     def known(self, keys: Sequence[bytes]) -> list[ParsedFile | None]:
         """Return for each key the outline that was made before, or None; blocking."""
@@ -55,7 +66,9 @@ class ParseCache:
             self.kept.flush_soon()
 
     def key(self, source: SourceFile, language: str) -> bytes:
-        """Return the key of a content as a file of this language, by the parsers and the rules of this index."""
+        """Return the key of a content as a file of this language, by the parsers and the rules of
+        this index.
+        """
         name = source.path.rpartition("/")[2] if self._limits.chunker == "recursive" else ""
         kind = f"{language} {grammar_of(source.path, language)} {name}"
         whole = self.made_by + source.content_hash + kind.encode("utf-8", "surrogatepass")
@@ -74,7 +87,9 @@ def opened(path: Path, limit_bytes: int) -> DiskCache | None:
 
 
 def made_by() -> bytes:
-    """What makes outlines and sheets, as a digest: other code may find other definitions in the same content."""
+    """What makes outlines and sheets, as a digest: other code may find other definitions in the
+    same content.
+    """
     digest = hashlib.blake2b(digest_size=16)
     for package in _PACKAGES:
         digest.update(f"{package} {metadata.version(package)}\n".encode())

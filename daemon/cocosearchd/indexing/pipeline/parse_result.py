@@ -1,4 +1,6 @@
-"""What parsing and cutting find out of a content, without its path; and how that is packed. Pure."""
+"""What parsing and cutting find out of a content, without its path; and how that is packed.
+Pure.
+"""
 
 import hashlib
 import marshal
@@ -13,7 +15,9 @@ from cocosearchd.model import Chunk, ParseReport, Symbol
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
-_SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
+_SYMBOL, _BLOCK, _REPORT = (
+    attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport)
+)
 SUM_BYTES = 8  # in front of what is packed: marshal crashes on what it has not written
 
 Cut = Callable[[Parsed, Limits], tuple[tuple[int, int], ...]]
@@ -35,9 +39,16 @@ class ParsedFile:
 
 
 def outlined(
-    path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides, cut: Cut = ranges
+    path: str,
+    language: str,
+    data: bytes,
+    limits: Limits,
+    overrides: QueryOverrides,
+    cut: Cut = ranges,
 ) -> tuple[ParsedFile, bool]:
-    """The outline of a parsed and cut file; and whether it is worth keeping. Takes as long as the file is large."""
+    """The outline of a parsed and cut file; and whether it is worth keeping. Takes as long as the
+    file is large.
+    """
     parsed = parse(path, data, overrides, language)
     outline = ParsedFile(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
     # A parser that took too long may not do so the next time.
@@ -45,8 +56,15 @@ def outlined(
 
 
 def plain_outline(data: bytes, limits: Limits, reason: str) -> ParsedFile:
-    """Return the outline of a file that no parser and no pattern may touch: about equal parts, cut at line ends."""
-    return ParsedFile(tuple(_plain_ranges(data, max(4, limits.chunk_size))), (), (), ParseReport("error", 1, reason))
+    """Return the outline of a file that no parser and no pattern may touch: about equal parts, cut
+    at line ends.
+    """
+    return ParsedFile(
+        tuple(_plain_ranges(data, max(4, limits.chunk_size))),
+        (),
+        (),
+        ParseReport("error", 1, reason),
+    )
 
 
 def _plain_ranges(data: bytes, size: int) -> Iterator[tuple[int, int]]:
@@ -60,32 +78,44 @@ def _plain_ranges(data: bytes, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _plain_end(data: bytes, start: int, size: int) -> int:
-    """Return where a part ends that begins at a byte: after a line if one ends in it, else between two characters."""
+    """Return where a part ends that begins at a byte: after a line if one ends in it, else between
+    two characters.
+    """
     end = start + size
     if end >= len(data):
         return len(data)
     line_end = data.rfind(b"\n", start, end)
     if line_end >= 0:
         return line_end + 1
-    while end > start + size - 4 and data[end] & 0xC0 == 0x80:  # a continuation byte of UTF-8 (RFC 3629)
+    # a continuation byte of UTF-8 (RFC 3629)
+    while end > start + size - 4 and data[end] & 0xC0 == 0x80:
         end -= 1
     return max(end, start + 1)
 
 
 def packed_outline(outline: ParsedFile) -> bytes:
     """The outline as it is kept: marshalled, symbols and blocks as tuples, with a sum in front."""
-    values = tuple(map(_SYMBOL, outline.symbols)), tuple(map(_BLOCK, outline.blocks)), _REPORT(outline.report)
+    values = (
+        tuple(map(_SYMBOL, outline.symbols)),
+        tuple(map(_BLOCK, outline.blocks)),
+        _REPORT(outline.report),
+    )
     return summed(marshal.dumps((outline.ranges, *values)))
 
 
 def unpacked_outline(raw: bytes | None) -> ParsedFile | None:
-    """The outline that was packed in raw bytes; None if their sum is not right, or they are none."""
+    """The outline that was packed in raw bytes; None if their sum is not right, or they are
+    none.
+    """
     if raw is None or not is_summed(raw):
         return None
     try:
         cut, symbols, blocks, report = read_values(raw[SUM_BYTES:])
         return ParsedFile(
-            cut, tuple(Symbol(*one) for one in symbols), tuple(Block(*one) for one in blocks), ParseReport(*report)
+            cut,
+            tuple(Symbol(*one) for one in symbols),
+            tuple(Block(*one) for one in blocks),
+            ParseReport(*report),
         )
     except (InvalidFrame, ValueError, TypeError):
         return None

@@ -1,4 +1,6 @@
-"""CocoIndex's recursive splitter as a way to cut: near the wanted size, at the syntax it knows, with overlap."""
+"""CocoIndex's recursive splitter as a way to cut: near the wanted size, at the syntax it knows,
+with overlap.
+"""
 
 from cocoindex.ops.text import RecursiveSplitter, detect_code_language
 
@@ -7,7 +9,8 @@ from cocosearchd.languages.parse import Parsed
 
 
 def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
-    """The byte ranges of the chunks of a file, in order, overlapping by at most `chunk_overlap` bytes.
+    """The byte ranges of the chunks of a file, in order, overlapping by at most `chunk_overlap`
+    bytes.
 
     Takes as long as the file is large, about a second a megabyte; releases the GIL.
     """
@@ -16,9 +19,12 @@ def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
     except UnicodeDecodeError:
         # One character a byte: positions stay right where replacement characters would move them.
         text, by_bytes = parsed.data.decode("latin-1"), False
-    language = detect_code_language(filename=parsed.path.rpartition("/")[2]) or parsed.language or None
+    language = (
+        detect_code_language(filename=parsed.path.rpartition("/")[2]) or parsed.language or None
+    )
     if parsed.tree is None and parsed.report.status == "error":
-        language = None  # what no parser of ours stands, or ends in time: this one has no bounds at all
+        # what no parser of ours stands, or ends in time: this one has no bounds at all
+        language = None
     found = RecursiveSplitter().split(
         text, limits.chunk_size, chunk_overlap=limits.chunk_overlap or None, language=language
     )

@@ -1,7 +1,8 @@
 """Parses files in worker processes with bounds, and quarantines a content that ends or stalls one.
 
-Nothing is parsed in the process that calls this. A file that ends its process costs others nothing but time: a batch
-that fails is sent again one file a request, so the file that did it is found without a third try.
+Nothing is parsed in the process that calls this. A file that ends its process costs others nothing
+but time: a batch that fails is sent again one file a request, so the file that did it is found
+without a third try.
 """
 
 import asyncio
@@ -35,15 +36,18 @@ MODULES = {
     "definitions": "cocosearchd.indexing.pool.parser_worker",
     "recursive": "cocosearchd.indexing.pool.recursive_parser_worker",
 }
-# The CPU time of a request is bounded as well, so this ends a process that waits for something. It is far above that
-# bound: on a busy machine a process gets a fraction of a core.
+# The CPU time of a request is bounded as well, so this ends a process that waits for something. It
+# is far above that bound: on a busy machine a process gets a fraction of a core.
 DEADLINE_S = 60.0
-# Two are kept warm: an index may stall one with what is saved in it, and its neighbours have the other at once.
+# Two are kept warm: an index may stall one with what is saved in it, and its neighbours have the
+# other at once.
 POOL_SIZE = PoolSize(most=4, warm=2, idle_s=10.0)
 SAVES_AT_ONCE = 1  # of one index
-REFILL_S = 5.0  # an index whose file has ended a process waits so long for a new one before it parses the next file
+# an index whose file has ended a process waits so long for a new one before it parses the next file
+REFILL_S = 5.0
 PROVED_S = 60.0  # a pool that has answered within this time is sound
-LARGEST_BYTES = 64 << 20  # of a file that is parsed; larger ones make messages above the bound of a frame
+# of a file that is parsed; larger ones make messages above the bound of a frame
+LARGEST_BYTES = 64 << 20
 
 Pause = Callable[[], Awaitable[None]]
 
@@ -69,8 +73,12 @@ def parser_command(chunker: str) -> tuple[str, ...]:
 class BoxedParser:
     """Parses the files of one index. For one event loop."""
 
-    def __init__(self, pool: WorkerPool, quarantine: Quarantine, bulk: asyncio.Semaphore, shape: ParseRequest) -> None:
-        """`bulk` bounds bulk requests of all indexes together. `shape` holds limits and overrides, and no files."""
+    def __init__(
+        self, pool: WorkerPool, quarantine: Quarantine, bulk: asyncio.Semaphore, shape: ParseRequest
+    ) -> None:
+        """`bulk` bounds bulk requests of all indexes together. `shape` holds limits and overrides,
+        and no files.
+        """
         self._pool, self._quarantine, self._bulk, self._shape = pool, quarantine, bulk, shape
         self._saves = asyncio.Semaphore(SAVES_AT_ONCE)
         self._answered_at = -PROVED_S
@@ -100,7 +108,9 @@ class BoxedParser:
         return results
 
     async def parse_suspects(self, tasks: Sequence[ParseTask], pause: Pause) -> list[ParseResult]:
-        """Parse files one of which has ended another process, each alone. Raises `WorkerUnavailable`."""
+        """Parse files one of which has ended another process, each alone. Raises
+        `WorkerUnavailable`.
+        """
         results = list[ParseResult]()
         for task in tasks:
             await pause()
@@ -130,11 +140,15 @@ class BoxedParser:
         return result
 
     async def _check_pool(self) -> None:
-        """Raise `WorkerUnavailable` if a harmless file ends a parser process too: then it is not the file's fault."""
+        """Raise `WorkerUnavailable` if a harmless file ends a parser process too: then it is not
+        the file's fault.
+        """
         if time.monotonic() - self._answered_at < PROVED_S:
             return
         try:
-            await self._request([ParseFile("control.py", "python", b"def control():\n    pass\n")], rehearse=True)
+            await self._request(
+                [ParseFile("control.py", "python", b"def control():\n    pass\n")], rehearse=True
+            )
         except WorkerLost as error:
             raise WorkerUnavailable(
                 f"the parser process ends whatever it parses: {error.reason}",
@@ -153,7 +167,9 @@ class BoxedParser:
 
 
 class ParserPools:
-    """The parsers of all indexes, and what they share: pools by chunker, and the quarantine. For one event loop."""
+    """The parsers of all indexes, and what they share: pools by chunker, and the quarantine. For
+    one event loop.
+    """
 
     def __init__(self, code: str, state_dir: Path) -> None:
         """`code` is that of `installed_code`."""

@@ -1,7 +1,8 @@
-"""What crosses between the child and a mate of its crew: files that nobody knows, and what was made of them. Pure.
+"""What crosses between the child and a mate of its crew: files that nobody knows, and what was made
+of them. Pure.
 
-A message is what `marshal` wrote, in a frame of `sandbox.frames`. Both ends are of one Python and one state of the
-code, see `sandbox.code_digest`.
+A message is what `marshal` wrote, in a frame of `sandbox.frames`. Both ends are of one Python and
+one state of the code, see `sandbox.code_digest`.
 
     child -> mate   an Order for each portion
     mate -> child   for each order what was made of its files, in their order
@@ -31,7 +32,9 @@ class TaskInput:
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """Files, and what shapes what is made of them. `embedder`: pairs of its fingerprint; empty for no vectors."""
+    """Files, and what shapes what is made of them. `embedder`: pairs of its fingerprint; empty for
+    no vectors.
+    """
 
     limits: Limits
     overrides: QueryOverrides
@@ -41,10 +44,11 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What was made of a file: outline and sheet as they are kept, and of its new chunks, by place, words and vectors.
+    """What was made of a file: outline and sheet as they are kept, and of its new chunks, by place,
+    words and vectors.
 
-    `halves` are float16 of shape (new chunks, dimension), empty where none were asked for. `lasting`: the outline is
-    worth keeping, as the parser did not give up.
+    `halves` are float16 of shape (new chunks, dimension), empty where none were asked for.
+    `lasting`: the outline is worth keeping, as the parser did not give up.
     """
 
     outline: bytes
@@ -63,16 +67,24 @@ def order_to_bytes(order: TaskRequest) -> bytes:
 def order_of(body: bytes) -> TaskRequest:
     """Return the inverse of `order_to_bytes`."""
     limits, overrides, embedder, files = marshal.loads(body)  # noqa: S302 - a frame with its checksum
-    return TaskRequest(Limits(*limits), overrides, embedder, tuple(TaskInput(*one) for one in files))
+    return TaskRequest(
+        Limits(*limits), overrides, embedder, tuple(TaskInput(*one) for one in files)
+    )
 
 
 def made_to_bytes(made: Sequence[TaskResult]) -> bytes:
-    """Return what was made of files as it is sent: outline, sheet, words and halves of each, and whether it lasts."""
-    return marshal.dumps([(one.outline, one.sheet, one.words, one.halves, one.lasting) for one in made])
+    """Return what was made of files as it is sent: outline, sheet, words and halves of each, and
+    whether it lasts.
+    """
+    return marshal.dumps(
+        [(one.outline, one.sheet, one.words, one.halves, one.lasting) for one in made]
+    )
 
 
 def made_of(body: bytes, count: int) -> list[TaskResult]:
-    """Return the inverse of `made_to_bytes`. Raises `InvalidFrame` where it is not of so many files, `TypeError`."""
+    """Return the inverse of `made_to_bytes`. Raises `InvalidFrame` where it is not of so many
+    files, `TypeError`.
+    """
     values = read_values(body)
     if not isinstance(values, list) or len(values) != count:
         raise InvalidFrame("an answer of other files")

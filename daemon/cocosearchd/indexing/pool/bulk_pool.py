@@ -1,9 +1,10 @@
 """Processes beside the child that do bulk work on other cores: the crew, whose members are mates.
 
-Python's lock keeps the child on one core, and most of what it does for a content that nobody knows needs nothing but
-that content. Mates are started when there is enough of it, and end when there has been none for a while. Nothing
-depends on them: what no mate has taken, as none is there yet, is parsed by the parser processes (`boxed_parser`), and
-so is what a person has just saved. What a mate had in hand when it ended is a suspect: it is parsed alone there.
+Python's lock keeps the child on one core, and most of what it does for a content that nobody knows
+needs nothing but that content. Mates are started when there is enough of it, and end when there has
+been none for a while. Nothing depends on them: what no mate has taken, as none is there yet, is
+parsed by the parser processes (`boxed_parser`), and so is what a person has just saved. What a mate
+had in hand when it ended is a suspect: it is parsed alone there.
 """
 
 import asyncio
@@ -47,8 +48,8 @@ Answer = TaskResult | SuspectFile | None  # None: no mate has taken the file
 class BulkPoolLimits:
     """When mates come and go. Only tests have others."""
 
-    # A mate takes 0.16 s of CPU to start, the child 0.3 s to make so much content by itself (measured): for a switch of
-    # few files there is none, and each more has to pay as well.
+    # A mate takes 0.16 s of CPU to start, the child 0.3 s to make so much content by itself
+    # (measured): for a switch of few files there is none, and each more has to pay as well.
     bytes_per_mate: int = 1 << 20
     idle_s: float = 10.0  # without work; then they end
     patience_s: float = 60.0  # for one order: a parser gives up after three seconds a file
@@ -59,9 +60,15 @@ class BulkPool:
     """At most `size` mates. For one event loop."""
 
     def __init__(
-        self, size: int, installed: str, terms: BulkPoolLimits | None = None, command: Sequence[str] = COMMAND
+        self,
+        size: int,
+        installed: str,
+        terms: BulkPoolLimits | None = None,
+        command: Sequence[str] = COMMAND,
     ) -> None:
-        """At most `size` mates, started by `command`. `installed`: what that function said when the process began."""
+        """At most `size` mates, started by `command`. `installed`: what that function said when the
+        process began.
+        """
         self._size, self._installed = size, installed
         self._terms, self._command = terms or BulkPoolLimits(), command
         self._mates: list[WorkerProcess] = []
@@ -78,14 +85,18 @@ class BulkPool:
     async def made(
         self, order: TaskRequest, files: Sequence[TaskInput], pause: Callable[[], Awaitable[None]]
     ) -> list[Answer]:
-        """Return what mates make of files by the rules of an order. `pause` goes before each part."""
+        """Return what mates make of files by the rules of an order. `pause` goes before each
+        part.
+        """
         answers: list[Answer] = [None] * len(files)
         self._busy += 1
         try:
             self._count(sum(len(one.data) for one in files))
             left = deque(split_batches([len(one.data) for one in files]))
             mates = [mate for mate in self._mates if mate.ready]
-            serving = (self._serve(mate, order, files, left, answers, pause) for mate in mates * AT_ONCE)
+            serving = (
+                self._serve(mate, order, files, left, answers, pause) for mate in mates * AT_ONCE
+            )
             await asyncio.gather(*serving)
         finally:
             self._busy -= 1
@@ -116,7 +127,9 @@ class BulkPool:
             if not left:
                 return
             part = left.popleft()
-            body = bulk_messages.order_to_bytes(replace(order, files=tuple(files[number] for number in part)))
+            body = bulk_messages.order_to_bytes(
+                replace(order, files=tuple(files[number] for number in part))
+            )
             try:
                 response = await mate.request(body, self._terms.patience_s)
                 answers[part.start : part.stop] = bulk_messages.made_of(response, len(part))
@@ -128,7 +141,9 @@ class BulkPool:
                 self._mark_lost(part, answers, left, culprit=True)
                 return
 
-    def _mark_lost(self, part: range, answers: list[Answer], left: deque[range], *, culprit: bool) -> None:
+    def _mark_lost(
+        self, part: range, answers: list[Answer], left: deque[range], *, culprit: bool
+    ) -> None:
         if culprit:
             answers[part.start : part.stop] = [SUSPECT] * len(part)
         else:  # the mate had not begun with them
@@ -140,11 +155,16 @@ class BulkPool:
             self._failed_at.pop()
 
     def _count(self, size: int) -> None:
-        """Count bytes that are to be made; start lives of mates while bytes are worth more of them, unless it rests."""
+        """Count bytes that are to be made; start lives of mates while bytes are worth more of them,
+        unless it rests.
+        """
         if time.monotonic() - self._used_at > self._terms.idle_s and self._busy == 1:
             self._bytes = 0
         self._bytes += size
-        while len(self._lives) < min(self._size, self._bytes // self._terms.bytes_per_mate) and not self._rests():
+        while (
+            len(self._lives) < min(self._size, self._bytes // self._terms.bytes_per_mate)
+            and not self._rests()
+        ):
             self._lives.add(task := asyncio.create_task(self._live()))
             task.add_done_callback(self._lives.discard)
 

@@ -1,7 +1,7 @@
 """The daemon's parser: a worker process of its own, for text that no file has.
 
-Native code that crashes or hangs ends that process alone. It is started for the first text, and ended when there has
-been none for a while.
+Native code that crashes or hangs ends that process alone. It is started for the first text, and
+ended when there has been none for a while.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,13 @@ from functools import partial
 
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pool.boxed_parser import parser_command
-from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest, ParseResult, pack_request, unpack_response
+from cocosearchd.indexing.pool.parse_task import (
+    ParseFile,
+    ParseRequest,
+    ParseResult,
+    pack_request,
+    unpack_response,
+)
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.code_digest import installed_code
 from cocosearchd.sandbox.limits import ResourceLimits
@@ -22,18 +28,27 @@ DEADLINE_S = 20.0  # for one text: a parser gives up after three seconds of CPU
 
 
 class OverlayParser:
-    """At most one process, which has one text at a time: what ends it is that one. For one event loop."""
+    """At most one process, which has one text at a time: what ends it is that one. For one event
+    loop.
+    """
 
     def __init__(
-        self, command: Sequence[str] = COMMAND, deadline_s: float = DEADLINE_S, idle_s: float = IDLE_S
+        self,
+        command: Sequence[str] = COMMAND,
+        deadline_s: float = DEADLINE_S,
+        idle_s: float = IDLE_S,
     ) -> None:
         self._deadline_s = deadline_s
-        self._pool = WorkerPool("overlay parser", command, installed_code(), ResourceLimits(), PoolSize(idle_s=idle_s))
+        self._pool = WorkerPool(
+            "overlay parser", command, installed_code(), ResourceLimits(), PoolSize(idle_s=idle_s)
+        )
 
     async def outline(
         self, path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides
     ) -> ParseResult | None:
-        """Return the outline of a text; None where it ends its process or does not come back in time."""
+        """Return the outline of a text; None where it ends its process or does not come back in
+        time.
+        """
         request = ParseRequest(limits, overrides, (ParseFile(path, language, data),), rehearse=True)
         try:
             (result,) = await self._pool.call(

@@ -1,7 +1,7 @@
 """Requests to a parser process and its responses, and how both are packed. Pure.
 
-A message is what `marshal` wrote, in a frame of `sandbox.frames`. Both ends run the same Python and the same code, see
-`sandbox.code_digest`.
+A message is what `marshal` wrote, in a frame of `sandbox.frames`. Both ends run the same Python and
+the same code, see `sandbox.code_digest`.
 """
 
 import marshal
@@ -31,8 +31,8 @@ class ParseFile:
 class ParseRequest:
     """Files with what shapes their outlines.
 
-    With `rehearse`, the process also does what the indexer does with an outline, and throws it away: a file that has
-    ended another process is safe for the indexer when it passes that.
+    With `rehearse`, the process also does what the indexer does with an outline, and throws it
+    away: a file that has ended another process is safe for the indexer when it passes that.
     """
 
     limits: Limits
@@ -43,7 +43,9 @@ class ParseRequest:
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """The outline of a file, and packed if it is worth keeping: a parser that took too long may not the next time."""
+    """The outline of a file, and packed if it is worth keeping: a parser that took too long may not
+    the next time.
+    """
 
     outline: ParsedFile
     packed: bytes | None
@@ -70,7 +72,9 @@ def pack_request(request: ParseRequest) -> bytes:
 def unpack_request(body: bytes) -> ParseRequest:
     """Return the inverse of `pack_request`."""
     limits, overrides, files, rehearse = marshal.loads(body)  # noqa: S302 - from the process that started this one
-    return ParseRequest(Limits(*limits), overrides, tuple(ParseFile(*file) for file in files), rehearse)
+    return ParseRequest(
+        Limits(*limits), overrides, tuple(ParseFile(*file) for file in files), rehearse
+    )
 
 
 def pack_response(outlines: Sequence[tuple[bytes, bool]]) -> bytes:

@@ -1,11 +1,18 @@
-"""The parser process: a worker process that parses and cuts files, and knows nothing but their bytes.
+"""The parser process: a worker process that parses and cuts files, and knows nothing but their
+bytes.
 
-It opens no file of a user, no database and no index, and loads neither CocoIndex nor NumPy: it costs some 20 MB.
+It opens no file of a user, no database and no index, and loads neither CocoIndex nor NumPy: it
+costs some 20 MB.
 """
 
 from cocosearchd.indexing.pipeline.chunker import keywords, ranges
 from cocosearchd.indexing.pipeline.parse_result import Cut, outlined, packed_outline
-from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest, pack_response, unpack_request
+from cocosearchd.indexing.pool.parse_task import (
+    ParseFile,
+    ParseRequest,
+    pack_response,
+    unpack_request,
+)
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 
 
@@ -19,7 +26,9 @@ def _respond(request: ParseRequest, cut: Cut) -> bytes:
 
 
 def _parse(file: ParseFile, request: ParseRequest, cut: Cut) -> tuple[bytes, bool]:
-    outline, lasting = outlined(file.path, file.language, file.data, request.limits, request.overrides, cut)
+    outline, lasting = outlined(
+        file.path, file.language, file.data, request.limits, request.overrides, cut
+    )
     if request.rehearse:
         for chunk in outline.chunks(file.path, file.language, file.data):
             keywords(chunk)

@@ -1,4 +1,6 @@
-"""The parser process for the chunker `recursive`: as `parser`, with CocoIndex's native splitter in it."""
+"""The parser process for the chunker `recursive`: as `parser`, with CocoIndex's native splitter in
+it.
+"""
 
 from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.indexing.pool.parser_worker import parser_handler

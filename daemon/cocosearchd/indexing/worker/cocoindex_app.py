@@ -1,8 +1,10 @@
-"""One index in CocoIndex: its memory on disk, its live run, and the comparison of that memory with PostgreSQL.
+"""One index in CocoIndex: its memory on disk, its live run, and the comparison of that memory with
+PostgreSQL.
 
-Two memories know what has been indexed: CocoIndex's, beside the daemon, and PostgreSQL. Either can be older than the
-other (a crash, a backup played back, another database, rows deleted by hand). So after each batch PostgreSQL is asked
-whether it holds what was just read, and what it does not hold is processed again under a number never used before.
+Two memories know what has been indexed: CocoIndex's, beside the daemon, and PostgreSQL. Either can
+be older than the other (a crash, a backup played back, another database, rows deleted by hand). So
+after each batch PostgreSQL is asked whether it holds what was just read, and what it does not hold
+is processed again under a number never used before.
 """
 
 import asyncio
@@ -23,7 +25,13 @@ import cocoindex as coco
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable
 from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.indexing.index_queue import most_under_way
-from cocosearchd.indexing.pipeline.file_reader import MissingFile, Reading, SourceFile, UnreadFile, read_files
+from cocosearchd.indexing.pipeline.file_reader import (
+    MissingFile,
+    Reading,
+    SourceFile,
+    UnreadFile,
+    read_files,
+)
 from cocosearchd.indexing.throttle import FULL
 from cocosearchd.indexing.worker.index_file import FileTools, index_file
 from cocosearchd.indexing.worker.live_feed import RootFeed
@@ -35,7 +43,8 @@ from cocosearchd.store.connection.database import Database
 
 log = logging.getLogger(__name__)
 
-# The map grows by itself, by doubling; address space is not memory, but a hundred indexes share 47 bits of it.
+# The map grows by itself, by doubling; address space is not memory, but a hundred indexes share 47
+# bits of it.
 MAP_BYTES = 1 << 30
 SILENT_S, SILENT = 10.0, "its file system does not answer"
 OPENING = "opening"  # a file in CocoIndex's folder until that has been opened
@@ -43,7 +52,8 @@ OPENING = "opening"  # a file in CocoIndex's folder until that has been opened
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch: every path that is not in `failed` is in PostgreSQL as it was read from disk.
+    """What became of a batch: every path that is not in `failed` is in PostgreSQL as it was read
+    from disk.
 
     `aside` are those of `failed` that are left out until they change.
     """
@@ -54,36 +64,50 @@ class BatchOutcome:
 
 
 def _raise(error: BaseException, _: object) -> None:
-    """CocoIndex's handler of exceptions. Without one that raises, a file that failed would be reported as done."""
+    """CocoIndex's handler of exceptions. Without one that raises, a file that failed would be
+    reported as done.
+    """
     raise error
 
 
 class IndexApp:
-    """A live CocoIndex app for one index, with a memory of its own that can be deleted with the index."""
+    """A live CocoIndex app for one index, with a memory of its own that can be deleted with the
+    index.
+    """
 
-    def __init__(self, record: IndexRecord, database: Database, tools: FileTools, state: Path, inflight: int) -> None:
+    def __init__(
+        self, record: IndexRecord, database: Database, tools: FileTools, state: Path, inflight: int
+    ) -> None:
         self.record = record
         self._database, self._tools = database, tools
         self._feed = RootFeed()
         self._environment = coco.Environment(
             coco.Settings(db_path=state, lmdb_map_size=MAP_BYTES), exception_handler=_raise
         )
-        # A kill loses what is in flight, and the default of 1024 files was measured to lose everything.
+        # A kill loses what is in flight, and the default of 1024 files was measured to lose
+        # everything.
         slots = most_under_way(inflight)
-        config = coco.AppConfig(name="index", environment=self._environment, max_inflight_components=slots)
+        config = coco.AppConfig(
+            name="index", environment=self._environment, max_inflight_components=slots
+        )
         self._app: coco.App[[], None] = coco.App(config, self._main)
         self._run: asyncio.Task[Any] | None = None
 
     @classmethod
-    async def open(cls, record: IndexRecord, database: Database, tools: FileTools, state: Path, inflight: int) -> Self:
-        """Start the live run. `state` is CocoIndex's folder of this index alone. Raises `StoreUnavailable`."""
+    async def open(
+        cls, record: IndexRecord, database: Database, tools: FileTools, state: Path, inflight: int
+    ) -> Self:
+        """Start the live run. `state` is CocoIndex's folder of this index alone. Raises
+        `StoreUnavailable`.
+        """
         await asyncio.to_thread(prepare, state)
         app = cls(record, database, tools, state, inflight)
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(app._environment.close)
             tools.target.open(database, record, tools.make)
             handle = app._app.update(live=True)
-            # What is fed before the first run of `_main` has been committed is taken for left over, and deleted.
+            # What is fed before the first run of `_main` has been committed is taken for left over,
+            # and deleted.
             async for snapshot in handle.watch():
                 if snapshot.status is coco.UpdateStatus.READY:
                     break
@@ -96,7 +120,9 @@ class IndexApp:
         await coco.mount_each(coco.component_subpath("files"), index_file, self._feed, self._tools)
 
     async def ended(self) -> None:
-        """Returns only when the live run ends, which it does not do unasked. Raises what ended it."""
+        """Returns only when the live run ends, which it does not do unasked. Raises what ended
+        it.
+        """
         assert self._run is not None
         await asyncio.shield(self._run)
 
@@ -109,23 +135,29 @@ class IndexApp:
         self._tools.threads.close()
         self._environment.close()
 
-    async def process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> BatchOutcome:
-        """Make PostgreSQL hold the files at `paths` as they are now, and none of `gone`; `urgent` ones before others.
+    async def process(
+        self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool
+    ) -> BatchOutcome:
+        """Make PostgreSQL hold the files at `paths` as they are now, and none of `gone`; `urgent`
+        ones before others.
 
-        A path that is no regular file is treated as gone, one that is in both is gone. Never raises for a file, the
-        embedder or PostgreSQL: what went wrong is the text in `failed`.
+        A path that is no regular file is treated as gone, one that is in both is gone. Never raises
+        for a file, the embedder or PostgreSQL: what went wrong is the text in `failed`.
         """
         gone = tuple(dict.fromkeys(gone))
         paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
         hurried = [*paths, *gone] if urgent else []
         target = self._tools.target
-        # In this order: bulk work that had a path first must go on, or what is urgent would wait for what waits for it.
+        # In this order: bulk work that had a path first must go on, or what is urgent would wait
+        # for what waits for it.
         async with self._feed.turn([*paths, *gone]), target.precedence.turn(urgent=urgent):
             await target.ended(self.record.number, [*paths, *gone])
             with target.hurrying(self.record.number, hurried):
                 return await self._process(paths, gone, force=force, urgent=urgent)
 
-    async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> BatchOutcome:
+    async def _process(
+        self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool
+    ) -> BatchOutcome:
         read = await self._read(paths, time.time_ns() if force else 0, urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
         aside = self._tools.set_aside.among(sources)
@@ -134,14 +166,19 @@ class IndexApp:
         failed = aside | {item.path: item.error for item in read if isinstance(item, UnreadFile)}
         try:
             if not urgent:
-                self._tools.target.expect(self.record.number, [*(source.path for source in sources), *missing])
+                self._tools.target.expect(
+                    self.record.number, [*(source.path for source in sources), *missing]
+                )
             failed |= await self._feed_all(sources, missing)
-            failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
+            failed |= await self._confirm(
+                [one for one in sources if one.path not in failed], again=True
+            )
             if len(failed) == len(paths) + len(gone):
                 return BatchOutcome(0, failed, tuple(aside))
             gone = [path for path in missing if path not in failed]
             return BatchOutcome(await self._confirm_gone(gone), failed, tuple(aside))
-        except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done
+        # PostgreSQL did not answer the comparison: nothing is known to be done
+        except CocoSearchError as error:
             return BatchOutcome(0, dict.fromkeys([*paths, *gone], describe(error)))
 
     async def set_aside(self, path: str, reason: str) -> None:
@@ -151,9 +188,14 @@ class IndexApp:
                 await asyncio.to_thread(self._tools.set_aside.add, item.content_hash, reason)
 
     async def _read(self, paths: Sequence[str], force: int, *, urgent: bool) -> list[Reading]:
-        """What is at the paths; a file system that has not answered for so long is not waited for."""
+        """What is at the paths; a file system that has not answered for so long is not waited
+        for.
+        """
         found, known = list[Reading](), -1
-        reading = partial(found.extend, read_files(self.record.root, paths, self._tools.rules.max_file_bytes, force))
+        reading = partial(
+            found.extend,
+            read_files(self.record.root, paths, self._tools.rules.max_file_bytes, force),
+        )
         task = asyncio.ensure_future(self._tools.threads.apart(reading, urgent=urgent))
         while not await ended(task, SILENT_S):
             if len(found) == known:  # it may go on any time, in vain
@@ -162,13 +204,17 @@ class IndexApp:
         task.result()
         return found
 
-    async def _feed_all(self, sources: Sequence[SourceFile], missing: Sequence[str]) -> dict[str, str]:
+    async def _feed_all(
+        self, sources: Sequence[SourceFile], missing: Sequence[str]
+    ) -> dict[str, str]:
         ended = partial(self._tools.target.expect_no_more, self.record.number)
         failed = await self._feed.apply(sources, missing, ended)
         return {path: describe(error) for path, error in failed.items()}
 
     async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
-        """Ask PostgreSQL for what was read. What it does not hold is fed once more, past CocoIndex's memory."""
+        """Ask PostgreSQL for what was read. What it does not hold is fed once more, past
+        CocoIndex's memory.
+        """
         if not sources:
             return {}
         seen = [(source.path, source.content_hash, source.fingerprint) for source in sources]
@@ -177,19 +223,26 @@ class IndexApp:
         if not lost:
             return {}
         if not again:
-            return {source.path: "PostgreSQL does not keep what is written to it" for source in lost}
+            return {
+                source.path: "PostgreSQL does not keep what is written to it" for source in lost
+            }
         log.warning("memories_differ", extra={"index": self.record.name, "files": len(lost)})
         forced = [replace(source, force=time.time_ns()) for source in lost]
         failed = await self._feed_all(forced, [])
-        return failed | await self._confirm([source for source in forced if source.path not in failed], again=False)
+        return failed | await self._confirm(
+            [source for source in forced if source.path not in failed], again=False
+        )
 
     async def _confirm_gone(self, paths: Sequence[str]) -> int:
-        """Delete what CocoIndex did not know of, as it only deletes what it remembers; the generation after that."""
+        """Delete what CocoIndex did not know of, as it only deletes what it remembers; the
+        generation after that.
+        """
         states = await file_states(self._database, self.record, paths)
         if not states.files:
             return states.generation
         work = [self._tools.target.apply(self.record.number, path, None) for path in states.files]
-        # All must have ended before the paths are let go: a deletion that comes late would meet a file of then.
+        # All must have ended before the paths are let go: a deletion that comes late would meet a
+        # file of then.
         ended = await asyncio.gather(*work, return_exceptions=True)
         for error in ended:
             if isinstance(error, BaseException):
@@ -200,8 +253,9 @@ class IndexApp:
 def prepare(state: Path) -> None:
     """CocoIndex's folder of an index, about to be opened. Blocking.
 
-    One that was about to be opened before, and was not, is begun anew: it may be damaged, and then it fails each time,
-    or ends the process. What it holds is not needed: PostgreSQL knows what is done.
+    One that was about to be opened before, and was not, is begun anew: it may be damaged, and then
+    it fails each time, or ends the process. What it holds is not needed: PostgreSQL knows what is
+    done.
     """
     if (state / OPENING).exists():
         log.warning("memory_begun_anew", extra={"path": str(state)})
@@ -212,9 +266,14 @@ def prepare(state: Path) -> None:
 
 def describe(error: BaseException) -> str:
     """What a person is told of a file that failed."""
-    if os.strerror(errno.ENOSPC) in str(error) and not isinstance(error, CocoSearchError):  # of CocoIndex's store
+    # of CocoIndex's store
+    if os.strerror(errno.ENOSPC) in str(error) and not isinstance(error, CocoSearchError):
         return FULL
     if not isinstance(error, CocoSearchError):
         return f"{type(error).__name__}: {error}"
     text = f"{error}; {error.hint}" if error.hint else str(error)
-    return f"{EXCLUSIONS['embedder_away'].cause}: {text}" if isinstance(error, EmbedderUnavailable) else text
+    return (
+        f"{EXCLUSIONS['embedder_away'].cause}: {text}"
+        if isinstance(error, EmbedderUnavailable)
+        else text
+    )

@@ -1,7 +1,8 @@
 """What CocoIndex runs for a file that changed: it says what the rows of the file are to be made of.
 
-They are made later, by `making`, and only if CocoIndex remembers that they were made of something else. Vectors are
-remembered by their texts, in `embedding.caching`, so a changed file embeds only its changed chunks.
+They are made later, by `making`, and only if CocoIndex remembers that they were made of something
+else. Vectors are remembered by their texts, in `embedding.caching`, so a changed file embeds only
+its changed chunks.
 """
 
 import hashlib
@@ -39,13 +40,17 @@ class FileTools:
         """`guard` is called with each path before it is parsed; see `IndexerSpec.crash_on`."""
         self.rules, self.target, self.guard, self.set_aside = rules, target, guard, set_aside
         self.threads = IndexThreads(target.precedence)
-        self.make = RowMaker(rules, embedder, outlines, target.precedence, self.threads, parser, crew)
+        self.make = RowMaker(
+            rules, embedder, outlines, target.precedence, self.threads, parser, crew
+        )
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
         # The same in every process for rules and an embedder that make the same rows.
         self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
 
 
-@coco.fn  # not memoised: what memory there is of a file is its cause, and another one costs two transactions a file
+# not memoised: what memory there is of a file is its cause, and another one costs two transactions
+# a file
+@coco.fn
 async def index_file(source: SourceFile, tools: FileTools) -> None:
     """Declare the rows of a file by all that shapes them."""
     tools.guard(source.path)

@@ -1,4 +1,6 @@
-"""Where blocking work on an index is done in the child: in threads of its own, as its root's file system may hang."""
+"""Where blocking work on an index is done in the child: in threads of its own, as its root's file
+system may hang.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +12,8 @@ from cocosearchd.sandbox.process_priority import lower_io_priority
 
 BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
 EDIT_THREADS = 8  # made as they are needed
-REST_S = 5.0  # without work, then they end: a thread keeps parsers, and of many indexes few are worked on
+# without work, then they end: a thread keeps parsers, and of many indexes few are worked on
+REST_S = 5.0
 
 T = TypeVar("T")
 
@@ -31,7 +34,9 @@ class IndexThreads:
         self._end()
 
     async def apart(self, work: Callable[[], T], *, urgent: bool) -> T:
-        """Do blocking work in a thread. Bulk work queues for few of them, and begins while nothing is urgent."""
+        """Do blocking work in a thread. Bulk work queues for few of them, and begins while nothing
+        is urgent.
+        """
         loop = asyncio.get_running_loop()
         self._busy, self._used = self._busy + 1, True
         if self._look_again is None:

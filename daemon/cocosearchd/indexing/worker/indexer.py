@@ -1,8 +1,10 @@
-"""The child that does all CocoIndex work: `python -P -m cocosearchd.indexing.worker.indexer FD PARENT`.
+"""The child that does all CocoIndex work: `python -P -m cocosearchd.indexing.worker.indexer FD
+PARENT`.
 
-A process of its own, because a native parser that crashes, or runs for seconds, must cost no query. It dies with the
-daemon, holds the lock on CocoIndex's memory (CocoIndex itself takes none), and keeps out of the way (nice). What goes
-over the socket is in `wire`; nothing here decides what is to be indexed.
+A process of its own, because a native parser that crashes, or runs for seconds, must cost no query.
+It dies with the daemon, holds the lock on CocoIndex's memory (CocoIndex itself takes none), and
+keeps out of the way (nice). What goes over the socket is in `wire`; nothing here decides what is to
+be indexed.
 """
 
 import asyncio
@@ -66,14 +68,19 @@ class Indexer:
     """The indexes that are open, and what they share: the pool, the embedder, the target."""
 
     def __init__(
-        self, spec: indexer_messages.IndexerSpec, writer: asyncio.StreamWriter, stack: contextlib.AsyncExitStack
+        self,
+        spec: indexer_messages.IndexerSpec,
+        writer: asyncio.StreamWriter,
+        stack: contextlib.AsyncExitStack,
     ) -> None:
         self._spec, self._writer, self._stack = spec, writer, stack
         self._indexes: dict[str, OpenIndex] = {}
         self._target = FileTarget(WorkPriority())
         self._counters = ReuseCounters()
         self._embedders = EmbedderRegistry(
-            LazyEmbedder(partial(self._opened_embedder, spec.embedder)), spec.embedder, self._opened_embedder
+            LazyEmbedder(partial(self._opened_embedder, spec.embedder)),
+            spec.embedder,
+            self._opened_embedder,
         )
         self._code = installed_code()
         self._crew = BulkPool(crew_size(spec.indexing.processes, usable_cores()), self._code)
@@ -112,7 +119,8 @@ class Indexer:
     async def _stop(self) -> None:
         busy = {task for index in self._indexes.values() for task in index.busy}
         if busy and (await asyncio.wait(busy, timeout=STOP_S))[1]:
-            os._exit(0)  # nobody waits for these batches any more, and every step of them survives a kill
+            # nobody waits for these batches any more, and every step of them survives a kill
+            os._exit(0)
         for index in self._indexes.values():
             await index.close()
         await self._crew.aclose()
@@ -122,10 +130,14 @@ class Indexer:
             await self._kept.aclose()
 
     async def _work(self, index: "OpenIndex", message: dict[str, Any]) -> None:
-        """Answer for every path, whatever goes wrong: a process that ended would have the files blamed for it."""
+        """Answer for every path, whatever goes wrong: a process that ended would have the files
+        blamed for it.
+        """
         (outcome,) = await asyncio.gather(self._outcome(index, message), return_exceptions=True)
         if isinstance(outcome, BaseException):
-            outcome = BatchOutcome(0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome)))
+            outcome = BatchOutcome(
+                0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome))
+            )
         answer = {
             "generation": outcome.generation,
             "failed": dict(outcome.failed),
@@ -140,10 +152,13 @@ class Indexer:
         if self._rest is not None:
             self._rest.cancel()
         loop = asyncio.get_running_loop()
-        self._rest = loop.call_later(REST_S, loop.run_in_executor, None, interpreter.collect_and_give_back)
+        self._rest = loop.call_later(
+            REST_S, loop.run_in_executor, None, interpreter.collect_and_give_back
+        )
 
     async def _outcome(self, index: "OpenIndex", message: dict[str, Any]) -> BatchOutcome:
-        # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for the memory.
+        # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for
+        # the memory.
         app = await self._app(index)
         paths, gone = message["paths"], message["gone"]
         work = app.process(paths, gone, force=message["force"], urgent=message["urgent"])
@@ -152,7 +167,8 @@ class Indexer:
     async def _leave_out(self, index: "OpenIndex", message: dict[str, Any]) -> None:
         try:
             app = await self._app(index)
-        except CocoSearchError as error:  # it is in the daemon's memory, and found out anew after a restart
+        # it is in the daemon's memory, and found out anew after a restart
+        except CocoSearchError as error:
             log.warning("set_aside_not_kept", extra={"path": message["path"], "error": str(error)})
         else:
             await app.set_aside(message["path"], message["reason"])
@@ -161,7 +177,9 @@ class Indexer:
         await asyncio.gather(*index.busy)
         await index.close()
         if message["forget"] and self._store is not None:
-            await asyncio.to_thread(shutil.rmtree, self._store[1] / str(index.record.number), ignore_errors=True)
+            await asyncio.to_thread(
+                shutil.rmtree, self._store[1] / str(index.record.number), ignore_errors=True
+            )
         self._send({"id": message["id"]})
 
     async def _app(self, index: "OpenIndex") -> IndexApp:
@@ -174,11 +192,20 @@ class Indexer:
                 outlines = await self._outlines(rules)
                 parser = await self._parsers.parser(rules.limits, rules.overrides)
                 tools = FileTools(
-                    rules, embedder, self._target, self._guard, outlines, parser, self._crew, self._set_aside
+                    rules,
+                    embedder,
+                    self._target,
+                    self._guard,
+                    outlines,
+                    parser,
+                    self._crew,
+                    self._set_aside,
                 )
                 state = memory / str(index.record.number)
                 index.start(
-                    await IndexApp.open(index.record, database, tools, state, self._spec.indexing.inflight_files)
+                    await IndexApp.open(
+                        index.record, database, tools, state, self._spec.indexing.inflight_files
+                    )
                 )
             assert index.app is not None
             return index.app
@@ -211,7 +238,10 @@ class Indexer:
         async with self._opening:
             if not self._made_by:
                 self._made_by = await asyncio.to_thread(made_by)
-                path, limit = Path(self._spec.state_dir) / "outlines.sqlite", self._spec.indexing.cache_bytes
+                path, limit = (
+                    Path(self._spec.state_dir) / "outlines.sqlite",
+                    self._spec.indexing.cache_bytes,
+                )
                 self._kept = await asyncio.to_thread(opened, path, limit)
         return ParseCache(rules.limits, rules.overrides, self._made_by, self._kept, self._counters)
 
@@ -220,7 +250,9 @@ class Indexer:
             if self._store is None:
                 patient = max(self._spec.database.statement_timeout_ms, WRITE_TIMEOUT_MS)
                 settings = replace(self._spec.database, statement_timeout_ms=patient)
-                opening = Database.open(self._spec.dsn, settings, self._spec.store_wait_s, self._spec.series)
+                opening = Database.open(
+                    self._spec.dsn, settings, self._spec.store_wait_s, self._spec.series
+                )
                 async with contextlib.AsyncExitStack() as stack:  # what is not of use is closed
                     database = await stack.enter_async_context(opening)
                     memory = self._spec.memories / await index_records.incarnation(database)
@@ -252,7 +284,8 @@ class OpenIndex:
         self.app: IndexApp | None = None
         self.opening = asyncio.Lock()
         self.busy: set[asyncio.Task[None]] = set()
-        self._ended: asyncio.Task[None] | None = None  # the app's live run, which does not end unasked
+        # the app's live run, which does not end unasked
+        self._ended: asyncio.Task[None] | None = None
 
     def start(self, app: IndexApp) -> None:
         """Keep the app for as long as its live run goes on."""
@@ -260,7 +293,8 @@ class OpenIndex:
         self._ended = asyncio.ensure_future(app.ended())
 
     async def unless_ended(self, work: asyncio.Future[BatchOutcome]) -> BatchOutcome:
-        """The outcome of work. Raises `LiveRunEnded` where the live run ends before: the next work begins another.
+        """The outcome of work. Raises `LiveRunEnded` where the live run ends before: the next work
+        begins another.
 
         Only this index loses it: the process, and with it the work on every other, goes on.
         """
@@ -276,7 +310,9 @@ class OpenIndex:
             self.app = None
             await asyncio.gather(app.close(), return_exceptions=True)  # what it raises has ended it
         cause = ended.exception() if not ended.cancelled() else None
-        raise LiveRunEnded(f"CocoIndex ended the live run of {self.record.name!r}: {cause or 'unasked'}")
+        raise LiveRunEnded(
+            f"CocoIndex ended the live run of {self.record.name!r}: {cause or 'unasked'}"
+        )
 
     async def close(self) -> None:
         """End the live run; batches must have been awaited."""
@@ -287,11 +323,19 @@ class OpenIndex:
 
 
 def prune(memories: Path, current: Path, numbers: Iterable[str]) -> None:
-    """Remove the memories of databases not used lately, and of indexes that are no more; blocking."""
+    """Remove the memories of databases not used lately, and of indexes that are no more;
+    blocking.
+    """
     current.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.utime(current)
-    by_age = sorted((path for path in memories.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    stale = [*by_age[:-KEPT_MEMORIES], *(path for path in current.iterdir() if path.name not in numbers)]
+    by_age = sorted(
+        (path for path in memories.iterdir() if path.is_dir()),
+        key=lambda path: path.stat().st_mtime,
+    )
+    stale = [
+        *by_age[:-KEPT_MEMORIES],
+        *(path for path in current.iterdir() if path.name not in numbers),
+    ]
     for path in stale:
         shutil.rmtree(path, ignore_errors=True)
 
@@ -317,7 +361,9 @@ def _rules(index: OpenIndex, embedder: Embedder) -> RowRules:
 
 
 async def hold_lock(state: Path, reader: asyncio.StreamReader) -> int:
-    """Wait for the lock on CocoIndex's memory, or for end of file. The lock lasts as long as the process."""
+    """Wait for the lock on CocoIndex's memory, or for end of file. The lock lasts as long as the
+    process.
+    """
     await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
     handle = os.open(state / "cocoindex.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     while True:
@@ -334,7 +380,9 @@ async def hold_lock(state: Path, reader: asyncio.StreamReader) -> int:
 async def run(descriptor: int, parent: int) -> None:
     """Serve the daemon at the other end of the socket until it hangs up."""
     connection = socket.socket(fileno=descriptor)
-    reader, writer = await asyncio.open_connection(sock=connection, limit=indexer_messages.LINE_BYTES)
+    reader, writer = await asyncio.open_connection(
+        sock=connection, limit=indexer_messages.LINE_BYTES
+    )
     spec = indexer_messages.spec_from_json(indexer_messages.decode(await reader.readline()))
     renice(spec.indexing.nice)
     die_with_parent(parent)
@@ -345,11 +393,15 @@ async def run(descriptor: int, parent: int) -> None:
 
 
 class EventLine(logging.Formatter):
-    """An event with its fields in one line: the daemon puts what this process says into its log as it is."""
+    """An event with its fields in one line: the daemon puts what this process says into its log as
+    it is.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """As its base, and `name=value` for each field."""
-        fields = [f"{name}={value}" for name, value in vars(record).items() if name not in _OF_ANY_RECORD]
+        fields = [
+            f"{name}={value}" for name, value in vars(record).items() if name not in _OF_ANY_RECORD
+        ]
         return " ".join((super().format(record), *fields))
 
 
@@ -360,7 +412,8 @@ def main() -> None:
     said = logging.StreamHandler()
     said.setFormatter(EventLine())
     logging.basicConfig(level=logging.WARNING, handlers=[said])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the daemon says when to stop
+    # Ctrl-C reaches the whole group; the daemon says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     uvloop.run(run(int(sys.argv[1]), int(sys.argv[2])))
 
 

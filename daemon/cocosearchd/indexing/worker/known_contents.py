@@ -1,4 +1,6 @@
-"""What is known of files before any of them is parsed: sheets, languages, reasons to skip, outlines of before."""
+"""What is known of files before any of them is parsed: sheets, languages, reasons to skip, outlines
+of before.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +36,9 @@ class UnknownContent:
 
 @dataclass(slots=True)
 class Preparation:
-    """Files by their number. `outlines`, by key, is filled up with those of `unparsed` before files are made."""
+    """Files by their number. `outlines`, by key, is filled up with those of `unparsed` before files
+    are made.
+    """
 
     sheets: list[FileManifest | None]
     contents: dict[int, UnknownContent] = field(default_factory=dict)  # of files without a sheet
@@ -67,9 +71,13 @@ def prepare(
             found.contents[number] = UnknownContent(
                 language, skip, outlines.key(source, language) if skip is None else b""
             )
-    wanted = [(number, content) for number, content in found.contents.items() if content.skip is None]
+    wanted = [
+        (number, content) for number, content in found.contents.items() if content.skip is None
+    ]
     known = outlines.known([content.key for _, content in wanted])
-    found.outlines |= {content.key: one for (_, content), one in zip(wanted, known, strict=True) if one is not None}
+    found.outlines |= {
+        content.key: one for (_, content), one in zip(wanted, known, strict=True) if one is not None
+    }
     missing = found.unparsed
     reasons = quarantine.reasons([content.key for content in missing.values()])
     for number, content in missing.items():

@@ -1,7 +1,8 @@
 """The batches of the reconciler as CocoIndex sees them: changes of a live map.
 
-CocoIndex never walks and never watches: it is told each file that changed, by path. So this is a map that can only be
-watched. It cannot be iterated on purpose: iterating means "this is all there is", and everything else would be deleted.
+CocoIndex never walks and never watches: it is told each file that changed, by path. So this is a
+map that can only be watched. It cannot be iterated on purpose: iterating means "this is all there
+is", and everything else would be deleted.
 """
 
 import asyncio
@@ -27,7 +28,9 @@ class _Turn:
 
 
 class RootFeed:
-    """A CocoIndex `LiveMapFeed` from path to file. Batches overlap; one path is never in flight twice."""
+    """A CocoIndex `LiveMapFeed` from path to file. Batches overlap; one path is never in flight
+    twice.
+    """
 
     def __init__(self) -> None:
         self._subscribed: asyncio.Future[tuple[Subscriber, contextvars.Context]] = asyncio.Future()
@@ -36,7 +39,8 @@ class RootFeed:
 
     async def watch(self, subscriber: Subscriber) -> None:
         """Called by CocoIndex, once; returns after `stop`."""
-        # CocoIndex finds the component it works for in the context of the task: changes run in copies of this one.
+        # CocoIndex finds the component it works for in the context of the task: changes run in
+        # copies of this one.
         self._subscribed.set_result((subscriber, contextvars.copy_context()))
         await subscriber.mark_ready()
         await self._stopped.wait()
@@ -69,9 +73,11 @@ class RootFeed:
     async def apply(
         self, sources: Iterable[SourceFile], gone: Iterable[str], ended: Callable[[str], object]
     ) -> dict[str, BaseException]:
-        """Returns when every file is committed, or was known already, and what is remembered of `gone` is deleted.
+        """Returns when every file is committed, or was known already, and what is remembered of
+        `gone` is deleted.
 
-        What went wrong, by path. `ended` is called with each path when it has ended, however that was.
+        What went wrong, by path. `ended` is called with each path when it has ended, however that
+        was.
         """
         subscriber, context = await asyncio.shield(self._subscribed)
         changes = [(one.path, _changed(subscriber, key_of(one.path), one)) for one in sources]
@@ -81,7 +87,9 @@ class RootFeed:
             tasks.append(task := asyncio.create_task(change, context=context.copy()))
             task.add_done_callback(partial(_tell, ended, path))
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        return {path: one for (path, _), one in zip(changes, outcomes, strict=True) if one is not None}
+        return {
+            path: one for (path, _), one in zip(changes, outcomes, strict=True) if one is not None
+        }
 
 
 async def _changed(subscriber: Subscriber, key: coco.StableKey, source: SourceFile) -> None:
@@ -97,6 +105,8 @@ def _tell(ended: Callable[[str], object], path: str, _: asyncio.Task[None]) -> N
 
 
 def key_of(path: str) -> coco.StableKey:
-    """The path as CocoIndex's store can hold it: in LMDB, a key has at most 511 bytes, and there is more in it."""
+    """The path as CocoIndex's store can hold it: in LMDB, a key has at most 511 bytes, and there is
+    more in it.
+    """
     raw = path.encode()
     return path if len(raw) <= LONG_BYTES else hashlib.blake2b(raw, digest_size=32).digest()

@@ -1,9 +1,10 @@
 """Makes what is stored of files, many at a time: parsed, cut, described and embedded.
 
-What is known of a content or of a text is looked up for all of them at once, and a thread is handed all of them at
-once: for a file whose content is known, that was most of the cost. Where it is known what is stored of them, only
-chunks that are not are described and embedded. What nobody knows is parsed in other processes, never in this one: by
-the crew, where there is one, else by the parser processes.
+What is known of a content or of a text is looked up for all of them at once, and a thread is handed
+all of them at once: for a file whose content is known, that was most of the cost. Where it is known
+what is stored of them, only chunks that are not are described and embedded. What nobody knows is
+parsed in other processes, never in this one: by the crew, where there is one, else by the parser
+processes.
 """
 
 import asyncio
@@ -27,12 +28,22 @@ from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpacked_outline
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask
-from cocosearchd.indexing.pool.bulk_messages import LARGEST_FILE_BYTES, TaskInput, TaskRequest, TaskResult
+from cocosearchd.indexing.pool.bulk_messages import (
+    LARGEST_FILE_BYTES,
+    TaskInput,
+    TaskRequest,
+    TaskResult,
+)
 from cocosearchd.indexing.pool.bulk_pool import SUSPECT, BulkPool
 from cocosearchd.indexing.pool.parse_task import ParseFile, ParseResult
 from cocosearchd.indexing.pool.quarantine import is_quarantined
 from cocosearchd.indexing.worker.index_threads import IndexThreads
-from cocosearchd.indexing.worker.known_contents import Preparation, SkipRules, UnknownContent, prepare
+from cocosearchd.indexing.worker.known_contents import (
+    Preparation,
+    SkipRules,
+    UnknownContent,
+    prepare,
+)
 from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import QueryOverrides
@@ -40,8 +51,8 @@ from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
 from cocosearchd.store.chunks.manifest import ManifestDiff, StoredFile, compared, placed
 from cocosearchd.store.chunks.queries import FileWrite
 
-# Texts of several files go to the embedder together; a provider cuts further as its own settings say. The built-in one
-# holds the event loop meanwhile, some 5 ms for so many.
+# Texts of several files go to the embedder together; a provider cuts further as its own settings
+# say. The built-in one holds the event loop meanwhile, some 5 ms for so many.
 BATCH_TEXTS = 64
 NOT_PARSED_REPORT = ParseReport("no_grammar")
 
@@ -76,7 +87,8 @@ class FileExtract:
     report: ParseReport
     skip: SkipReason | None = None
     scopes: bytes | None = None
-    compared: ManifestDiff | None = None  # then `chunks` are those that are not stored, and others go aside
+    # then `chunks` are those that are not stored, and others go aside
+    compared: ManifestDiff | None = None
     made: TaskResult | None = None  # then the words and vectors of `chunks` are known
 
 
@@ -94,10 +106,13 @@ class RowMaker:
         crew: BulkPool | None = None,
     ) -> None:
         self._rules, self._embedder, self._outlines = rules, embedder, outlines
-        self._sheets = ManifestCache(outlines.made_by + repr(replace(rules, index=0)).encode(), outlines.kept)
+        self._sheets = ManifestCache(
+            outlines.made_by + repr(replace(rules, index=0)).encode(), outlines.kept
+        )
         self._precedence, self._threads = precedence, threads
         self._parser = parser
-        self._crew = crew if rules.limits.chunker != "recursive" else None  # that is CocoIndex's, which it never loads
+        # that is CocoIndex's, which it never loads
+        self._crew = crew if rules.limits.chunker != "recursive" else None
         self._made_by = embedder.fingerprint.pairs()
         # The crew has the built-in model, and no other one.
         self._embedded_by = self._made_by if embedder.fingerprint.provider == "builtin" else ()
@@ -133,39 +148,63 @@ class RowMaker:
             found = await self._threads.apart(extracting, urgent=urgent)
         self._outlines.written_soon()
         with span("index.embed", chunks=sum(len(one.chunks) for one in found)):
-            files, writes = list(zip(sources, found, strict=True)), list[FileWrite | EmbedderUnavailable]()
+            files, writes = (
+                list(zip(sources, found, strict=True)),
+                list[FileWrite | EmbedderUnavailable](),
+            )
             for some in batches(files):
                 if not urgent:
-                    await asyncio.sleep(0)  # what is urgent may have come, and is not heard of otherwise
+                    # what is urgent may have come, and is not heard of otherwise
+                    await asyncio.sleep(0)
                     await self._precedence.pause()
                 writes += await self._embedded(some)
         return writes
 
     async def _made_by_crew(
-        self, sources: Sequence[SourceFile], stored: Sequence[StoredFile], known: Preparation, crew: BulkPool
+        self,
+        sources: Sequence[SourceFile],
+        stored: Sequence[StoredFile],
+        known: Preparation,
+        crew: BulkPool,
     ) -> dict[int, TaskResult]:
         """Return what the crew makes of files, by number, and add their outlines to what is known.
 
-        Files that a mate had in hand when it ended are parsed alone, before any process touches them again.
+        Files that a mate had in hand when it ended are parsed alone, before any process touches
+        them again.
         """
-        numbers = [number for number in known.unparsed if len(sources[number].data) <= LARGEST_FILE_BYTES]
-        files = [asked(sources[number], known.contents[number].language, stored[number]) for number in numbers]
+        numbers = [
+            number for number in known.unparsed if len(sources[number].data) <= LARGEST_FILE_BYTES
+        ]
+        files = [
+            asked(sources[number], known.contents[number].language, stored[number])
+            for number in numbers
+        ]
         order = TaskRequest(self._rules.limits, self._rules.overrides, self._embedded_by, ())
-        answers = dict(zip(numbers, await crew.made(order, files, self._precedence.pause), strict=True))
+        answers = dict(
+            zip(numbers, await crew.made(order, files, self._precedence.pause), strict=True)
+        )
         made = {number: one for number, one in answers.items() if isinstance(one, TaskResult)}
         accepting = partial(accept, sources, known, made, self._outlines, self._sheets)
         made = await self._threads.apart(accepting, urgent=False)
-        suspects = {number: known.contents[number] for number, one in answers.items() if one is SUSPECT}
+        suspects = {
+            number: known.contents[number] for number, one in answers.items() if one is SUSPECT
+        }
         if suspects:
-            results = await self._parser.parse_suspects(tasks_of(sources, suspects), self._precedence.pause)
+            results = await self._parser.parse_suspects(
+                tasks_of(sources, suspects), self._precedence.pause
+            )
             for number, result in zip(suspects, results, strict=True):
                 self._take(known, number, result)
             if any(is_quarantined(result.outline.report) for result in results):
                 crew.forgive()
         return made
 
-    async def _parse(self, sources: Sequence[SourceFile], known: Preparation, *, urgent: bool) -> None:
-        """Have files parsed of which no outline is known, and add their outlines. Raises `WorkerUnavailable`."""
+    async def _parse(
+        self, sources: Sequence[SourceFile], known: Preparation, *, urgent: bool
+    ) -> None:
+        """Have files parsed of which no outline is known, and add their outlines. Raises
+        `WorkerUnavailable`.
+        """
         unparsed = known.unparsed
         tasks = tasks_of(sources, unparsed)
         if urgent:
@@ -185,7 +224,12 @@ class RowMaker:
     ) -> Sequence[FileWrite | EmbedderUnavailable]:
         texts = [embedded_texts(source.path, one.chunks, self._made_by) for source, one in files]
         vectors = [self._halves(one, some) for (_, one), some in zip(files, texts, strict=True)]
-        missing = [text for some, known in zip(texts, vectors, strict=True) if known is None for text in some]
+        missing = [
+            text
+            for some, known in zip(texts, vectors, strict=True)
+            if known is None
+            for text in some
+        ]
         made = await self._vectors(missing)
         writes, first = list[FileWrite | EmbedderUnavailable](), 0
         for (source, one), known in zip(files, vectors, strict=True):
@@ -224,8 +268,12 @@ def asked(source: SourceFile, language: str, stored: StoredFile) -> TaskInput:
     return TaskInput(source.path, language, source.data, stored.chunks)
 
 
-def batches(files: Sequence[tuple[SourceFile, FileExtract]]) -> Iterator[Sequence[tuple[SourceFile, FileExtract]]]:
-    """The files in order, in parts of about `BATCH_TEXTS` chunks; what cannot be embedded fails for one part."""
+def batches(
+    files: Sequence[tuple[SourceFile, FileExtract]],
+) -> Iterator[Sequence[tuple[SourceFile, FileExtract]]]:
+    """The files in order, in parts of about `BATCH_TEXTS` chunks; what cannot be embedded fails for
+    one part.
+    """
     first, texts = 0, 0
     for number, (_, one) in enumerate(files):
         texts += len(one.chunks)
@@ -234,10 +282,14 @@ def batches(files: Sequence[tuple[SourceFile, FileExtract]]) -> Iterator[Sequenc
             first, texts = number + 1, 0
 
 
-def tasks_of(sources: Sequence[SourceFile], contents: Mapping[int, UnknownContent]) -> list[ParseTask]:
+def tasks_of(
+    sources: Sequence[SourceFile], contents: Mapping[int, UnknownContent]
+) -> list[ParseTask]:
     """Return the files of some numbers as they are sent to a parser process."""
     return [
-        ParseTask(ParseFile(sources[number].path, content.language, sources[number].data), content.key)
+        ParseTask(
+            ParseFile(sources[number].path, content.language, sources[number].data), content.key
+        )
         for number, content in contents.items()
     ]
 
@@ -249,8 +301,14 @@ def accept(
     outlines: ParseCache,
     sheets: ManifestCache,
 ) -> dict[int, TaskResult]:
-    """Add what the crew has made to what is known; return what of it can be read. Call it in a thread."""
-    often = {key for key, count in Counter(content.key for content in known.contents.values()).items() if count > 1}
+    """Add what the crew has made to what is known; return what of it can be read. Call it in a
+    thread.
+    """
+    often = {
+        key
+        for key, count in Counter(content.key for content in known.contents.values()).items()
+        if count > 1
+    }
     readable = dict[int, TaskResult]()
     for number, one in made.items():
         sheet, key = unpacked_sheet(one.sheet), known.contents[number].key
@@ -266,8 +324,11 @@ def accept(
     return readable
 
 
-def extracts(sources: Sequence[SourceFile], known: Preparation, turn: Callable[[], None]) -> list[FileExtract]:
-    """Cut files into chunks whose sheets are not known, or say why not; in the order of `known.contents`.
+def extracts(
+    sources: Sequence[SourceFile], known: Preparation, turn: Callable[[], None]
+) -> list[FileExtract]:
+    """Cut files into chunks whose sheets are not known, or say why not; in the order of
+    `known.contents`.
 
     As long as the files are large: call it in a thread. `turn` is called before each file.
     """
@@ -295,7 +356,9 @@ def differing(
     new, found = iter(zip(made, fresh, strict=True)), list[FileExtract]()
     for source, row, sheet in zip(sources, stored, known.sheets, strict=True):
         turn()
-        found.append(_of_extract(source, *next(new), row) if sheet is None else _of_sheet(source, row, sheet))
+        found.append(
+            _of_extract(source, *next(new), row) if sheet is None else _of_sheet(source, row, sheet)
+        )
     return found
 
 
@@ -327,10 +390,14 @@ def _of_sheet(source: SourceFile, row: StoredFile, known: FileManifest) -> FileE
     return FileExtract(known.language, chunks, known.report, known.skip, known.scopes, found)
 
 
-def _of_extract(source: SourceFile, one: FileExtract, made: FileManifest, row: StoredFile) -> FileExtract:
+def _of_extract(
+    source: SourceFile, one: FileExtract, made: FileManifest, row: StoredFile
+) -> FileExtract:
     """Of a file whose chunks are at hand: none is cut out again."""
     found, order = compared(made.sheet, row, source.content_hash, aside=True), placed(one.chunks)
-    return replace(one, chunks=tuple(one.chunks[order[place]] for place in found.new), compared=found)
+    return replace(
+        one, chunks=tuple(one.chunks[order[place]] for place in found.new), compared=found
+    )
 
 
 def extract(source: SourceFile, language: str, outline: ParsedFile) -> FileExtract:

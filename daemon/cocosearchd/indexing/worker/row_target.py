@@ -1,8 +1,8 @@
 """Where CocoIndex's decisions become rows.
 
-CocoIndex remembers a tracking record per file and asks `reconcile` whether the wanted state differs; if it does, it
-calls the sink, which has the rows made and written. Its memory and PostgreSQL are two: `app` compares them after each
-batch.
+CocoIndex remembers a tracking record per file and asks `reconcile` whether the wanted state
+differs; if it does, it calls the sink, which has the rows made and written. Its memory and
+PostgreSQL are two: `app` compares them after each batch.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,7 +24,9 @@ PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: another name forget
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
-    """A file that shall have rows. `cause` is what they are made from: equal causes have made equal rows."""
+    """A file that shall have rows. `cause` is what they are made from: equal causes have made equal
+    rows.
+    """
 
     source: SourceFile
     cause: tuple[bytes, int, bytes]  # content hash, force number, digest of the rules
@@ -32,7 +34,8 @@ class WantedFile:
 
 @dataclass(frozen=True)  # no slots: CocoIndex refers weakly to sinks
 class FileSink:
-    """Applies the state of one file. A sink of its own for each file, so that no file fails for another's error.
+    """Applies the state of one file. A sink of its own for each file, so that no file fails for
+    another's error.
 
     Equal sinks are one to CocoIndex: it compares target, index and path.
     """
@@ -105,7 +108,9 @@ class FileTarget:
         return await self._open[index].apply(path, source, urgent=self.hurries(index, path))
 
     async def ended(self, index: int, paths: Iterable[str]) -> None:
-        """Returns when nothing begun earlier for these files is being written any more, whoever gave it up."""
+        """Returns when nothing begun earlier for these files is being written any more, whoever
+        gave it up.
+        """
         if index in self._open:
             await self._open[index].ended(paths)
 

@@ -1,7 +1,8 @@
-"""Contents that ended or stalled the indexing process itself: left out across restarts, until they change.
+"""Contents that ended or stalled the indexing process itself: left out across restarts, until they
+change.
 
-Nothing is parsed there, so this is rare. A content is known by its hash and by the installed code: after an upgrade it
-is tried again.
+Nothing is parsed there, so this is rare. A content is known by its hash and by the installed code:
+after an upgrade it is tried again.
 """
 
 import json
@@ -33,10 +34,16 @@ class SetAside:
         """Return the paths of files that are left out, with the reasons."""
         if not self._reasons:
             return {}
-        return {source.path: reason for source in sources if (reason := self.reason(source.content_hash)) is not None}
+        return {
+            source.path: reason
+            for source in sources
+            if (reason := self.reason(source.content_hash)) is not None
+        }
 
     def add(self, content_hash: bytes, reason: str) -> None:
-        """Leave a content out from now on; blocking. What cannot be written is logged, and lasts until a restart."""
+        """Leave a content out from now on; blocking. What cannot be written is logged, and lasts
+        until a restart.
+        """
         self._reasons[content_hash.hex()] = reason
         while len(self._reasons) > MOST:
             del self._reasons[next(iter(self._reasons))]
@@ -56,7 +63,9 @@ def _read(path: Path, code: str) -> Mapping[str, str]:
     except (OSError, ValueError) as error:
         log.warning("set_aside_unreadable", extra={"path": str(path), "error": str(error)})
         return {}
-    contents = stored.get("contents") if isinstance(stored, dict) and stored.get("code") == code else None
+    contents = (
+        stored.get("contents") if isinstance(stored, dict) and stored.get("code") == code else None
+    )
     if not isinstance(contents, dict):
         return {}
     return {str(key): str(reason) for key, reason in contents.items()}

@@ -1,13 +1,15 @@
 """Files that come at the same time are made together and share a transaction.
 
-What PostgreSQL asks for each transaction is most of the cost of a file, and so was what each file asked of a thread and
-of what is known already. A group waits for files that were announced, but not for long; while one is written, the next
-one is made. An urgent file never waits for others: it has a transaction of its own. When a group cannot be made or
-written, each of its files is tried alone, so that no file fails for another's error. A transaction that has begun is
-never given up: whoever waits for it may be, and can then learn from `ended` when it is over.
+What PostgreSQL asks for each transaction is most of the cost of a file, and so was what each file
+asked of a thread and of what is known already. A group waits for files that were announced, but not
+for long; while one is written, the next one is made. An urgent file never waits for others: it has
+a transaction of its own. When a group cannot be made or written, each of its files is tried alone,
+so that no file fails for another's error. A transaction that has begun is never given up: whoever
+waits for it may be, and can then learn from `ended` when it is over.
 
-PostgreSQL is asked what is stored of a group before it is made, so that only what differs is. The transaction looks
-again; what is stored by then decides. An urgent file is made without asking: of one file that costs more than it saves.
+PostgreSQL is asked what is stored of a group before it is made, so that only what differs is. The
+transaction looks again; what is stored by then decides. An urgent file is made without asking: of
+one file that costs more than it saves.
 """
 
 import asyncio
@@ -23,8 +25,8 @@ from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.manifest import OutdatedManifest, StoredFile
 from cocosearchd.store.connection.database import Database
 
-# A group ends at so many files, a transaction also at so many chunks: what is written late holds up the commits of
-# others. As many as come in a batch of `lane`.
+# A group ends at so many files, a transaction also at so many chunks: what is written late holds up
+# the commits of others. As many as come in a batch of `lane`.
 GROUP_FILES, GROUP_CHUNKS = 128, 4000
 LINGER_S = 0.1  # for files that were announced
 
@@ -38,7 +40,9 @@ class MakeRows(Protocol[S_contra]):
     async def __call__(
         self, sources: Sequence[S_contra], stored: Sequence[StoredFile] | None, *, urgent: bool
     ) -> Sequence[queries.FileWrite | Exception]:
-        """For each source what is to be written, or why that is not known; what differs from `stored` is enough."""
+        """For each source what is to be written, or why that is not known; what differs from
+        `stored` is enough.
+        """
 
 
 @dataclass(eq=False, slots=True)
@@ -54,17 +58,26 @@ class _Waiting(Generic[S]):
 class GroupWriter(Generic[S]):
     """Makes and writes the files of one index. Answers with the generation after it."""
 
-    def __init__(self, database: Database, record: IndexRecord, precedence: WorkPriority, make: MakeRows[S]) -> None:
-        self._database, self._record, self._precedence, self._make = database, record, precedence, make
+    def __init__(
+        self, database: Database, record: IndexRecord, precedence: WorkPriority, make: MakeRows[S]
+    ) -> None:
+        self._database, self._record, self._precedence, self._make = (
+            database,
+            record,
+            precedence,
+            make,
+        )
         self._waiting: deque[_Waiting[S]] = deque()
         self._working: asyncio.Task[None] | None = None
-        self._writing: asyncio.Task[None] | None = None  # the group before the one that is being made
+        # the group before the one that is being made
+        self._writing: asyncio.Task[None] | None = None
         self._under_way: dict[str, asyncio.Task[int]] = {}  # path -> its transaction
         self._expected: set[str] = set()
         self._ready = asyncio.Event()  # a group is full, or nothing more is expected
 
     async def apply(self, path: str, source: S | None, *, urgent: bool) -> int:
-        """Make and write a file, or with None forget it. Raises what making it or its transaction raised.
+        """Make and write a file, or with None forget it. Raises what making it or its transaction
+        raised.
 
         The same path must not be under way twice.
         """
@@ -79,7 +92,9 @@ class GroupWriter(Generic[S]):
         return await one.done
 
     def expect(self, paths: Iterable[str]) -> None:
-        """These files will come soon: they are worth waiting for. For each, `expect_no_more` must follow."""
+        """These files will come soon: they are worth waiting for. For each, `expect_no_more` must
+        follow.
+        """
         self._expected.update(paths)
 
     def expect_no_more(self, path: str) -> None:
@@ -98,7 +113,9 @@ class GroupWriter(Generic[S]):
         try:
             while self._waiting:
                 await self._gathered()
-                group = [self._waiting.popleft() for _ in range(min(GROUP_FILES, len(self._waiting)))]
+                group = [
+                    self._waiting.popleft() for _ in range(min(GROUP_FILES, len(self._waiting)))
+                ]
                 await self._fill(group)
                 if self._writing is not None:
                     await self._writing
@@ -107,7 +124,9 @@ class GroupWriter(Generic[S]):
             self._working = None
 
     async def _gathered(self) -> None:
-        """Returns when a group is full, when nothing more is expected, or when it has lasted long enough."""
+        """Returns when a group is full, when nothing more is expected, or when it has lasted long
+        enough.
+        """
         try:
             async with asyncio.timeout(LINGER_S):
                 while not self._complete():
@@ -119,17 +138,25 @@ class GroupWriter(Generic[S]):
     def _complete(self) -> bool:
         return not self._expected or len(self._waiting) >= GROUP_FILES
 
-    async def _fill(self, group: Sequence[_Waiting[S]], *, urgent: bool = False, whole: bool = False) -> None:
-        """Make the files of a group, `whole` or what differs. What cannot be made is told to who waits for it."""
+    async def _fill(
+        self, group: Sequence[_Waiting[S]], *, urgent: bool = False, whole: bool = False
+    ) -> None:
+        """Make the files of a group, `whole` or what differs. What cannot be made is told to who
+        waits for it.
+        """
         group = [one for one in group if one.source is not None and not one.done.done()]
         if not group:
             return
-        (made,) = await asyncio.gather(self._made(group, urgent=urgent, whole=whole), return_exceptions=True)
+        (made,) = await asyncio.gather(
+            self._made(group, urgent=urgent, whole=whole), return_exceptions=True
+        )
         if _worth_parting(made) and len(group) > 1:
             for one in group:
                 await self._fill([one], urgent=urgent, whole=whole)
             return
-        for one, write in zip(group, [made] * len(group) if isinstance(made, BaseException) else made, strict=True):
+        for one, write in zip(
+            group, [made] * len(group) if isinstance(made, BaseException) else made, strict=True
+        ):
             if not isinstance(write, BaseException):
                 one.write = write
             elif not one.done.done():

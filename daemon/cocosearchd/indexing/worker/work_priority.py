@@ -1,4 +1,6 @@
-"""Who goes first inside of the child: what a person has just saved, before what is being indexed in bulk."""
+"""Who goes first inside of the child: what a person has just saved, before what is being indexed in
+bulk.
+"""
 
 import asyncio
 import threading
@@ -10,11 +12,14 @@ MAX_PAUSE_S = 0.25
 
 
 class WorkPriority:
-    """Bulk work goes on only while nothing urgent is under way: each step of it asks, and no step is interrupted."""
+    """Bulk work goes on only while nothing urgent is under way: each step of it asks, and no step
+    is interrupted.
+    """
 
     def __init__(self) -> None:
         self._urgent = 0
-        self._calm, self._quiet = asyncio.Event(), threading.Event()  # the same, for tasks and for threads
+        # the same, for tasks and for threads
+        self._calm, self._quiet = asyncio.Event(), threading.Event()
         self._calm.set()
         self._quiet.set()
         self._patient = True  # until it was urgent for too long; then until it is calm again

@@ -7,13 +7,17 @@ from cocosearchd.languages.grammars import yaml_keys
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
-_PATH = re.compile(r"(?:^|/)roles/[^/]+/(?:tasks|handlers)/[^/]+\.ya?ml$|(?:^|/)playbooks?/[^/]+\.ya?ml$")
+_PATH = re.compile(
+    r"(?:^|/)roles/[^/]+/(?:tasks|handlers)/[^/]+\.ya?ml$|(?:^|/)playbooks?/[^/]+\.ya?ml$"
+)
 _PLAY = re.compile(r"^- +(?:[a-z_]+: .*\n  )*hosts:", re.MULTILINE)
 _LISTS = frozenset({"tasks", "pre_tasks", "post_tasks", "handlers"})
 
 
 class Ansible:
-    """`play:Web servers` is a play, `play:Web servers/task:Install nginx` a task; a role's file has tasks only."""
+    """`play:Web servers` is a play, `play:Web servers/task:Install nginx` a task; a role's file has
+    tasks only.
+    """
 
     name = "ansible"
     within = ("yaml",)
@@ -25,7 +29,12 @@ class Ansible:
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Plays with their tasks inside."""
         found = yaml_keys.entries(data)
-        return tuple(block for top in yaml_keys.children(found, None) if top.item for block in _top(found, top))
+        return tuple(
+            block
+            for top in yaml_keys.children(found, None)
+            if top.item
+            for block in _top(found, top)
+        )
 
 
 def _top(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:

@@ -8,7 +8,13 @@ from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
 _PATH = re.compile(r"(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$")
-_TYPES = {"services": "service", "networks": "network", "volumes": "volume", "secrets": "secret", "configs": "config"}
+_TYPES = {
+    "services": "service",
+    "networks": "network",
+    "volumes": "volume",
+    "secrets": "secret",
+    "configs": "config",
+}
 
 
 class Compose:
@@ -22,7 +28,9 @@ class Compose:
         return bool(_PATH.search(path))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each service, network, volume and so on; other keys at the top are blocks of their own."""
+        """One block for each service, network, volume and so on; other keys at the top are blocks
+        of their own.
+        """
         found = yaml_keys.entries(data)
         return tuple(block for top in yaml_keys.children(found, None) for block in _top(found, top))
 

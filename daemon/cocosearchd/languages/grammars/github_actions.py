@@ -14,7 +14,9 @@ _TYPES = {"on": "trigger", "true": "trigger", "env": "env", "permissions": "perm
 
 
 class GithubActions:
-    """`job:test` is a job, `job:test/step:Checkout` a step of it; other keys at the top are blocks of their own."""
+    """`job:test` is a job, `job:test/step:Checkout` a step of it; other keys at the top are blocks
+    of their own.
+    """
 
     name = "github-actions"
     within = ("yaml",)
@@ -41,7 +43,9 @@ def _top(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator
         yield Block(_TYPES.get(top.key, "metadata"), top.key, top.start_byte, top.end_byte)
 
 
-def _steps(found: list[yaml_keys.YamlEntry], job: yaml_keys.YamlEntry, place: str) -> Iterator[Block]:
+def _steps(
+    found: list[yaml_keys.YamlEntry], job: yaml_keys.YamlEntry, place: str
+) -> Iterator[Block]:
     steps = next((entry for entry in yaml_keys.children(found, job) if entry.key == "steps"), None)
     if steps is not None:
         for number, step in enumerate(yaml_keys.children(found, steps), 1):

@@ -10,7 +10,17 @@ _EXTENSIONS = (".yml", ".yaml")
 _NAME, _FOLDER = ".gitlab-ci", "/.gitlab/ci/"
 # The keywords of https://docs.gitlab.com/ci/yaml/ that are no jobs.
 _GLOBAL = frozenset(
-    {"stages", "variables", "include", "default", "workflow", "image", "services", "cache", "before_script"}
+    {
+        "stages",
+        "variables",
+        "include",
+        "default",
+        "workflow",
+        "image",
+        "services",
+        "cache",
+        "before_script",
+    }
     | {"after_script", "spec"}
 )
 
@@ -31,7 +41,10 @@ class GitlabCi:
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top."""
         tops = yaml_keys.children(yaml_keys.entries(data), None)
-        return tuple(Block(_type(top.key), f"{_type(top.key)}:{top.key}", top.start_byte, top.end_byte) for top in tops)
+        return tuple(
+            Block(_type(top.key), f"{_type(top.key)}:{top.key}", top.start_byte, top.end_byte)
+            for top in tops
+        )
 
 
 def _type(key: str) -> str:

@@ -27,7 +27,9 @@ class HelmChart:
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top; for each dependency."""
         found = yaml_keys.entries(data)
-        return tuple(block for top in yaml_keys.children(found, None) for block in _chart(found, top))
+        return tuple(
+            block for top in yaml_keys.children(found, None) for block in _chart(found, top)
+        )
 
 
 def _chart(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
@@ -55,7 +57,9 @@ class HelmValues:
         blocks = []
         for entry in found:
             if entry.parent is None:
-                blocks.append(Block("section", f"section:{entry.key}", entry.start_byte, entry.end_byte))
+                blocks.append(
+                    Block("section", f"section:{entry.key}", entry.start_byte, entry.end_byte)
+                )
             elif entry.parent.parent is None and id(entry) in parents and not entry.item:
                 place = f"section:{entry.parent.key}.{entry.key}"
                 blocks.append(Block("section", place, entry.start_byte, entry.end_byte))
@@ -90,6 +94,8 @@ def _defines(data: bytes) -> list[Block]:
             depth -= 1
             if depth == 0 and name:
                 end = data.find(b"}}", match.end())
-                found.append(Block("define", f"define:{name}", start, end + 2 if end >= 0 else len(data)))
+                found.append(
+                    Block("define", f"define:{name}", start, end + 2 if end >= 0 else len(data))
+                )
                 name = ""
     return found

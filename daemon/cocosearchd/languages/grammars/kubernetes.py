@@ -12,7 +12,9 @@ _ARGO = re.compile(r"^apiVersion: *[\"']?argoproj\.io/", re.MULTILINE)
 _ARGO_KIND = re.compile(r"^kind: *[\"']?(?:Application|ApplicationSet|AppProject)\b", re.MULTILINE)
 _SEPARATOR = re.compile(rb"^---[^\n]*\n?", re.MULTILINE)
 _KIND_VALUE = re.compile(rb"^kind: *[\"']?([A-Za-z]+)", re.MULTILINE)
-_METADATA = re.compile(rb"^metadata:[^\n]*\n((?:[ \t]+[^\n]*\n?|[ \t]*\r?\n|#[^\n]*\n)*)", re.MULTILINE)
+_METADATA = re.compile(
+    rb"^metadata:[^\n]*\n((?:[ \t]+[^\n]*\n?|[ \t]*\r?\n|#[^\n]*\n)*)", re.MULTILINE
+)
 _NAME = re.compile(rb"^( +)name:([^#\n]*)", re.MULTILINE)
 
 
@@ -58,7 +60,8 @@ def manifests(data: bytes) -> tuple[Block, ...]:
         if kind is not None:
             metadata = _METADATA.search(text)
             names: list[tuple[bytes, bytes]] = _NAME.findall(metadata[1]) if metadata else []
-            name = min(names, key=lambda pair: len(pair[0]), default=(b"", b""))[1]  # not the name of a label
+            # not the name of a label
+            name = min(names, key=lambda pair: len(pair[0]), default=(b"", b""))[1]
             title = name.strip(b" \t\r\"'").decode("utf-8", "replace")
             place = f"kind:{kind[1].decode()}" + (f"/name:{title}" if title else "")
             found.append(Block(kind[1].decode(), place, start, end))

@@ -1,4 +1,6 @@
-"""The keys of a YAML file with their ranges, by indentation alone: works for broken files and for templates of YAML."""
+"""The keys of a YAML file with their ranges, by indentation alone: works for broken files and for
+templates of YAML.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -7,7 +9,9 @@ from dataclasses import dataclass, field
 _PLAIN_KEY = r"[^\s#'\"\[\]{}&*!|>%@:-][^\n:]*(?::[^\s:][^\n:]*)*"
 _LINE = re.compile(
     r"^(?P<indent> *)(?P<dashes>(?:- +)*)"
-    r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|" + _PLAIN_KEY + r"):(?=[ \r\n]|\Z)(?P<value>[^\n]*)|(?P<plain>[^\n]*))$",
+    r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|"
+    + _PLAIN_KEY
+    + r"):(?=[ \r\n]|\Z)(?P<value>[^\n]*)|(?P<plain>[^\n]*))$",
     re.MULTILINE,
 )
 _SCALAR = re.compile(r"(?:[&!]\S+ +)*[|>][-+0-9]*(?: +#.*)?$")
@@ -36,7 +40,9 @@ class YamlEntry:
 
 
 def entries(data: bytes) -> list[YamlEntry]:
-    """All keys and items in order. An item is an entry; its first key is another one, inside of it."""
+    """All keys and items in order. An item is an entry; its first key is another one, inside of
+    it.
+    """
     text = data.decode("latin-1")  # one character a byte
     found: list[YamlEntry] = []
     around: list[YamlEntry] = []
@@ -63,20 +69,31 @@ def entries(data: bytes) -> list[YamlEntry]:
 
 
 def _close(around: list[YamlEntry], indent: int, dash: bool, end: int) -> None:
-    """Ends what a line at this indentation is not inside of. The items of a list may be as deep as its key."""
-    while around and (around[-1].indent > indent or (around[-1].indent == indent and (around[-1].item or not dash))):
+    """Ends what a line at this indentation is not inside of. The items of a list may be as deep as
+    its key.
+    """
+    while around and (
+        around[-1].indent > indent
+        or (around[-1].indent == indent and (around[-1].item or not dash))
+    ):
         around.pop().end_byte = end
 
 
-def _opened(match: re.Match[str], indent: int, dashes: str, parent: YamlEntry | None, end: int) -> list[YamlEntry]:
+def _opened(
+    match: re.Match[str], indent: int, dashes: str, parent: YamlEntry | None, end: int
+) -> list[YamlEntry]:
     """The entries that begin on a line: items for its dashes, then the key."""
     opened: list[YamlEntry] = []
     key, value = _plain(match["key"] or ""), _plain(match["value"] or match["plain"] or "")
     for dash in _DASH.finditer(dashes):
-        opened.append(YamlEntry(indent + dash.start(), key, value, True, match.start(), end, parent))
+        opened.append(
+            YamlEntry(indent + dash.start(), key, value, True, match.start(), end, parent)
+        )
         parent = opened[-1]
     if match["key"] is not None:
-        opened.append(YamlEntry(indent + len(dashes), key, value, False, match.start(), end, parent))
+        opened.append(
+            YamlEntry(indent + len(dashes), key, value, False, match.start(), end, parent)
+        )
     return opened
 
 

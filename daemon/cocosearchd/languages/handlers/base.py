@@ -13,10 +13,11 @@ _KIND = re.compile(r"^[a-z]+:(?! )")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A named part of a file that is no definition of a programming language: a stage, a job, a resource, a section.
+    """A named part of a file that is no definition of a programming language: a stage, a job, a
+    resource, a section.
 
-    Bytes are half-open. Blocks nest or are apart; they never cross. `hierarchy` is what people read:
-    `resource.aws_s3_bucket.data`, `stage:builder`, `job:test/step:Checkout`.
+    Bytes are half-open. Blocks nest or are apart; they never cross. `hierarchy` is what people
+    read: `resource.aws_s3_bucket.data`, `stage:builder`, `job:test/step:Checkout`.
     """
 
     block_type: str
@@ -26,7 +27,9 @@ class Block:
 
     @property
     def title(self) -> str:
-        """The last part of the place, without its kind: `builder`, `Checkout`; a dotted address stays whole."""
+        """The last part of the place, without its kind: `builder`, `Checkout`; a dotted address
+        stays whole.
+        """
         return _KIND.sub("", _PLACE.split(self.hierarchy)[-1])
 
 
@@ -34,7 +37,9 @@ class Handler(Protocol):
     """Says which blocks a file of one language has."""
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """The blocks of a file, outer before inner, in order. `symbols` are what its query found. Never raises."""
+        """The blocks of a file, outer before inner, in order. `symbols` are what its query found.
+        Never raises.
+        """
 
 
 class Grammar(Handler, Protocol):

@@ -12,4 +12,7 @@ class Bash:
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each function."""
         found = (symbol for symbol in symbols if symbol.kind == "function")
-        return tuple(Block("function", f"function:{one.qualified_name}", one.start_byte, one.end_byte) for one in found)
+        return tuple(
+            Block("function", f"function:{one.qualified_name}", one.start_byte, one.end_byte)
+            for one in found
+        )

@@ -10,17 +10,23 @@ from cocosearchd.model import Symbol
 _INSTRUCTION = re.compile(rb"\s*([A-Za-z]+)\b")
 _FROM = re.compile(rb"\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
 _WITH_HEREDOC = ("RUN", "COPY", "ADD")
-_HEREDOC = re.compile(rb"(?<!\S)\d*<<-?([\"']?)([^\s<\"']+)\1(?!\S)")  # a word of its own, as BuildKit has it
+# a word of its own, as BuildKit has it
+_HEREDOC = re.compile(rb"(?<!\S)\d*<<-?([\"']?)([^\s<\"']+)\1(?!\S)")
 
 
 class Dockerfile:
-    """`FROM python AS builder` starts the stage at `stage:builder`; each instruction is a block of its own in it."""
+    """`FROM python AS builder` starts the stage at `stage:builder`; each instruction is a block of
+    its own in it.
+    """
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Stages with their instructions inside. What comes before the first FROM has no stage."""
         instructions = list(_instructions(data))
         froms = [number for number, (word, _, _) in enumerate(instructions) if word == "FROM"]
-        found = [Block(word, "", start, end) for word, start, end in instructions[: froms[0] if froms else None]]
+        found = [
+            Block(word, "", start, end)
+            for word, start, end in instructions[: froms[0] if froms else None]
+        ]
         for number, (first, after) in enumerate(pairwise([*froms, len(instructions)])):
             inside = instructions[first:after]
             place = f"stage:{_stage(data[inside[0][1] : inside[0][2]], number)}"
@@ -38,7 +44,8 @@ def _stage(line: bytes, number: int) -> str:
 def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
     """(word, start, end) of each instruction with its continued lines and here-documents."""
     word, start, end, after = "", 0, 0, 0
-    going_on, waiting = False, list[bytes]()  # a backslash ended the line; the ends of here-documents
+    # a backslash ended the line; the ends of here-documents
+    going_on, waiting = False, list[bytes]()
     for line in data.splitlines(keepends=True):
         text, before, after = line.strip(), after, after + len(line)
         if waiting:
@@ -53,7 +60,9 @@ def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
                 match = _INSTRUCTION.match(line)
                 word, start = match[1].decode("ascii").upper() if match else "", before
             going_on = text.endswith(b"\\") or (going_on and idle)
-            waiting = [found[2] for found in _HEREDOC.finditer(text)] if word in _WITH_HEREDOC else []
+            waiting = (
+                [found[2] for found in _HEREDOC.finditer(text)] if word in _WITH_HEREDOC else []
+            )
         end = after
     if word:
         yield word, start, end

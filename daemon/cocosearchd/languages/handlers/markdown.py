@@ -10,7 +10,9 @@ _LINE = re.compile(rb"^(?: {0,3}(#{1,6})[ \t]+([^\n]*)| {0,3}(```+|~~~+))", re.M
 
 
 class Markdown:
-    """A heading is the block `section` at `Install > From source`, up to the next heading of its level."""
+    """A heading is the block `section` at `Install > From source`, up to the next heading of its
+    level.
+    """
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Nested sections; headings inside of code fences do not count."""
@@ -21,7 +23,13 @@ class Markdown:
             if mark:
                 fence = b"" if fence and mark.startswith(fence) else fence or mark
             elif not fence:
-                headings.append((len(match[1]), match[2].strip(b"# \t\r").decode("utf-8", "replace"), match.start()))
+                headings.append(
+                    (
+                        len(match[1]),
+                        match[2].strip(b"# \t\r").decode("utf-8", "replace"),
+                        match.start(),
+                    )
+                )
         return tuple(_sections(headings, len(data)))
 
 

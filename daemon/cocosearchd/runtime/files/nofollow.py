@@ -1,9 +1,9 @@
 """Opens paths without following symbolic links, in any component: no check comes before the use.
 
 On Linux 5.6 and later this is one call, openat2(2) with `RESOLVE_NO_SYMLINKS`, which refuses magic
-links (`/proc/self/fd/3`) as well. Elsewhere, or where a sandbox forbids that call, each component is
-opened below the one before it with `O_NOFOLLOW`. A path that meets a link fails with `ELOOP`, or with
-`ENOTDIR` by the second way.
+links (`/proc/self/fd/3`) as well. Elsewhere, or where a sandbox forbids that call, each component
+is opened below the one before it with `O_NOFOLLOW`. A path that meets a link fails with `ELOOP`, or
+with `ENOTDIR` by the second way.
 """
 
 import contextlib
@@ -35,7 +35,8 @@ class _OpenHow(ctypes.Structure):
 
 
 def without_links(path: bytes) -> bytes:
-    """Return where a path leads to, as `os.path.realpath`. Raises `OSError` for a chain of a thousand links.
+    """Return where a path leads to, as `os.path.realpath`. Raises `OSError` for a chain of a
+    thousand links.
 
     The kernel follows 40.
     """
@@ -46,7 +47,8 @@ def without_links(path: bytes) -> bytes:
 
 
 def open_absolute(path: bytes, flags: int) -> int:
-    """Open an absolute path for reading, no component of which is a symbolic link. Raises `OSError`.
+    """Open an absolute path for reading, no component of which is a symbolic link. Raises
+    `OSError`.
 
     Never waits for the writer of a pipe. The caller closes the descriptor.
     """
@@ -54,7 +56,8 @@ def open_absolute(path: bytes, flags: int) -> int:
 
 
 def open_below(folder: int, path: bytes, flags: int) -> int:
-    """Open a path relative to an open directory; raises `ValueError` for one that holds a NUL. See `open_absolute`.
+    """Open a path relative to an open directory; raises `ValueError` for one that holds a NUL. See
+    `open_absolute`.
 
     Raises `FileNotFoundError` for a path with `..`: such a one may lead out of the directory.
     """
@@ -69,7 +72,9 @@ def open_below(folder: int, path: bytes, flags: int) -> int:
 
 
 def open_chain(folder: int, path: bytes, flags: int) -> int:
-    """Open each component below the one before it, with `O_NOFOLLOW`: for systems without openat2(2)."""
+    """Open each component below the one before it, with `O_NOFOLLOW`: for systems without
+    openat2(2).
+    """
     *parents, name = [part for part in path.split(b"/") if part] or [b"."]
     current = os.open(b"/", LOOKUP) if path.startswith(b"/") else os.dup(folder)
     try:
@@ -87,7 +92,8 @@ def open_chain(folder: int, path: bytes, flags: int) -> int:
 
 
 def status_of(path: bytes) -> os.stat_result:
-    """As `lstat`, of an absolute path whose directories are no symbolic links either. Raises `OSError`.
+    """As `lstat`, of an absolute path whose directories are no symbolic links either. Raises
+    `OSError`.
 
     A last component that is a link fails too.
     """
@@ -114,7 +120,9 @@ def opened_directory(path: bytes) -> Iterator[int]:
 
 
 def directory_identity(path: bytes) -> Identity | None:
-    """Which directory is at an absolute path; None if there is none, or a symbolic link is on the way to it."""
+    """Which directory is at an absolute path; None if there is none, or a symbolic link is on the
+    way to it.
+    """
     try:
         found = status_of(path)
     except OSError:
@@ -123,7 +131,9 @@ def directory_identity(path: bytes) -> Identity | None:
 
 
 def first_link(path: bytes) -> bytes | None:
-    """The outermost component of an absolute path that is a symbolic link. For messages: it may change at once."""
+    """The outermost component of an absolute path that is a symbolic link. For messages: it may
+    change at once.
+    """
     parts = path.split(b"/")
     above = (b"/".join(parts[:depth]) for depth in range(2, len(parts) + 1))
     return next(filter(os.path.islink, above), None)
@@ -137,7 +147,13 @@ def _openat2() -> Callable[[int, bytes, int], int] | None:
         return None
     syscall = library.syscall
     syscall.restype = ctypes.c_long
-    syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+    syscall.argtypes = (
+        ctypes.c_long,
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+    )
 
     def call(folder: int, path: bytes, flags: int) -> int:
         while True:

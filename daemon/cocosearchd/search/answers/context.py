@@ -1,7 +1,8 @@
-"""Widens a hit for reading: to its enclosing definition, or by given numbers of lines. Synchronous: for a thread.
+"""Widens a hit for reading: to its enclosing definition, or by given numbers of lines. Synchronous:
+for a thread.
 
-All of a shown hit comes from a file whose content hash is the indexed one. A hit whose file has changed since keeps its
-stored text, is marked stale, and gets no context.
+All of a shown hit comes from a file whose content hash is the indexed one. A hit whose file has
+changed since keeps its stored text, is marked stale, and gets no context.
 """
 
 from collections import OrderedDict
@@ -35,18 +36,23 @@ class ExpandedHits:
 
 @dataclass(frozen=True, slots=True)
 class LineSpan:
-    """What to show around a match: inclusive line ranges, empty when first > last. `head` is the signature."""
+    """What to show around a match: inclusive line ranges, empty when first > last. `head` is the
+    signature.
+    """
 
     head: tuple[int, int]
     before: tuple[int, int]
     after: tuple[int, int]
 
 
-_Key = tuple[int, ViewOptions, int | None]  # identity of hits, how they are shown, and how many of them
+# identity of hits, how they are shown, and how many of them
+_Key = tuple[int, ViewOptions, int | None]
 
 
 class _Kept:
-    """Expanded hits by the identity of what they were made of, which is held too, so that it stays one. Thread-safe."""
+    """Expanded hits by the identity of what they were made of, which is held too, so that it stays
+    one. Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -84,17 +90,23 @@ class Context:
         overlay: Overlay | None = None,
         count: int | None = None,
     ) -> ExpandedHits:
-        """The first `count` hits of one index in their order, None: all; of these what the budget of `view` leaves.
+        """The first `count` hits of one index in their order, None: all; of these what the budget
+        of `view` leaves.
 
-        `files` are the files of the hits as they were indexed, or as `overlay` has them. The very same hits, kept by a
-        cache, cost one `stat` a file when they are expanded again in the same way.
+        `files` are the files of the hits as they were indexed, or as `overlay` has them. The very
+        same hits, kept by a cache, cost one `stat` a file when they are expanded again in the same
+        way.
         """
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
         key, shown = (id(hits), view, count), hits[:count]
         known = self._kept.get(key)
         if known is not None and known[0] is hits:
             saved = {hit.path for hit in shown} - unsaved.keys()
-            if all(self.disk.unchanged(root, file.path, file.content_hash) for file in files if file.path in saved):
+            if all(
+                self.disk.unchanged(root, file.path, file.content_hash)
+                for file in files
+                if file.path in saved
+            ):
                 return known[1]
         found = self._expanded(root, shown, {file.path: file for file in files}, view, unsaved)
         if not found.changed_paths:
@@ -120,16 +132,27 @@ class Context:
         for hit in hits:
             state = states.get(hit.path)
             if hit.path not in texts:
-                texts[hit.path] = None if state is None else self.disk.verified(root, hit.path, state.content_hash)
+                texts[hit.path] = (
+                    None
+                    if state is None
+                    else self.disk.verified(root, hit.path, state.content_hash)
+                )
             text = texts[hit.path]
-            before, after = ("", "") if text is None or state is None else self._around(hit, text, state, view)
+            before, after = (
+                ("", "") if text is None or state is None else self._around(hit, text, state, view)
+            )
             content = clipped(hit.content, self._line_width)
-            shown.append(_shown(hit, content, before, after, stale=text is None, overlay=hit.path in unsaved))
+            shown.append(
+                _shown(hit, content, before, after, stale=text is None, overlay=hit.path in unsaved)
+            )
         fitting = fit(tuple(shown), view.budget_chars, view.budget_tokens)
         return ExpandedHits(fitting, tuple(path for path, text in texts.items() if text is None))
 
-    def _around(self, hit: Hit, text: FileContents, state: FileState, view: ViewOptions) -> tuple[str, str]:
-        # All that the lines depend on: a text outlives the limits, and files that have it may know other definitions.
+    def _around(
+        self, hit: Hit, text: FileContents, state: FileState, view: ViewOptions
+    ) -> tuple[str, str]:
+        # All that the lines depend on: a text outlives the limits, and files that have it may know
+        # other definitions.
         shown = (view.lines_before, view.lines_after, view.smart, self._max_lines, self._line_width)
         key = (hit.path, hit.start_byte, hit.end_byte, *shown, hash(state.scopes))
         known = text.memory.get(key)
@@ -139,15 +162,25 @@ class Context:
             known = text.memory[key] = self._cut(self._span(hit, text, state.scopes, view), text)
         return known
 
-    def _span(self, hit: Hit, text: FileContents, known: bytes | None, view: ViewOptions) -> LineSpan:
+    def _span(
+        self, hit: Hit, text: FileContents, known: bytes | None, view: ViewOptions
+    ) -> LineSpan:
         if view.lines_before is not None or view.lines_after is not None:
             first = hit.start_line - (view.lines_before or 0)
             last = min(hit.end_line + (view.lines_after or 0), text.line_count)
             return span(hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0)
-        around = scopes.enclosing(known or b"", text.data, hit.start_byte, hit.end_byte) if view.smart else None
+        around = (
+            scopes.enclosing(known or b"", text.data, hit.start_byte, hit.end_byte)
+            if view.smart
+            else None
+        )
         if around is None:
-            return span(hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0)
-        return span(hit.start_line, hit.end_line, *around, self._max_lines, signature_lines(text, *around))
+            return span(
+                hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0
+            )
+        return span(
+            hit.start_line, hit.end_line, *around, self._max_lines, signature_lines(text, *around)
+        )
 
     def _cut(self, parts: LineSpan, text: FileContents) -> tuple[str, str]:
         head, before = text.lines(*parts.head), text.lines(*parts.before)
@@ -160,10 +193,12 @@ class Context:
 
 
 def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines: int) -> LineSpan:
-    """Which lines around the match `start`..`end` to show, out of `first`..`last`, at most `max_lines` with the match.
+    """Which lines around the match `start`..`end` to show, out of `first`..`last`, at most
+    `max_lines` with the match.
 
-    The match is always whole. Then come `head_lines` lines from `first` on (the signature), then what is nearest to the
-    match: half of the rest on each side, and what one side does not need goes to the other.
+    The match is always whole. Then come `head_lines` lines from `first` on (the signature), then
+    what is nearest to the match: half of the rest on each side, and what one side does not need
+    goes to the other.
     """
     first, last = min(first, start), max(last, end)
     room = max(0, max_lines - (end - start + 1))
@@ -183,7 +218,9 @@ def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines
 
 
 def signature_lines(text: FileContents, first: int, last: int) -> int:
-    """How many lines from `first` on say what is defined: decorators and attributes, and the line after them."""
+    """How many lines from `first` on say what is defined: decorators and attributes, and the line
+    after them.
+    """
     lines = text.lines(first, min(last, first + MAX_SIGNATURE_LINES - 1))
     decorators = 0
     while decorators < len(lines) - 1 and lines[decorators].lstrip().startswith(("@", "#[", "[")):
@@ -199,15 +236,21 @@ def clipped(text: str, width: int) -> str:
 
 
 def clip(line: str, width: int) -> str:
-    """At most `width` characters (not bytes), the last three of them dots where something is left out."""
+    """At most `width` characters (not bytes), the last three of them dots where something is left
+    out.
+    """
     return line if len(line) <= width else line[: max(0, width - len(ELLIPSIS))] + ELLIPSIS
 
 
-def fit(hits: tuple[Hit, ...], budget_chars: int | None, budget_tokens: int | None = None) -> tuple[Hit, ...]:
-    """The most useful prefix of the hits whose content and context have at most so many characters and tokens.
+def fit(
+    hits: tuple[Hit, ...], budget_chars: int | None, budget_tokens: int | None = None
+) -> tuple[Hit, ...]:
+    """The most useful prefix of the hits whose content and context have at most so many characters
+    and tokens.
 
-    A hit that does not fit with its context is shown without; the last one is cut at a line if enough of it fits, and
-    the first one is never left out. Tokens are those of `tokens.estimate`, with a line for each hit that says where.
+    A hit that does not fit with its context is shown without; the last one is cut at a line if
+    enough of it fits, and the first one is never left out. Tokens are those of `tokens.estimate`,
+    with a line for each hit that says where.
     """
     if budget_chars is not None:
         hits = _within(hits, budget_chars, len, lambda _: 0)
@@ -244,7 +287,9 @@ def _within(
 
 
 def _cut(text: str, left: int, measure: Callable[[str], int], least: int) -> str | None:
-    """The first lines of a text that fit, and dots; with `least` 0 part of a line, if need be. None: too few fit."""
+    """The first lines of a text that fit, and dots; with `least` 0 part of a line, if need be.
+    None: too few fit.
+    """
     lines, used, count = text.split("\n"), measure(ELLIPSIS), 0
     for line in lines:
         used += measure(f"{line}\n")
@@ -262,7 +307,9 @@ def _cut(text: str, left: int, measure: Callable[[str], int], least: int) -> str
 
 
 def _shown(hit: Hit, content: str, before: str, after: str, *, stale: bool, overlay: bool) -> Hit:
-    """Spelled out: `dataclasses.replace` costs ten times as much, and this runs for every shown hit."""
+    """Spelled out: `dataclasses.replace` costs ten times as much, and this runs for every shown
+    hit.
+    """
     return Hit(
         hit.index,
         hit.path,

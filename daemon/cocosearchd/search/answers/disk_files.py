@@ -26,11 +26,12 @@ from cocosearchd.runtime.files.nofollow import open_absolute, status_of
 
 MAX_TEXTS, MAX_TEXT_BYTES = 128, 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
 MAX_SEEN = 4096
-# Equal fingerprints prove equal content only when the last change lies this far before the read: the clock of some file
-# systems has steps of two seconds.
+# Equal fingerprints prove equal content only when the last change lies this far before the read:
+# the clock of some file systems has steps of two seconds.
 SETTLED_NS = 2_000_000_000
 READ_S = 5.0  # a file system that answers at all has read the files of an answer by then
-LOOKS = 4  # under way at once in one root: it may turn out to be silent, and then they hold as many threads
+# under way at once in one root: it may turn out to be silent, and then they hold as many threads
+LOOKS = 4
 _NEWLINE = 10
 Found = TypeVar("Found")
 
@@ -39,7 +40,9 @@ _Print = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """The content of a file. `starts` holds the byte offset of each line; `memory` is for results derived from it."""
+    """The content of a file. `starts` holds the byte offset of each line; `memory` is for results
+    derived from it.
+    """
 
     content_hash: bytes
     data: bytes
@@ -52,7 +55,9 @@ class FileContents:
         return len(self.starts)
 
     def lines(self, first: int, last: int) -> list[str]:
-        """Lines `first` to `last`, inclusive, from 1, without their ends; outside of the file there are none."""
+        """Lines `first` to `last`, inclusive, from 1, without their ends; outside of the file there
+        are none.
+        """
         first, last = max(1, first), min(last, len(self.starts))
         if first > last:
             return []
@@ -89,11 +94,14 @@ class VerifiedFiles:
         self._silent = set[bytes]()  # roots that a look waits for, past its time
         self._free = dict[bytes, asyncio.Semaphore]()
 
-    async def within(self, root: bytes, look: Callable[[], Found], within_s: float = READ_S) -> Found | None:
-        """What a look at files of `root` finds, in a thread; None if the file system does not answer in time.
+    async def within(
+        self, root: bytes, look: Callable[[], Found], within_s: float = READ_S
+    ) -> Found | None:
+        """What a look at files of `root` finds, in a thread; None if the file system does not
+        answer in time.
 
-        While it does not, no other look begins there: each would hold a thread, of which all roots have a number. Nor
-        before that is known do more than `LOOKS`, however many ask and give up.
+        While it does not, no other look begins there: each would hold a thread, of which all roots
+        have a number. Nor before that is known do more than `LOOKS`, however many ask and give up.
         """
         if root in self._silent:
             return None
@@ -119,11 +127,13 @@ class VerifiedFiles:
         self._free.pop(root, None)
 
     def verified(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
-        """The file's content if its hash is `expected`, else None: changed, gone, unreadable or outside of the root.
+        """The file's content if its hash is `expected`, else None: changed, gone, unreadable or
+        outside of the root.
 
         A file that is as it was costs one `stat`.
         """
-        # Another hash than the expected proves nothing: a store through a mapping may leave the times as they were.
+        # Another hash than the expected proves nothing: a store through a mapping may leave the
+        # times as they were.
         if self._known(root, path) == expected:
             with self._lock:
                 if text := self._texts.get(expected):
@@ -132,7 +142,9 @@ class VerifiedFiles:
         return self._read(root, path, expected)
 
     def unchanged(self, root: bytes, path: str, expected: bytes) -> bool:
-        """Whether a file is known to have the hash `expected` still. Costs one `stat`; False proves nothing."""
+        """Whether a file is known to have the hash `expected` still. Costs one `stat`; False proves
+        nothing.
+        """
         return self._known(root, path) == expected
 
     def _known(self, root: bytes, path: str) -> bytes | None:
@@ -142,7 +154,11 @@ class VerifiedFiles:
         except (OSError, ValueError):
             return None
         seen = self._seen.get((root, path))
-        return seen.content_hash if seen is not None and seen.settled and seen.print == _print(found) else None
+        return (
+            seen.content_hash
+            if seen is not None and seen.settled and seen.print == _print(found)
+            else None
+        )
 
     def _read(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
         begin = time_ns()
@@ -154,7 +170,9 @@ class VerifiedFiles:
         self._remember((root, path), found, text, begin)
         return text if text.content_hash == expected else None
 
-    def _remember(self, key: tuple[bytes, str], found: os.stat_result, text: FileContents, begin: int) -> None:
+    def _remember(
+        self, key: tuple[bytes, str], found: os.stat_result, text: FileContents, begin: int
+    ) -> None:
         settled = max(found.st_mtime_ns, found.st_ctime_ns) + SETTLED_NS < begin
         with self._lock:
             self._seen[key] = _Seen(_print(found), text.content_hash, settled)
@@ -164,7 +182,9 @@ class VerifiedFiles:
             if text.content_hash not in self._texts:
                 self._texts[text.content_hash] = text
                 self._bytes += len(text.data)
-            while len(self._texts) > MAX_TEXTS or (self._bytes > MAX_TEXT_BYTES and len(self._texts) > 1):
+            while len(self._texts) > MAX_TEXTS or (
+                self._bytes > MAX_TEXT_BYTES and len(self._texts) > 1
+            ):
                 self._bytes -= len(self._texts.popitem(last=False)[1].data)
 
 
@@ -175,7 +195,8 @@ def _place(root: bytes, path: str) -> bytes:
 def _read_regular(place: bytes) -> tuple[os.stat_result, bytes] | None:
     """A regular file and what it was when its reading had ended, or None; never waits for a pipe.
 
-    None also for one that is too large to have been indexed: what was a page of text may be a dump of the disk by now.
+    None also for one that is too large to have been indexed: what was a page of text may be a dump
+    of the disk by now.
     """
     try:
         fd = open_absolute(place, os.O_RDONLY)

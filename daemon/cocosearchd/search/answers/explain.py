@@ -17,10 +17,18 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
 
 
 def describe(
-    plan: Plan, legs: RetrievedCandidates | None, scored: list[ScoredCandidate], chosen: tuple[ScoredCandidate, ...]
+    plan: Plan,
+    legs: RetrievedCandidates | None,
+    scored: list[ScoredCandidate],
+    chosen: tuple[ScoredCandidate, ...],
 ) -> dict[str, Any]:
-    """What each leg found, if legs were asked; for each shown result where it comes from and what it was scored by."""
-    return _describe_legs(legs) | {"candidates": len(scored), "results": [describe_one(plan, one) for one in chosen]}
+    """What each leg found, if legs were asked; for each shown result where it comes from and what
+    it was scored by.
+    """
+    return _describe_legs(legs) | {
+        "candidates": len(scored),
+        "results": [describe_one(plan, one) for one in chosen],
+    }
 
 
 def _describe_legs(legs: RetrievedCandidates | None) -> dict[str, Any]:
@@ -36,9 +44,19 @@ def _describe_legs(legs: RetrievedCandidates | None) -> dict[str, Any]:
 
 
 def describe_one(plan: Plan, one: ScoredCandidate) -> dict[str, Any]:
-    """A candidate's score and all that went into it; a leg that did not find it, or was not asked, is left out."""
-    ranks = {leg: rank for leg, rank in (("vector", one.vector_rank), ("keyword", one.keyword_rank)) if rank}
-    fused = {leg: 1 / (RRF_K + rank) for leg, rank in ranks.items()} if plan.keyword and not plan.listing else {}
+    """A candidate's score and all that went into it; a leg that did not find it, or was not asked,
+    is left out.
+    """
+    ranks = {
+        leg: rank
+        for leg, rank in (("vector", one.vector_rank), ("keyword", one.keyword_rank))
+        if rank
+    }
+    fused = (
+        {leg: 1 / (RRF_K + rank) for leg, rank in ranks.items()}
+        if plan.keyword and not plan.listing
+        else {}
+    )
     return {
         "path": one.candidate.path,
         "lines": f"{one.candidate.start_line}-{one.candidate.end_line}",

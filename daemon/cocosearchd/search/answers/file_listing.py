@@ -1,7 +1,8 @@
 """Browsing an index: which files it has, and what one of them says.
 
-Content comes from disk only while it is what was indexed; otherwise it is put together from the stored chunks and
-marked so. Thus nothing outside of a root is ever given out, whatever links point there.
+Content comes from disk only while it is what was indexed; otherwise it is put together from the
+stored chunks and marked so. Thus nothing outside of a root is ever given out, whatever links point
+there.
 """
 
 import json
@@ -43,7 +44,9 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
-    """Files by index and path, `total` counting all that match. `cursor` continues the list; None at its end."""
+    """Files by index and path, `total` counting all that match. `cursor` continues the list; None
+    at its end.
+    """
 
     files: tuple[FileEntry, ...]
     total: int
@@ -52,10 +55,12 @@ class FilePage:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` is how many there are.
+    """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` is how many there
+    are.
 
-    `source` is `disk` when the file is as it was indexed; `index` when it has changed, gone or cannot be read since:
-    then this is what the index knows, with a line `…` where it knows nothing. `overlay`: a client's unsaved text.
+    `source` is `disk` when the file is as it was indexed; `index` when it has changed, gone or
+    cannot be read since: then this is what the index knows, with a line `…` where it knows nothing.
+    `overlay`: a client's unsaved text.
     """
 
     index: str
@@ -82,11 +87,15 @@ async def list_files(
 ) -> FilePage:
     """Files below the directory `under` that match the glob `pattern`, both relative to the root.
 
-    `languages` are names or aliases; `skipped` adds files that are not searched. A page begins at `offset`, or where
-    the page that gave `cursor` ended, whatever has come or gone since. Raises `InvalidInput`.
+    `languages` are names or aliases; `skipped` adds files that are not searched. A page begins at
+    `offset`, or where the page that gave `cursor` ended, whatever has come or gone since. Raises
+    `InvalidInput`.
     """
     if not 1 <= limit <= MAX_FILES or offset < 0:
-        raise InvalidInput(f"limit is {limit}, offset {offset}", f"use a limit of 1 to {MAX_FILES}, an offset from 0")
+        raise InvalidInput(
+            f"limit is {limit}, offset {offset}",
+            f"use a limit of 1 to {MAX_FILES}, an offset from 0",
+        )
     check_filters((pattern or "", *languages))
     matches, wanted = path_matcher((pattern or "**",)), _language_ids(languages)
     found = [
@@ -100,7 +109,9 @@ async def list_files(
     after = _read_cursor(cursor)
     rest = [entry for entry in found[offset:] if after is None or (entry.index, entry.path) > after]
     page = tuple(rest[:limit])
-    return FilePage(page, len(found), json.dumps([page[-1].index, page[-1].path]) if len(rest) > limit else None)
+    return FilePage(
+        page, len(found), json.dumps([page[-1].index, page[-1].path]) if len(rest) > limit else None
+    )
 
 
 async def get_file(
@@ -120,7 +131,8 @@ async def get_file(
     path = path.removeprefix("./")
     if first_line < 1 or (last_line is not None and last_line < first_line):
         raise InvalidInput(
-            f"lines {first_line} to {last_line} are no range", "lines count from 1; the last one is included"
+            f"lines {first_line} to {last_line} are no range",
+            "lines count from 1; the last one is included",
         )
     name, content_hash = await _held(db, indexes, path, overlays or {})
     if content_hash is None:
@@ -137,7 +149,9 @@ async def get_file(
     whole = assembled(stored[0].chunks if stored else ())
     lines = whole[first_line - 1 : last_line]
     shown_last = first_line + len(lines) - 1
-    return FileContent(record.name, path, language, "\n".join(lines), first_line, shown_last, len(whole), "index")
+    return FileContent(
+        record.name, path, language, "\n".join(lines), first_line, shown_last, len(whole), "index"
+    )
 
 
 def _content(
@@ -148,23 +162,38 @@ def _content(
     lines: tuple[int, int | None],
     source: Literal["disk", "overlay"],
 ) -> FileContent:
-    """Lines of a text; all of it, with no last line named, is given as it is, ends of lines included."""
+    """Lines of a text; all of it, with no last line named, is given as it is, ends of lines
+    included.
+    """
     first, last = lines
     found = text.lines(first, last or text.line_count)
-    content = text.data.decode("utf-8", "replace") if (first, last) == (1, None) else "\n".join(found)
-    return FileContent(index, path, language, content, first, first + len(found) - 1, text.line_count, source)
+    content = (
+        text.data.decode("utf-8", "replace") if (first, last) == (1, None) else "\n".join(found)
+    )
+    return FileContent(
+        index, path, language, content, first, first + len(found) - 1, text.line_count, source
+    )
 
 
 async def _check_text(db: Database, record: IndexRecord, path: str, *, readable: bool) -> None:
     """Raises `NotFound` for a file that was left out, if nothing can be shown of it."""
-    row = next((row for row in await index_records.file_records(db, record, path) if row.path == path), None)
+    row = next(
+        (row for row in await index_records.file_records(db, record, path) if row.path == path),
+        None,
+    )
     skipped = row.skip_reason if row is not None else None
     if skipped is not None and (skipped == "binary" or not readable):
-        raise NotFound(f"{path} is not in index {record.name}: {exclusion(skipped).cause}", exclusion(skipped).remedy)
+        raise NotFound(
+            f"{path} is not in index {record.name}: {exclusion(skipped).cause}",
+            exclusion(skipped).remedy,
+        )
 
 
 async def holder(
-    db: Database, indexes: Sequence[IndexRecord], path: str, overlays: Mapping[str, Overlay] | None = None
+    db: Database,
+    indexes: Sequence[IndexRecord],
+    path: str,
+    overlays: Mapping[str, Overlay] | None = None,
 ) -> str:
     """The name of the index that has a file. Raises as `get_file` does."""
     return (await _held(db, indexes, path, overlays or {}))[0]
@@ -177,7 +206,9 @@ async def _held(
     unsaved = [name for name, overlay in overlays.items() if path in overlay.files]
     if len(unsaved) == 1:
         return unsaved[0], None
-    states = [(record.name, (await file_states(db, record, [path])).files.get(path)) for record in indexes]
+    states = [
+        (record.name, (await file_states(db, record, [path])).files.get(path)) for record in indexes
+    ]
     holding = [(name, state.content_hash) for name, state in states if state is not None]
     if len(holding) > 1:
         names = ", ".join(name for name, _ in holding)
@@ -189,12 +220,18 @@ async def _held(
 
 
 async def _similar(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:
-    """A hint that names files which end like a path that is in no index: its tail is often all that is known."""
+    """A hint that names files which end like a path that is in no index: its tail is often all that
+    is known.
+    """
     name = path.rpartition("/")[2]
     if not name:
         return LISTED
-    named = (await list_files(db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_FILES)).files
-    found = sorted({file.path for file in named if file.path.rpartition("/")[2] == name}, key=_unlike(path))
+    named = (
+        await list_files(db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_FILES)
+    ).files
+    found = sorted(
+        {file.path for file in named if file.path.rpartition("/")[2] == name}, key=_unlike(path)
+    )
     return f"did you mean {' or '.join(found[:SUGGESTED])}?" if found else LISTED
 
 
@@ -210,10 +247,11 @@ def _unlike(path: str) -> Callable[[str], tuple[int, str]]:
 
 
 def assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
-    """The lines of a file as its chunks, in order, have them, each at its own place; overlaps are taken once.
+    """The lines of a file as its chunks, in order, have them, each at its own place; overlaps are
+    taken once.
 
-    A chunk may begin inside of a line, and only blanks are between chunks. Its text has as many bytes as its range, but
-    for what is no UTF-8.
+    A chunk may begin inside of a line, and only blanks are between chunks. Its text has as many
+    bytes as its range, but for what is no UTF-8.
     """
     lines: dict[int, str] = {}
     end = 0
@@ -229,12 +267,16 @@ def assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
         end = max(end, chunk.end_byte)
     if lines and not lines[max(lines)]:
         del lines[max(lines)]  # what comes after the last line's end
-    return [lines.get(number, GAP).removesuffix("\r") for number in range(1, max(lines, default=0) + 1)]
+    return [
+        lines.get(number, GAP).removesuffix("\r") for number in range(1, max(lines, default=0) + 1)
+    ]
 
 
 def _language_ids(names: Sequence[str]) -> frozenset[str]:
     known = language_names()
-    return frozenset(name for given in names for name in known[one_of("language", given.lower(), known)])
+    return frozenset(
+        name for given in names for name in known[one_of("language", given.lower(), known)]
+    )
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
@@ -246,5 +288,7 @@ def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
     except (ValueError, TypeError):
         index = path = None
     if not isinstance(index, str) or not isinstance(path, str):
-        raise InvalidInput(f"{cursor!r} is not a cursor", "pass on the one of the page before, unchanged")
+        raise InvalidInput(
+            f"{cursor!r} is not a cursor", "pass on the one of the page before, unchanged"
+        )
     return index, path

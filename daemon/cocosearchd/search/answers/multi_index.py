@@ -1,7 +1,8 @@
-"""One question to several indexes: embedded once, searched side by side, merged by rank, and only then widened.
+"""One question to several indexes: embedded once, searched side by side, merged by rank, and only
+then widened.
 
-Scores of different indexes are of different scales (their words, sizes and cosines differ), so ranks are merged. What
-is comparable, the relevance, says which hits of one rank come first.
+Scores of different indexes are of different scales (their words, sizes and cosines differ), so
+ranks are merged. What is comparable, the relevance, says which hits of one rank come first.
 """
 
 from collections import Counter
@@ -36,7 +37,9 @@ class FailedIndex:
 
 @dataclass(frozen=True, slots=True)
 class MergedAnswer:
-    """Hits of all indexes in one order. `answers` are the single ones, each with those of its hits that are shown."""
+    """Hits of all indexes in one order. `answers` are the single ones, each with those of its hits
+    that are shown.
+    """
 
     hits: tuple[Hit, ...]
     answers: tuple[Answer, ...]
@@ -71,9 +74,11 @@ async def search_several(
     explain: bool = False,
     overlays: Mapping[str, Overlay] | None = None,
 ) -> MergedAnswer:
-    """Ask every index, each with the overlay of its name. One that fails is reported beside the answers of the others.
+    """Ask every index, each with the overlay of its name. One that fails is reported beside the
+    answers of the others.
 
-    Raises `IdentityMismatch` when the indexes were made by different embedders, and the first error if all fail.
+    Raises `IdentityMismatch` when the indexes were made by different embedders, and the first error
+    if all fail.
     """
     check_same_embedder(records)
     once = _Once(pipeline, records[0])
@@ -85,7 +90,9 @@ async def search_several(
     async def ask(place: int, record: IndexRecord) -> None:
         try:
             trace, overlay = traces[record.name], (overlays or {}).get(record.name)
-            outcomes[place] = await pipeline.find(record, unlimited, trace, embed=once.embed, overlay=overlay)
+            outcomes[place] = await pipeline.find(
+                record, unlimited, trace, embed=once.embed, overlay=overlay
+            )
         except CocoSearchError as error:
             outcomes[place] = error
 
@@ -110,7 +117,9 @@ async def search_several(
             for place, finding in enumerate(findings)
         ]
     )
-    return MergedAnswer(fit(merge(answers, taken), query.budget_chars, query.budget_tokens), answers, failed, traces)
+    return MergedAnswer(
+        fit(merge(answers, taken), query.budget_chars, query.budget_tokens), answers, failed, traces
+    )
 
 
 class _Once:
@@ -128,13 +137,17 @@ class _Once:
 
 
 def order(found: Sequence[Sequence[Hit]], limit: int, *, name: bool) -> list[tuple[int, int]]:
-    """Which hits of the indexes are shown, in their order: the place of the index, and the rank there, from 1.
+    """Which hits of the indexes are shown, in their order: the place of the index, and the rank
+    there, from 1.
 
-    The first of every index, then the second of every index, and so on; of one rank the most relevant first. Of a
-    `name` those come before that are not behind the last with every word of it: in most indexes it is not there, and
-    what they have is like it at best.
+    The first of every index, then the second of every index, and so on; of one rank the most
+    relevant first. Of a `name` those come before that are not behind the last with every word of
+    it: in most indexes it is not there, and what they have is like it at best.
     """
-    named = [max((rank for rank, hit in enumerate(hits, 1) if _relevance(hit) >= 1), default=0) for hits in found]
+    named = [
+        max((rank for rank, hit in enumerate(hits, 1) if _relevance(hit) >= 1), default=0)
+        for hits in found
+    ]
     every = [
         (name and rank > named[place], rank, -_relevance(hit), place)
         for place, hits in enumerate(found)
@@ -154,14 +167,17 @@ def merge(answers: Sequence[Answer], taken: Sequence[tuple[int, int]]) -> tuple[
     """
     hits = [(rank, answers[place].hits[rank - 1]) for place, rank in taken]
     return tuple(
-        replace(hit, score=1 / (RRF_K + rank), scores=(("own_score", hit.score), *hit.scores)) for rank, hit in hits
+        replace(hit, score=1 / (RRF_K + rank), scores=(("own_score", hit.score), *hit.scores))
+        for rank, hit in hits
     )
 
 
 def _once_each(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[RankedAnswer]:
-    """Without what another index has found as well: a file below several roots is one, best said by the nearest one.
+    """Without what another index has found as well: a file below several roots is one, best said by
+    the nearest one.
 
-    Of a file that is not saved the index speaks that holds the text; what others have of it is what is on disk.
+    Of a file that is not saved the index speaks that holds the text; what others have of it is what
+    is on disk.
     """
     roots = [finding.record.root.rstrip(b"/") + b"/" for finding in findings]
     if not any(one is not other and one.startswith(other) for one in roots for other in roots):
@@ -174,7 +190,9 @@ def _once_each(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[Ranke
         return place(number, hit.path), hit.start_byte if all_chunks else 0
 
     outer_first = sorted(enumerate(findings), key=lambda one: len(roots[one[0]]))
-    unsaved = {place(n, path): n for n, each in outer_first if each.overlay for path in each.overlay.files}
+    unsaved = {
+        place(n, path): n for n, each in outer_first if each.overlay for path in each.overlay.files
+    }
     every = [
         (rank, n, hit)
         for n, each in enumerate(findings)
@@ -185,13 +203,20 @@ def _once_each(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[Ranke
     for _, number, hit in sorted(every, key=lambda one: (one[0], -len(roots[one[1]]))):
         told.setdefault(file(number, hit), number)
     return [
-        replace(each, found=replace(each.found, hits=tuple(h for _, m, h in every if m == n and told[file(n, h)] == n)))
+        replace(
+            each,
+            found=replace(
+                each.found, hits=tuple(h for _, m, h in every if m == n and told[file(n, h)] == n)
+            ),
+        )
         for n, each in enumerate(findings)
     ]
 
 
 def check_same_embedder(records: Sequence[IndexRecord]) -> None:
-    """Raises `IdentityMismatch` naming both sides when a single vector cannot be compared with all indexes."""
+    """Raises `IdentityMismatch` naming both sides when a single vector cannot be compared with all
+    indexes.
+    """
     for record in records[1:]:
         if record.identity.embedder != records[0].identity.embedder:
             one, other = (_model(each) for each in (records[0], record))

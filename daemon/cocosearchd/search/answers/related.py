@@ -1,4 +1,6 @@
-"""Chunks of other files that are like the one at a place, by the stored vectors: no model is asked."""
+"""Chunks of other files that are like the one at a place, by the stored vectors: no model is
+asked.
+"""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -14,15 +16,23 @@ from cocosearchd.search.ranking import ScoredCandidate, to_hit
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.connection.database import Database
 
-CANDIDATES_PER_RESULT = 4  # chunks of one file crowd each other; four for each wanted file leave enough
+# chunks of one file crowd each other; four for each wanted file leave enough
+CANDIDATES_PER_RESULT = 4
 
 
 async def find_related(
-    db: Database, record: IndexRecord, path: str, line: int, limit: int = 10, overlay: Overlay | None = None
+    db: Database,
+    record: IndexRecord,
+    path: str,
+    line: int,
+    limit: int = 10,
+    overlay: Overlay | None = None,
 ) -> tuple[Hit, ...]:
-    """The best chunk of each of at most `limit` other files, most alike first; a score is a cosine similarity.
+    """The best chunk of each of at most `limit` other files, most alike first; a score is a cosine
+    similarity.
 
-    Nothing is like a chunk without a vector. Raises `NotFound` if nothing is indexed of that file, `InvalidInput`.
+    Nothing is like a chunk without a vector. Raises `NotFound` if nothing is indexed of that file,
+    `InvalidInput`.
     """
     if line < 1:
         raise InvalidInput(f"line is {line}", "lines count from 1")
@@ -43,7 +53,10 @@ async def find_related(
             files.add(candidate.path)
             hits.append(
                 to_hit(
-                    record.name, ScoredCandidate(candidate, candidate.score, "semantic", rank, cosine=candidate.score)
+                    record.name,
+                    ScoredCandidate(
+                        candidate, candidate.score, "semantic", rank, cosine=candidate.score
+                    ),
                 )
             )
     return tuple(hits)
@@ -62,15 +75,20 @@ async def _vector_at(
             vector = file.chunks[_at(path, file.chunks, line)].vector
             return None if vector is None else np.asarray(vector, dtype=np.float32)
     raise NotFound(
-        f"index {record.name} has nothing of {path} at line {line}", "`cocosearchctl files` lists what there is"
+        f"index {record.name} has nothing of {path} at line {line}",
+        "`cocosearchctl files` lists what there is",
     )
 
 
 def _at(path: str, chunks: Sequence[Chunk] | Sequence[queries.StoredChunk], line: int) -> int:
-    """Which chunk holds a line, or is the one before it: lines between chunks are blank. At the top: the first.
+    """Which chunk holds a line, or is the one before it: lines between chunks are blank. At the
+    top: the first.
 
-    Raises `InvalidInput` for a line below all of them: it may be of another file, or of another version of this one.
+    Raises `InvalidInput` for a line below all of them: it may be of another file, or of another
+    version of this one.
     """
     if line > (end := max(chunk.end_line for chunk in chunks)):
-        raise InvalidInput(f"{path} has no text at line {line}, only up to line {end}", "name a line up to there")
+        raise InvalidInput(
+            f"{path} has no text at line {line}, only up to line {end}", "name a line up to there"
+        )
     return max(0, bisect_right([chunk.start_line for chunk in chunks], line) - 1)

@@ -1,16 +1,19 @@
 """How many tokens a text has for a language model, estimated without one. Pure.
 
-Models cut texts alike: a short word is one token, a long one some; digits go in threes, punctuation in runs, a line end
-with the blanks around it is one. The weights were fitted to the tokenizers `cl100k_base` and `o200k_base` on 956 pieces
-of up to 6,000 characters from 18 repositories in 20 languages, half of them held out, and raised by a tenth, so that a
-budget is seldom passed. On the held-out half the estimate is 1.09 times the true count in the median, .99 to 1.23
-times in 90 of 100 pieces (characters / 4: 1.00, .79 to 1.26). Of Claude's last public tokenizer it is .97 times the
-count, .89 to 1.05.
+Models cut texts alike: a short word is one token, a long one some; digits go in threes, punctuation
+in runs, a line end with the blanks around it is one. The weights were fitted to the tokenizers
+`cl100k_base` and `o200k_base` on 956 pieces of up to 6,000 characters from 18 repositories in 20
+languages, half of them held out, and raised by a tenth, so that a budget is seldom passed. On the
+held-out half the estimate is 1.09 times the true count in the median, .99 to 1.23 times in 90 of
+100 pieces (characters / 4: 1.00, .79 to 1.26). Of Claude's last public tokenizer it is .97 times
+the count, .89 to 1.05.
 """
 
 import re
 
-_PIECE = re.compile(r"([A-Z]?[a-z]+|[A-Z]+(?![a-z]))|(\d+)|((?<!\s)\s*\n\s*|[ \t]{2,})|([^\w\s]+|_+)|([^\x00-\x7f])")
+_PIECE = re.compile(
+    r"([A-Z]?[a-z]+|[A-Z]+(?![a-z]))|(\d+)|((?<!\s)\s*\n\s*|[ \t]{2,})|([^\w\s]+|_+)|([^\x00-\x7f])"
+)
 _WORD, _LONGER = 0.97, 0.085  # a word, and each of its characters beyond the sixth
 _SHORT = 6
 _DIGITS, _BLANKS, _SIGNS, _SIGN, _OTHER = 1.6, 1.74, 0.78, 0.083, 1.2

@@ -1,4 +1,6 @@
-"""Why a file is not among the results: not indexed, filtered away, not retrieved, or ranked too low."""
+"""Why a file is not among the results: not indexed, filtered away, not retrieved, or ranked too
+low.
+"""
 
 import os
 from dataclasses import replace
@@ -31,15 +33,19 @@ async def why_not(
     path: str,
     scored: list[ScoredCandidate],
 ) -> dict[str, Any]:
-    """`status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved, below_min_score, ranked_lower.
+    """`status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved,
+    below_min_score, ranked_lower.
 
-    `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence for people; of a file that is not
-    indexed the root knows more (`WatchedRoot.absence`).
+    `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence for people; of
+    a file that is not indexed the root knows more (`WatchedRoot.absence`).
     """
     path, plan = path.removeprefix("./").rstrip("/"), asked.plan
     if asked.overlay is not None and path in asked.overlay.files:
         return {"path": path} | _unsaved(plan, asked.overlay, path, scored)
-    stored = next((row for row in await index_records.file_records(db, record, path) if row.path == path), None)
+    stored = next(
+        (row for row in await index_records.file_records(db, record, path) if row.path == path),
+        None,
+    )
     if stored is None or stored.skip_reason is not None or stored.chunk_count == 0:
         return {"path": path} | await anyio.to_thread.run_sync(_absent, record, path, stored)
     places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
@@ -52,7 +58,9 @@ async def why_not(
     return {"path": path} | await _not_retrieved(db, record, plan, asked.vector, path)
 
 
-def _unsaved(plan: Plan, overlay: Overlay, path: str, scored: list[ScoredCandidate]) -> dict[str, Any]:
+def _unsaved(
+    plan: Plan, overlay: Overlay, path: str, scored: list[ScoredCandidate]
+) -> dict[str, Any]:
     """Of a file whose text is not saved: what is on disk plays no part."""
     places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
     if places:
@@ -61,13 +69,20 @@ def _unsaved(plan: Plan, overlay: Overlay, path: str, scored: list[ScoredCandida
         return {"status": "empty", "reason": "the unsaved text has nothing to search"}
     if not any(row.path == path for row, _ in overlay.passing(plan.where)):
         return {"status": "filtered", "reason": "its unsaved text is left out by the filters"}
-    return {"status": "not_retrieved", "reason": "no chunk of its unsaved text is among the best candidates"}
+    return {
+        "status": "not_retrieved",
+        "reason": "no chunk of its unsaved text is among the best candidates",
+    }
 
 
 def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[str, Any]:
     if stored is not None and stored.skip_reason is not None:
         row = exclusion(stored.skip_reason)
-        return {"status": "skipped", "reason": f"seen and skipped: {row.sentence}", "exclusion": stored.skip_reason}
+        return {
+            "status": "skipped",
+            "reason": f"seen and skipped: {row.sentence}",
+            "exclusion": stored.skip_reason,
+        }
     if stored is not None:
         return {"status": "empty", "reason": "the file has nothing to search"}
     there = os.path.lexists(os.path.join(record.root, decode_path(path)))  # noqa: PTH118 - bytes
@@ -78,19 +93,28 @@ def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[s
 def _placed(plan: Plan, scored: list[ScoredCandidate], place: int) -> dict[str, Any]:
     one = scored[place - 1]
     # With one result for each file, the place among files is what the limit is compared with.
-    ahead = {other.candidate.path for other in scored[: place - 1]} if not plan.all_chunks else range(place - 1)
+    ahead = (
+        {other.candidate.path for other in scored[: place - 1]}
+        if not plan.all_chunks
+        else range(place - 1)
+    )
     rank = len(ahead) + 1
     known = {"rank": rank, "best_chunk": describe_one(plan, one)}
     if relevance(one) < plan.min_score:
         reason = f"its relevance {relevance(one):.3f} is below min_score {plan.min_score:g}"
         return {"status": "below_min_score", "reason": reason} | known
     if rank > plan.limit:
-        return {"status": "ranked_lower", "reason": f"ranked {rank}, the limit is {plan.limit}"} | known
+        return {
+            "status": "ranked_lower",
+            "reason": f"ranked {rank}, the limit is {plan.limit}",
+        } | known
     return {"status": "shown", "reason": f"it is result {rank}"} | known
 
 
 async def _blocking(db: Database, record: IndexRecord, where: Filter, path: str) -> list[str]:
-    """The restrictions that by themselves leave nothing of the file; all of them if only together they do."""
+    """The restrictions that by themselves leave nothing of the file; all of them if only together
+    they do.
+    """
     parts = {
         "path": Filter(paths=where.paths),
         "excluded path": Filter(not_paths=where.not_paths),
@@ -100,7 +124,9 @@ async def _blocking(db: Database, record: IndexRecord, where: Filter, path: str)
         "phrase": Filter(phrases=where.phrases),
     }
     used = {name: part for name, part in parts.items() if part != Filter()}
-    alone = [name for name, part in used.items() if not await passing_chunks(db, record, path, part)]
+    alone = [
+        name for name, part in used.items() if not await passing_chunks(db, record, path, part)
+    ]
     if alone or await passing_chunks(db, record, path, where):
         return alone
     return list(used)
@@ -111,7 +137,11 @@ async def _not_retrieved(
 ) -> dict[str, Any]:
     here = replace(plan.where, paths=(exact_glob(path),))
     best = await queries.vector_search(db, record, vector, here, 1) if vector is not None else ()
-    words = await queries.keyword_search(db, record, telling(split_text(plan.text)), here, 1) if plan.keyword else ()
+    words = (
+        await queries.keyword_search(db, record, telling(split_text(plan.text)), here, 1)
+        if plan.keyword
+        else ()
+    )
     return {
         "status": "not_retrieved",
         "reason": f"no chunk of it is among the {plan.depth} best candidates",

@@ -1,4 +1,6 @@
-"""Both legs of a search, side by side. Each reads on a connection of its own; `pipeline` proves that they agree."""
+"""Both legs of a search, side by side. Each reads on a connection of its own; `pipeline` proves
+that they agree.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -25,12 +27,18 @@ async def retrieve(
     keyword: bool,
     overlay: Overlay | None = None,
 ) -> RetrievedCandidates:
-    """Ask the legs that there is something to ask of; for a listing, the symbols. Raises `StoreUnavailable`."""
+    """Ask the legs that there is something to ask of; for a listing, the symbols. Raises
+    `StoreUnavailable`.
+    """
     stored = plan if overlay is None else replace(plan, where=overlay.elsewhere(plan.where))
     if plan.listing:
         symbols = await queries.list_symbols(db, record, stored.where, plan.depth)
         if overlay is not None:
-            symbols = tuple(sorted((*symbols, *overlay.symbols(plan.where)), key=lambda row: row.key)[: plan.depth])
+            symbols = tuple(
+                sorted((*symbols, *overlay.symbols(plan.where)), key=lambda row: row.key)[
+                    : plan.depth
+                ]
+            )
         return RetrievedCandidates(keyword=symbols, every_word=len(symbols))
     vectors, (words, every_word) = await asyncio.gather(
         _vector_leg(db, record, stored, vector), _keyword_leg(db, record, stored, wanted=keyword)
@@ -45,20 +53,32 @@ async def retrieve(
 
 
 async def _with_unsaved(
-    db: Database, plan: Plan, stored: tuple[queries.Candidate, ...], every_word: int, overlay: Overlay
+    db: Database,
+    plan: Plan,
+    stored: tuple[queries.Candidate, ...],
+    every_word: int,
+    overlay: Overlay,
 ) -> tuple[tuple[queries.Candidate, ...], int]:
-    """The keyword leg with the unsaved chunks that have every word, ranked by PostgreSQL like the stored ones.
+    """The keyword leg with the unsaved chunks that have every word, ranked by PostgreSQL like the
+    stored ones.
 
-    Those that have some of the words only, which `code` adds while its lexical index is cold, are left to the vectors.
+    Those that have some of the words only, which `code` adds while its lexical index is cold, are
+    left to the vectors.
     """
     rows, words = [row for row, _ in overlay.passing(plan.where)], split_text(plan.text)
     if plan.profile != "classic":
         words = telling(words)
-    ranks = await queries.rank_texts(db, words, [split_text(f"{row.header}\n{row.content}") for row in rows])
+    ranks = await queries.rank_texts(
+        db, words, [split_text(f"{row.header}\n{row.content}") for row in rows]
+    )
     # Those with every word are raised above 1 where others are in the list.
     lift = 1.0 if every_word < len(stored) or (stored and stored[0].score >= 1) else 0.0
     every = bool(plan.where.phrases) and not words  # what is quoted is all that is asked
-    found = [replace(row, score=lift + rank) for row, rank in zip(rows, ranks, strict=True) if rank or every]
+    found = [
+        replace(row, score=lift + rank)
+        for row, rank in zip(rows, ranks, strict=True)
+        if rank or every
+    ]
     merged = best((*stored, *found), plan.depth)
     return merged, min(every_word + len(found), len(merged))
 
@@ -76,8 +96,9 @@ async def _keyword_leg(
 ) -> tuple[tuple[queries.Candidate, ...], int]:
     """Candidates, and how many of them have every word.
 
-    `classic` asks for every word of the query, as documented; `code` leaves stop words out and fills up with chunks
-    that have some of the rarer words. Of phrases without any word it is the chunks that hold them, by path.
+    `classic` asks for every word of the query, as documented; `code` leaves stop words out and
+    fills up with chunks that have some of the rarer words. Of phrases without any word it is the
+    chunks that hold them, by path.
     """
     if not wanted:
         return (), 0
@@ -90,7 +111,8 @@ async def _keyword_leg(
         return every, len(every)
     words = telling(text)
     found = await queries.keyword_search(db, record, words, plan.where, plan.depth, any_term=True)
-    complete = sum(candidate.score >= 1 for candidate in found)  # the store raises them above the others
+    # the store raises them above the others
+    complete = sum(candidate.score >= 1 for candidate in found)
     if not complete and found and has_every_word(words, found[0]):
         return found, len(found)  # there were enough of them, so there are no others
     return found, complete

@@ -1,4 +1,6 @@
-"""The profile `code` for the pipeline: what the lexical index says, ranked, as candidates with their rows."""
+"""The profile `code` for the pipeline: what the lexical index says, ranked, as candidates with
+their rows.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -27,10 +29,11 @@ _SIGNALS_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class CodeAnswer:
-    """Candidates best first with their rows, the generation they are of, and whether every one still had its row.
+    """Candidates best first with their rows, the generation they are of, and whether every one
+    still had its row.
 
-    `states`: their files, read with the rows; None: still to be read. `note`: what a person should know, None for
-    nothing; `lasting` is False if the next time there may be more to say.
+    `states`: their files, read with the rows; None: still to be read. `note`: what a person should
+    know, None for nothing; `lasting` is False if the next time there may be more to say.
     """
 
     scored: list[ScoredCandidate]
@@ -52,7 +55,8 @@ async def code_candidates(
     trace: Trace,
     overlay: Overlay | None = None,
 ) -> CodeAnswer | None:
-    """The candidates of a plan as of `generation` or a later one, and more of them for a trace that explains.
+    """The candidates of a plan as of `generation` or a later one, and more of them for a trace that
+    explains.
 
     None where the lexical index cannot answer: cold or behind. PostgreSQL can.
     """
@@ -69,17 +73,25 @@ async def code_candidates(
     # Enough for a reranker or a score limit to choose from.
     needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
     limit = max(needed, plan.depth if trace.explain else 0)
-    ask = CodeQuery(lexical, state, plan, lexical.query(plan.text), vector, weights, limit, needed, overlay)
+    ask = CodeQuery(
+        lexical, state, plan, lexical.query(plan.text), vector, weights, limit, needed, overlay
+    )
     if plan.where.phrases:
         held = await with_phrases(db, newest, ask, needed, trace)
     else:
         held = PhraseMatches(await ask.ranked())
     unsaved = overlay.rows if overlay else {}
-    asked_for = [key for one in held.ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
+    asked_for = [
+        key
+        for one in held.ranked
+        if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved
+    ]
     rows, states = await queries.chunks_with_files(db, record, asked_for, state.chunks)
     by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
-        _scored(by_key[key], one) for one in held.ranked if (key := (one.path, one.start_byte, one.end_byte)) in by_key
+        _scored(by_key[key], one)
+        for one in held.ranked
+        if (key := (one.path, one.start_byte, one.end_byte)) in by_key
     ]
     complete = held.complete and len(scored) == len(held.ranked)
     why = held.note if held.ranked else unmet(plan.where, state.living, record.root) or held.note
@@ -96,5 +108,9 @@ def _scored(row: queries.Candidate, one: RankedChunk) -> ScoredCandidate:
         kind,
         cosine=one.cosine,
         every_word=one.coverage >= _EVERY_WORD,
-        features=(("lexical", one.lexical), ("coverage", one.coverage), *one.signals[:_SIGNALS_SHOWN]),
+        features=(
+            ("lexical", one.lexical),
+            ("coverage", one.coverage),
+            *one.signals[:_SIGNALS_SHOWN],
+        ),
     )

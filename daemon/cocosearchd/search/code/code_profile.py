@@ -1,7 +1,9 @@
-"""The profile `code`: one linear score per file over all evidence, and the best chunk of each file. Pure.
+"""The profile `code`: one linear score per file over all evidence, and the best chunk of each file.
+Pure.
 
-The weights were fitted by `training/ranking/fit.py` and lie in `code_weights.json`, with where they come from. There
-are four sets: for symbols (a query without blanks) and for plain language, each with vectors and without.
+The weights were fitted by `training/ranking/fit.py` and lie in `code_weights.json`, with where they
+come from. There are four sets: for symbols (a query without blanks) and for plain language, each
+with vectors and without.
 """
 
 import json
@@ -19,8 +21,9 @@ from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.scoring.candidate_selection import first_by
 
 Floats = NDArray[np.float32]
-# How the best chunk of a file is chosen: lexical score + these shares of definition value and cosine. Measured with
-# benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to 2.5 is best; names want 0.6 to 1.5.
+# How the best chunk of a file is chosen: lexical score + these shares of definition value and
+# cosine. Measured with benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to
+# 2.5 is best; names want 0.6 to 1.5.
 _NAME_SHARE, _COSINE_SHARE = 0.9, 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
@@ -52,7 +55,9 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
-    """A chunk in its place. `score` is its file's; `share` is the chunk's own, which orders the chunks of a file."""
+    """A chunk in its place. `score` is its file's; `share` is the chunk's own, which orders the
+    chunks of a file.
+    """
 
     path: str
     start_byte: int
@@ -62,7 +67,8 @@ class RankedChunk:
     lexical: float  # the chunk's BM25 score for text and header; 0: no word of the query is there
     coverage: float  # the share of the query's words, by their rarity, that the chunk has
     cosine: float | None
-    signals: tuple[tuple[str, float], ...]  # weight x value, the largest first: why the file is where it is
+    # weight x value, the largest first: why the file is where it is
+    signals: tuple[tuple[str, float], ...]
 
 
 def load_weights(file: str = "") -> Weights:
@@ -70,19 +76,26 @@ def load_weights(file: str = "") -> Weights:
     place = Path(file) if file else resources.files("cocosearchd.search.code") / "code_weights.json"
     try:
         raw = json.loads(place.read_text("utf-8"))["weights"]
-        found = Weights(**{name: {str(k): float(v) for k, v in raw[name].items()} for name in Weights.__slots__})
+        found = Weights(
+            **{name: {str(k): float(v) for k, v in raw[name].items()} for name in Weights.__slots__}
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadSettings(f"{place} holds no weights: {error!r}", "write it with training.ranking.fit") from error
+        raise BadSettings(
+            f"{place} holds no weights: {error!r}", "write it with training.ranking.fit"
+        ) from error
     unknown = {name for kind in Weights.__slots__ for name in getattr(found, kind)} - _KNOWN
     if unknown:
         raise BadSettings(
-            f"{place} weighs what is no signal: {', '.join(sorted(unknown))}", "write it with training.ranking.fit"
+            f"{place} weighs what is no signal: {', '.join(sorted(unknown))}",
+            "write it with training.ranking.fit",
         )
     return found
 
 
 def signals(found: FeatureMatrix) -> dict[str, Floats]:
-    """Every signal of every compared file, scaled so that weights mean the same in each repository: name -> (F,)."""
+    """Every signal of every compared file, scaled so that weights mean the same in each repository:
+    name -> (F,).
+    """
     values, among = found.values, found.among
     scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
     scaled |= {name: values[name] for name in _AS_THEY_ARE}
@@ -91,9 +104,11 @@ def signals(found: FeatureMatrix) -> dict[str, Floats]:
     if found.best_cosines is not None and found.file_cosines is not None:
         # Both beside the mean vectors of files, which are known of every file.
         for name, cosines in (("chunk", found.best_cosines), ("file", found.file_cosines)):
-            scaled[name] = features.standing(cosines, among.cosine, among.deviation) * np.float32(_Z_SHARE)
-    # Where no file is named after what is asked, as when somebody asks as on the web, vectors decide and size does not:
-    # learned, and nothing where the question explains a name.
+            scaled[name] = features.standing(cosines, among.cosine, among.deviation) * np.float32(
+                _Z_SHARE
+            )
+    # Where no file is named after what is asked, as when somebody asks as on the web, vectors
+    # decide and size does not: learned, and nothing where the question explains a name.
     unnamed = np.float32(1 - among.named)
     for name in ("lsize", "s_mean", "chunk"):
         if name in scaled:
@@ -119,7 +134,8 @@ def rank_code(
     """The best `limit` chunks, at most `per_file` of each file, best file first.
 
     `held`: the allowed chunks hold what was quoted, so nothing else has to speak for them.
-    Statistics are those of the whole index: a filter changes which files are shown, not how they stand to each other.
+    Statistics are those of the whole index: a filter changes which files are shown, not how they
+    stand to each other.
     """
     if not len(found.paths):
         return ()
@@ -129,7 +145,8 @@ def rank_code(
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
     top = found.chunk_scores.max(initial=0)
     ranked: list[RankedChunk] = []
-    for file in _best_first(found, scores, open_files, limit):  # each gives a chunk, so no others can be shown
+    # each gives a chunk, so no others can be shown
+    for file in _best_first(found, scores, open_files, limit):
         ranked += _of_file(found, file, top, allowed_chunks, per_file, float(scores[file]), parts)
         if len(ranked) >= limit:
             break
@@ -137,18 +154,26 @@ def rank_code(
 
 
 def best_files(found: FeatureMatrix, symbol: bool, weights: Weights) -> list[int]:
-    """All files that may be shown if they hold what was quoted, in the order in which `rank_code` has them."""
+    """All files that may be shown if they hold what was quoted, in the order in which `rank_code`
+    has them.
+    """
     scores, _ = _scores(found, symbol, weights)
     return _best_first(found, scores, _open(found, held=True), len(found.paths))
 
 
-def _best_first(found: FeatureMatrix, scores: Floats, chosen: NDArray[np.bool_], limit: int) -> list[int]:
-    """The best `limit` of the chosen files. Equals stand by path: their numbers tell how files came and were merged."""
+def _best_first(
+    found: FeatureMatrix, scores: Floats, chosen: NDArray[np.bool_], limit: int
+) -> list[int]:
+    """The best `limit` of the chosen files. Equals stand by path: their numbers tell how files came
+    and were merged.
+    """
     best = first_by(np.flatnonzero(chosen), scores[chosen], limit, found.paths)
     return sorted(best.tolist(), key=lambda file: (-scores[file], found.paths[file]))
 
 
-def _scores(found: FeatureMatrix, symbol: bool, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _scores(
+    found: FeatureMatrix, symbol: bool, weights: Weights
+) -> tuple[Floats, dict[str, Floats]]:
     """(F,): of the files, and what they are made of."""
     parts = contributions(signals(found), weights.of(symbol, found.cosines is not None))
     scores = np.zeros(len(found.paths), np.float32)
@@ -164,7 +189,9 @@ def _open(found: FeatureMatrix, *, held: bool) -> NDArray[np.bool_]:
 
 
 def has_evidence(found: FeatureMatrix) -> NDArray[np.bool_]:
-    """(F,): does anything but its place and size speak for a file: a word, a name, or a vector not turned away."""
+    """(F,): does anything but its place and size speak for a file: a word, a name, or a vector not
+    turned away.
+    """
     known = (found.values["f_all"] > 0) | (found.values["p_s"] > 0) | (found.values["symI"] > 0)
     return known if found.best_cosines is None else known | (found.best_cosines > 0)
 
@@ -175,7 +202,9 @@ def contributions(values: Mapping[str, Floats], weights: Mapping[str, float]) ->
 
 
 def chunk_shares(found: FeatureMatrix, start: int, end: int, top: float) -> Floats:
-    """How well each chunk from `start` to `end` stands for its file. `top`: the best chunk score of the index."""
+    """How well each chunk from `start` to `end` stands for its file. `top`: the best chunk score of
+    the index.
+    """
     shares = found.chunk_scores[start:end] / np.float32(top or 1)
     shares += np.float32(_NAME_SHARE) * found.chunk_names[start:end]
     if found.cosines is not None:
@@ -199,7 +228,8 @@ def _of_file(
     order = np.argsort(-shares, kind="stable")
     best = (order if allowed is None else order[allowed[start:end][order]])[:per_file] + start
     why = sorted(
-        ((name, float(each[file])) for name, each in parts.items() if each[file]), key=lambda item: -abs(item[1])
+        ((name, float(each[file])) for name, each in parts.items() if each[file]),
+        key=lambda item: -abs(item[1]),
     )
     return [
         RankedChunk(
@@ -210,7 +240,9 @@ def _of_file(
             share=float(shares[chunk - start]),
             lexical=float(found.chunk_scores[chunk]),
             coverage=float(found.chunk_coverage[chunk]),
-            cosine=None if found.cosines is None or np.isnan(found.cosines[chunk]) else float(found.cosines[chunk]),
+            cosine=None
+            if found.cosines is None or np.isnan(found.cosines[chunk])
+            else float(found.cosines[chunk]),
             signals=tuple(why),
         )
         for chunk in best.tolist()

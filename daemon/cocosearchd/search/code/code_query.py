@@ -13,7 +13,12 @@ from cocosearchd.search.code.file_masks import chunk_mask, file_mask
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
-from cocosearchd.search.lexical.segments.live_documents import Choice, LiveDocuments, files_of, joined
+from cocosearchd.search.lexical.segments.live_documents import (
+    Choice,
+    LiveDocuments,
+    files_of,
+    joined,
+)
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.store.chunks.phrase_matches import Starts
@@ -24,9 +29,11 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class CodeQuery:
-    """The question. `state` is that of the files with those of `overlay` in their place; at most `limit` are ranked.
+    """The question. `state` is that of the files with those of `overlay` in their place; at most
+    `limit` are ranked.
 
-    As many files are compared as `needed` results take: a question that is explained ranks more, of the same ones.
+    As many files are compared as `needed` results take: a question that is explained ranks more, of
+    the same ones.
     """
 
     lexical: LexicalIndex
@@ -41,11 +48,17 @@ class CodeQuery:
 
     async def judged(self, judge: Callable[[FeatureMatrix], T], choice: Choice) -> T:
         """What `judge` makes of the evidence, in a thread. `choice`: which files may be shown."""
-        return await self.lexical.judged(self.state, judge, self.terms, self.vector, choice, self.needed)
+        return await self.lexical.judged(
+            self.state, judge, self.terms, self.vector, choice, self.needed
+        )
 
     async def ranked(self, chunks: Starts | None = None) -> tuple[RankedChunk, ...]:
-        """The best of the chunks that pass; None: of those that pass the filter on symbols, if there is one."""
-        return await self.judged(partial(self.best, chunks=chunks), partial(self.files_shown, chunks=chunks))
+        """The best of the chunks that pass; None: of those that pass the filter on symbols, if
+        there is one.
+        """
+        return await self.judged(
+            partial(self.best, chunks=chunks), partial(self.files_shown, chunks=chunks)
+        )
 
     def best(self, found: FeatureMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
         """As `ranked`, of what is known of the compared files."""
@@ -54,16 +67,23 @@ class CodeQuery:
             self.terms.symbol,
             self.weights,
             self.limit,
-            allowed_chunks=self.chunks_shown(found) if chunks is None else chunk_mask(found, chunks),
+            allowed_chunks=self.chunks_shown(found)
+            if chunks is None
+            else chunk_mask(found, chunks),
             per_file=self.limit if self.plan.all_chunks else 1,
             held=chunks is not None,
         )
 
     def files_shown(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
         """(F,): the files that pass the filter and have chunks that do; None: all."""
-        passing, symbols = file_mask(self.plan.where, living), self.symbols() if chunks is None else None
+        passing, symbols = (
+            file_mask(self.plan.where, living),
+            self.symbols() if chunks is None else None,
+        )
         if chunks is not None:
-            having = np.fromiter((path in chunks for path in living.paths), np.bool_, len(living.paths))
+            having = np.fromiter(
+                (path in chunks for path in living.paths), np.bool_, len(living.paths)
+            )
         elif symbols is not None:
             having = files_of(self.state.parts, symbols)
         else:
@@ -75,12 +95,18 @@ class CodeQuery:
         symbols = self.symbols()
         if symbols is None:
             return None
-        return joined([mask[each.chunks] for mask, each in zip(symbols, found.compared, strict=True)])
+        return joined(
+            [mask[each.chunks] for mask, each in zip(symbols, found.compared, strict=True)]
+        )
 
     def symbols(self) -> list[Mask] | None:
-        """By part (C,): the chunks that pass the filter on symbols; None: all. The first time it takes a while."""
+        """By part (C,): the chunks that pass the filter on symbols; None: all. The first time it
+        takes a while.
+        """
         where = self.plan.where
         if not (where.symbol_types or where.symbol_name):
             return None
         of = self.lexical.symbols.of
-        return [of(part.segment, where.symbol_types, where.symbol_name) for part in self.state.parts]
+        return [
+            of(part.segment, where.symbol_types, where.symbol_name) for part in self.state.parts
+        ]

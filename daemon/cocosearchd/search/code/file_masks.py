@@ -1,4 +1,6 @@
-"""Filters in the profile `code`: which files may be shown, and which of the compared chunks. Pure."""
+"""Filters in the profile `code`: which files may be shown, and which of the compared chunks.
+Pure.
+"""
 
 from collections.abc import Sequence
 
@@ -17,7 +19,8 @@ _START_BITS = 40  # of a first byte beside the number of a file, of which there 
 
 
 def file_mask(where: Filter, living: LiveDocuments) -> NDArray[np.bool_] | None:
-    """Which living files pass the part of a filter that is about files; None: all. Globs as the store reads them.
+    """Which living files pass the part of a filter that is about files; None: all. Globs as the
+    store reads them.
 
     Not to be written to: it is kept for the next question.
     """
@@ -28,7 +31,9 @@ def file_mask(where: Filter, living: LiveDocuments) -> NDArray[np.bool_] | None:
     return living.masks.mask(key, lambda: passing_files(files, living.paths, living.languages))
 
 
-def passing_files(where: Filter, paths: Sequence[str], languages: Sequence[str]) -> NDArray[np.bool_]:
+def passing_files(
+    where: Filter, paths: Sequence[str], languages: Sequence[str]
+) -> NDArray[np.bool_]:
     """Which of some files pass the part of a filter that is about files."""
     mask = np.ones(len(paths), np.bool_)
     if where.languages:
@@ -42,7 +47,9 @@ def passing_files(where: Filter, paths: Sequence[str], languages: Sequence[str])
 
 
 def unmet(where: Filter, living: LiveDocuments, root: bytes) -> str | None:
-    """Why no file passes the part of a filter that is about files, for people; None where some do."""
+    """Why no file passes the part of a filter that is about files, for people; None where some
+    do.
+    """
     passing = file_mask(where, living)
     if passing is None or passing.any() or not living.paths:
         return None
@@ -73,7 +80,9 @@ def with_unsaved(chunks: Starts, overlay: Overlay | None, where: Filter) -> Star
 
 
 def chunk_mask(found: FeatureMatrix, chunks: Starts) -> NDArray[np.bool_]:
-    """Which chunks are among those that pass: files and first bytes as one number each, compared all at once."""
+    """Which chunks are among those that pass: files and first bytes as one number each, compared
+    all at once.
+    """
     numbers = [(number, chunks[path]) for number, path in enumerate(found.paths) if path in chunks]
     if not numbers:
         return np.zeros(len(found.keys), np.bool_)

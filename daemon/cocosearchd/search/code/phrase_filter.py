@@ -1,9 +1,11 @@
-"""Quoted phrases in the profile `code`: texts are read as they rank, until enough of them hold the phrases.
+"""Quoted phrases in the profile `code`: texts are read as they rank, until enough of them hold the
+phrases.
 
-The lexical index knows which chunks have the words of a phrase, not whether they stand together: PostgreSQL has the
-texts. Where few chunks can hold the phrases, these are read. Otherwise files are read in the order of their rank. Only
-when they hold less than is wanted is everything looked through that is not ruled out; and where that is too much, what
-has the words of the phrases as whole words: then the answer says so.
+The lexical index knows which chunks have the words of a phrase, not whether they stand together:
+PostgreSQL has the texts. Where few chunks can hold the phrases, these are read. Otherwise files are
+read in the order of their rank. Only when they hold less than is wanted is everything looked
+through that is not ruled out; and where that is too much, what has the words of the phrases as
+whole words: then the answer says so.
 """
 
 import asyncio
@@ -37,18 +39,23 @@ from cocosearchd.store.chunks.phrase_matches import (
 )
 from cocosearchd.store.connection.database import Database
 
-FEW = 1000  # texts that are read before anything is ranked: one costs PostgreSQL 3 to 6 microseconds
-MANY = 20_000  # chunks that are read by their keys, when the files that are compared hold too little
+# texts that are read before anything is ranked: one costs PostgreSQL 3 to 6 microseconds
+FEW = 1000
+# chunks that are read by their keys, when the files that are compared hold too little
+MANY = 20_000
 SCANNED = 120_000  # texts, as PostgreSQL expects, that it looks through for a whole answer
 SCAN_MS = 2000  # for what is beyond, if nothing is found otherwise
-_FIRST_LOT, _GROWTH = 2, 3  # files of the first lot for each that is wanted; and how many times as many are in the next
+# files of the first lot for each that is wanted; and how many times as many are in the next
+_FIRST_LOT, _GROWTH = 2, 3
 PARTS = "more may hold the phrase as part of a longer word: there are too many texts to look through; a filter helps"
 UNREAD = "not every text could be looked through for the phrase in time; a filter on paths or languages helps"
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseMatches:
-    """The best chunks. `complete`: no file was newer than the state that was asked. See `CodeAnswer` for the others."""
+    """The best chunks. `complete`: no file was newer than the state that was asked. See
+    `CodeAnswer` for the others.
+    """
 
     ranked: tuple[RankedChunk, ...]
     complete: bool = True
@@ -56,8 +63,11 @@ class PhraseMatches:
     lasting: bool = True
 
 
-async def with_phrases(db: Database, newest: IndexRecord, ask: CodeQuery, needed: int, trace: Trace) -> PhraseMatches:
-    """The best chunks that hold all phrases of the plan, and pass the rest of its filter. Raises `StoreUnavailable`.
+async def with_phrases(
+    db: Database, newest: IndexRecord, ask: CodeQuery, needed: int, trace: Trace
+) -> PhraseMatches:
+    """The best chunks that hold all phrases of the plan, and pass the rest of its filter. Raises
+    `StoreUnavailable`.
 
     `needed` results are looked for; a plan that is explained ranks more of them.
     """
@@ -67,7 +77,10 @@ async def with_phrases(db: Database, newest: IndexRecord, ask: CodeQuery, needed
         return await _held(look, possible, needed)
     finally:
         can, likely = size_of(possible.sure), size_of(possible.whole)
-        trace.tell("phrases", lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps})
+        trace.tell(
+            "phrases",
+            lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps},
+        )
 
 
 async def _held(look: "_Look", possible: PhraseCandidates, needed: int) -> PhraseMatches:
@@ -80,7 +93,9 @@ async def _held(look: "_Look", possible: PhraseCandidates, needed: int) -> Phras
         if look.results(known) >= needed:
             return await look.held(known)
     else:
-        found, order = await ask.judged(look.in_order, lambda _: files_of(ask.state.parts, possible.whole))
+        found, order = await ask.judged(
+            look.in_order, lambda _: files_of(ask.state.parts, possible.whole)
+        )
         known = await look.best_first(found, order)
         if look.results(known) >= needed or len(found.paths) == ask.state.files:
             return PhraseMatches(await asyncio.to_thread(ask.best, found, known), look.complete)
@@ -91,8 +106,8 @@ async def _held(look: "_Look", possible: PhraseCandidates, needed: int) -> Phras
 class _Look:
     """Looks for the phrases of one question.
 
-    `steps`: what was read. `in_time`: nothing has taken too long yet. `complete`: no file that was read is newer than
-    the state that is asked.
+    `steps`: what was read. `in_time`: nothing has taken too long yet. `complete`: no file that was
+    read is newer than the state that is asked.
     """
 
     db: Database
@@ -106,7 +121,13 @@ class _Look:
         """What can hold the phrases, of what may be shown."""
         state, where = self.ask.state, self.ask.plan.where
         words = phrase_words(where.phrases, self.ask.lexical.terms)
-        return holding(state.parts, state.living, words, self.ask.files_shown(state.living), chunks=self.ask.symbols())
+        return holding(
+            state.parts,
+            state.living,
+            words,
+            self.ask.files_shown(state.living),
+            chunks=self.ask.symbols(),
+        )
 
     def in_order(self, found: FeatureMatrix) -> tuple[FeatureMatrix, list[int]]:
         """The compared files that may be shown, best first, wherever they have the words."""
@@ -121,7 +142,9 @@ class _Look:
         """How many results some chunks give."""
         return sum(map(len, chunks.values())) if self.ask.plan.all_chunks else len(chunks)
 
-    async def held(self, chunks: Starts, note: str | None = None, *, lasting: bool = True) -> PhraseMatches:
+    async def held(
+        self, chunks: Starts, note: str | None = None, *, lasting: bool = True
+    ) -> PhraseMatches:
         """The best of the chunks that hold the phrases."""
         return PhraseMatches(await self.ask.ranked(chunks), self.complete, note, lasting)
 
@@ -141,7 +164,9 @@ class _Look:
         return chunks
 
     async def everywhere(self, possible: PhraseCandidates, known: Starts) -> PhraseMatches:
-        """Of all that can hold the phrases, if that is not too much; else of what is likely to, and what is `known`."""
+        """Of all that can hold the phrases, if that is not too much; else of what is likely to, and
+        what is `known`.
+        """
         whole = await self.wholly(possible, MANY, SCANNED)
         if whole is not None:
             return await self.held(whole)
@@ -155,14 +180,17 @@ class _Look:
         return await self.held(known, UNREAD, lasting=False)
 
     async def wholly(self, possible: PhraseCandidates, keys: int, texts: int) -> Starts | None:
-        """All chunks that hold the phrases, if it takes no more than so many keys or texts to know; else None.
+        """All chunks that hold the phrases, if it takes no more than so many keys or texts to know;
+        else None.
 
         By their keys or by PostgreSQL's index of words, whichever leaves less to be read.
         """
         sure = size_of(possible.sure)
         if sure <= min(keys, FEW):
             return await self.among(possible.sure)
-        named = min(await expected(self.db, self.newest, self.ask.plan.where), self.ask.state.chunks)
+        named = min(
+            await expected(self.db, self.newest, self.ask.plan.where), self.ask.state.chunks
+        )
         if sure <= min(keys, named):
             return await self.among(possible.sure)
         return await self.scanned() if named <= texts else None

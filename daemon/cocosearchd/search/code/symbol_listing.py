@@ -1,4 +1,6 @@
-"""A list of symbols in the profile `code`: the definitions that a filter names, from memory, best first."""
+"""A list of symbols in the profile `code`: the definitions that a filter names, from memory, best
+first.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -29,7 +31,8 @@ Floats = NDArray[np.float32]
 class _File:
     """A file with chunks that pass, those in the case that was typed first."""
 
-    order: tuple[bool, float, str]  # none of them is in that case; how far its place puts it behind others; path
+    # none of them is in that case; how far its place puts it behind others; path
+    order: tuple[bool, float, str]
     keys: Ints  # (chunks, 2): first and last byte
 
 
@@ -42,24 +45,32 @@ async def listed(
     weights: Weights,
     overlay: Overlay | None,
 ) -> tuple[list[ScoredCandidate], bool]:
-    """At most `plan.depth` chunks, each with a symbol that passes, and whether each still had its row.
+    """At most `plan.depth` chunks, each with a symbol that passes, and whether each still had its
+    row.
 
-    Where a name is given, files with the case it was typed in come first, and then by what their places say for
-    definitions; kinds alone are listed by path. Raises `StoreUnavailable`.
+    Where a name is given, files with the case it was typed in come first, and then by what their
+    places say for definitions; kinds alone are listed by path. Raises `StoreUnavailable`.
     """
     keys = await asyncio.to_thread(_keys, lexical, state, plan, weights)
     unsaved = {row.key: row for row in overlay.symbols(plan.where)} if overlay else {}
-    stored = await queries.symbols_at(db, record, [key for key in keys if key not in unsaved], plan.where)
+    stored = await queries.symbols_at(
+        db, record, [key for key in keys if key not in unsaved], plan.where
+    )
     rows = {row.key: row for row in stored} | unsaved
     found = [rows[key] for key in keys if key in rows]
-    scored = [ScoredCandidate(row, 0.0, "keyword", 0, rank, None, True) for rank, row in enumerate(found, 1)]
+    scored = [
+        ScoredCandidate(row, 0.0, "keyword", 0, rank, None, True)
+        for rank, row in enumerate(found, 1)
+    ]
     return scored, len(found) == len(keys)
 
 
 def _keys(lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weights) -> list[Key]:
     shown, standing = file_mask(plan.where, state.living), _standing(state.living, weights)
     found = [
-        one for number in range(len(state.parts)) for one in _of_part(lexical, state, plan, number, shown, standing)
+        one
+        for number in range(len(state.parts))
+        for one in _of_part(lexical, state, plan, number, shown, standing)
     ]
     keys: list[Key] = []
     for one in sorted(found, key=lambda one: one.order):
@@ -70,24 +81,38 @@ def _keys(lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weig
 
 
 def _of_part(
-    lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, number: int, shown: Mask | None, standing: Floats
+    lexical: LexicalIndex,
+    state: IndexSnapshot,
+    plan: Plan,
+    number: int,
+    shown: Mask | None,
+    standing: Floats,
 ) -> list[_File]:
-    """The files of a part that have chunks which pass. `shown` and `standing` are of all living files."""
+    """The files of a part that have chunks which pass. `shown` and `standing` are of all living
+    files.
+    """
     part, living, where = state.parts[number], state.living, plan.where
     local, files = living.local[number], slice(living.starts[number], living.ends[number])
     passing = lexical.symbols.of(part.segment, where.symbol_types, where.symbol_name)
-    chunks = np.flatnonzero(passing & _chunks(part, local if shown is None else local[shown[files]]))
+    chunks = np.flatnonzero(
+        passing & _chunks(part, local if shown is None else local[shown[files]])
+    )
     if not len(chunks):
         return []
     cased = np.ones(len(chunks), np.bool_)
     if where.symbol_name:
-        cased = lexical.symbols.of(part.segment, where.symbol_types, where.symbol_name, cased=True)[chunks]
+        cased = lexical.symbols.of(part.segment, where.symbol_types, where.symbol_name, cased=True)[
+            chunks
+        ]
     owners, starts = np.unique(part.segment.chunk_files[chunks], return_index=True)
     own = np.searchsorted(local, owners) + living.starts[number]
     behind = -standing[own] if where.symbol_name else np.zeros(len(own), np.float32)
     some = np.logical_or.reduceat(cased, starts)
     return [
-        _File((not agrees, value, living.paths[file]), part.segment.keys[each[np.argsort(~case, kind="stable")]])
+        _File(
+            (not agrees, value, living.paths[file]),
+            part.segment.keys[each[np.argsort(~case, kind="stable")]],
+        )
         for agrees, value, file, each, case in zip(
             some.tolist(),
             behind.tolist(),
@@ -100,7 +125,9 @@ def _of_part(
 
 
 def _standing(living: LiveDocuments, weights: Weights) -> Floats:
-    """(F,): what the places of files say for definitions: tests, prose and what lies deep stand behind."""
+    """(F,): what the places of files say for definitions: tests, prose and what lies deep stand
+    behind.
+    """
     found = np.zeros(len(living.paths), np.float32)
     for name, values in living.places.items():
         found += values * np.float32(weights.symbol_without_vectors.get(name, 0.0))

@@ -1,10 +1,11 @@
-"""A crash journal: which files were being taken into the words of an index when the process froze or died.
+"""A crash journal: which files were being taken into the words of an index when the process froze
+or died.
 
-What is read of files here has ended or frozen no process for as long as this project exists; if it does, the next start
-would read the same files again, for ever. So they are named on disk before, and no more after: one small write each,
-which a killed process does not lose. The next start takes those files in one by one. A file that was alone when the
-watchdog ended the process, or that was named at two ends without having been taken in between, is left out until its
-content changes.
+What is read of files here has ended or frozen no process for as long as this project exists; if it
+does, the next start would read the same files again, for ever. So they are named on disk before,
+and no more after: one small write each, which a killed process does not lose. The next start takes
+those files in one by one. A file that was alone when the watchdog ended the process, or that was
+named at two ends without having been taken in between, is left out until its content changes.
 """
 
 import json
@@ -55,7 +56,8 @@ class ApplyJournal:
         """`marker` is newer than `file` if the process was frozen when that was written last."""
         self._file = file
         self._content = _read(file)
-        self.paused = False  # two freezes while it caught up, and no file to be blamed: words wait for another start
+        # two freezes while it caught up, and no file to be blamed: words wait for another start
+        self.paused = False
         self._judge(frozen=_modified(marker) >= _modified(file) > 0)
 
     @property
@@ -63,12 +65,18 @@ class ApplyJournal:
         """For `status`: what is left out, and why."""
         lines = tuple(exclusion_sentence(path, "froze") for path in self._content.left_out)
         if self.paused:
-            lines += ("words of this index are not read, as that froze the daemon twice; its next start tries again",)
+            lines += (
+                "words of this index are not read, as that froze the daemon twice; its next start tries again",
+            )
         return lines
 
     def parts(self, files: Sequence[File]) -> Iterator[list[File]]:
-        """The files that may be taken in, suspects each alone; without those that are left out as they are now."""
-        allowed = [file for file in files if self._content.left_out.get(file.path) != file.generation]
+        """The files that may be taken in, suspects each alone; without those that are left out as
+        they are now.
+        """
+        allowed = [
+            file for file in files if self._content.left_out.get(file.path) != file.generation
+        ]
         calm = [file for file in allowed if file.path not in self._content.suspects]
         if calm:
             yield calm
@@ -78,7 +86,9 @@ class ApplyJournal:
 
     @contextmanager
     def taking_in(self, files: Sequence[StoredGeneration]) -> Iterator[None]:
-        """Name files for as long as they are under way. What fails without ending the process clears them as well."""
+        """Name files for as long as they are under way. What fails without ending the process
+        clears them as well.
+        """
         named = {file.path: file.generation for file in files}
         self._content.under_way |= named
         self._write()
@@ -117,7 +127,10 @@ class ApplyJournal:
             if alone and (frozen or path in self._content.suspects):
                 self._content.suspects.pop(path, None)
                 self._content.left_out[path] = generation
-                log.error("file_left_out", extra={"path": path, "reason": exclusion_sentence(path, "froze")})
+                log.error(
+                    "file_left_out",
+                    extra={"path": path, "reason": exclusion_sentence(path, "froze")},
+                )
             else:
                 self._content.suspects[path] = generation
         self._content.strikes += frozen and self._content.catching_up and not content
@@ -132,7 +145,9 @@ class ApplyJournal:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Not renamed: a process that is killed between these loses a journal, never an index.
-            handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            handle = os.open(
+                self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+            )
             try:
                 data = json.dumps(asdict(self._content)).encode()
                 os.pwrite(handle, data, 0)
@@ -140,7 +155,9 @@ class ApplyJournal:
             finally:
                 os.close(handle)
         except OSError as error:
-            log.warning("journal_not_written", extra={"path": str(self._file), "error": error.strerror})
+            log.warning(
+                "journal_not_written", extra={"path": str(self._file), "error": error.strerror}
+            )
 
 
 def _read(file: Path) -> _Content:

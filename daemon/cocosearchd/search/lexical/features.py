@@ -1,7 +1,8 @@
-"""The ranking signals of the profile `code`, one pure function each, over arrays of all files of an index.
+"""The ranking signals of the profile `code`, one pure function each, over arrays of all files of an
+index.
 
-Constants without another source were chosen by cross-validation over 25 repositories and 499 annotated queries
-(see training/ranking); differences below 0.005 NDCG@10 are noise there.
+Constants without another source were chosen by cross-validation over 25 repositories and 499
+annotated queries (see training/ranking); differences below 0.005 NDCG@10 are noise there.
 """
 
 import re
@@ -15,12 +16,14 @@ from cocosearchd.languages.language_table import by_name
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
-TOP_CHUNKS = 3  # of a file, summed: a file that speaks of the query in three places beats one that does in one
+# of a file, summed: a file that speaks of the query in three places beats one that does in one
+TOP_CHUNKS = 3
 LEAST_DEVIATION = 0.03  # of cosines: the few files of a tiny index may agree by chance
-# Levels from the usual depth, and deviations from the usual size. Beyond that they say no more: else one file that is
-# unlike all others would come before an exact name.
+# Levels from the usual depth, and deviations from the usual size. Beyond that they say no more:
+# else one file that is unlike all others would come before an exact name.
 _FAR = np.float32(4.0)
-_USED = 2.0  # of what `sole` gives to a file that defines a name: that one has signals of definitions beside it
+# of what `sole` gives to a file that defines a name: that one has signals of definitions beside it
+_USED = 2.0
 _NEARLY_ALL = 0.9  # of the files of code: elsewhere the name of a language tells files apart
 _SHORT = 3  # characters: a form shorter than this is no evidence that a path speaks of a word
 _PREFIX_FROM = 6  # characters of a word, above which its beginning stands for it
@@ -40,7 +43,8 @@ _TEST_FILE = re.compile(
     r"^(?:test_.*|.*_(?:test|spec)\.\w+|.*\.(?:test|spec)\.[jt]sx?|.*tests?\.(?:java|php|kt|swift|cs|scala)"
     r"|.*spec\.(?:kt|swift|scala)|.*suite\.scala|test_helpers?.*)$"
 )
-_TEST_WORDS = ("test", "spec", "suite", "fixture", "bench", "mock")  # one of them is in each of these names
+# one of them is in each of these names
+_TEST_WORDS = ("test", "spec", "suite", "fixture", "bench", "mock")
 _TEST_DIRECTORY = {
     "test", "tests", "__tests__", "spec", "specs", "testing", "testdata", "fixture", "fixtures", "bench", "benchmark",
     "benchmarks", "mock", "mocks",
@@ -57,19 +61,27 @@ PROSE = {
 
 
 def idf(found: int, total: int) -> float:
-    """BM25's weight of a term that `found` of `total` documents have (Robertson and Zaragoza 2009, never negative)."""
+    """BM25's weight of a term that `found` of `total` documents have (Robertson and Zaragoza 2009,
+    never negative).
+    """
     return float(np.log1p((total - found + 0.5) / (found + 0.5)))
 
 
-def bm25(weight: float | Floats, tf: Floats, lengths: Floats, average: float, k1: float, b: float) -> Floats:
-    """A term's share of the score of each document it is in. `weight`: idf x how often the query has it."""
+def bm25(
+    weight: float | Floats, tf: Floats, lengths: Floats, average: float, k1: float, b: float
+) -> Floats:
+    """A term's share of the score of each document it is in. `weight`: idf x how often the query
+    has it.
+    """
     norms = k1 * (1 - b + b * lengths / max(average, 1e-9))
     share: Floats = (weight * tf * (k1 + 1) / (tf + norms)).astype(np.float32)
     return share
 
 
 def best_chunk(scores: Floats, starts: Ints) -> Floats:
-    """The best chunk score of each file. `starts`: first chunk of each file; no file is without chunks."""
+    """The best chunk score of each file. `starts`: first chunk of each file; no file is without
+    chunks.
+    """
     return np.maximum.reduceat(scores, starts) if len(starts) else np.zeros(0, np.float32)
 
 
@@ -92,14 +104,22 @@ def scaled(values: Floats) -> Floats:
 
 
 def spread(cosines: Floats) -> tuple[float, float]:
-    """Mean and deviation of what is known (not NaN); the deviation is at least `LEAST_DEVIATION`."""
+    """Mean and deviation of what is known (not NaN); the deviation is at least
+    `LEAST_DEVIATION`.
+    """
     known = cosines[~np.isnan(cosines)]
-    return (float(known.mean()), max(float(known.std()), LEAST_DEVIATION)) if len(known) else (0.0, LEAST_DEVIATION)
+    return (
+        (float(known.mean()), max(float(known.std()), LEAST_DEVIATION))
+        if len(known)
+        else (0.0, LEAST_DEVIATION)
+    )
 
 
 def standing(values: Floats, mean: float, deviation: float) -> Floats:
     """How far each value lies from a mean, in deviations; 0 where it is not known (NaN)."""
-    found: Floats = np.nan_to_num((values - np.float32(mean)) / np.float32(deviation), nan=0.0).astype(np.float32)
+    found: Floats = np.nan_to_num(
+        (values - np.float32(mean)) / np.float32(deviation), nan=0.0
+    ).astype(np.float32)
     return found
 
 
@@ -115,16 +135,20 @@ def standardised(values: Floats) -> Floats:
 
 
 def beside_others(depths: Floats) -> Floats:
-    """Levels below the usual; a file that lies far below all others must still be found by its exact name."""
+    """Levels below the usual; a file that lies far below all others must still be found by its
+    exact name.
+    """
     return np.clip(depths - depths.mean(), -_FAR, _FAR) if len(depths) else depths
 
 
 def sole(whole: Floats, last: Floats, used: Floats | None = None) -> Floats:
-    """Shared equally by the files that define a name; each value says what a file defines, 0 nothing.
+    """Shared equally by the files that define a name; each value says what a file defines, 0
+    nothing.
 
-    `whole` counts: the name as it was asked. Where no file defines that, `last` does: any part of it, or any identifier
-    of a sentence. A name that is defined in one place only means that place, whatever paths say. Where no file defines
-    any, the files that have it share: `used`. There nothing else speaks for the very name, so it counts more.
+    `whole` counts: the name as it was asked. Where no file defines that, `last` does: any part of
+    it, or any identifier of a sentence. A name that is defined in one place only means that place,
+    whatever paths say. Where no file defines any, the files that have it share: `used`. There
+    nothing else speaks for the very name, so it counts more.
     """
     if used is not None and not (whole.any() or last.any()):
         return _shared(used) * np.float32(_USED)
@@ -157,15 +181,21 @@ def forms(word: str, stem: str) -> tuple[str, ...]:
         found.add(word)
     if len(word) > _PREFIX_FROM:
         found.add(word[: max(5, int(0.6 * len(word)))])
-    return tuple(sorted((form for form in found if len(form) > 1), key=lambda form: (-len(form), form)))
+    return tuple(
+        sorted((form for form in found if len(form) > 1), key=lambda form: (-len(form), form))
+    )
 
 
 def name_match(stem: str, identifier: str) -> float:
-    """How a file's name stands to an identifier: 1 the same (a plural counts), 0.5 one begins the other, else 0."""
+    """How a file's name stands to an identifier: 1 the same (a plural counts), 0.5 one begins the
+    other, else 0.
+    """
     name = identifier.lower().replace("_", "")
     if name and (stem in (name, name + "s") or stem.removesuffix("s") == name):
         return 1.0
-    return 0.5 if len(stem) >= 4 and name and (stem.startswith(name) or name.startswith(stem)) else 0.0
+    return (
+        0.5 if len(stem) >= 4 and name and (stem.startswith(name) or name.startswith(stem)) else 0.0
+    )
 
 
 def is_test(path: str) -> bool:
@@ -178,7 +208,9 @@ def is_test(path: str) -> bool:
 
 
 def common_language(files: Mapping[str, int]) -> tuple[str, ...]:
-    """The names of the language that nearly all files of code are in. `files`: how many are in each language."""
+    """The names of the language that nearly all files of code are in. `files`: how many are in each
+    language.
+    """
     code = {language: count for language, count in files.items() if not is_prose(language)}
     known = by_name()
     return next(

@@ -1,8 +1,10 @@
-"""One immutable state of the lexical index, and what it says of a query: a value per signal for each compared file.
+"""One immutable state of the lexical index, and what it says of a query: a value per signal for
+each compared file.
 
-Statistics (N, document frequencies, average lengths, the largest value of a signal) are counted over living documents
-at query time, so that the answer does not depend on the order in which files came and went. In a large index only the
-promising files are compared chunk by chunk; see `lexical_choice`.
+Statistics (N, document frequencies, average lengths, the largest value of a signal) are counted
+over living documents at query time, so that the answer does not depend on the order in which files
+came and went. In a large index only the promising files are compared chunk by chunk; see
+`lexical_choice`.
 """
 
 from collections import Counter
@@ -24,10 +26,25 @@ from cocosearchd.search.lexical.scoring.bm25 import (
     file_scores,
     having_all,
 )
-from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles, compared, promising
-from cocosearchd.search.lexical.scoring.name_scores import DefinedNames, chunk_cosines, chunk_names, defined
+from cocosearchd.search.lexical.scoring.candidate_selection import (
+    CandidateFiles,
+    compared,
+    promising,
+)
+from cocosearchd.search.lexical.scoring.name_scores import (
+    DefinedNames,
+    chunk_cosines,
+    chunk_names,
+    defined,
+)
 from cocosearchd.search.lexical.scoring.nearest_vectors import near
-from cocosearchd.search.lexical.segments.live_documents import Choice, LiveDocuments, joined, living_files, of_living
+from cocosearchd.search.lexical.segments.live_documents import (
+    Choice,
+    LiveDocuments,
+    joined,
+    living_files,
+    of_living,
+)
 from cocosearchd.search.lexical.segments.path_names import (
     PathNames,
     best_name_match,
@@ -99,7 +116,9 @@ class CorpusStatistics:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMatrix:
-    """What is known of each of F compared files and their C chunks for one query. Raw; the profile scales them."""
+    """What is known of each of F compared files and their C chunks for one query. Raw; the profile
+    scales them.
+    """
 
     generation: int
     paths: Sequence[str]  # (F,)
@@ -112,11 +131,14 @@ class FeatureMatrix:
     keys: Ints  # (C, 2)
     compared: Sequence[CandidateFiles]  # by part of the state: where they are in it
     chunk_scores: Floats  # (C,): text and header
-    chunk_names: Floats  # (C,): best definition value for an identifier of the query, and a lead if its case agrees
+    # (C,): best definition value for an identifier of the query, and a lead if its case agrees
+    chunk_names: Floats
     cosines: Floats | None  # (C,); NaN where a chunk has no vector. None: no vector was asked
-    file_cosines: Floats | None  # (F,): of the mean of the vectors of each file; NaN without vectors
+    # (F,): of the mean of the vectors of each file; NaN without vectors
+    file_cosines: Floats | None
     best_cosines: Floats | None  # (F,): of a file's best chunk
-    chunk_coverage: Floats  # (C,): share of the idf mass that the query asks which the chunk has, 0 to 1
+    # (C,): share of the idf mass that the query asks which the chunk has, 0 to 1
+    chunk_coverage: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +157,24 @@ class _Chunks:
 
 
 def view(parts: Sequence[SegmentView], generation: int, *known: IndexSnapshot) -> IndexSnapshot:
-    """A state over `parts`. The names of segments that one of the `known` has as well are taken from it."""
-    read = {id(part.segment): names for one in known for part, names in zip(one.parts, one.names, strict=True)}
+    """A state over `parts`. The names of segments that one of the `known` has as well are taken
+    from it.
+    """
+    read = {
+        id(part.segment): names
+        for one in known
+        for part, names in zip(one.parts, one.names, strict=True)
+    }
     lengths_of_chunks = [
-        p.segment.chunk_lengths if p.alive_chunks is None else p.segment.chunk_lengths[p.alive_chunks] for p in parts
+        p.segment.chunk_lengths
+        if p.alive_chunks is None
+        else p.segment.chunk_lengths[p.alive_chunks]
+        for p in parts
     ]
-    lengths_of_files = [p.segment.file_lengths if p.alive is None else p.segment.file_lengths[p.alive] for p in parts]
+    lengths_of_files = [
+        p.segment.file_lengths if p.alive is None else p.segment.file_lengths[p.alive]
+        for p in parts
+    ]
     chunks, files = sum(map(len, lengths_of_chunks)), sum(map(len, lengths_of_files))
     chunk_sum = float(sum(each.sum(dtype=np.float64) for each in lengths_of_chunks))
     file_sums = sum((each.sum(axis=0, dtype=np.float64) for each in lengths_of_files), np.zeros(4))
@@ -148,16 +182,24 @@ def view(parts: Sequence[SegmentView], generation: int, *known: IndexSnapshot) -
         parts=tuple(parts),
         names=tuple(read.get(id(part.segment)) or path_names(part.segment) for part in parts),
         generation=generation,
-        sizes=FieldSizes(files, chunks, chunk_sum / max(chunks, 1), tuple((file_sums / max(files, 1)).tolist())),
+        sizes=FieldSizes(
+            files, chunks, chunk_sum / max(chunks, 1), tuple((file_sums / max(files, 1)).tolist())
+        ),
     )
 
 
-def merged(state: IndexSnapshot, order: MergePolicy) -> Callable[[IndexSnapshot], IndexSnapshot] | None:
-    """What merges of the parts of `state` make of a later view; None if there is nothing to merge."""
+def merged(
+    state: IndexSnapshot, order: MergePolicy
+) -> Callable[[IndexSnapshot], IndexSnapshot] | None:
+    """What merges of the parts of `state` make of a later view; None if there is nothing to
+    merge.
+    """
     made = merges(state.parts, order)
     if not made:
         return None
-    names = view([SegmentView(each.segment) for each in made if each.segment is not None], state.generation)
+    names = view(
+        [SegmentView(each.segment) for each in made if each.segment is not None], state.generation
+    )
     return lambda now: view(replaced(state.parts, made, now.parts), now.generation, now, names)
 
 
@@ -169,10 +211,12 @@ def evidence(
     choice: Choice | None = None,
     shown: int = 0,
 ) -> FeatureMatrix:
-    """What is known of the compared files. `vector`: of the query, (dimension,). `choice`: which files may be shown.
+    """What is known of the compared files. `vector`: of the query, (dimension,). `choice`: which
+    files may be shown.
 
-    In a large index the promising files are compared: those of the whole, so that a choice does not change how files
-    stand to each other, and those of the choice; `shown` is how many are going to be shown.
+    In a large index the promising files are compared: those of the whole, so that a choice does not
+    change how files stand to each other, and those of the choice; `shown` is how many are going to
+    be shown.
     """
     living = state.living
     named = [defined(part.segment, query) for part in state.parts]
@@ -181,7 +225,10 @@ def evidence(
     close = None if vector is None else near(state.parts, living, vector)
     allowed = None if choice is None else choice(living)
     files = promising(values, close, allowed, shown, living.paths)
-    some = [compared(part.segment, each) for part, each in zip(state.parts, living.by_part(files), strict=True)]
+    some = [
+        compared(part.segment, each)
+        for part, each in zip(state.parts, living.by_part(files), strict=True)
+    ]
     mean, deviation = (0.0, 1.0) if close is None else features.spread(close.means(living.sample))
     fields = field_scores(hits, state.sizes, query, some)
     chunks = _of_chunks(state, query, named, some, vector)
@@ -191,7 +238,9 @@ def evidence(
         paths=tuple(map(living.paths.__getitem__, files.tolist())),
         languages=tuple(map(living.languages.__getitem__, files.tolist())),
         allowed=None if allowed is None else allowed[files],
-        values={name: each[files] for name, each in (values | living.places).items()} | fields | chunks.of_files,
+        values={name: each[files] for name, each in (values | living.places).items()}
+        | fields
+        | chunks.of_files,
         among=CorpusStatistics(float(values["p_s"].max(initial=0)), mean, deviation),
         starts=chunks.starts,
         chunk_files=chunks.files,
@@ -202,12 +251,18 @@ def evidence(
         chunk_coverage=chunks.covered,
         cosines=chunks.cosines,
         file_cosines=cosines,
-        best_cosines=None if chunks.nearest is None or cosines is None else np.fmax(chunks.nearest, cosines),
+        best_cosines=None
+        if chunks.nearest is None or cosines is None
+        else np.fmax(chunks.nearest, cosines),
     )
 
 
 def _of_all_files(
-    state: IndexSnapshot, query: QueryTerms, terms: TermCache, named: Sequence[DefinedNames], hits: Sequence[FileHits]
+    state: IndexSnapshot,
+    query: QueryTerms,
+    terms: TermCache,
+    named: Sequence[DefinedNames],
+    hits: Sequence[FileHits],
 ) -> dict[str, Floats]:
     """What words and names say of each living file: signal -> (F,)."""
     asked = names_asked(query.words, [terms.stem(word) for word in query.words], query.shares)
@@ -218,11 +273,18 @@ def _of_all_files(
             "p_s": stem_coverage(names, asked),
             "stemeq": best_name_match(names, query.identifiers),
         }
-        for words, found, names in zip(file_scores(hits, state.sizes, query), named, state.names, strict=True)
+        for words, found, names in zip(
+            file_scores(hits, state.sizes, query), named, state.names, strict=True
+        )
     ]
     values = {name: of_living(state.parts, [each[name] for each in rows]) for name in _OF_FILES}
-    # The name as asked goes before any part of it. What no file defines, in any case, is where its words are.
-    used = of_living(state.parts, having_all(hits)) if query.symbol and not values["symI"].any() else None
+    # The name as asked goes before any part of it. What no file defines, in any case, is where its
+    # words are.
+    used = (
+        of_living(state.parts, having_all(hits))
+        if query.symbol and not values["symI"].any()
+        else None
+    )
     values["sole"] = features.sole(values.pop("whole"), values["symF"], used)
     return values
 
@@ -245,7 +307,9 @@ def _of_chunks(
     return _Chunks(
         starts=starts,
         files=files,
-        keys=joined([each.segment.keys[each.chunks] for each in some]).astype(np.int64).reshape(-1, 2),
+        keys=joined([each.segment.keys[each.chunks] for each in some])
+        .astype(np.int64)
+        .reshape(-1, 2),
         scores=scores,
         covered=covered,
         names=chunk_names(some, named),
@@ -253,7 +317,9 @@ def _of_chunks(
         nearest=cosines if cosines is None or nothing else np.fmax.reduceat(cosines, starts),
         of_files={
             "s3": s3,
-            "s_mean": scores if nothing else (np.add.reduceat(scores, starts) / counts).astype(np.float32),
+            "s_mean": scores
+            if nothing
+            else (np.add.reduceat(scores, starts) / counts).astype(np.float32),
             "s_raw": s3 / np.float32(asked or 1),
         },
     )

@@ -1,7 +1,9 @@
-"""LexicalIndex: every chunk and file of one index by word, name, path and vector, in memory, derived from PostgreSQL.
+"""LexicalIndex: every chunk and file of one index by word, name, path and vector, in memory,
+derived from PostgreSQL.
 
-It is never the truth: deleting it loses time. It reads rows itself and is told by commits which ones. It is *warm* from
-the end of its first catch-up on; while it is not, or is behind, the caller answers from PostgreSQL.
+It is never the truth: deleting it loses time. It reads rows itself and is told by commits which
+ones. It is *warm* from the end of its first catch-up on; while it is not, or is behind, the caller
+answers from PostgreSQL.
 """
 
 import asyncio
@@ -53,29 +55,37 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _BATCH_CHUNKS = 5000  # counted in one go in a thread: about 0.2 s
 _SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
-# At rest no later than with so many that no file has: read again they were three seconds of answers by worse rules.
+# At rest no later than with so many that no file has: read again they were three seconds of answers
+# by worse rules.
 _SAVE_CHUNKS = 20_000
-# Without a commit, after which parts are put in order. After one of many files the next may take its time, and what is
-# merged before it would be merged again.
+# Without a commit, after which parts are put in order. After one of many files the next may take
+# its time, and what is merged before it would be merged again.
 _QUIET_S, _QUIET_BULK_S = 1.0, 5.0
 _BULK_FILES = 16
-# Without a commit, after which words that were met are forgotten: up to `lexical_table.LIMIT_WORDS` and
-# `lexical_chunks.LIMIT_BYTES` an index, which save time while files come in a row.
+# Without a commit, after which words that were met are forgotten: up to `lexical_table.LIMIT_WORDS`
+# and `lexical_chunks.LIMIT_BYTES` an index, which save time while files come in a row.
 _FORGET_S = 20.0
 # Of a commit of many files, applied before one of a few may be: some 25 ms.
 _TURN_FILES = 32
 _RETRY_S = (1.0, 5.0, 30.0)
 _SOME_PATHS = 1000  # asked of PostgreSQL at a time
-_KEPT_OVERLAYS = 8  # a view with an overlay shares all but the lists of its files with the one below
+# a view with an overlay shares all but the lists of its files with the one below
+_KEPT_OVERLAYS = 8
 
 
 class LexicalIndex:
-    """The lexical index of one index. All methods belong to one event loop; readers see one immutable view."""
+    """The lexical index of one index. All methods belong to one event loop; readers see one
+    immutable view.
+    """
 
-    def __init__(self, db: Database, record: IndexRecord, snapshot_dir: Path, analyser: Analyser) -> None:
+    def __init__(
+        self, db: Database, record: IndexRecord, snapshot_dir: Path, analyser: Analyser
+    ) -> None:
         self._db, self._record, self._folder, self._analyser = db, record, snapshot_dir, analyser
         self.reduced = ReducedFiles()
-        self._journal = ApplyJournal(snapshot_dir.with_suffix(".journal"), snapshot_dir.parent.parent / FROZE)
+        self._journal = ApplyJournal(
+            snapshot_dir.with_suffix(".journal"), snapshot_dir.parent.parent / FROZE
+        )
         self._terms, self.symbols = TermCache(), SymbolMasks()
         self._view: IndexSnapshot | None = None
         self._former = NOTHING  # segments that were part of it
@@ -117,7 +127,9 @@ class LexicalIndex:
         return self._terms
 
     def sizes(self) -> Mapping[str, int]:
-        """Files, chunks and segments, for status; and how many files the last catch-up did not have to read."""
+        """Files, chunks and segments, for status; and how many files the last catch-up did not have
+        to read.
+        """
         found = self._view
         return {
             "files": found.files if found else 0,
@@ -127,7 +139,9 @@ class LexicalIndex:
         }
 
     async def run(self) -> None:
-        """Catch up, keep parts in order and save from time to time; catch up again after any doubt. Until cancelled."""
+        """Catch up, keep parts in order and save from time to time; catch up again after any doubt.
+        Until cancelled.
+        """
         if self._journal.paused:
             await anyio.sleep_forever()
         try:
@@ -141,7 +155,9 @@ class LexicalIndex:
                     await asyncio.to_thread(give_back)
                     await self._until_doubt()
                 except CocoSearchError as error:
-                    log.warning("lexical_behind", extra={"index": self._record.name, "error": str(error)})
+                    log.warning(
+                        "lexical_behind", extra={"index": self._record.name, "error": str(error)}
+                    )
                     await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
                     failures += 1
         finally:
@@ -149,7 +165,9 @@ class LexicalIndex:
                 await self._save()
 
     async def reach(self, generation: int, timeout_s: float) -> bool:
-        """Wait until answers reflect `generation`; False if that takes longer, or at once while cold."""
+        """Wait until answers reflect `generation`; False if that takes longer, or at once while
+        cold.
+        """
         if self._view is None:
             return False
         with contextlib.suppress(TimeoutError):
@@ -161,7 +179,9 @@ class LexicalIndex:
 
     def query(self, text: str) -> QueryTerms:
         """What a query asks."""
-        return self._terms.query(text, self._record.name, () if self._view is None else self._view.common)
+        return self._terms.query(
+            text, self._record.name, () if self._view is None else self._view.common
+        )
 
     async def state(self, overlay: Overlay | None = None) -> IndexSnapshot | None:
         """What answers come from now, for all that one question asks; None while cold.
@@ -173,11 +193,21 @@ class LexicalIndex:
         return await self._under(self._view, overlay)
 
     async def evidence(
-        self, asked: QueryTerms, vector: NDArray[np.float32] | None = None, choice: Choice | None = None, shown: int = 0
+        self,
+        asked: QueryTerms,
+        vector: NDArray[np.float32] | None = None,
+        choice: Choice | None = None,
+        shown: int = 0,
     ) -> FeatureMatrix | None:
-        """Everything known of the compared files for one query, as of one generation; None while cold."""
+        """Everything known of the compared files for one query, as of one generation; None while
+        cold.
+        """
         state = await self.state()
-        return None if state is None else await self.judged(state, lambda found: found, asked, vector, choice, shown)
+        return (
+            None
+            if state is None
+            else await self.judged(state, lambda found: found, asked, vector, choice, shown)
+        )
 
     async def judged(
         self,
@@ -193,15 +223,20 @@ class LexicalIndex:
         `choice`: which files may be shown; `shown`: how many are to be.
         """
         terms = self._terms
-        return await asyncio.to_thread(lambda: judge(evidence(state, asked, terms, vector, choice, shown)))
+        return await asyncio.to_thread(
+            lambda: judge(evidence(state, asked, terms, vector, choice, shown))
+        )
 
     async def apply(self, commit: Commit) -> None:
-        """Make the named files what their rows now are. While cold, and after a failure, the next catch-up does it.
+        """Make the named files what their rows now are. While cold, and after a failure, the next
+        catch-up does it.
 
-        An urgent commit waits for one other at most, so commits come in another order than their generations.
+        An urgent commit waits for one other at most, so commits come in another order than their
+        generations.
         """
         self._pending |= dict.fromkeys(commit.paths, commit.generation)
-        self._pending.setdefault("", commit.generation)  # a commit without paths moves the generation, too
+        # a commit without paths moves the generation, too
+        self._pending.setdefault("", commit.generation)
         if len(commit.paths) >= _BULK_FILES:
             self._busy_until = asyncio.get_running_loop().time() + _QUIET_BULK_S
         if self._view is None:
@@ -225,7 +260,9 @@ class LexicalIndex:
             raise
 
     async def catch_up(self) -> None:
-        """Compare file generations with the stored ones and read what differs. Raises `StoreUnavailable`."""
+        """Compare file generations with the stored ones and read what differs. Raises
+        `StoreUnavailable`.
+        """
         async with self._lock:
             self._doubt.clear()
             cold = self._view is None
@@ -236,20 +273,28 @@ class LexicalIndex:
             self._kept = len(stored) - len(wanted)
             self.reduced.retain(stored)
             everything = len(wanted) == len(stored)
-            async with contextlib.aclosing(self._texts(None if everything else sorted(wanted))) as batches:
+            async with contextlib.aclosing(
+                self._texts(None if everything else sorted(wanted))
+            ) as batches:
                 async for texts in batches:
                     for some in self._journal.parts(texts):
                         read = await self._analysed(some)
                         with self._journal.taking_in(some):
-                            parts = await asyncio.to_thread(longer, parts, read, self._record.dimension)
+                            parts = await asyncio.to_thread(
+                                longer, parts, read, self._record.dimension
+                            )
             self._publish(await asyncio.to_thread(ordered, parts, generation, self._view))
             try:
                 while self._pending and self._view is not None:
                     await self._apply_pending(self._view, [*self._pending])
             finally:
-                if cold and self._pending:  # who committed meanwhile was told that it was done: a later commit would
+                # who committed meanwhile was told that it was done: a later commit would
+                if cold and self._pending:
                     self._view = None  # hide that it is not
-        log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
+        log.info(
+            "lexical_warm",
+            extra={"index": self._record.name, "generation": self.generation, **self.sizes()},
+        )
 
     async def discard(self) -> None:
         """Forget everything, on disk as well."""
@@ -264,30 +309,44 @@ class LexicalIndex:
             self.reduced.restore({})
 
     async def _under(self, state: IndexSnapshot, overlay: Overlay) -> IndexSnapshot:
-        """A view in which the files of an overlay are as that has them; kept for the next questions."""
+        """A view in which the files of an overlay are as that has them; kept for the next
+        questions.
+        """
         known = self._overlaid.get(overlay.digest)
         if known is None or known[0] is not state:
             read = await self._analyser.analyse(list(overlay.documents(self._record.dimension)))
-            known = state, await asyncio.to_thread(overlaid, state, overlay, read.documents, self._record.dimension)
+            known = (
+                state,
+                await asyncio.to_thread(
+                    overlaid, state, overlay, read.documents, self._record.dimension
+                ),
+            )
             while len(self._overlaid) >= _KEPT_OVERLAYS:
                 del self._overlaid[next(iter(self._overlaid))]
             self._overlaid[overlay.digest] = known
         return known[1]
 
-    async def _apply_pending(self, state: IndexSnapshot, only: Iterable[str], *, urgent: bool = False) -> None:
+    async def _apply_pending(
+        self, state: IndexSnapshot, only: Iterable[str], *, urgent: bool = False
+    ) -> None:
         wanted = [path for path in only if path in self._pending]
         paths = {path: self._pending.pop(path) for path in wanted}
         if not paths:
             return  # another commit took them along
         try:
-            back = [] if urgent else await self._returning(state, wanted)  # a save is seldom what there was
+            # a save is seldom what there was
+            back = [] if urgent else await self._returning(state, wanted)
             asked = set(filter(None, wanted)).difference(file.path for file in back)
             texts = [file async for batch in self._texts(sorted(asked)) for file in batch]
             texts = [file for some in self._journal.parts(texts) for file in some]
             read = await self._analysed(texts, wanted)
-            change = SnapshotChange(tuple(wanted), max(state.generation, *paths.values()), read, back)
+            change = SnapshotChange(
+                tuple(wanted), max(state.generation, *paths.values()), read, back
+            )
             with self._journal.taking_in(texts):
-                made = asyncio.to_thread(changed, state, self._former, change, self._record.dimension)
+                made = asyncio.to_thread(
+                    changed, state, self._former, change, self._record.dimension
+                )
                 now, self._former = await made
             paths = {}
         finally:
@@ -295,8 +354,12 @@ class LexicalIndex:
                 self._pending = paths | self._pending
         self._publish(now)
 
-    async def _analysed(self, texts: Sequence[FileTexts], replaced: Iterable[str] = ()) -> Sequence[Documents]:
-        """The documents of stored files. `replaced` are paths that are as these have them, or nowhere any more."""
+    async def _analysed(
+        self, texts: Sequence[FileTexts], replaced: Iterable[str] = ()
+    ) -> Sequence[Documents]:
+        """The documents of stored files. `replaced` are paths that are as these have them, or
+        nowhere any more.
+        """
         found = await self._analyser.analyse([file_text(file) for file in texts])
         self.reduced.update([*replaced, *(file.path for file in texts)], found.reduced)
         return found.documents
@@ -304,7 +367,11 @@ class LexicalIndex:
     async def _returning(self, state: IndexSnapshot, paths: Iterable[str]) -> list[FileDigest]:
         """Files that are stored as they were once, and need not be read."""
         some = remembered(state, self._former, paths)
-        return recognised(state, self._former, await file_digests(self._db, self._record, some)) if some else []
+        return (
+            recognised(state, self._former, await file_digests(self._db, self._record, some))
+            if some
+            else []
+        )
 
     def _publish(self, found: IndexSnapshot) -> None:
         self._show(found)
@@ -330,7 +397,11 @@ class LexicalIndex:
 
     async def _texts(self, paths: list[str] | None) -> AsyncGenerator[list[FileTexts], None]:
         """Files, or all files, in batches."""
-        groups = [None] if paths is None else [paths[i : i + _SOME_PATHS] for i in range(0, len(paths), _SOME_PATHS)]
+        groups = (
+            [None]
+            if paths is None
+            else [paths[i : i + _SOME_PATHS] for i in range(0, len(paths), _SOME_PATHS)]
+        )
         for group in groups:
             batch, chunks = list[FileTexts](), 0
             async with contextlib.aclosing(file_texts(self._db, self._record, group)) as files:
@@ -352,7 +423,9 @@ class LexicalIndex:
         }
 
     async def _until_doubt(self) -> None:
-        """Put parts in order whenever there was no commit for a while, and save from time to time."""
+        """Put parts in order whenever there was no commit for a while, and save from time to
+        time.
+        """
         now = asyncio.get_running_loop().time
         ordered, save_at = False, now() + _SAVE_EVERY_S
         forget_at = now() + _FORGET_S
@@ -377,7 +450,9 @@ class LexicalIndex:
                     save_at = now() + _SAVE_EVERY_S
 
     async def _put_in_order(self) -> bool:
-        """Merge what commits have left apart, beside them; whether there is nothing left to merge."""
+        """Merge what commits have left apart, beside them; whether there is nothing left to
+        merge.
+        """
         state = self._view
         made = None if state is None else await asyncio.to_thread(put_in_order, state)
         if made is None:
@@ -397,10 +472,13 @@ class LexicalIndex:
             try:
                 await self._write(state, await self._owner())
             except (OSError, CocoSearchError) as error:
-                log.warning("lexical_not_saved", extra={"index": self._record.name, "error": str(error)})
+                log.warning(
+                    "lexical_not_saved", extra={"index": self._record.name, "error": str(error)}
+                )
 
     def _is_saved(self, state: IndexSnapshot) -> bool:
-        known = all(part.segment in self._saved for part in state.parts)  # what was merged at rest may not be
+        # what was merged at rest may not be
+        known = all(part.segment in self._saved for part in state.parts)
         return known and state.generation == self._saved_generation
 
     def _unsaved(self) -> int:
@@ -409,7 +487,9 @@ class LexicalIndex:
         return sum(part.segment.chunk_count for part in parts if part.segment not in self._saved)
 
     async def _write(self, state: IndexSnapshot, owner: Mapping[str, str]) -> None:
-        """A cancellation is heard at the end: a thread goes on, and two at once would delete each other's files."""
+        """A cancellation is heard at the end: a thread goes on, and two at once would delete each
+        other's files.
+        """
         saved_as = (owner, state.generation, state.parts, self._saved, self.reduced.reasons)
         save = partial(segment_files.save, self._folder, *saved_as)
         writing = asyncio.ensure_future(asyncio.to_thread(save))
@@ -427,4 +507,6 @@ class LexicalIndex:
 
 def _files(saved: segment_files.SavedSnapshot) -> WeakKeyDictionary[Segment, str]:
     """Weak: what is merged away frees its memory, and the file goes with the next save."""
-    return WeakKeyDictionary({part.segment: name for part, name in zip(saved.parts, saved.names, strict=True)})
+    return WeakKeyDictionary(
+        {part.segment: name for part, name in zip(saved.parts, saved.names, strict=True)}
+    )

@@ -1,4 +1,6 @@
-"""The numbers of the chunks of a file: they ascend with the places, and a chunk that moves keeps its own. Pure."""
+"""The numbers of the chunks of a file: they ascend with the places, and a chunk that moves keeps
+its own. Pure.
+"""
 
 from bisect import bisect_left
 from collections import deque
@@ -6,7 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import TypeVar
 
-# Between neighbours: in one spot chunks can come between others 32 times, each time in half of the room of before.
+# Between neighbours: in one spot chunks can come between others 32 times, each time in half of the
+# room of before.
 STEP = 1 << 32
 Content = TypeVar("Content", bound=Hashable)
 
@@ -14,11 +17,13 @@ Content = TypeVar("Content", bound=Hashable)
 def assigned(
     old: Mapping[int, Content], wanted: Sequence[Content], taken: Set[int] = frozenset()
 ) -> tuple[list[int], Set[int]]:
-    """The ordinals of the chunks of a file, by place, and which of them are of rows that stay as they are.
+    """The ordinals of the chunks of a file, by place, and which of them are of rows that stay as
+    they are.
 
-    `old` are the rows that are there, ascending. A row stays if its content is wanted, and stands as before among the
-    others that stay. New chunks take none of the ordinals that are `taken` as long as there is room beside them. Where
-    there is no room at all for what is new, all are numbered anew and none stays.
+    `old` are the rows that are there, ascending. A row stays if its content is wanted, and stands
+    as before among the others that stay. New chunks take none of the ordinals that are `taken` as
+    long as there is room beside them. Where there is no room at all for what is new, all are
+    numbered anew and none stays.
     """
     ordinals = list(old)
     rows = [None if row is None else ordinals[row] for row in _matched(list(old.values()), wanted)]
@@ -31,7 +36,9 @@ def assigned(
 
 
 def _numbered(rows: Sequence[int | None], barred: Sequence[int]) -> list[int]:
-    """An ordinal for each place, where there is room for all: `rows` says which have one already."""
+    """An ordinal for each place, where there is room for all: `rows` says which have one
+    already.
+    """
     numbers, new = list[int](), 0
     for ordinal in rows:
         if ordinal is None:
@@ -44,10 +51,11 @@ def _numbered(rows: Sequence[int | None], barred: Sequence[int]) -> list[int]:
 
 
 def _between(low: int | None, high: int | None, count: int, barred: Sequence[int]) -> Sequence[int]:
-    """So many new ordinals, far from each other and from their neighbours; none if there is no room for all.
+    """So many new ordinals, far from each other and from their neighbours; none if there is no room
+    for all.
 
-    Those that are `barred`, ascending, are neighbours as well: the widest gap between them is taken, or at an end of
-    the file the first one that is wide enough.
+    Those that are `barred`, ascending, are neighbours as well: the widest gap between them is
+    taken, or at an end of the file the first one that is wide enough.
     """
     if not count:
         return ()
@@ -63,7 +71,9 @@ def _between(low: int | None, high: int | None, count: int, barred: Sequence[int
 
 
 def _beyond(known: Sequence[int], room: int, *, front: bool, back: bool) -> tuple[int, int]:
-    """So much room between ordinals or beside them: who changes for ever shall not count up for ever."""
+    """So much room between ordinals or beside them: who changes for ever shall not count up for
+    ever.
+    """
     if not known:
         return -STEP, room - STEP
     for low, high in pairwise(known):
@@ -85,19 +95,26 @@ def _matched(old: Sequence[Content], wanted: Sequence[Content]) -> list[int | No
     return [*range(head), *middle, *range(len(old) - tail, len(old))]
 
 
-def _matched_apart(old: Sequence[Content], wanted: Sequence[Content], first: int) -> list[int | None]:
+def _matched_apart(
+    old: Sequence[Content], wanted: Sequence[Content], first: int
+) -> list[int | None]:
     """As `_matched`, of rows from the number `first` on, by content wherever they are."""
     loose = dict[Content, deque[int]]()
     for row, content in enumerate(old, first):
         loose.setdefault(content, deque()).append(row)
-    pairs = [(place, loose[content].popleft()) for place, content in enumerate(wanted) if loose.get(content)]
+    pairs = [
+        (place, loose[content].popleft())
+        for place, content in enumerate(wanted)
+        if loose.get(content)
+    ]
     rows = dict(_ascending(pairs)) if pairs else {}
     return [rows.get(place) for place in range(len(wanted))]
 
 
 def _ascending(pairs: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
     """As many of the pairs as can be, in their order, so that their second values ascend."""
-    lowest, ends, before = list[int](), list[int](), list[int]()  # of the chains of each length: last value, its pair
+    # of the chains of each length: last value, its pair
+    lowest, ends, before = list[int](), list[int](), list[int]()
     for number, (_, value) in enumerate(pairs):
         length = bisect_left(lowest, value)
         before.append(ends[length - 1] if length else -1)

@@ -12,7 +12,9 @@ from cocosearchd.store.index_records import gone
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file as indexed: `generation` last changed it; `scopes` are those of `languages.scopes`, None if not known."""
+    """A file as indexed: `generation` last changed it; `scopes` are those of `languages.scopes`,
+    None if not known.
+    """
 
     path: str
     content_hash: bytes
@@ -29,7 +31,9 @@ class FileStates:
 
 
 async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -> FileStates:
-    """The generation of an index and some of its files, as of one snapshot. Raises `NotFound` if the index is gone."""
+    """The generation of an index and some of its files, as of one snapshot. Raises `NotFound` if
+    the index is gone.
+    """
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
         await cursor.execute(statement("file_states", record), {"filenames": list(paths)})
@@ -37,7 +41,9 @@ async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -
     if row is None:
         raise gone(record)
     generation, *columns = row
-    return FileStates(generation, {values[0]: FileState(*values) for values in zip(*columns, strict=True)})
+    return FileStates(
+        generation, {values[0]: FileState(*values) for values in zip(*columns, strict=True)}
+    )
 
 
 async def passing_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:

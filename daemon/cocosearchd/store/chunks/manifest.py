@@ -1,9 +1,12 @@
-"""What of a file is compared with what is stored of it: enough to say which of its chunks need new rows. Pure.
+"""What of a file is compared with what is stored of it: enough to say which of its chunks need new
+rows. Pure.
 
-Most chunks of a changed file are stored already. Whoever compares before he makes rows, makes those of the others only.
+Most chunks of a changed file are stored already. Whoever compares before he makes rows, makes those
+of the others only.
 
-So that it is as cheap to come back, the rows of what a file held before many files changed together are kept beside
-those of what it holds: *spare* rows, which no question sees. They are taken up again by their content, as any row is.
+So that it is as cheap to come back, the rows of what a file held before many files changed together
+are kept beside those of what it holds: *spare* rows, which no question sees. They are taken up
+again by their content, as any row is.
 """
 
 import hashlib
@@ -16,8 +19,8 @@ from cocosearchd.model import Chunk
 from cocosearchd.store.chunks.arrays import NONE, numbers_in
 from cocosearchd.store.chunks.chunk_numbers import assigned
 
-# Raise it when rows get a column, or texts are split into other words: rows of the version before are then written anew
-# with the next change of their file.
+# Raise it when rows get a column, or texts are split into other words: rows of the version before
+# are then written anew with the next change of their file.
 ROW_VERSION = 3
 
 Content = tuple[int, bytes]  # bytes, hash: all of a chunk but where it is
@@ -25,12 +28,16 @@ _STORED = struct.Struct(">qi16s")  # as the statement stored_files packs what is
 
 
 class OutdatedManifest(Exception):
-    """What a file was compared with is stored no more: a row is missing where one was to stay. Its text: the path."""
+    """What a file was compared with is stored no more: a row is missing where one was to stay. Its
+    text: the path.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkManifest:
-    """The chunks of a file that are stored, by place: first bytes, first lines, and what each of them is."""
+    """The chunks of a file that are stored, by place: first bytes, first lines, and what each of
+    them is.
+    """
 
     starts: tuple[int, ...]
     lines: tuple[int, ...]
@@ -40,7 +47,9 @@ class ChunkManifest:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """What is stored of a file, as the statement stored_files gives it; nulls where there is nothing."""
+    """What is stored of a file, as the statement stored_files gives it; nulls where there is
+    nothing.
+    """
 
     file: tuple[Any, ...]  # of its row what `rows.COMPARED` and `rows.PLACES` name
     parse: tuple[Any, ...]  # language, status, error count, error message
@@ -50,7 +59,9 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class ManifestDiff:
-    """A file and what was stored of it: which rows go, which are spare from now on, and which places need new ones."""
+    """A file and what was stored of it: which rows go, which are spare from now on, and which
+    places need new ones.
+    """
 
     sheet: ChunkManifest
     stored: StoredFile
@@ -66,13 +77,15 @@ def stored_file(row: Sequence[Any]) -> StoredFile:
     return StoredFile(file, tuple(parse), chunks or b"", spares or NONE)
 
 
-def compared(sheet: ChunkManifest, stored: StoredFile, content_hash: bytes, *, aside: bool) -> ManifestDiff:
+def compared(
+    sheet: ChunkManifest, stored: StoredFile, content_hash: bytes, *, aside: bool
+) -> ManifestDiff:
     """Which rows stay, go and come, of a file that has now the content of this hash.
 
-    With `aside` the rows of the content of before, where there are any, are spare ones from now on, in place of those
-    that were so. Without, they are if that leaves no others: who saves again and again may still go back to what was
-    there in the beginning.
-    Where the content is the same, rows were made by other rules, and nobody comes back to them.
+    With `aside` the rows of the content of before, where there are any, are spare ones from now on,
+    in place of those that were so. Without, they are if that leaves no others: who saves again and
+    again may still go back to what was there in the beginning. Where the content is the same, rows
+    were made by other rules, and nobody comes back to them.
     """
     old, ordinals, kept = _assigned(sheet, stored.chunks)
     spare = old.keys() & numbers_in(stored.spares)
@@ -94,7 +107,9 @@ def new_places(sheet: ChunkManifest, chunks: bytes) -> tuple[int, ...]:
     return _new(ordinals, kept)
 
 
-def _assigned(sheet: ChunkManifest, chunks: bytes) -> tuple[Mapping[int, Content], Sequence[int], Set[int]]:
+def _assigned(
+    sheet: ChunkManifest, chunks: bytes
+) -> tuple[Mapping[int, Content], Sequence[int], Set[int]]:
     old = {ordinal: (size, digest) for ordinal, size, digest in _STORED.iter_unpack(chunks)}
     return old, *assigned(old, sheet.contents, old.keys())
 
@@ -117,7 +132,8 @@ def sheet_of(chunks: Sequence[Chunk], order: Sequence[int]) -> ChunkManifest:
 def placed(chunks: Sequence[Chunk]) -> list[int]:
     """The numbers of the chunks that are stored, by place.
 
-    An empty range is not stored. Of two chunks that begin at the same byte the longer one is, or the first one.
+    An empty range is not stored. Of two chunks that begin at the same byte the longer one is, or
+    the first one.
     """
     longest = dict[int, int]()
     for number, chunk in enumerate(chunks):
@@ -128,7 +144,9 @@ def placed(chunks: Sequence[Chunk]) -> list[int]:
 
 
 def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:
-    """(kind, qualified name) of what the chunk is or is part of, then of what is defined in it; each once."""
+    """(kind, qualified name) of what the chunk is or is part of, then of what is defined in it;
+    each once.
+    """
     pairs = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
     if chunk.symbol_type and chunk.symbol_name:
         pairs.insert(0, (chunk.symbol_type, chunk.symbol_name))
@@ -136,7 +154,9 @@ def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:
 
 
 def digest_of(chunk: Chunk) -> bytes:
-    """Of all that is stored but where it is, and with the NULs: the vector was made of the text as it was read."""
+    """Of all that is stored but where it is, and with the NULs: the vector was made of the text as
+    it was read.
+    """
     kept = (
         ROW_VERSION,
         chunk.end_line - chunk.start_line,

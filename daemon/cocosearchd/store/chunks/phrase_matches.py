@@ -1,4 +1,6 @@
-"""Which chunks hold quoted phrases: of files, of chunks that are known, or of all. Texts are read, so keep them few."""
+"""Which chunks hold quoted phrases: of files, of chunks that are known, or of all. Texts are read,
+so keep them few.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,24 +17,35 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filters import Condition, filter_sql, of_chunks, phrase_words
 
-Starts = dict[str, NDArray[np.int64]]  # path -> first bytes of the chunks that hold the phrases, ascending
+# path -> first bytes of the chunks that hold the phrases, ascending
+Starts = dict[str, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseReading:
-    """Of some files: the chunks that hold all phrases, and the generation of each file that is there."""
+    """Of some files: the chunks that hold all phrases, and the generation of each file that is
+    there.
+    """
 
     starts: Starts
     generations: Mapping[str, int]
 
 
-async def holding_in_files(db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]) -> PhraseReading:
-    """The chunks of some files that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
+async def holding_in_files(
+    db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]
+) -> PhraseReading:
+    """The chunks of some files that hold the phrases of a filter and pass its symbols. Nothing
+    about files counts.
+    """
     return await _read(db, record, "phrases_in_files", where, {"filenames": list(paths)})
 
 
-async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]) -> PhraseReading:
-    """Those of some chunks that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
+async def holding_in_chunks(
+    db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]
+) -> PhraseReading:
+    """Those of some chunks that hold the phrases of a filter and pass its symbols. Nothing about
+    files counts.
+    """
     values = {
         "filenames": [path for path, _, _ in keys],
         "starts": [start for _, start, _ in keys],
@@ -41,7 +54,9 @@ async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, ke
     return await _read(db, record, "phrases_in_chunks", where, values)
 
 
-async def holding_anywhere(db: Database, record: IndexRecord, where: Filter, limit_ms: int) -> Starts | None:
+async def holding_anywhere(
+    db: Database, record: IndexRecord, where: Filter, limit_ms: int
+) -> Starts | None:
     """All chunks that pass a filter; None if finding them takes longer than `limit_ms`."""
     condition, values = filter_sql(where)
     try:
@@ -57,7 +72,9 @@ async def holding_anywhere(db: Database, record: IndexRecord, where: Filter, lim
 
 
 async def expected(db: Database, record: IndexRecord, where: Filter) -> int:
-    """About how many texts `holding_anywhere` has to read for the phrases of a filter. Nothing is read for that."""
+    """About how many texts `holding_anywhere` has to read for the phrases of a filter. Nothing is
+    read for that.
+    """
     ((plan,),) = await _rows(db, record, "estimate_matches", phrase_words(where), {})
     return int(plan[0]["Plan"]["Plan Rows"])
 
@@ -67,7 +84,9 @@ def _starts_of(packed: bytes) -> NDArray[np.int64]:
     return np.sort(np.frombuffer(packed, ">i8").astype(np.int64))
 
 
-async def _read(db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]) -> PhraseReading:
+async def _read(
+    db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]
+) -> PhraseReading:
     rows = await _rows(db, record, name, of_chunks(where), values)
     found = {path: _starts_of(packed) for path, _, packed in rows if packed}
     return PhraseReading(found, {path: generation for path, generation, _ in rows})

@@ -1,4 +1,6 @@
-"""The statements of both flows: `replace_files` is the one write transaction, the searches are the one read path."""
+"""The statements of both flows: `replace_files` is the one write transaction, the searches are the
+one read path.
+"""
 
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -56,15 +58,18 @@ __all__ = [
     "vector_search",
 ]
 
-# Measured on 1M x 256: below this many matches an exact scan of them beats the vector index in time and in recall.
+# Measured on 1M x 256: below this many matches an exact scan of them beats the vector index in time
+# and in recall.
 EXACT_MATCHES = 10_000
 BREADTH = 100  # hnsw.ef_search: recall at 10 is .97 to .99 on 100k to 1M vectors
 MAX_BREADTH = 1000  # pgvector's limit
-# Chunks of an index from which on planning how to read some of them, at twice the price of doing it, is done once. Of a
-# smaller one the plan may be to read all of it, and would be kept while it grows.
+# Chunks of an index from which on planning how to read some of them, at twice the price of doing
+# it, is done once. Of a smaller one the plan may be to read all of it, and would be kept while it
+# grows.
 PLANNED_ONCE = 10_000
 ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
-ANY_TERM_ROWS, ANY_TERMS = 2000, 16  # ranking a row costs 2.5 to 5 microseconds and more with each term
+# ranking a row costs 2.5 to 5 microseconds and more with each term
+ANY_TERM_ROWS, ANY_TERMS = 2000, 16
 
 
 async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
@@ -80,22 +85,34 @@ async def delete_file(db: Database, record: IndexRecord, path: str) -> int:
 async def replace_files(
     db: Database, record: IndexRecord, writes: Sequence[FileWrite], gone: Sequence[str] = ()
 ) -> int:
-    """Make the rows of files what `writes` say and forget `gone`, in one transaction; the generation after it.
+    """Make the rows of files what `writes` say and forget `gone`, in one transaction; the
+    generation after it.
 
-    No path may be named twice. Only chunks whose content differs are written; where the others are now is said by the
-    row of their file. Where nothing differs but fingerprints there is no new generation. Raises `NotFound` if the index
-    is gone, `IdentityMismatch` if it now belongs to another embedder, and `OutdatedManifest` if a file was compared
-    with what is no longer stored and now needs chunks that were not made; then nothing is written.
+    No path may be named twice. Only chunks whose content differs are written; where the others are
+    now is said by the row of their file. Where nothing differs but fingerprints there is no new
+    generation. Raises `NotFound` if the index is gone, `IdentityMismatch` if it now belongs to
+    another embedder, and `OutdatedManifest` if a file was compared with what is no longer stored
+    and now needs chunks that were not made; then nothing is written.
     """
-    wanted = [row async for row in in_turns(WantedRows(write, record.dimension) for write in writes)]
+    wanted = [
+        row async for row in in_turns(WantedRows(write, record.dimension) for write in writes)
+    ]
     paths = sorted([*(write.path for write in writes), *gone])
     async with db.connection() as connection, connection.transaction():
-        await connection.execute(statement("lock_files", record), {"filenames": array(paths)}, prepare=ONE_PLAN)
+        await connection.execute(
+            statement("lock_files", record), {"filenames": array(paths)}, prepare=ONE_PLAN
+        )
         changes = await _changes(connection, record, wanted)
         changed = [change for change in changes if change.differs]
         if same := [change.file for change in changes if not change.differs]:
-            await connection.execute(statement("set_fingerprints", record), columns_of(same, FINGERPRINTS))
-        found = await _row(connection, statement("delete_files", record), {"filenames": array(gone)}) if gone else None
+            await connection.execute(
+                statement("set_fingerprints", record), columns_of(same, FINGERPRINTS)
+            )
+        found = (
+            await _row(connection, statement("delete_files", record), {"filenames": array(gone)})
+            if gone
+            else None
+        )
         if not changed and not (found and found[0]):
             return await _generation(connection, record)
         await write_chunks(connection, record, changed)
@@ -106,7 +123,9 @@ async def replace_files(
 
 
 async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
-    """What is stored of files, in their order: with that they can be compared before their rows are made."""
+    """What is stored of files, in their order: with that they can be compared before their rows are
+    made.
+    """
     async with db.connection() as connection:
         return await _stored(connection, record, paths)
 
@@ -114,7 +133,8 @@ async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) 
 async def refresh_fingerprints(
     db: Database, record: IndexRecord, seen: Sequence[tuple[str, bytes, Fingerprint]]
 ) -> frozenset[str]:
-    """Store the fingerprints of files whose content hash is the stored one; the paths of these files.
+    """Store the fingerprints of files whose content hash is the stored one; the paths of these
+    files.
 
     `seen` is (path, content hash, fingerprint). Nothing becomes a new generation.
     """
@@ -124,7 +144,9 @@ async def refresh_fingerprints(
         "fingerprints": array(pack_fingerprint(fingerprint) for _, _, fingerprint in seen),
     }
     async with db.connection() as connection:
-        rows = await (await connection.execute(statement("refresh_fingerprints", record), values)).fetchall()
+        rows = await (
+            await connection.execute(statement("refresh_fingerprints", record), values)
+        ).fetchall()
     return frozenset(row[0] for row in rows)
 
 
@@ -136,10 +158,11 @@ async def vector_search(
     limit: int,
     exact_matches: int = EXACT_MATCHES,
 ) -> tuple[Candidate, ...]:
-    """The chunks nearest to `vector`, shape (dimension,), nearest first; `score` is the cosine similarity.
+    """The chunks nearest to `vector`, shape (dimension,), nearest first; `score` is the cosine
+    similarity.
 
-    Exact without a vector index and where no more than `exact_matches` chunks are expected to match, else through the
-    index. The zero vector is near to nothing.
+    Exact without a vector index and where no more than `exact_matches` chunks are expected to
+    match, else through the index. The zero vector is near to nothing.
     """
     if not np.any(vector):
         return ()
@@ -160,10 +183,11 @@ async def vector_search(
 async def keyword_search(
     db: Database, record: IndexRecord, text: str, where: Filter, limit: int, any_term: bool = False
 ) -> tuple[Candidate, ...]:
-    """Chunks that hold every term of `text` (already split as `FileWrite.keywords` does), by PostgreSQL's text rank.
+    """Chunks that hold every term of `text` (already split as `FileWrite.keywords` does), by
+    PostgreSQL's text rank.
 
-    With `any_term`, few such chunks are followed by chunks that hold some of the rarer terms, weighted by rarity: these
-    score below 1, those above.
+    With `any_term`, few such chunks are followed by chunks that hold some of the rarer terms,
+    weighted by rarity: these score below 1, those above.
     """
     condition, values = filter_sql(where)
     values |= {"text": text.replace("\0", ""), "limit": limit}
@@ -173,22 +197,32 @@ async def keyword_search(
         if not any_term or len(found) >= min(limit, ENOUGH_HITS):
             return found
         terms = await _rare_terms(connection, record, text)
-        others = await _candidates(connection, record, "keyword_any", condition, values | terms) if terms else ()
+        others = (
+            await _candidates(connection, record, "keyword_any", condition, values | terms)
+            if terms
+            else ()
+        )
     keys = {hit.key for hit in found}
     raised = tuple(replace(hit, score=1 + hit.score) for hit in found)
     return (raised + tuple(hit for hit in others if hit.key not in keys))[:limit]
 
 
-async def first_passing(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
+async def first_passing(
+    db: Database, record: IndexRecord, where: Filter, limit: int
+) -> tuple[Candidate, ...]:
     """Chunks that pass a filter, by path and place; their score is 0."""
     condition, values = filter_sql(where)
     async with db.connection() as connection:
         condition = await _of_live(connection, record, condition)
-        return await _candidates(connection, record, "first_passing", condition, values | {"limit": limit})
+        return await _candidates(
+            connection, record, "first_passing", condition, values | {"limit": limit}
+        )
 
 
 async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[float, ...]:
-    """What `keyword_search` would score texts, all split as `FileWrite.keywords` does; 0 without every term."""
+    """What `keyword_search` would score texts, all split as `FileWrite.keywords` does; 0 without
+    every term.
+    """
     if not texts:
         return ()
     values = {"asked": asked.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
@@ -200,12 +234,15 @@ async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[fl
 async def chunks_with_files(
     db: Database, record: IndexRecord, keys: Sequence[Key], size: int = 0
 ) -> tuple[tuple[Candidate, ...], FileStates]:
-    """The chunks of `keys`, in their order, without those that are not there any more; and their files, of one moment.
+    """The chunks of `keys`, in their order, without those that are not there any more; and their
+    files, of one moment.
 
     `size` is about how many chunks the index has. Raises `NotFound` if the index is gone.
     """
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement("chunks_with_files", record), _asked(keys), prepare=size >= PLANNED_ONCE)
+        await cursor.execute(
+            statement("chunks_with_files", record), _asked(keys), prepare=size >= PLANNED_ONCE
+        )
         rows = await cursor.fetchall()
     if not rows:
         raise gone(record)
@@ -219,17 +256,27 @@ async def chunks_with_files(
     return tuple(found), FileStates(rows[0][-4], files)
 
 
-async def list_symbols(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
-    """Chunks that are definitions and pass the filter, by path and place, each with a symbol that passes."""
+async def list_symbols(
+    db: Database, record: IndexRecord, where: Filter, limit: int
+) -> tuple[Candidate, ...]:
+    """Chunks that are definitions and pass the filter, by path and place, each with a symbol that
+    passes.
+    """
     condition, values = filter_sql(where)
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        query = statement("list_symbols", record, filter=await _of_live(connection, record, condition))
+        query = statement(
+            "list_symbols", record, filter=await _of_live(connection, record, condition)
+        )
         await cursor.execute(query, values | {"limit": limit})
         return _with_symbols(await cursor.fetchall(), where)
 
 
-async def symbols_at(db: Database, record: IndexRecord, keys: Sequence[Key], where: Filter) -> tuple[Candidate, ...]:
-    """The chunks of `keys` as `list_symbols` gives them, in any order, without those that are not there any more."""
+async def symbols_at(
+    db: Database, record: IndexRecord, keys: Sequence[Key], where: Filter
+) -> tuple[Candidate, ...]:
+    """The chunks of `keys` as `list_symbols` gives them, in any order, without those that are not
+    there any more.
+    """
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
         await cursor.execute(statement("symbols_at", record), _asked(keys))
         return _with_symbols(await cursor.fetchall(), where)
@@ -253,10 +300,12 @@ def _with_symbols(rows: Iterable[Sequence[Any]], where: Filter) -> tuple[Candida
 async def file_chunks(
     db: Database, record: IndexRecord, paths: Sequence[str] | None, batch: int = 2000
 ) -> AsyncIterator[FileChunks]:
-    """Files with their chunks, by path, all as of one moment; `paths` None: every file. Missing ones are left out.
+    """Files with their chunks, by path, all as of one moment; `paths` None: every file. Missing
+    ones are left out.
 
-    Rows come in batches of `batch`, so an index of any size passes through little memory. Holds a connection until it
-    is exhausted or closed. Whoever wants to know how far it is reads the generation first.
+    Rows come in batches of `batch`, so an index of any size passes through little memory. Holds a
+    connection until it is exhausted or closed. Whoever wants to know how far it is reads the
+    generation first.
     """
     values = {"filenames": None if paths is None else list(paths)}
     async with (
@@ -278,7 +327,9 @@ async def file_chunks(
             yield FileChunks(*(*head, tuple(chunks)))
 
 
-async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence[WantedRows]) -> list[FileChange]:
+async def _changes(
+    connection: Connection, record: IndexRecord, wanted: Sequence[WantedRows]
+) -> list[FileChange]:
     """What differs from what is stored, file by file."""
     if not wanted:
         return []
@@ -287,7 +338,9 @@ async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence
     return [change async for change in in_turns(rows.change(each) for rows, each in pairs)]
 
 
-async def _stored(connection: Connection, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
+async def _stored(
+    connection: Connection, record: IndexRecord, paths: Sequence[str]
+) -> list[StoredFile]:
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(statement("stored_files", record), {"filenames": array(paths)})
         return [stored_file(row) for row in await cursor.fetchall()]
@@ -298,7 +351,9 @@ async def _bump(connection: Connection, record: IndexRecord) -> int:
     row = await _row(connection, statement("bump_generation", record), identity, prepare=ONE_PLAN)
     if row is None:
         await _generation(connection, record)
-        raise IdentityMismatch(f"index {record.name} was given another embedder meanwhile", "index the file again")
+        raise IdentityMismatch(
+            f"index {record.name} was given another embedder meanwhile", "index the file again"
+        )
     return int(row[0])
 
 
@@ -309,7 +364,9 @@ async def _generation(connection: Connection, record: IndexRecord) -> int:
     return int(row[0])
 
 
-async def _use_vector_index(connection: Connection, record: IndexRecord, where: Filter, exact_matches: int) -> bool:
+async def _use_vector_index(
+    connection: Connection, record: IndexRecord, where: Filter, exact_matches: int
+) -> bool:
     """Whether enough chunks match for an approximate search to find the best of them."""
     row = await _row(connection, statement("has_vector_index", record), {})
     if not row or not row[0]:
@@ -318,18 +375,26 @@ async def _use_vector_index(connection: Connection, record: IndexRecord, where: 
         return False  # nothing can estimate them, and counting costs as much as comparing
     if where.languages or where.symbol_types:
         condition, values = filter_sql(without_paths(where))
-        plan = await _row(connection, statement("estimate_matches", record, filter=condition), values)
+        plan = await _row(
+            connection, statement("estimate_matches", record, filter=condition), values
+        )
         if plan and plan[0][0]["Plan"]["Plan Rows"] <= exact_matches:
             return False
     if where.paths or where.not_paths:
         condition, values = filter_sql(only_paths(where))
-        counted = await _row(connection, statement("count_path_matches", record, filter=condition), values)
+        counted = await _row(
+            connection, statement("count_path_matches", record, filter=condition), values
+        )
         return counted is not None and counted[0] > exact_matches
     return True
 
 
-async def _of_live(connection: Connection, record: IndexRecord, condition: sql.Composable) -> sql.Composable:
-    """A condition, and that a row is no spare one. Asking each row costs more than asking whether there are any."""
+async def _of_live(
+    connection: Connection, record: IndexRecord, condition: sql.Composable
+) -> sql.Composable:
+    """A condition, and that a row is no spare one. Asking each row costs more than asking whether
+    there are any.
+    """
     row = await _row(connection, statement("has_spares", record), {})
     if not row or not row[0]:
         return condition
@@ -350,15 +415,24 @@ async def _rare_terms(connection: Connection, record: IndexRecord, text: str) ->
             break
         quoted = "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
         chosen.append(quoted)
-        weights.append(math.log1p((total * (1 - frequency) + 0.5) / (total * frequency + 0.5)))  # BM25's idf
+        # BM25's idf
+        weights.append(math.log1p((total * (1 - frequency) + 0.5) / (total * frequency + 0.5)))
     scale = sum(weights)
     if not chosen:
         return {}
-    return {"terms": chosen, "weights": [weight / scale for weight in weights], "query": " | ".join(chosen)}
+    return {
+        "terms": chosen,
+        "weights": [weight / scale for weight in weights],
+        "query": " | ".join(chosen),
+    }
 
 
 async def _candidates(
-    connection: Connection, record: IndexRecord, name: str, condition: sql.Composable, values: dict[str, Any]
+    connection: Connection,
+    record: IndexRecord,
+    name: str,
+    condition: sql.Composable,
+    values: dict[str, Any],
 ) -> tuple[Candidate, ...]:
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(statement(name, record, filter=condition), values)
@@ -366,6 +440,10 @@ async def _candidates(
 
 
 async def _row(
-    connection: Connection, query: sql.Composed | bytes, values: dict[str, Any], *, prepare: bool = False
+    connection: Connection,
+    query: sql.Composed | bytes,
+    values: dict[str, Any],
+    *,
+    prepare: bool = False,
 ) -> Row | None:
     return await (await connection.execute(query, values, prepare=prepare)).fetchone()

@@ -1,4 +1,6 @@
-"""What a write transaction does once it is known what differs: rows of chunks, of files, and which rows are spare."""
+"""What a write transaction does once it is known what differs: rows of chunks, of files, and which
+rows are spare.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -6,17 +8,27 @@ from typing import TypeVar
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.arrays import NONE, array
-from cocosearchd.store.chunks.rows import COPY_TYPES, FILE_COLUMNS, PARSE_COLUMNS, FileChange, Row, columns_of
+from cocosearchd.store.chunks.rows import (
+    COPY_TYPES,
+    FILE_COLUMNS,
+    PARSE_COLUMNS,
+    FileChange,
+    Row,
+    columns_of,
+)
 from cocosearchd.store.connection.database import Connection
 from cocosearchd.store.connection.statements import statement
 
-# To `prepare` what each change asks and has one plan only, however large tables are: planning took longer than doing.
+# To `prepare` what each change asks and has one plan only, however large tables are: planning took
+# longer than doing.
 ONE_PLAN = True
 TURN_ITEMS = 8  # files compared or rows sent, before others have their turn: at most 2 ms
 T = TypeVar("T")
 
 
-async def write_chunks(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
+async def write_chunks(
+    connection: Connection, record: IndexRecord, changed: Sequence[FileChange]
+) -> None:
     """Rows go and come, those that go first: new ones may have their ordinals."""
     if gone := [(change.path, ordinal) for change in changed for ordinal in change.gone]:
         filenames, ordinals = zip(*gone, strict=True)
@@ -29,11 +41,15 @@ async def write_chunks(connection: Connection, record: IndexRecord, changed: Seq
 async def write_files(
     connection: Connection, record: IndexRecord, changed: Sequence[FileChange], generation: int
 ) -> None:
-    """What is said of the files: where their chunks are, how they were parsed, which rows are spare from now on."""
+    """What is said of the files: where their chunks are, how they were parsed, which rows are spare
+    from now on.
+    """
     if not changed:
         return
     files = columns_of([change.file for change in changed], FILE_COLUMNS)
-    await connection.execute(statement("upsert_files", record), files | {"generation": generation}, prepare=ONE_PLAN)
+    await connection.execute(
+        statement("upsert_files", record), files | {"generation": generation}, prepare=ONE_PLAN
+    )
     if parses := [change.parse for change in changed if change.parse]:
         await connection.execute(
             statement("upsert_parses", record), columns_of(parses, PARSE_COLUMNS), prepare=ONE_PLAN
@@ -43,8 +59,12 @@ async def write_files(
     await _write_spares(connection, record, changed)
 
 
-async def _write_spares(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
-    if spare := [(change.path, change.spares) for change in changed if change.spares not in (None, NONE)]:
+async def _write_spares(
+    connection: Connection, record: IndexRecord, changed: Sequence[FileChange]
+) -> None:
+    if spare := [
+        (change.path, change.spares) for change in changed if change.spares not in (None, NONE)
+    ]:
         filenames, ordinals = zip(*spare, strict=True)
         values = {"filenames": array(filenames), "ordinals": array(ordinals)}
         await connection.execute(statement("upsert_spares", record), values, prepare=ONE_PLAN)
@@ -60,7 +80,9 @@ async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items as they are, or are made. A group of files is many milliseconds, and what is urgent may be waiting."""
+    """The items as they are, or are made. A group of files is many milliseconds, and what is urgent
+    may be waiting.
+    """
     for number, item in enumerate(items):
         yield item
         if number % TURN_ITEMS == 0:

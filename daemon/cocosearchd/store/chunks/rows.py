@@ -51,7 +51,8 @@ PARSE_COLUMNS = {
     "error_messages": "error_message",
 }
 FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
-# What of a file the statement stored_files gives back to be compared; the fingerprint alone is no change.
+# What of a file the statement stored_files gives back to be compared; the fingerprint alone is no
+# change.
 COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes")
 
 
@@ -59,11 +60,13 @@ COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_rea
 class FileWrite:
     """All that is stored of one file.
 
-    `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as NULL. A skipped file
-    has no chunks and no parse row. `keywords` says what full text search sees of a chunk: header and text after
-    identifier splitting. It is asked for rows that are written, and must say the same of chunks that are the same.
+    `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as
+    NULL. A skipped file has no chunks and no parse row. `keywords` says what full text search sees
+    of a chunk: header and text after identifier splitting. It is asked for rows that are written,
+    and must say the same of chunks that are the same.
 
-    Where the file was `compared` before, `chunks` are those that are not stored, in its order; else they are all.
+    Where the file was `compared` before, `chunks` are those that are not stored, in its order; else
+    they are all.
     """
 
     path: str
@@ -81,7 +84,9 @@ class FileWrite:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk as found. `score` is the leg's own: cosine similarity, text rank, or 0 where nothing was ranked."""
+    """A chunk as found. `score` is the leg's own: cosine similarity, text rank, or 0 where nothing
+    was ranked.
+    """
 
     path: str
     start_byte: int
@@ -107,7 +112,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """What a side index needs of one chunk. `keywords` is header and content after identifier splitting."""
+    """What a side index needs of one chunk. `keywords` is header and content after identifier
+    splitting.
+    """
 
     start_byte: int
     end_byte: int
@@ -119,7 +126,8 @@ class StoredChunk:
     definitions: tuple[str, ...]
     symbol_type: str | None
     symbol_name: str | None
-    vector: NDArray[np.float16] | None = field(default=None, compare=False)  # None: nothing known of the text
+    # None: nothing known of the text
+    vector: NDArray[np.float16] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +144,8 @@ class FileChunks:
 class FileChange:
     """What differs between a file as stored and as wanted.
 
-    To be done in this order: rows with the ordinals of `gone` go, `new` ones are for the statement copy_chunks, and the
-    row of the file says where all of them are.
+    To be done in this order: rows with the ordinals of `gone` go, `new` ones are for the statement
+    copy_chunks, and the row of the file says where all of them are.
     """
 
     path: str
@@ -150,15 +158,20 @@ class FileChange:
 
 
 class WantedRows:
-    """The rows a file shall have, made as far as they are needed: most chunks of a changed file are stored already."""
+    """The rows a file shall have, made as far as they are needed: most chunks of a changed file are
+    stored already.
+    """
 
     def __init__(self, write: FileWrite, dimension: int) -> None:
         """Raises `ValueError` for vectors of another shape."""
         if write.vectors.shape != (len(write.chunks), dimension) and write.chunks:
-            raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}")
+            raise ValueError(
+                f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}"
+            )
         self.write = write
         self._halves = write.vectors.astype(np.float16)
-        self._known: Any = self._halves.any(axis=-1).tolist()  # of each chunk whether anything is known
+        # of each chunk whether anything is known
+        self._known: Any = self._halves.any(axis=-1).tolist()
         if write.compared is not None:
             self._sheet, places = write.compared.sheet, write.compared.new
             self._numbers = {place: number for number, place in enumerate(places)}
@@ -167,39 +180,57 @@ class WantedRows:
             self._sheet, self._numbers = sheet_of(write.chunks, order), dict(enumerate(order))
 
     def change(self, stored: StoredFile) -> FileChange:
-        """What differs from what is stored. Raises `OutdatedManifest` where that needs a chunk that was not made."""
+        """What differs from what is stored. Raises `OutdatedManifest` where that needs a chunk that
+        was not made.
+        """
         before = self.write.compared
         found = before if before is not None and before.stored == stored else self._compared(stored)
         if not self._numbers.keys() >= set(found.new):
             raise OutdatedManifest(self.write.path)
-        places = [array_of_numbers(numbers) for numbers in (found.ordinals, self._sheet.starts, self._sheet.lines)]
+        places = [
+            array_of_numbers(numbers)
+            for numbers in (found.ordinals, self._sheet.starts, self._sheet.lines)
+        ]
         file = file_values(self.write, self._sheet.symbol_count, len(found.ordinals), places)
         parse = parse_values(self.write)
         new = tuple(self._row(place, found.ordinals[place]) for place in found.new)
         same_file = stored.file == tuple(file[name] for name in (*COMPARED, *PLACES))
         same_parse = stored.parse == (tuple(parse.values())[1:] if parse else (None,) * 4)
-        spares = array_of_numbers(found.spares) if array_of_numbers(found.spares) != stored.spares else None
+        spares = (
+            array_of_numbers(found.spares)
+            if array_of_numbers(found.spares) != stored.spares
+            else None
+        )
         differs = bool(found.gone or new or spares) or not (same_file and same_parse)
         return FileChange(self.write.path, file, parse, found.gone, new, spares, differs)
 
     def _compared(self, stored: StoredFile) -> ManifestDiff:
-        return compared(self._sheet, stored, self.write.content_hash, aside=self.write.compared is not None)
+        return compared(
+            self._sheet, stored, self.write.content_hash, aside=self.write.compared is not None
+        )
 
     def _row(self, place: int, ordinal: int) -> Row:
         """For the statement copy_chunks; the last column is the chunk's hash."""
         number, (size, digest) = self._numbers[place], self._sheet.contents[place]
-        chunk, vector = self.write.chunks[number], HalfVector(self._halves[number]) if self._known[number] else None
+        chunk, vector = (
+            self.write.chunks[number],
+            HalfVector(self._halves[number]) if self._known[number] else None,
+        )
         text, *columns = _columns(chunk, size)
         words = _clean(self.write.keywords(chunk))
         return (self.write.path, ordinal, text, words, vector, *columns, digest)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, str]:
-    """Values by row as arrays by column, for a statement that unnests them; `names`: parameter -> name in a row."""
+    """Values by row as arrays by column, for a statement that unnests them; `names`: parameter ->
+    name in a row.
+    """
     return {parameter: array([row[name] for row in rows]) for parameter, name in names.items()}
 
 
-def file_values(write: FileWrite, symbols: int, chunks: int, places: Sequence[str]) -> dict[str, Any]:
+def file_values(
+    write: FileWrite, symbols: int, chunks: int, places: Sequence[str]
+) -> dict[str, Any]:
     """A row of the files table, without the generation."""
     return {
         "filename": write.path,
@@ -234,7 +265,9 @@ def candidate(row: Sequence[Any]) -> Candidate:
 
 
 def with_symbol(found: Candidate, symbols: Sequence[tuple[str, str]], where: Filter) -> Candidate:
-    """The candidate, named after the first of its symbols, (kind, qualified name), that passes the symbol filter."""
+    """The candidate, named after the first of its symbols, (kind, qualified name), that passes the
+    symbol filter.
+    """
     wanted = symbol_matcher(where.symbol_name or "*")
     for kind, name in ((found.symbol_type or "", found.symbol_name or ""), *symbols):
         if name and (not where.symbol_types or kind in where.symbol_types) and wanted(name):
@@ -252,7 +285,9 @@ def stored_chunk(row: Sequence[Any]) -> StoredChunk:
 
 
 def _columns(chunk: Chunk, size: int) -> Row:
-    """In the order of the table, without key, words, vector and hash. PostgreSQL's texts hold no NUL."""
+    """In the order of the table, without key, words, vector and hash. PostgreSQL's texts hold no
+    NUL.
+    """
     texts = (
         chunk.text,
         chunk.block_type,

@@ -1,7 +1,8 @@
-"""The vector index of an index: made once it pays, made anew when it is worn, dropped when it no longer pays.
+"""The vector index of an index: made once it pays, made anew when it is worn, dropped when it no
+longer pays.
 
-A build takes minutes of CPU for a million chunks, so whoever calls this does it when there is nothing else to do.
-Searches and writes go on meanwhile.
+A build takes minutes of CPU for a million chunks, so whoever calls this does it when there is
+nothing else to do. Searches and writes go on meanwhile.
 """
 
 from typing import Literal
@@ -12,11 +13,11 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
 
-# Comparing 20,000 rows of this width takes less than 20 ms of CPU, while the index costs 2 to 3 ms with each row
-# written. The gap keeps an index near the limit from being built again and again.
+# Comparing 20,000 rows of this width takes less than 20 ms of CPU, while the index costs 2 to 3 ms
+# with each row written. The gap keeps an index near the limit from being built again and again.
 BUILD_AT, DROP_BELOW = 20_000, 10_000
-# Dead rows per live one. Vacuum repairs the graph at 5 to 6 ms per dead row, so above a tenth a new one is cheaper;
-# autovacuum by itself would begin at a fifth.
+# Dead rows per live one. Vacuum repairs the graph at 5 to 6 ms per dead row, so above a tenth a new
+# one is cheaper; autovacuum by itself would begin at a fifth.
 WORN = 0.1
 
 _NEVER = 1 << 62  # chunks: no index has so many
@@ -27,10 +28,11 @@ Outcome = Literal["none", "busy", "kept", "built", "rebuilt", "dropped"]
 async def ensure_vector_index(
     db: Database, record: IndexRecord, build_at: int = BUILD_AT, drop_below: int = DROP_BELOW
 ) -> Outcome:
-    """Build, rebuild or drop the vector index as the number of chunks demands. Idempotent; does nothing while another
-    caller is at it.
+    """Build, rebuild or drop the vector index as the number of chunks demands. Idempotent; does
+    nothing while another caller is at it.
 
-    Cancelling leaves an index that PostgreSQL marks as invalid and never uses; the next call removes it.
+    Cancelling leaves an index that PostgreSQL marks as invalid and never uses; the next call
+    removes it.
     """
     async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
         row = await (await connection.execute(statement("lock_maintenance", record))).fetchone()
@@ -43,11 +45,15 @@ async def ensure_vector_index(
 
 
 async def drop_vector_index(db: Database, record: IndexRecord) -> Outcome:
-    """Drop the vector index, whole or torn, if there is one. Idempotent; as `ensure_vector_index`."""
+    """Drop the vector index, whole or torn, if there is one. Idempotent; as
+    `ensure_vector_index`.
+    """
     return await ensure_vector_index(db, record, build_at=_NEVER, drop_below=_NEVER)
 
 
-async def _maintain(connection: Connection, record: IndexRecord, build_at: int, drop_below: int) -> Outcome:
+async def _maintain(
+    connection: Connection, record: IndexRecord, build_at: int, drop_below: int
+) -> Outcome:
     row = await (await connection.execute(statement("vector_index_state", record))).fetchone()
     assert row, "a select without from has a row"
     exists, torn, chunks, dead_share = row

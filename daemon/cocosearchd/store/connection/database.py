@@ -1,4 +1,6 @@
-"""Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
+"""Database: the connection pool of one PostgreSQL, and the one place where driver errors become
+ours.
+"""
 
 import asyncio
 import sys
@@ -28,16 +30,23 @@ from cocosearchd.store.connection.liveness_check import SILENCE_S, PatientConnec
 from cocosearchd.store.connection.preflight import cannot_connect, check_sessions, checked
 
 CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
-# The pool tries again with pauses that double; whoever comes after it gave up makes it try at once. So that a server is
-# used as soon as it is back, it gives up early, and callers ask again.
+# The pool tries again with pauses that double; whoever comes after it gave up makes it try at once.
+# So that a server is used as soon as it is back, it gives up early, and callers ask again.
 RECONNECT_S = 0.5
-IDLE_S = 20.0  # until a connection beyond pool_min that was not used is closed, and with it a process of the server
+# until a connection beyond pool_min that was not used is closed, and with it a process of the
+# server
+IDLE_S = 20.0
 OUTLIVE_S = 60.0  # the longest statement of who writes
 
-# A prepared plan outlives changed settings and grown tables: a filtered vector query then kept an index scan with a
-# recall of one half. Without a threshold nothing is prepared; with this one, what is asked to be. On somebody else's
-# server nothing is, as a pooler between may give each transaction another session.
-_CONNECT: Mapping[str, Any] = {"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_S}
+# A prepared plan outlives changed settings and grown tables: a filtered vector query then kept an
+# index scan with a recall of one half. Without a threshold nothing is prepared; with this one, what
+# is asked to be. On somebody else's server nothing is, as a pooler between may give each
+# transaction another session.
+_CONNECT: Mapping[str, Any] = {
+    "autocommit": True,
+    "prepare_threshold": None,
+    "connect_timeout": CONNECT_TIMEOUT_S,
+}
 _ONLY_WHEN_ASKED = sys.maxsize
 
 Connection = PatientConnection
@@ -50,7 +59,9 @@ class ServerSilence:
         self.known = False
 
     async def check(self, connection: Connection) -> None:
-        """Of each connection that is handed out: a restarted server costs no caller an error, a frozen one no time."""
+        """Of each connection that is handed out: a restarted server costs no caller an error, a
+        frozen one no time.
+        """
         try:
             with connection.patient(SILENCE_S):
                 await connection.execute("")
@@ -71,7 +82,12 @@ class Database:
         patience_s: float,
         silence: ServerSilence,
     ) -> None:
-        self._pool, self._conninfo, self._patience_s, self._silence = pool, conninfo, patience_s, silence
+        self._pool, self._conninfo, self._patience_s, self._silence = (
+            pool,
+            conninfo,
+            patience_s,
+            silence,
+        )
         self.server_version, self.pgvector_version = versions
         # Questions and saves find a connection, however many indexes are read whole or cleaned up.
         self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
@@ -87,13 +103,14 @@ class Database:
     ) -> AsyncIterator["Database"]:
         """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and hold a pool to it.
 
-        Whoever asks for a connection waits `checkout_timeout_s` for a server that is being restarted, and `SILENCE_S`
-        for one that is frozen. A statement is waited for a little longer than it may take.
-        `successor` is the number of a series of processes, of which one lives at a time: what those before this one
-        began in the database has ended, one way or the other, before this returns. A process that is killed does not
-        end its transactions: a commit that the server has received may still be under way.
-        Installs the extension where it is available and allowed. Raises `StoreUnavailable`, one sentence and a hint
-        for each cause, and never shows a password.
+        Whoever asks for a connection waits `checkout_timeout_s` for a server that is being
+        restarted, and `SILENCE_S` for one that is frozen. A statement is waited for a little longer
+        than it may take. `successor` is the number of a series of processes, of which one lives at
+        a time: what those before this one began in the database has ended, one way or the other,
+        before this returns. A process that is killed does not end its transactions: a commit that
+        the server has received may still be under way. Installs the extension where it is available
+        and allowed. Raises `StoreUnavailable`, one sentence and a hint for each cause, and never
+        shows a password.
         """
         conninfo = _conninfo(dsn, settings)
         limit_ms, silence = settings.statement_timeout_ms, ServerSilence()
@@ -121,14 +138,17 @@ class Database:
         return self._silence.known
 
     async def renew(self) -> None:
-        """Replace all connections, each once it is free: a server's process keeps what it knows of dropped tables."""
+        """Replace all connections, each once it is free: a server's process keeps what it knows of
+        dropped tables.
+        """
         await self._pool.drain()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection in autocommit mode. For modules of the store only.
 
-        Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for what else it refuses.
+        Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for what else
+        it refuses.
         """
         async with self._connected(self._patience_s) as connection:
             yield connection
@@ -149,7 +169,9 @@ class Database:
 
     @asynccontextmanager
     async def long_connection(self) -> AsyncIterator[Connection]:
-        """As `connection`, for work that may take minutes and waits for its turn: half of all connections at most."""
+        """As `connection`, for work that may take minutes and waits for its turn: half of all
+        connections at most.
+        """
         async with self._long_work, self.connection() as connection:
             yield connection
 
@@ -159,7 +181,9 @@ class Database:
         while True:
             left = began + patience_s - time.monotonic()
             try:
-                return await stack.enter_async_context(self._pool.connection(timeout=min(left, RECONNECT_S)))
+                return await stack.enter_async_context(
+                    self._pool.connection(timeout=min(left, RECONNECT_S))
+                )
             except PoolTimeout:
                 if self._silence.known and time.monotonic() - began >= SILENCE_S:
                     raise Unresponsive("the server is silent") from None
@@ -168,13 +192,18 @@ class Database:
 
     @asynccontextmanager
     async def session(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
-        """A connection of its own with other settings, for long work. It is closed at the end, whatever happens, and
-        with it everything that belongs to a session. Raises as `connection` does.
+        """A connection of its own with other settings, for long work. It is closed at the end,
+        whatever happens, and with it everything that belongs to a session. Raises as `connection`
+        does.
         """
         given = conninfo_to_dict(self._conninfo).get("options") or ""
-        options = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())])
+        options = " ".join(
+            [str(given), *(f"-c {name}={value}" for name, value in settings.items())]
+        )
         try:
-            connection = await PatientConnection.connect(make_conninfo(self._conninfo, options=options), **_CONNECT)
+            connection = await PatientConnection.connect(
+                make_conninfo(self._conninfo, options=options), **_CONNECT
+            )
             try:
                 yield connection
             finally:
@@ -183,10 +212,11 @@ class Database:
             raise _translated(error) from error
 
     async def outlive(self, successor: int, limit_s: float = OUTLIVE_S) -> None:
-        """Wait until nothing is under way that processes of a series have begun, none of which may be alive any more.
+        """Wait until nothing is under way that processes of a series have begun, none of which may
+        be alive any more.
 
-        For who reads beside such processes: rows that were read before would be without that. Raises `StoreUnavailable`
-        after `limit_s`.
+        For who reads beside such processes: rows that were read before would be without that.
+        Raises `StoreUnavailable` after `limit_s`.
         """
         end = time.monotonic() + limit_s
         while True:
@@ -208,17 +238,20 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
     with suppress(psycopg.ProgrammingError):
         given = conninfo_to_dict(dsn)  # {} where all is in the environment, or in a service file
     if given is None or _misread(dsn):
-        # Neither the driver's message nor its traceback: they quote the DSN, and with it the password.
+        # Neither the driver's message nor its traceback: they quote the DSN, and with it the
+        # password.
         raise StoreUnavailable(
             "the database URL cannot be read",
             "write postgresql://user:password@host:5432/database, in a password %40, %2F and %25 for @, / and %",
         )
-    # Whoever is told a generation may rely on it: it must be on disk, whatever the server's default is.
+    # Whoever is told a generation may rely on it: it must be on disk, whatever the server's default
+    # is.
     ours = {
         "synchronous_commit": "on",
         "statement_timeout": str(settings.statement_timeout_ms),
         "lock_timeout": str(LOCK_TIMEOUT_MS),
-        # What idles is the pool's affair: if the server ended it, the next question would wait for new connections.
+        # What idles is the pool's affair: if the server ended it, the next question would wait for
+        # new connections.
         "idle_session_timeout": "0",
         # How the driver writes bytes and reads times, whatever the server's defaults are.
         "standard_conforming_strings": "on",
@@ -226,22 +259,37 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
     }
     name = given.get("application_name") or "cocosearchd"
     # Files hold any character, whatever PGCLIENTENCODING says of a terminal.
-    return make_conninfo(dsn, options=_options(given, ours), application_name=name, client_encoding="utf8")
+    return make_conninfo(
+        dsn, options=_options(given, ours), application_name=name, client_encoding="utf8"
+    )
 
 
 def _misread(dsn: str) -> bool:
-    """Whether an @ or a / of a password was taken for its end: the rest would be shown as a part of the address."""
+    """Whether an @ or a / of a password was taken for its end: the rest would be shown as a part of
+    the address.
+    """
     scheme, _, rest = dsn.partition("://")
     address, _, path = rest.partition("/")
-    return scheme in ("postgresql", "postgres") and (address.count("@") > 1 or "@" in path.partition("?")[0])
+    return scheme in ("postgresql", "postgres") and (
+        address.count("@") > 1 or "@" in path.partition("?")[0]
+    )
 
 
 def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
-    """The `options` of a DSN with settings of ours behind its own; the last one of a name counts."""
-    return " ".join([str(given.get("options") or ""), *(f"-c {name}={value}" for name, value in settings.items())])
+    """The `options` of a DSN with settings of ours behind its own; the last one of a name
+    counts.
+    """
+    return " ".join(
+        [
+            str(given.get("options") or ""),
+            *(f"-c {name}={value}" for name, value in settings.items()),
+        ]
+    )
 
 
-async def _configure(successor: int | None, patience_s: float | None, connection: Connection) -> None:
+async def _configure(
+    successor: int | None, patience_s: float | None, connection: Connection
+) -> None:
     """Of each new connection of a pool."""
     connection.patience_s = patience_s
     await register_vector_async(connection)
@@ -252,15 +300,19 @@ async def _configure(successor: int | None, patience_s: float | None, connection
 async def _outlive(connection: Connection, successor: int) -> None:
     """Wait until no connection of a process before this one is left. Raises `StoreUnavailable`."""
     try:
-        await connection.execute("select pg_advisory_lock(%s)", (successor,))  # no longer than lock_timeout
+        # no longer than lock_timeout
+        await connection.execute("select pg_advisory_lock(%s)", (successor,))
         await connection.execute("select pg_advisory_unlock(%s)", (successor,))
     except psycopg.errors.LockNotAvailable:
         raise StoreUnavailable(
-            "PostgreSQL still works for a process that has ended", "wait for it, or see `cocosearchctl status`"
+            "PostgreSQL still works for a process that has ended",
+            "wait for it, or see `cocosearchctl status`",
         ) from None
 
 
-async def _check(conninfo: str, successor: int | None, patience_s: float | None, *, own: bool) -> tuple[str, str]:
+async def _check(
+    conninfo: str, successor: int | None, patience_s: float | None, *, own: bool
+) -> tuple[str, str]:
     """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
     connect = partial(PatientConnection.connect, conninfo, **_CONNECT)
     try:
@@ -288,7 +340,12 @@ _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError],
         "PostgreSQL is there, and answers nothing",
         "look at its processes, its disk and the network; it is used again as soon as it answers",
     ),
-    (PoolTimeout, StoreUnavailable, "PostgreSQL does not answer", "wait for it, or see `cocosearchctl status`"),
+    (
+        PoolTimeout,
+        StoreUnavailable,
+        "PostgreSQL does not answer",
+        "wait for it, or see `cocosearchctl status`",
+    ),
     (
         psycopg.errors.QueryCanceled,
         partial(CocoSearchError, code=TIMED_OUT),
@@ -307,7 +364,12 @@ _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError],
         "a pattern of this filter cannot be used",
         "see that each [ has its ] and ranges ascend",
     ),
-    (psycopg.errors.UndefinedTable, NotFound, "the tables of this index are gone", "see `cocosearchctl list`"),
+    (
+        psycopg.errors.UndefinedTable,
+        NotFound,
+        "the tables of this index are gone",
+        "see `cocosearchctl list`",
+    ),
     (
         psycopg.errors.DiskFull,
         StoreUnavailable,
@@ -335,9 +397,12 @@ def _translated(error: psycopg.Error) -> CocoSearchError:
             return ours(message, hint)
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return Refused(f"the database refuses: {line}", "give the user of COCOSEARCH_DATABASE_URL this right")
+        return Refused(
+            f"the database refuses: {line}", "give the user of COCOSEARCH_DATABASE_URL this right"
+        )
     if isinstance(error, psycopg.OperationalError):
-        lost = error.sqlstate is None or error.sqlstate[:2] in ("08", "57")  # connection, operator's intervention
+        # connection, operator's intervention
+        lost = error.sqlstate is None or error.sqlstate[:2] in ("08", "57")
         what = "PostgreSQL went away" if lost else "PostgreSQL could not do this now"
         return StoreUnavailable(f"{what}: {line}", "wait for it, or see `cocosearchctl status`")
     return CocoSearchError(f"the database reports: {line}", "this is a defect; please report it")
@@ -345,5 +410,9 @@ def _translated(error: psycopg.Error) -> CocoSearchError:
 
 def without_password(dsn: str) -> str:
     """The DSN as it may be shown: its parameters that are no secrets."""
-    shown = {name: mask_urls(str(value)) for name, value in conninfo_to_dict(dsn).items() if name in HARMLESS}
+    shown = {
+        name: mask_urls(str(value))
+        for name, value in conninfo_to_dict(dsn).items()
+        if name in HARMLESS
+    }
     return make_conninfo("", **shown)

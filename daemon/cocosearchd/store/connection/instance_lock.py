@@ -1,7 +1,8 @@
 """One daemon uses a registry at a time, which a lock in the database sees to.
 
-Two of them would index the same roots into the same tables, each as the disk looks from where it runs, and neither
-would hear of what the other writes. The lock belongs to a session, so that nothing is left of a daemon that was killed.
+Two of them would index the same roots into the same tables, each as the disk looks from where it
+runs, and neither would hear of what the other writes. The lock belongs to a session, so that
+nothing is left of a daemon that was killed.
 """
 
 import hashlib
@@ -29,8 +30,8 @@ class LockHeld(StoreUnavailable):
 async def hold(db: Database, *, task_status: TaskStatus[None]) -> None:
     """Be the only daemon of this registry until cancelled; `task_status` is told when it is so.
 
-    A session that is lost is replaced. Raises `LockHeld` when another daemon uses the registry, be it at the start or
-    after that; before there was a session, any `StoreUnavailable`.
+    A session that is lost is replaced. Raises `LockHeld` when another daemon uses the registry, be
+    it at the start or after that; before there was a session, any `StoreUnavailable`.
     """
     name, told, lost = f"cocosearchd-{secrets.token_hex(8)}", False, False
     while True:
@@ -66,11 +67,14 @@ async def _take(connection: Connection, name: str) -> None:
         key = await key_of(connection)
         end = anyio.current_time() + TAKEN_S
         while True:
-            row = await (await connection.execute(statement("try_sole_use"), {"key": key})).fetchone()
+            row = await (
+                await connection.execute(statement("try_sole_use"), {"key": key})
+            ).fetchone()
             if row and row[0]:
                 return
             row = await (await connection.execute(statement("sole_user"), {"key": key})).fetchone()
-            ours = row is not None and row[0] == name  # the server has not heard yet that a session is lost
+            # the server has not heard yet that a session is lost
+            ours = row is not None and row[0] == name
             if row and not ours and anyio.current_time() >= end:
                 raise LockHeld(
                     f"another cocosearchd, from {row[1]}, uses this database",
@@ -80,7 +84,9 @@ async def _take(connection: Connection, name: str) -> None:
 
 
 async def key_of(connection: Connection) -> int:
-    """Of the registry, which need not be there yet. Positive, as the halves by which PostgreSQL shows a lock are."""
+    """Of the registry, which need not be there yet. Positive, as the halves by which PostgreSQL
+    shows a lock are.
+    """
     row = await (await connection.execute(statement("registry_schema"))).fetchone()
     schema = row[0] if row and row[0] else ""
     return int.from_bytes(hashlib.blake2b(schema.encode(), digest_size=7).digest())

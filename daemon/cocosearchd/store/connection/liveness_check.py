@@ -1,8 +1,10 @@
-"""Connections that hang up on a server which says nothing: one that is stopped, or behind a network that drops all.
+"""Connections that hang up on a server which says nothing: one that is stopped, or behind a network
+that drops all.
 
-A server that lives answers each statement within `statement_timeout`, be it with an error. One that is frozen never
-does, and does not even answer a request to cancel; the driver would wait for both. Hanging up ends the waiting at once:
-the connection is broken then, and the pool replaces it as any other that broke.
+A server that lives answers each statement within `statement_timeout`, be it with an error. One that
+is frozen never does, and does not even answer a request to cancel; the driver would wait for both.
+Hanging up ends the waiting at once: the connection is broken then, and the pool replaces it as any
+other that broke.
 """
 
 import asyncio
@@ -14,8 +16,11 @@ from typing import Any, TypeVar
 
 import psycopg
 
-SILENCE_S = 2.0  # for what a server that lives does in some milliseconds: to take an empty statement, or to cancel one
-# The time is waited for in parts, so that a pause of the whole machine counts as one part of it at most.
+# for what a server that lives does in some milliseconds: to take an empty statement, or to cancel
+# one
+SILENCE_S = 2.0
+# The time is waited for in parts, so that a pause of the whole machine counts as one part of it at
+# most.
 _PARTS = 4
 
 Result = TypeVar("Result")
@@ -26,7 +31,9 @@ class Unresponsive(psycopg.OperationalError):
 
 
 class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """Waits `patience_s` for each answer, then hangs up and raises `Unresponsive`; None: for ever."""
+    """Waits `patience_s` for each answer, then hangs up and raises `Unresponsive`; None: for
+    ever.
+    """
 
     patience_s: float | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -41,7 +48,8 @@ class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         finally:
             self.patience_s = before
 
-    async def wait(self, *args: Any, **kwargs: Any) -> Any:  # its arguments are the driver's own affair
+    # its arguments are the driver's own affair
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
         """One answer of the server. Raises `Unresponsive`."""
         self._expect(self.patience_s)
         try:
@@ -54,7 +62,9 @@ class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self._expect(None)
 
     async def cancel_safe(self, *, timeout: float = SILENCE_S) -> None:
-        """Ask the server to end the statement. The driver does when a task is cancelled, and then waits for the end."""
+        """Ask the server to end the statement. The driver does when a task is cancelled, and then
+        waits for the end.
+        """
         self._expect(SILENCE_S)
         await super().cancel_safe(timeout=min(timeout, SILENCE_S))
 
@@ -68,7 +78,9 @@ class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     def _look(self, part_s: float, parts: int) -> None:
         if parts:
-            self._timer = asyncio.get_running_loop().call_later(part_s, self._look, part_s, parts - 1)
+            self._timer = asyncio.get_running_loop().call_later(
+                part_s, self._look, part_s, parts - 1
+            )
         else:
             self._hang_up()
 

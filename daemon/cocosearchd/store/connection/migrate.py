@@ -8,7 +8,8 @@ from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import compose, migrations, statement
 
-CHANGE_S = 120.0  # a minute for questions that hold the tables (`begin_schema_change`), and one for the change itself
+# a minute for questions that hold the tables (`begin_schema_change`), and one for the change itself
+CHANGE_S = 120.0
 
 
 async def migrate_registry(db: Database) -> None:
@@ -22,16 +23,22 @@ async def migrate_registry(db: Database) -> None:
             version = await _one(connection, "registry_version")
         for text in _pending("registry", version):
             await connection.execute(compose(text))
-        await connection.execute(statement("set_registry_version"), {"version": len(migrations("registry"))})
+        await connection.execute(
+            statement("set_registry_version"), {"version": len(migrations("registry"))}
+        )
         for record in await registered(connection):
             await upgrade_tables(connection, record)
 
 
 @asynccontextmanager
-async def schema_change(db: Database, patience_s: float | None = CHANGE_S) -> AsyncIterator[Connection]:
-    """A transaction in which tables are made or dropped: one at a time in the whole database, and with time to wait.
+async def schema_change(
+    db: Database, patience_s: float | None = CHANGE_S
+) -> AsyncIterator[Connection]:
+    """A transaction in which tables are made or dropped: one at a time in the whole database, and
+    with time to wait.
 
-    `patience_s` bounds each statement, in place of a timeout of the server: see `PatientConnection`.
+    `patience_s` bounds each statement, in place of a timeout of the server: see
+    `PatientConnection`.
     """
     async with db.connection() as connection:
         with connection.patient(patience_s):
@@ -44,8 +51,12 @@ async def schema_change(db: Database, patience_s: float | None = CHANGE_S) -> As
 async def registered(
     connection: Connection, name: str | None = None, standing: str | None = None
 ) -> tuple[IndexRecord, ...]:
-    """The indexes in the registry, by number; with a `name`, the one that has it or none; or those of a `standing`."""
-    rows = await (await connection.execute(statement("indexes"), {"name": name, "standing": standing})).fetchall()
+    """The indexes in the registry, by number; with a `name`, the one that has it or none; or those
+    of a `standing`.
+    """
+    rows = await (
+        await connection.execute(statement("indexes"), {"name": name, "standing": standing})
+    ).fetchall()
     return tuple(
         IndexRecord(
             number=number,
@@ -76,7 +87,9 @@ async def upgrade_tables(connection: Connection, record: IndexRecord) -> None:
 async def drop_tables(connection: Connection, record: IndexRecord) -> None:
     """Drop the tables of `record` and forget which migrations they had."""
     await connection.execute(statement("drop_index_tables", record))
-    await connection.execute(statement("set_index_version"), {"number": record.number, "version": 0})
+    await connection.execute(
+        statement("set_index_version"), {"number": record.number, "version": 0}
+    )
 
 
 def _pending(family: str, version: int) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""Whether a PostgreSQL can be used, and if not, one sentence of why and a hint. Never a password."""
+"""Whether a PostgreSQL can be used, and if not, one sentence of why and a hint. Never a
+password.
+"""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -31,10 +33,14 @@ def check_server_version(version: int) -> None:
         )
 
 
-async def check_sessions(connection: PatientConnection, connect: Callable[[], Awaitable[PatientConnection]]) -> None:
-    """A pooler may give each transaction another session: what the locks of ours hold is then held by nobody, for ever.
+async def check_sessions(
+    connection: PatientConnection, connect: Callable[[], Awaitable[PatientConnection]]
+) -> None:
+    """A pooler may give each transaction another session: what the locks of ours hold is then held
+    by nobody, for ever.
 
-    `connect` makes another connection. It gets the session that `connection` had, or keeps it from getting that again.
+    `connect` makes another connection. It gets the session that `connection` had, or keeps it from
+    getting that again.
     """
     before = await _session(connection)
     async with await connect() as other, other.transaction():
@@ -112,8 +118,13 @@ def cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnava
     user, database = given.get("user") or "", given.get("dbname") or given.get("user") or ""
     host, port = given.get("host") or "localhost", given.get("port") or 5432
     text = str(error)
-    # libpq leaves no SQLSTATE on a failed connection, so its messages must do; the server's may be translated.
-    if "password authentication failed" in text or "no password supplied" in text or "Ident authentication" in text:
+    # libpq leaves no SQLSTATE on a failed connection, so its messages must do; the server's may be
+    # translated.
+    if (
+        "password authentication failed" in text
+        or "no password supplied" in text
+        or "Ident authentication" in text
+    ):
         return StoreUnavailable(
             f"PostgreSQL at {host}:{port} does not accept the password of user {user}",
             "correct the user and the password in COCOSEARCH_DATABASE_URL",
@@ -125,7 +136,8 @@ def cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnava
         )
     if f'role "{user}" does not exist' in text:
         return StoreUnavailable(
-            f"PostgreSQL at {host}:{port} has no user {user}", "correct the user in COCOSEARCH_DATABASE_URL"
+            f"PostgreSQL at {host}:{port} has no user {user}",
+            "correct the user in COCOSEARCH_DATABASE_URL",
         )
     if "too many" in text or "connection slots" in text:
         return StoreUnavailable(

@@ -8,7 +8,9 @@ from cocosearchd.store.connection.database import Connection, Database
 
 
 class ReadSnapshot(Database):
-    """A database that reads all on one connection, in one transaction. Reads asked side by side wait for each other."""
+    """A database that reads all on one connection, in one transaction. Reads asked side by side
+    wait for each other.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._turn = connection, asyncio.Lock()
@@ -22,7 +24,9 @@ class ReadSnapshot(Database):
 
 @asynccontextmanager
 async def snapshot(db: Database) -> AsyncIterator[ReadSnapshot]:
-    """What `db` is at this moment, to be read with any function that reads. Raises as `Database.connection` does."""
+    """What `db` is at this moment, to be read with any function that reads. Raises as
+    `Database.connection` does.
+    """
     async with db.connection() as connection, connection.transaction():
         await connection.execute("set transaction isolation level repeatable read, read only")
         yield ReadSnapshot(connection)

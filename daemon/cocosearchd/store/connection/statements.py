@@ -1,4 +1,6 @@
-"""Loads the SQL files and puts table names into them: the only place where an identifier becomes SQL."""
+"""Loads the SQL files and puts table names into them: the only place where an identifier becomes
+SQL.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +13,8 @@ from psycopg import sql
 from cocosearchd.model import IndexRecord
 
 STORE = Path(__file__).parents[1]
-SHARED = ("columns", "live", "place", "place_in_file", "asked")  # parts of statements, named as these are
+# parts of statements, named as these are
+SHARED = ("columns", "live", "place", "place_in_file", "asked")
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -26,12 +29,18 @@ def named_statements() -> Mapping[str, str]:
 def migrations(family: str) -> tuple[str, ...]:
     """The texts of `migrations/<family>_NNNN.sql`, the first one being version 1."""
     files = sorted((STORE / "migrations").glob(f"{family}_[0-9][0-9][0-9][0-9].sql"))
-    assert [int(path.stem[-4:]) for path in files] == list(range(1, len(files) + 1)), "a migration is missing"
+    assert [int(path.stem[-4:]) for path in files] == list(range(1, len(files) + 1)), (
+        "a migration is missing"
+    )
     return tuple(path.read_text("utf-8") for path in files)
 
 
-def statement(name: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed | bytes:
-    """A statement of queries.sql, with the tables of an index and other `parts` in the place of its braces."""
+def statement(
+    name: str, record: IndexRecord | None = None, **parts: sql.Composable
+) -> sql.Composed | bytes:
+    """A statement of queries.sql, with the tables of an index and other `parts` in the place of its
+    braces.
+    """
     if parts:
         return compose(named_statements()[name], record, **parts)
     return _ready(name, *((record.slug, record.number, record.dimension) if record else ()))
@@ -39,14 +48,17 @@ def statement(name: str, record: IndexRecord | None = None, **parts: sql.Composa
 
 def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
     """`text` with its braces filled; a brace that is meant stands doubled."""
-    # The texts are our own files: nothing from outside ever enters them but as an Identifier or a Literal.
+    # The texts are our own files: nothing from outside ever enters them but as an Identifier or a
+    # Literal.
     names = _tables(record.slug, record.number, record.dimension) if record else {}
     return sql.SQL(text).format(**names, **parts)
 
 
 @lru_cache(maxsize=4096)
 def _ready(name: str, *index: Any) -> bytes:
-    """Composing and quoting costs as much as a small query, and psycopg remembers what it made of equal bytes."""
+    """Composing and quoting costs as much as a small query, and psycopg remembers what it made of
+    equal bytes.
+    """
     names = _tables(*index) if index else {}
     return sql.SQL(named_statements()[name]).format(**names).as_bytes()
 

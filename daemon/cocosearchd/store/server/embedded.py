@@ -1,7 +1,7 @@
 """A private PostgreSQL below the state directory: initialise, start, adopt, stop.
 
-The truth about the server is what answers on its socket and which process runs on its data, never the pid file.
-Whoever starts it may die: the server goes on and the next `ensure` adopts it.
+The truth about the server is what answers on its socket and which process runs on its data, never
+the pid file. Whoever starts it may die: the server goes on and the next `ensure` adopts it.
 """
 
 import fcntl
@@ -22,7 +22,12 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.server import roles
-from cocosearchd.store.server.accounts import Account, initialising_account, is_shared, server_account
+from cocosearchd.store.server.accounts import (
+    Account,
+    initialising_account,
+    is_shared,
+    server_account,
+)
 from cocosearchd.store.server.binaries import Install, copy_install, find_install
 from cocosearchd.store.server.directories import foreign, hand_over, own, owner
 from cocosearchd.store.server.processes import (
@@ -41,8 +46,9 @@ log = logging.getLogger(__name__)
 
 DATABASE, PORT = "postgres", "5432"  # the port is only part of the socket's name
 SOCKET = f".s.PGSQL.{PORT}"
-# A server for one user, idle most of the time. Measured on 18.4: 5 processes, 13 MB and 19 wakeups a minute when idle,
-# against 9 processes, 17 MB and 430 with PostgreSQL's defaults. wal_writer_delay stays: it widens what a crash loses.
+# A server for one user, idle most of the time. Measured on 18.4: 5 processes, 13 MB and 19 wakeups
+# a minute when idle, against 9 processes, 17 MB and 430 with PostgreSQL's defaults.
+# wal_writer_delay stays: it widens what a crash loses.
 DEFAULTS = {
     "max_connections": "50",
     "shared_buffers": "128MB",
@@ -53,7 +59,8 @@ DEFAULTS = {
     "max_logical_replication_workers": "0",
     "max_wal_size": "1GB",
     "checkpoint_timeout": "30min",
-    "wal_recycle": "off",  # else a gigabyte of used log stays for hours after a large index, for more of it to come
+    # else a gigabyte of used log stays for hours after a large index, for more of it to come
+    "wal_recycle": "off",
     "bgwriter_delay": "10s",
     "autovacuum_naptime": "5min",
     "jit": "off",
@@ -63,21 +70,25 @@ DEFAULTS = {
     "log_line_prefix": "'%m [%p] '",
 }
 SOCKET_GONE_S, STARTING_LIMIT_S, SILENT_LIMIT_S, STOP_LIMIT_S = 5.0, 900.0, 60.0, 60.0
-PATH_SAFE = re.compile(rb"[\w/.+@-]{1,85}")  # sun_path holds ~104 bytes, and the directory stands in a config list
+# sun_path holds ~104 bytes, and the directory stands in a config list
+PATH_SAFE = re.compile(rb"[\w/.+@-]{1,85}")
 
 
 class EmbeddedPostgres:
     """One server with its data in `home`. Every method blocks: call it in a thread.
 
-    `home` is the daemon's (lock, configuration, log, copied programs); `home/pg` and the socket's directory belong to
-    the account the server runs as (`accounts`). As root, nothing inside a directory of that account is created or
-    written by name, since the account could put a symbolic link there.
+    `home` is the daemon's (lock, configuration, log, copied programs); `home/pg` and the socket's
+    directory belong to the account the server runs as (`accounts`). As root, nothing inside a
+    directory of that account is created or written by name, since the account could put a symbolic
+    link there.
 
-    `settings` are lines of postgresql.conf over `DEFAULTS`; `bin_dir` is a directory of PostgreSQL's programs.
+    `settings` are lines of postgresql.conf over `DEFAULTS`; `bin_dir` is a directory of
+    PostgreSQL's programs.
     """
 
     def __init__(self, home: Path, settings: Mapping[str, str], bin_dir: str = "") -> None:
-        home = home.parent.resolve() / home.name  # one name, however the directory is called: processes are known by it
+        # one name, however the directory is called: processes are known by it
+        home = home.parent.resolve() / home.name
         self.home, self.data, self.run = home, home / "pg" / "data", home / "run"
         self.conf, self.log, self.bin_dir = home / "postgresql.conf", home / "postgres.log", bin_dir
         if not PATH_SAFE.fullmatch(os.fsencode(self.run)):
@@ -87,7 +98,8 @@ class EmbeddedPostgres:
         self.dsn = make_conninfo(host=str(self.run), port=PORT, user=roles.DAEMON, dbname=DATABASE)
         self.superuser_dsn = make_conninfo(self.dsn, user=roles.SUPERUSER)
         self._child: subprocess.Popen[bytes] | None = None  # None also when the server was adopted
-        self._seen: Process | None = None  # the server's process when last looked for: spares a search
+        # the server's process when last looked for: spares a search
+        self._seen: Process | None = None
         self._choose_account()
 
     def _choose_account(self) -> None:
@@ -98,7 +110,8 @@ class EmbeddedPostgres:
         self._uids = {self.uid} if data_owner is None else {self.uid, data_owner}
 
     def ensure(self) -> str:
-        """Initialise, start or adopt the server; return its DSN once it answers. Idempotent, safe to race.
+        """Initialise, start or adopt the server; return its DSN once it answers. Idempotent, safe
+        to race.
 
         Call it again whenever the server cannot be reached. Raises `StoreUnavailable`.
         """
@@ -112,7 +125,9 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Fast shutdown, waiting for it; a server that does not follow is told to stop at once. Idempotent."""
+        """Fast shutdown, waiting for it; a server that does not follow is told to stop at once.
+        Idempotent.
+        """
         server = self._postmaster()
         if server is None:
             return
@@ -144,7 +159,9 @@ class EmbeddedPostgres:
         return self._postmaster() is not None
 
     def reachable(self) -> bool:
-        """Whether there is a server, and its socket: somebody may clean that away. As cheap as `running`."""
+        """Whether there is a server, and its socket: somebody may clean that away. As cheap as
+        `running`.
+        """
         return self.running() and (self.run / SOCKET).exists()
 
     def handle(self) -> int | None:
@@ -173,7 +190,9 @@ class EmbeddedPostgres:
         """Raises `StoreUnavailable` where the account may not pass to `home`."""
         if self.account is None or self._reachable(self.home):
             return
-        blocked = next(path for path in (*reversed(self.home.parents), self.home) if not self._reachable(path))
+        blocked = next(
+            path for path in (*reversed(self.home.parents), self.home) if not self._reachable(path)
+        )
         raise StoreUnavailable(
             f"PostgreSQL does not run as root, and {self.account.label} cannot reach {self.home}",
             f"use a state directory such as /var/lib/cocosearch, or `chmod o+x {blocked}`, "
@@ -181,7 +200,8 @@ class EmbeddedPostgres:
         )
 
     def _take_over(self) -> None:
-        """Gives data of a shared account, or data half handed over, to the account. A crash at any point is made good.
+        """Gives data of a shared account, or data half handed over, to the account. A crash at any
+        point is made good.
 
         The directory is root's, and closed, until everything below it has its new owner.
         """
@@ -192,13 +212,19 @@ class EmbeddedPostgres:
             raise foreign(folder)
         self.stop()
         if self.running():
-            raise StoreUnavailable("PostgreSQL runs as another user, and does not stop", f"see {self.log}")
+            raise StoreUnavailable(
+                "PostgreSQL runs as another user, and does not stop", f"see {self.log}"
+            )
         own(folder, os.geteuid(), 0o700, former=before)
         if is_shared(before):
             hint = f"if other programs run as it, delete {folder} and index again"
-            log.warning("database_was_shared", extra={"uid": before, "now": self.account.label, "hint": hint})
+            log.warning(
+                "database_was_shared",
+                extra={"uid": before, "now": self.account.label, "hint": hint},
+            )
         shutil.rmtree(folder / "data.part", ignore_errors=True)
-        (self.data / "postgresql.auto.conf").unlink(missing_ok=True)  # ALTER SYSTEM, by whoever had that account
+        # ALTER SYSTEM, by whoever had that account
+        (self.data / "postgresql.auto.conf").unlink(missing_ok=True)
         if (run_owner := owner(self.run)) is not None and is_shared(run_owner):
             shutil.rmtree(self.run)
         hand_over(folder, self.account)
@@ -226,9 +252,20 @@ class EmbeddedPostgres:
         # --locale=C alone does not lower-case beyond ASCII; the builtin provider does, and sorts by code point.
         builtin = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
         locale = builtin if install.major >= 17 else ("--locale=C.UTF-8",)
-        # Its memory is in files below `part`, where nobody else who runs as a lent account can open it.
+        # Its memory is in files below `part`, where nobody else who runs as a lent account can open
+        # it.
         memory = ("--set", "dynamic_shared_memory_type=mmap") if install.major >= 16 else ()
-        command = (install.bin / "initdb", "-D", part, "-U", roles.SUPERUSER, "-A", "peer", "-E", "UTF8")
+        command = (
+            install.bin / "initdb",
+            "-D",
+            part,
+            "-U",
+            roles.SUPERUSER,
+            "-A",
+            "peer",
+            "-E",
+            "UTF8",
+        )
         with self._lent(part) as account:
             made = self._call(*command, *locale, *memory, account=account)
         if made.returncode:
@@ -237,7 +274,9 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _lent(self, part: Path) -> Iterator[Account | None]:
-        """The account that `initdb` runs as; what it makes in `part` belongs to the server's account afterwards."""
+        """The account that `initdb` runs as; what it makes in `part` belongs to the server's
+        account afterwards.
+        """
         if self.account is None or self.account.name:
             yield self.account
             return
@@ -251,7 +290,9 @@ class EmbeddedPostgres:
         own(folder, self.uid, 0o700)
 
     def _configure(self, install: Install) -> None:
-        """Writes the configuration; one that differs, or other programs, restart a running server."""
+        """Writes the configuration; one that differs, or other programs, restart a running
+        server.
+        """
         files = {"hba_file": (self.home / "pg_hba.conf", roles.access_rules())}
         files["ident_file"] = (self.home / "pg_ident.conf", roles.user_map())
         fixed = {
@@ -277,7 +318,8 @@ class EmbeddedPostgres:
 
     def _start(self, install: Install) -> None:
         """Waits until the server answers, starting it where none runs."""
-        begin, launched_at = time.monotonic(), None  # launched_at: length of the log at our last launch
+        # launched_at: length of the log at our last launch
+        begin, launched_at = time.monotonic(), None
         self._resume()
         self._check_listener()
         while state := self._answer(install):
@@ -294,10 +336,14 @@ class EmbeddedPostgres:
             time.sleep(0.05)
 
     def _check_listener(self) -> None:
-        """Raises `StoreUnavailable` where a process of another user listens on the server's socket."""
+        """Raises `StoreUnavailable` where a process of another user listens on the server's
+        socket.
+        """
         uid = listener_uid(self.run / SOCKET)
         if uid not in (None, self.uid):
-            raise StoreUnavailable(f"user {uid} listens on {self.run / SOCKET}", f"end that program, remove {self.run}")
+            raise StoreUnavailable(
+                f"user {uid} listens on {self.run / SOCKET}", f"end that program, remove {self.run}"
+            )
 
     def _answer(self, install: Install) -> int:
         """pg_isready's exit code; 0 means that the server accepts connections.
@@ -306,18 +352,28 @@ class EmbeddedPostgres:
         """
         ask = ("-q", "-t", "2", "-h", self.run, "-p", PORT, "-U", roles.SUPERUSER, "-d", DATABASE)
         command = [str(part) for part in (install.bin / "pg_isready", *ask)]
-        return subprocess.run(command, capture_output=True, check=False, **self._options(None)).returncode
+        return subprocess.run(
+            command, capture_output=True, check=False, **self._options(None)
+        ).returncode
 
     def _launch(self, install: Install) -> int:
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.run / name).unlink(missing_ok=True)
-        # A pid file without its server lies. Processes that a killed server left behind are still noticed, by the
-        # key of their shared memory.
+        # A pid file without its server lies. Processes that a killed server left behind are still
+        # noticed, by the key of their shared memory.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
-        with self.log.open("ab") as output:  # a file, never a pipe: a pipe's reader may die before the server
+        # a file, never a pipe: a pipe's reader may die before the server
+        with self.log.open("ab") as output:
             length = output.tell()
-            command = [str(install.bin / "postgres"), "-D", str(self.data), "-c", f"config_file={self.conf}"]
-            options = self._options(self.account) | {"cwd": self.data}  # known by it before it goes there itself
+            command = [
+                str(install.bin / "postgres"),
+                "-D",
+                str(self.data),
+                "-c",
+                f"config_file={self.conf}",
+            ]
+            # known by it before it goes there itself
+            options = self._options(self.account) | {"cwd": self.data}
             self._child = subprocess.Popen(command, stdout=output, stderr=output, **options)
         return length
 
@@ -334,7 +390,9 @@ class EmbeddedPostgres:
         time.sleep(0.2)
 
     def _postmaster(self) -> Process | None:
-        """The server's first process. Its children show the same command line until they have named themselves."""
+        """The server's first process. Its children show the same command line until they have named
+        themselves.
+        """
         if self._child and self._child.poll() is not None:
             self._child = None
         if self._child:
@@ -356,19 +414,31 @@ class EmbeddedPostgres:
         if identity.program or identity.directory:
             folder = identity.directory.removesuffix(" (deleted)")
             return "postgres" in Path(identity.program).name and folder in ("", str(self.data))
-        return not is_shared(identity.uid) or str(candidate.pid) == _first_line(self.data / "postmaster.pid")
+        return not is_shared(identity.uid) or str(candidate.pid) == _first_line(
+            self.data / "postmaster.pid"
+        )
 
     def _reachable(self, path: Path) -> bool:
-        return self.account is None or self._call("/bin/sh", "-c", 'test -x "$0"', path).returncode == 0
+        return (
+            self.account is None
+            or self._call("/bin/sh", "-c", 'test -x "$0"', path).returncode == 0
+        )
 
-    def _call(self, *command: object, account: Account | None = None) -> subprocess.CompletedProcess[str]:
+    def _call(
+        self, *command: object, account: Account | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Runs a program as the account; both outputs in `stdout`."""
         texts = [str(part) for part in command]
-        options = self._options(account or self.account) | {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        options = self._options(account or self.account) | {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
         return subprocess.run(texts, text=True, errors="replace", check=False, **options)
 
     def _options(self, account: Account | None) -> dict[str, Any]:
-        """How its programs are started: as the account, with no environment of ours (PGPORT would win over us)."""
+        """How its programs are started: as the account, with no environment of ours (PGPORT would
+        win over us).
+        """
         options: dict[str, Any] = {
             "env": {"LC_ALL": "C", "PATH": os.defpath},
             "cwd": "/",
@@ -393,7 +463,8 @@ def _does_not_start(what: str, output: str, home: Path) -> StoreUnavailable:
     causes = [line for line in lines if re.search(r"FATAL|PANIC|error:", line)]
     cause = re.sub(r"^.*?(?=FATAL|PANIC|error:)", "", (causes or lines or ["no output"])[-1])[:500]
     hint = (
-        f"see {home / 'postgres.log'}; if the data is damaged, delete {home / 'pg'} and index again: it is derived data"
+        f"see {home / 'postgres.log'}; if the data is damaged, delete {home / 'pg'} "
+        "and index again: it is derived data"
     )
     if "No space left" in output:
         hint = f"free some space on the disk of {home}"

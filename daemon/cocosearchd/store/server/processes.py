@@ -1,6 +1,7 @@
 """What runs on this machine: process ids, parents, command lines and owners, without a library.
 
-A command line proves nothing, since a process chooses its own: `identify` says who runs it, and which program it is.
+A command line proves nothing, since a process chooses its own: `identify` says who runs it, and
+which program it is.
 """
 
 import os
@@ -19,9 +20,11 @@ LINUX = sys.platform == "linux"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process. The arguments in `command` are separated by single spaces; it is empty for a zombie.
+    """A process. The arguments in `command` are separated by single spaces; it is empty for a
+    zombie.
 
-    `started` tells processes of one number apart: clock ticks after the boot, 0 where there is no /proc.
+    `started` tells processes of one number apart: clock ticks after the boot, 0 where there is no
+    /proc.
     """
 
     pid: int
@@ -34,7 +37,8 @@ class Process:
 class Identity:
     """What a process cannot choose freely. A path is empty where the caller may not see it.
 
-    As root without CAP_SYS_PTRACE, which is usual in containers, paths of other users' processes cannot be seen.
+    As root without CAP_SYS_PTRACE, which is usual in containers, paths of other users' processes
+    cannot be seen.
     """
 
     uid: int
@@ -50,7 +54,9 @@ def processes() -> Iterator[Process]:
                 yield found
         return
     # macOS has no /proc. -ww: do not cut the line at the width of a terminal.
-    listing = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, check=False)
+    listing = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, check=False
+    )
     for line in listing.stdout.decode("utf-8", "surrogateescape").splitlines():
         pid, parent, command = (*line.split(None, 2), "")[:3]
         yield Process(int(pid), int(parent), command)
@@ -63,8 +69,8 @@ def process(pid: int) -> Process | None:
         command = (PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
         return None
-    # "pid (name) state parent ...": the name may hold spaces and parentheses, so count from its end. Field 22 of
-    # proc_pid_stat(5) is the start.
+    # "pid (name) state parent ...": the name may hold spaces and parentheses, so count from its
+    # end. Field 22 of proc_pid_stat(5) is the start.
     fields = stat[stat.rindex(b")") + 2 :].split()
     text = command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "surrogateescape")
     return Process(pid, int(fields[1]), text, int(fields[19]))
@@ -121,7 +127,9 @@ def listener_uid(path: Path) -> int | None:
 
 
 def handle(pid: int) -> int | None:
-    """A descriptor that can be read once the process has ended, to be closed; None where there is no such thing."""
+    """A descriptor that can be read once the process has ended, to be closed; None where there is
+    no such thing.
+    """
     if not hasattr(os, "pidfd_open"):
         return None
     try:
@@ -157,7 +165,9 @@ def _link(pid: int, name: str) -> str:
 
 
 def _identify_by_ps(pid: int) -> Identity | None:
-    listing = subprocess.run(["ps", "-p", str(pid), "-o", "uid=,comm="], capture_output=True, check=False)
+    listing = subprocess.run(
+        ["ps", "-p", str(pid), "-o", "uid=,comm="], capture_output=True, check=False
+    )
     uid, _, program = listing.stdout.decode("utf-8", "surrogateescape").strip().partition(" ")
     return Identity(int(uid), program.strip(), "") if uid.isdecimal() else None
 

@@ -8,13 +8,20 @@ from pathlib import Path
 # As `log_line_prefix` makes them: time, zone, process, then the severity.
 _LINE = re.compile(r"\[\d+\] (WARNING|ERROR|FATAL|PANIC):\s+(.+)")
 # FATAL ends one connection; what ends the server is PANIC.
-_LEVELS = {"WARNING": logging.WARNING, "ERROR": logging.WARNING, "FATAL": logging.WARNING, "PANIC": logging.ERROR}
+_LEVELS = {
+    "WARNING": logging.WARNING,
+    "ERROR": logging.WARNING,
+    "FATAL": logging.WARNING,
+    "PANIC": logging.ERROR,
+}
 MAX_BYTES = 1 << 16  # of one look: a flood is told by its end
 LOG_LIMIT, LOG_KEPT = 4 << 20, 1 << 20  # bytes
 
 
 def trim(path: Path) -> bool:
-    """Keep the end of a long log; whether it was one. The server appends, so cutting below its feet is safe."""
+    """Keep the end of a long log; whether it was one. The server appends, so cutting below its feet
+    is safe.
+    """
     if not path.exists() or path.stat().st_size <= LOG_LIMIT:
         return False
     with path.open("r+b") as output:
@@ -38,7 +45,8 @@ class ServerLog:
         size = self._size()
         if size == self._read:
             return []
-        begin = 0 if size < self._read else max(self._read, size - MAX_BYTES)  # it is cut when it is too long
+        # it is cut when it is too long
+        begin = 0 if size < self._read else max(self._read, size - MAX_BYTES)
         try:
             with self._path.open("rb") as file:
                 file.seek(begin)

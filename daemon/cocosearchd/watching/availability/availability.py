@@ -1,8 +1,9 @@
-"""Whether the files of a root can be there at all: a root may be missing, and a file system not mounted.
+"""Whether the files of a root can be there at all: a root may be missing, and a file system not
+mounted.
 
-Where a file system is to be mounted lies an empty directory. That it is empty says nothing of the files, so they are
-kept as those of a missing root are. It is told from a directory that was emptied by the devices of what was indexed:
-those files were on another one than the directory is now.
+Where a file system is to be mounted lies an empty directory. That it is empty says nothing of the
+files, so they are kept as those of a missing root are. It is told from a directory that was emptied
+by the devices of what was indexed: those files were on another one than the directory is now.
 """
 
 import asyncio
@@ -12,7 +13,12 @@ from typing import Protocol
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import encode_path
-from cocosearchd.runtime.files.nofollow import Identity, directory_identity, first_link, opened_directory
+from cocosearchd.runtime.files.nofollow import (
+    Identity,
+    directory_identity,
+    first_link,
+    opened_directory,
+)
 from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.watching.availability.mountpoints import is_bare, is_mounted
 from cocosearchd.watching.availability.single_flight import SingleFlight
@@ -43,7 +49,9 @@ class KnownDevices(Protocol):
 class RootAvailability:
     """Looks for one root, for one event loop."""
 
-    def __init__(self, root: bytes, known: KnownDevices, threads: RootThreads | None = None) -> None:
+    def __init__(
+        self, root: bytes, known: KnownDevices, threads: RootThreads | None = None
+    ) -> None:
         threads = threads or RootThreads()
         self._root, self._known = root, known
         self._judged: tuple[Identity, str | None] | None = None  # of an empty directory
@@ -51,11 +59,15 @@ class RootAvailability:
         self._placing = SingleFlight(lambda: directory_identity(root), threads)
         self._looking = SingleFlight(lambda: _seen(root), threads)
         self._found: Identity | None = None
-        self.there = False  # whether what the root says of itself holds: not while it is missing, or not known to be
-        self.admit: Callable[[], Awaitable[bool]] = _at_once  # a root that is there is watched once this says so
+        # whether what the root says of itself holds: not while it is missing, or not known to be
+        self.there = False
+        # a root that is there is watched once this says so
+        self.admit: Callable[[], Awaitable[bool]] = _at_once
 
     async def wait(self, missing: Callable[[str], None]) -> None:
-        """Returns when the root is there and admitted; `missing` is told why it is not there, at each look."""
+        """Returns when the root is there and admitted; `missing` is told why it is not there, at
+        each look.
+        """
         while True:
             found = await self.look()
             self.there = not isinstance(found, str)
@@ -99,7 +111,9 @@ class RootAvailability:
             try:
                 devices = await self._known.devices()
             except StoreUnavailable as error:
-                return f"the root is empty, and whether files are to be there cannot be told: {error}"
+                return (
+                    f"the root is empty, and whether files are to be there cannot be told: {error}"
+                )
             self._judged = place, UNMOUNTED if devices and place[0] not in devices else None
         return self._judged[1] or place
 
@@ -109,7 +123,9 @@ class RootAvailability:
         self._tell()
         self._asked.clear()
         try:
-            async with asyncio.timeout(seconds_to_tick(POLL_S if self._looks < CALM_AFTER else CALM_POLL_S)):
+            async with asyncio.timeout(
+                seconds_to_tick(POLL_S if self._looks < CALM_AFTER else CALM_POLL_S)
+            ):
                 await self._asked.wait()
         except TimeoutError:
             return
@@ -144,6 +160,8 @@ def _seen(root: bytes) -> tuple[Identity, bool] | str | None:
 
 
 def redirected(root: bytes) -> str | None:
-    """What to say of a root that a symbolic link leads away from; None if there is no link in its path. Blocking."""
+    """What to say of a root that a symbolic link leads away from; None if there is no link in its
+    path. Blocking.
+    """
     link = first_link(root)
     return None if link is None else REDIRECTED.format(link=encode_path(link))

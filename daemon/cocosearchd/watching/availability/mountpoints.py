@@ -1,7 +1,9 @@
-"""Directories that something is to be mounted on, and is not: they look as if all that was in them had been deleted.
+"""Directories that something is to be mounted on, and is not: they look as if all that was in them
+had been deleted.
 
-What tells them apart is the device of the files that are stored. It is compared with that of other stored files, not
-only with that of the directory: numbers of devices may be others after a restart, but what shared one still does.
+What tells them apart is the device of the files that are stored. It is compared with that of other
+stored files, not only with that of the directory: numbers of devices may be others after a restart,
+but what shared one still does.
 """
 
 import os
@@ -12,7 +14,8 @@ from cocosearchd.model import FileRecord, decode_path
 
 
 def is_bare(entries: Iterable[os.DirEntry[AnyStr]]) -> bool:
-    """Whether a directory holds nothing, or what people leave where something is to be mounted: links, empty files.
+    """Whether a directory holds nothing, or what people leave where something is to be mounted:
+    links, empty files.
 
     Raises `OSError`.
     """
@@ -36,7 +39,9 @@ def is_mounted(directory: bytes, device: int) -> bool:
 def unmounted(
     root: bytes, bare: Iterable[str], missing: Iterable[str], stored: Mapping[str, FileRecord]
 ) -> tuple[str, ...]:
-    """Those of the bare directories whose missing files were on a file system of their own, which is not there now."""
+    """Those of the bare directories whose missing files were on a file system of their own, which
+    is not there now.
+    """
     lost = {directory: set[int]() for directory in bare}
     elsewhere = set(stored)
     for path in missing:
@@ -47,8 +52,14 @@ def unmounted(
     suspects = {directory: devices for directory, devices in lost.items() if devices}
     if not suspects:
         return ()
-    suspects = {directory: devices for directory, devices in suspects.items() if _lost(root, directory, devices)}
-    others = {device for path in elsewhere for device in _device(stored[path])} if suspects else set()
+    suspects = {
+        directory: devices
+        for directory, devices in suspects.items()
+        if _lost(root, directory, devices)
+    }
+    others = (
+        {device for path in elsewhere for device in _device(stored[path])} if suspects else set()
+    )
     return tuple(directory for directory, devices in suspects.items() if not devices & others)
 
 

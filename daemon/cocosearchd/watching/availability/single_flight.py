@@ -1,4 +1,6 @@
-"""Looks at what may never answer, a file server for one, in threads: however many ask and give up, it holds one."""
+"""Looks at what may never answer, a file server for one, in threads: however many ask and give up,
+it holds one.
+"""
 
 import asyncio
 import time
@@ -12,7 +14,9 @@ SILENT_S = 1.0  # a look takes milliseconds where it is answered at all
 
 
 class SingleFlight(Generic[Seen]):
-    """For one event loop. Who asks while a look is under way waits for the next one, together with all others."""
+    """For one event loop. Who asks while a look is under way waits for the next one, together with
+    all others.
+    """
 
     def __init__(self, look: Callable[[], Seen], threads: RootThreads | None = None) -> None:
         self._look, self._threads = look, threads or RootThreads()
@@ -23,7 +27,11 @@ class SingleFlight(Generic[Seen]):
     @property
     def silent(self) -> bool:
         """Whether a look has not been answered for longer than looks take."""
-        return self._running is not None and not self._running.done() and time.monotonic() - self._began > SILENT_S
+        return (
+            self._running is not None
+            and not self._running.done()
+            and time.monotonic() - self._began > SILENT_S
+        )
 
     async def seen(self) -> Seen:
         """What a look says that begins after this call. Whoever gives up leaves it to its end."""

@@ -1,7 +1,9 @@
-"""Holds batches while git rewrites the work tree, so that a checkout comes as one piece. Never for long.
+"""Holds batches while git rewrites the work tree, so that a checkout comes as one piece. Never for
+long.
 
-Only looks at files that git keeps while it works; the final state never depends on it. A rebase that waits for a person
-leaves its directory behind, so that one counts only while the index or HEAD have just changed.
+Only looks at files that git keeps while it works; the final state never depends on it. A rebase
+that waits for a person leaves its directory behind, so that one counts only while the index or HEAD
+have just changed.
 """
 
 import os
@@ -16,12 +18,14 @@ CAP_S = 2.0  # then a batch passes, whatever git does
 PASS_S = 0.25  # for so long
 QUIET_S = 0.05  # git writes the index last, and hints of the files may still be on their way
 POLL_S = 0.01
-LOCK_S = 10.0  # a lock that rests for longer was left over, or `git commit -a` waits for its message
+# a lock that rests for longer was left over, or `git commit -a` waits for its message
+LOCK_S = 10.0
 _LOCKS = (b"index.lock", b"HEAD.lock")
 _OPERATIONS = (b"rebase-merge", b"rebase-apply", b"MERGE_HEAD", b"CHERRY_PICK_HEAD", b"REVERT_HEAD")
 _TOUCHED = (b"index", b"HEAD", b"logs/HEAD")
 _TOUCHED_S = 0.1
-MAX_REPOSITORIES = 32  # looked at for each batch; more than that in one root are not one person's checkout
+# looked at for each batch; more than that in one root are not one person's checkout
+MAX_REPOSITORIES = 32
 
 
 class CheckoutHold:
@@ -36,7 +40,9 @@ class CheckoutHold:
     async def passed(
         self, git_dirs: Sequence[bytes], threads: RootThreads | None = None, *, local: bool = True
     ) -> None:
-        """Returns when a batch may pass. What is not `local` may hang, and is looked at in one of `threads`."""
+        """Returns when a batch may pass. What is not `local` may hang, and is looked at in one of
+        `threads`.
+        """
         threads = threads or RootThreads()
         try:
             while True:
@@ -81,7 +87,9 @@ def busy(git_dir: bytes) -> bool:
 
 
 def _modified(git_dir: bytes, names: Iterable[bytes], within_s: float) -> bool:
-    """Whether one of these was modified so lately. A time in the future was left by a clock that was set back."""
+    """Whether one of these was modified so lately. A time in the future was left by a clock that
+    was set back.
+    """
     now = time.time()
     return any(abs(now - _modified_at(os.path.join(git_dir, name))) < within_s for name in names)
 

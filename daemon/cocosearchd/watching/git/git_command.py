@@ -1,9 +1,11 @@
-"""Runs `git`, the only place that does. Nothing that a repository says reaches it but bytes to be parsed.
+"""Runs `git`, the only place that does. Nothing that a repository says reaches it but bytes to be
+parsed.
 
-git is never pointed at a repository's own git directory while it looks for configuration: it works in an empty one of
-ours, made for the call, in which the caller puts what git is to parse. So no key of a repository's configuration can
-name a program that runs. The options and variables below are a second wall behind that one, in case a system's or a
-user's configuration brings in more than is expected, or a git to come reads more than this one.
+git is never pointed at a repository's own git directory while it looks for configuration: it works
+in an empty one of ours, made for the call, in which the caller puts what git is to parse. So no key
+of a repository's configuration can name a program that runs. The options and variables below are a
+second wall behind that one, in case a system's or a user's configuration brings in more than is
+expected, or a git to come reads more than this one.
 """
 
 import contextlib
@@ -19,14 +21,17 @@ from dataclasses import dataclass, field
 from typing import IO
 
 TIMEOUT_S = 30.0
-USER_TIMEOUT_S = 2.0  # of a call that reads the user's configuration: a few kilobytes, unless a file of it never ends
+# of a call that reads the user's configuration: a few kilobytes, unless a file of it never ends
+USER_TIMEOUT_S = 2.0
 CPU_S = 20  # of one call; ls-files over an index of 1,000,000 files takes less than 2
-MEMORY_BYTES = 256 << 20  # of address space, and what the caller adds; a git at rest has about 10 MB
+# of address space, and what the caller adds; a git at rest has about 10 MB
+MEMORY_BYTES = 256 << 20
 MAX_ERROR_BYTES = 64 << 10
 SAID = 200  # characters of what git says
 
-# Each documented key that runs a program or opens a connection, with a value that does neither: git-config(1). Keys
-# that have a name of the repository's choice in them (`filter.<driver>.clean`) cannot be listed; see the module.
+# Each documented key that runs a program or opens a connection, with a value that does neither:
+# git-config(1). Keys that have a name of the repository's choice in them (`filter.<driver>.clean`)
+# cannot be listed; see the module.
 SWITCHED_OFF: Mapping[str, str] = {
     "core.alternateRefsCommand": "false",
     "core.askPass": "false",
@@ -56,18 +61,33 @@ SWITCHED_OFF: Mapping[str, str] = {
     "submodule.recurse": "false",
     "uploadpack.packObjectsHook": "",
 }
-# What git and its system libraries need of the daemon's environment. All else stays away, `GIT_*` above all: a daemon
-# that was started by a hook, a bisection or a rebase has those of another repository.
-_INHERITED = ("DEVELOPER_DIR", "DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "NIX_LD", "NIX_LD_LIBRARY_PATH", "TMPDIR")
+# What git and its system libraries need of the daemon's environment. All else stays away, `GIT_*`
+# above all: a daemon that was started by a hook, a bisection or a rebase has those of another
+# repository.
+_INHERITED = (
+    "DEVELOPER_DIR",
+    "DYLD_LIBRARY_PATH",
+    "LD_LIBRARY_PATH",
+    "NIX_LD",
+    "NIX_LD_LIBRARY_PATH",
+    "TMPDIR",
+)
 # Where the user's own configuration is.
-_USERS = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "HOME", "XDG_CONFIG_HOME")
+_USERS = (
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_SYSTEM",
+    "HOME",
+    "XDG_CONFIG_HOME",
+)
 _FIXED: Mapping[str, str] = {
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_ASKPASS": "false",
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_EDITOR": "false",
     "GIT_FLUSH": "0",
-    "GIT_NO_LAZY_FETCH": "1",  # git 2.45 and later; without a promisor in its configuration no git fetches
+    # git 2.45 and later; without a promisor in its configuration no git fetches
+    "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
@@ -78,8 +98,8 @@ _FIXED: Mapping[str, str] = {
     "LC_ALL": "C",
     "SSH_ASKPASS": "false",
 }
-# Limits of the process, which `exec` keeps. A shell sets them: Python's `preexec_fn` is not safe beside threads. Not
-# every system knows a limit of address space.
+# Limits of the process, which `exec` keeps. A shell sets them: Python's `preexec_fn` is not safe
+# beside threads. Not every system knows a limit of address space.
 _LIMITED = 'ulimit -c 0; ulimit -t "$1"; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
 # In what git says: nothing but a person changes this. A failure that names none of these may pass.
 _FOR_GOOD = (
@@ -89,7 +109,8 @@ _FOR_GOOD = (
     b"Operation not permitted",
     b"unknown required extension",
     b"unknown index entry format",
-    # git writes its index beside and renames it, so that none is half written; the bounds on memory grow with it.
+    # git writes its index beside and renames it, so that none is half written; the bounds on memory
+    # grow with it.
     b"bad signature 0x",
     b"bad index version",
     b"bad index file sha1 signature",
@@ -113,10 +134,10 @@ class GitSilent(Exception):
 class GitCall:
     """One run of git in a git directory of ours.
 
-    `texts` and `links` are put into that directory: contents by name, and descriptors by name of a link to them.
-    `index` is a descriptor that git reads as its index. With `user` git reads the system's and the user's
-    configuration, and compares the conditions of its includes with `git_dir`: of that git reads HEAD alone.
-    `output_limit` and `memory` are in bytes.
+    `texts` and `links` are put into that directory: contents by name, and descriptors by name of a
+    link to them. `index` is a descriptor that git reads as its index. With `user` git reads the
+    system's and the user's configuration, and compares the conditions of its includes with
+    `git_dir`: of that git reads HEAD alone. `output_limit` and `memory` are in bytes.
     """
 
     arguments: tuple[str, ...]
@@ -131,8 +152,8 @@ class GitCall:
 
 
 def run_git(call: GitCall) -> bytes:
-    """Return what git prints. Blocking, for at most `TIMEOUT_S`, or `USER_TIMEOUT_S`. Raises `GitRefused` and
-    `GitSilent`.
+    """Return what git prints. Blocking, for at most `TIMEOUT_S`, or `USER_TIMEOUT_S`. Raises
+    `GitRefused` and `GitSilent`.
     """
     program = shutil.which("git", path=_search_path())
     if program is None:
@@ -145,7 +166,9 @@ def run_git(call: GitCall) -> bytes:
 
 
 def user_excludes_file() -> bytes:
-    """Return where git looks for patterns of the user when no configuration names a file; empty without a home."""
+    """Return where git looks for patterns of the user when no configuration names a file; empty
+    without a home.
+    """
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")
     return os.fsencode(os.path.join(home, "git", "ignore")) if os.path.isabs(home) else b""
 
@@ -154,28 +177,40 @@ def user_config_files() -> tuple[bytes, ...]:
     """Return where git looks for the user's configuration, whether or not anything is there."""
     home, variable = os.environ.get("HOME", ""), os.environ.get("GIT_CONFIG_GLOBAL")
     xdg = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    places = [variable] if variable else [os.path.join(home, ".gitconfig"), os.path.join(xdg, "git", "config")]
+    places = (
+        [variable]
+        if variable
+        else [os.path.join(home, ".gitconfig"), os.path.join(xdg, "git", "config")]
+    )
     return tuple(os.fsencode(place) for place in places)
 
 
 def trusted_owners() -> frozenset[int]:
-    """Return the ids of users whose repositories git reads unasked: this one, and behind `sudo` who called it."""
+    """Return the ids of users whose repositories git reads unasked: this one, and behind `sudo` who
+    called it.
+    """
     caller = os.environ.get("SUDO_UID", "")
     behind_sudo = os.geteuid() == 0 and caller.isdecimal() and len(caller) <= len(str(1 << 32))
     return frozenset({os.geteuid(), *([int(caller)] if behind_sudo else [])})
 
 
 def _search_path() -> str:
-    """The directories of programs that do not depend on the working directory, which may be anybody's."""
+    """The directories of programs that do not depend on the working directory, which may be
+    anybody's.
+    """
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if os.path.isabs(entry))
 
 
 @contextlib.contextmanager
 def _git_directory(call: GitCall) -> Iterator[str]:
-    """An empty repository for the time of a call, with what the call puts there. Yields the directory of `.git`."""
+    """An empty repository for the time of a call, with what the call puts there. Yields the
+    directory of `.git`.
+    """
     sha256 = "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n"
-    with tempfile.TemporaryDirectory(prefix="cocosearch-git-", ignore_cleanup_errors=True) as directory:
+    with tempfile.TemporaryDirectory(
+        prefix="cocosearch-git-", ignore_cleanup_errors=True
+    ) as directory:
         git_dir = os.path.join(directory, ".git")
         for name in ("", "info", "objects", "refs"):
             os.mkdir(os.path.join(git_dir, name))
@@ -199,7 +234,8 @@ def _variables(call: GitCall, directory: str) -> dict[str, str]:
         variables |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     if call.index is not None:
         variables["GIT_INDEX_FILE"] = f"/dev/fd/{call.index}"
-    ours = os.path.join(directory, ".git")  # configuration, objects and references are always those in there
+    # configuration, objects and references are always those in there
+    ours = os.path.join(directory, ".git")
     git_dir = ours if call.git_dir is None else os.fsdecode(call.git_dir)
     return variables | {"PATH": _search_path(), "GIT_DIR": git_dir, "GIT_COMMON_DIR": ours}
 
@@ -231,13 +267,18 @@ def _run(call: GitCall, program: str, directory: str) -> bytes:
                 _end_group(process)
     if process.returncode == 0:
         return output
-    reason = os.fsdecode(errors.strip().partition(b"\n")[0])[:SAID] or f"git ended with {process.returncode}"
+    reason = (
+        os.fsdecode(errors.strip().partition(b"\n")[0])[:SAID]
+        or f"git ended with {process.returncode}"
+    )
     raise (GitRefused if any(words in errors for words in _FOR_GOOD) else GitSilent)(reason)
 
 
-def _communicate(process: subprocess.Popen[bytes], output_limit: int, timeout_s: float) -> tuple[bytes, bytes]:
-    """All that it prints to both pipes, once it has ended. Raises `GitSilent` at the deadline, `GitRefused` at the
-    limit.
+def _communicate(
+    process: subprocess.Popen[bytes], output_limit: int, timeout_s: float
+) -> tuple[bytes, bytes]:
+    """All that it prints to both pipes, once it has ended. Raises `GitSilent` at the deadline,
+    `GitRefused` at the limit.
     """
     assert process.stdout is not None
     assert process.stderr is not None
@@ -274,6 +315,9 @@ def _chunks(pipes: Sequence[IO[bytes]], deadline: float) -> Iterator[tuple[int, 
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill all processes of a call that has not ended. Its leader is not reaped yet, so its id is no other's."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
+    """Kill all processes of a call that has not ended. Its leader is not reaped yet, so its id is
+    no other's.
+    """
+    # macOS refuses a group of zombies
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,9 @@
-"""The values of git's configuration that shape ignore rules: the user's as git reads it, a repository's with care.
+"""The values of git's configuration that shape ignore rules: the user's as git reads it, a
+repository's with care.
 
-The user may include and name files anywhere. A repository may only say values: files that it names are read where they
-are inside of it, and its text is parsed by a git that knows nothing of the repository.
+The user may include and name files anywhere. A repository may only say values: files that it names
+are read where they are inside of it, and its text is parsed by a git that knows nothing of the
+repository.
 """
 
 import os
@@ -9,8 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cocosearchd.model import encode_path
-from cocosearchd.runtime.files.regular_files import IrregularFile, passes, read_regular, resolve_inside
-from cocosearchd.watching.git.git_command import GitCall, GitRefused, GitSilent, run_git, user_config_files
+from cocosearchd.runtime.files.regular_files import (
+    IrregularFile,
+    passes,
+    read_regular,
+    resolve_inside,
+)
+from cocosearchd.watching.git.git_command import (
+    GitCall,
+    GitRefused,
+    GitSilent,
+    run_git,
+    user_config_files,
+)
 
 MAX_CONFIG_BYTES = 1 << 20  # of one file
 MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
@@ -23,7 +36,9 @@ _TRUE = (b"true", b"yes", b"on", b"1")
 
 @dataclass(frozen=True, slots=True)
 class ConfigLine:
-    """A key, in lower case but for what a repository chose in it, and its value. `origin` is the file it is from."""
+    """A key, in lower case but for what a repository chose in it, and its value. `origin` is the
+    file it is from.
+    """
 
     key: bytes
     value: bytes
@@ -47,13 +62,17 @@ class UserConfig:
         return any(line.key.startswith(_CONDITION) for line in self.lines)
 
     def trusts(self, directory: bytes) -> bool:
-        """Whether `safe.directory` names a repository whose owner is somebody else: git-config(1)."""
+        """Whether `safe.directory` names a repository whose owner is somebody else:
+        git-config(1).
+        """
         trusted = False
         for line in self.lines:
             if line.key == b"safe.directory":
                 value = os.path.expanduser(line.value)
                 below = value.endswith(b"/*") and (directory + b"/").startswith(value[:-1])
-                trusted = bool(value) and (trusted or below or value == b"*" or os.path.normpath(value) == directory)
+                trusted = bool(value) and (
+                    trusted or below or value == b"*" or os.path.normpath(value) == directory
+                )
         return trusted
 
 
@@ -61,9 +80,9 @@ class UserConfig:
 class GitConfig:
     """What is configured for one repository.
 
-    `excludes_file` is absolute, None where none is named; `excludes_inside` if it is to be read only inside of the
-    repository. `files` are those that the configuration comes from or may come from. `remarks` say what of the
-    repository's own configuration was not used, and why.
+    `excludes_file` is absolute, None where none is named; `excludes_inside` if it is to be read
+    only inside of the repository. `files` are those that the configuration comes from or may come
+    from. `remarks` say what of the repository's own configuration was not used, and why.
     """
 
     excludes_file: bytes | None = None
@@ -75,12 +94,17 @@ class GitConfig:
 
 
 def read_user_config() -> UserConfig:
-    """Ask git for what the system and the user configure for every repository. Raises `GitRefused` and `GitSilent`."""
+    """Ask git for what the system and the user configure for every repository. Raises `GitRefused`
+    and `GitSilent`.
+    """
     return UserConfig(tuple(_user_lines()))
 
 
-def read_git_config(top: bytes, git_dir: bytes, common_dir: bytes, user: UserConfig, *, trusted: bool) -> GitConfig:
-    """Read what holds for the repository whose work tree is `top`. Of one that is not `trusted` nothing is read.
+def read_git_config(
+    top: bytes, git_dir: bytes, common_dir: bytes, user: UserConfig, *, trusted: bool
+) -> GitConfig:
+    """Read what holds for the repository whose work tree is `top`. Of one that is not `trusted`
+    nothing is read.
 
     Blocking. Raises `GitRefused`, `GitSilent`, and `OSError` for a file that cannot be read now.
     """
@@ -93,7 +117,9 @@ def read_git_config(top: bytes, git_dir: bytes, common_dir: bytes, user: UserCon
     own = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
     if _last(own, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
         own += reader.lines(os.path.join(git_dir, b"config.worktree"))
-    chosen = next((line for line in reversed([*lines, *own]) if line.key == b"core.excludesfile"), None)
+    chosen = next(
+        (line for line in reversed([*lines, *own]) if line.key == b"core.excludesfile"), None
+    )
     value = chosen.value if chosen is not None else b""
     absolute = os.path.join(top, os.path.expanduser(value)) if value else None
     format_ = _last(own, b"extensions.objectformat", b"sha1").lower()
@@ -117,7 +143,9 @@ class _RepositoryConfig:
         self.remarks = list[str]()
 
     def lines(self, file: bytes, depth: int = 0) -> Iterator[ConfigLine]:
-        """The lines of a file, each include replaced by what it includes; none of a file that is not there."""
+        """The lines of a file, each include replaced by what it includes; none of a file that is
+        not there.
+        """
         self.files.append(file)
         try:
             text = read_regular(resolve_inside(file, self._directories), limit=MAX_CONFIG_BYTES)
@@ -134,13 +162,19 @@ class _RepositoryConfig:
             if key == b"include.path" and value:
                 yield from self._included(line, depth)
             elif key.startswith(_CONDITION):
-                self.remarks.append(f"{encode_path(file)}: a repository's conditional includes are not followed")
+                self.remarks.append(
+                    f"{encode_path(file)}: a repository's conditional includes are not followed"
+                )
 
     def _included(self, line: ConfigLine, depth: int) -> Iterator[ConfigLine]:
         if depth >= MAX_INCLUDE_DEPTH or len(self.files) > MAX_INCLUDED:
-            self.remarks.append(f"{encode_path(line.origin)} includes too many files: the rest is not read")
+            self.remarks.append(
+                f"{encode_path(line.origin)} includes too many files: the rest is not read"
+            )
             return
-        yield from self.lines(os.path.join(os.path.dirname(line.origin), os.path.expanduser(line.value)), depth + 1)
+        yield from self.lines(
+            os.path.join(os.path.dirname(line.origin), os.path.expanduser(line.value)), depth + 1
+        )
 
 
 def _parse(text: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -154,8 +188,15 @@ def _parse(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
-    """Lines as git reads them. Raises `GitSilent`, and `GitRefused` for a file that git would read without end."""
-    call = GitCall(arguments=(*_LIST, "--show-origin"), git_dir=git_dir, user=True, output_limit=MAX_OUTPUT_BYTES)
+    """Lines as git reads them. Raises `GitSilent`, and `GitRefused` for a file that git would read
+    without end.
+    """
+    call = GitCall(
+        arguments=(*_LIST, "--show-origin"),
+        git_dir=git_dir,
+        user=True,
+        output_limit=MAX_OUTPUT_BYTES,
+    )
     for file in user_config_files():
         _read_users(file)
     try:
@@ -171,21 +212,25 @@ def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
 
 
 def _read_users(file: bytes) -> bytes:
-    """A file of the user's configuration, empty where git is to say what is wrong. Raises `GitRefused` for an odd
-    one.
+    """A file of the user's configuration, empty where git is to say what is wrong. Raises
+    `GitRefused` for an odd one.
     """
     try:
         if os.path.samefile(file, os.devnull):  # people switch configuration off by it
             return b""
         return read_regular(file, limit=MAX_CONFIG_BYTES, follow_links=True)
     except IrregularFile as error:
-        raise GitRefused(f"{encode_path(file)} of your git configuration is not read: {error.strerror}") from error
+        raise GitRefused(
+            f"{encode_path(file)} of your git configuration is not read: {error.strerror}"
+        ) from error
     except OSError:
         return b""
 
 
 def _readable_lines(text: bytes) -> Sequence[tuple[bytes, bytes]]:
-    """Keys and values of a configuration; nothing where git cannot parse it, which the caller reports."""
+    """Keys and values of a configuration; nothing where git cannot parse it, which the caller
+    reports.
+    """
     try:
         return tuple(_parse(text))
     except GitSilent:
@@ -193,14 +238,17 @@ def _readable_lines(text: bytes) -> Sequence[tuple[bytes, bytes]]:
 
 
 def _require_regular_includes() -> None:
-    """Look for the odd file that git cannot read, once it failed. Raises `GitRefused` if there is one.
+    """Look for the odd file that git cannot read, once it failed. Raises `GitRefused` if there is
+    one.
 
     Conditions are not looked at: what one names is no less odd while it does not hold.
     """
     files = list(user_config_files())
     for file in files:  # grows meanwhile
         for key, value in _readable_lines(_read_users(file)):
-            included = key == b"include.path" or (key.startswith(_CONDITION) and key.endswith(b".path"))
+            included = key == b"include.path" or (
+                key.startswith(_CONDITION) and key.endswith(b".path")
+            )
             if included and value and len(files) < MAX_INCLUDED:
                 files.append(os.path.join(os.path.dirname(file), os.path.expanduser(value)))
 
@@ -208,7 +256,8 @@ def _require_regular_includes() -> None:
 def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
     """The user's configuration with what its conditions include for one repository.
 
-    git reads HEAD of the repository for that, so it must be a file that ends. Raises `GitRefused` and `GitSilent`.
+    git reads HEAD of the repository for that, so it must be a file that ends. Raises `GitRefused`
+    and `GitSilent`.
     """
     if not user.has_conditions:
         return user.lines
@@ -222,7 +271,9 @@ def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
 
 
 def _key_and_value(entry: bytes) -> tuple[bytes, bytes]:
-    """Key, lower case but for what stands between its first and last dot, and value; a key alone is true."""
+    """Key, lower case but for what stands between its first and last dot, and value; a key alone is
+    true.
+    """
     name, newline, value = entry.partition(b"\n")
     section, _, rest = name.partition(b".")
     middle, dot, variable = rest.rpartition(b".")

@@ -5,7 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cocosearchd.model import encode_path
-from cocosearchd.runtime.files.regular_files import passes, read_start, read_start_in_tree, resolve_inside
+from cocosearchd.runtime.files.regular_files import (
+    passes,
+    read_start,
+    read_start_in_tree,
+    resolve_inside,
+)
 
 IGNORE_FILES = (b".gitignore", b".cocosearchignore")
 MAX_BYTES = 1 << 20
@@ -13,7 +18,9 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class IgnoreText:
-    """The content of a file of patterns, empty without one. `status` is the file's; `remark` says what is not used."""
+    """The content of a file of patterns, empty without one. `status` is the file's; `remark` says
+    what is not used.
+    """
 
     content: bytes = b""
     status: os.stat_result | None = None
@@ -23,8 +30,8 @@ class IgnoreText:
 def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
     """Read a file of patterns. Raises `OSError` if it cannot be read now, and may be soon.
 
-    As in git, an ignore file in the tree is not read if it is a symbolic link; nor is one in a directory behind a
-    link, since the tree ends there.
+    As in git, an ignore file in the tree is not read if it is a symbolic link; nor is one in a
+    directory behind a link, since the tree ends there.
     """
     try:
         if os.path.basename(file) in IGNORE_FILES:
@@ -45,7 +52,9 @@ def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
 
 
 def read_ignore_file_inside(file: bytes, directories: Iterable[bytes]) -> IgnoreText:
-    """Read a file of patterns that a repository names, if it is inside of one of the directories. Raises `OSError`."""
+    """Read a file of patterns that a repository names, if it is inside of one of the directories.
+    Raises `OSError`.
+    """
     try:
         return read_ignore_file(resolve_inside(file, directories), follow_links=False)
     except OSError as error:

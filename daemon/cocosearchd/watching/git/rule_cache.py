@@ -1,4 +1,6 @@
-"""What git said of the repositories around and below one root: kept, and asked for again when it may be another."""
+"""What git said of the repositories around and below one root: kept, and asked for again when it
+may be another.
+"""
 
 import time
 from dataclasses import replace
@@ -18,17 +20,23 @@ from cocosearchd.watching.git.repository import (
 
 
 class GitRuleCache:
-    """Kept for as long as the files that they come from stay as they are; those of before while git fails."""
+    """Kept for as long as the files that they come from stay as they are; those of before while git
+    fails.
+    """
 
     def __init__(self) -> None:
         self._rules: dict[bytes, GitRules] = {}
         self._user: tuple[UserConfig, Signature] = (UserConfig(), ())
-        self._refusal: tuple[str, Signature, float] = ("", (), 0.0)  # why, the files then, when to ask again
+        # why, the files then, when to ask again
+        self._refusal: tuple[str, Signature, float] = ("", (), 0.0)
 
     def doubted(self) -> "GitRuleCache":
         """The same, but git is asked again for each of them."""
         fresh = GitRuleCache()
-        fresh._rules = {top: replace(rules, read_at=(), configured_at=()) for top, rules in list(self._rules.items())}
+        fresh._rules = {
+            top: replace(rules, read_at=(), configured_at=())
+            for top, rules in list(self._rules.items())
+        }
         return fresh
 
     def rules(self, repository: Repository) -> GitRules:
@@ -49,15 +57,20 @@ class GitRuleCache:
                 return known
 
     def user_config(self) -> UserConfig:
-        """Return what the system and the user configure for all repositories. Raises `GitRefused` and `Silent`."""
+        """Return what the system and the user configure for all repositories. Raises `GitRefused`
+        and `Silent`.
+        """
         config, stamps = self._user
-        while stamps != (now := _user_signature(config)):  # until nothing changed while git was asked
+        # until nothing changed while git was asked
+        while stamps != (now := _user_signature(config)):
             config, stamps = self._asked(now), now
         self._user = config, stamps
         return config
 
     def _asked(self, stamps: Signature) -> UserConfig:
-        """The user's configuration, asked for; not soon again after a refusal, as that may take seconds."""
+        """The user's configuration, asked for; not soon again after a refusal, as that may take
+        seconds.
+        """
         why, met, again_at = self._refusal
         if why and met == stamps and time.monotonic() < again_at:
             raise GitRefused(why)

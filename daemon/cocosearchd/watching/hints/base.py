@@ -1,7 +1,7 @@
 """The port of a hints backend: what it says, and what can be asked of it.
 
-Hints only say where to look. They may be late, repeated, in any order, and too many; an `exact` backend never leaves
-one out without saying `HintsLost` or naming the directory in `blind`.
+Hints only say where to look. They may be late, repeated, in any order, and too many; an `exact`
+backend never leaves one out without saying `HintsLost` or naming the directory in `blind`.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +25,18 @@ class DirtyTreeHint:
 
 @dataclass(frozen=True, slots=True)
 class HintsLost:
-    """Events were lost, or the root is another directory now: this backend is of no use any more."""
+    """Events were lost, or the root is another directory now: this backend is of no use any
+    more.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cookie:
-    """A file of this name was made in the sync directory; all that changed before has been said before."""
+    """A file of this name was made in the sync directory; all that changed before has been said
+    before.
+    """
 
     name: bytes
 
@@ -46,7 +50,9 @@ class HintsUnavailable(Exception):
 
 
 class Hints(Protocol):
-    """One root's source of hints. `start` once, `close` once; `watch` and `blind` from any thread in between."""
+    """One root's source of hints. `start` once, `close` once; `watch` and `blind` from any thread
+    in between.
+    """
 
     @property
     def name(self) -> str: ...
@@ -60,10 +66,14 @@ class Hints(Protocol):
         """Why it sees less than it should, and what to do."""
 
     def start(self, sink: Sink) -> None:
-        """Raises `HintsUnavailable`. What changes after this in watched directories will be said."""
+        """Raises `HintsUnavailable`. What changes after this in watched directories will be
+        said.
+        """
 
     def watch(self, directory: bytes) -> None:
-        """About to list this directory (relative to the root): watch it first. Never raises, may be repeated."""
+        """About to list this directory (relative to the root): watch it first. Never raises, may be
+        repeated.
+        """
 
     def blind(self) -> tuple[bytes, ...]:
         """Directories below which nothing will be said; the caller must scan them."""

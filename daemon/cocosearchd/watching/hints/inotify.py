@@ -1,8 +1,8 @@
 """Linux: watches each directory that is listed, sees overflow, and never reads a directory itself.
 
-The scanner calls `watch` before it lists a directory, so nothing is created unseen between the two. A new directory
-is only named; the scan that follows watches it. Opening and reading files makes no events here: the indexer's own
-reads must not fill the queue.
+The scanner calls `watch` before it lists a directory, so nothing is created unseen between the two.
+A new directory is only named; the scan that follows watches it. Opening and reading files makes no
+events here: the indexer's own reads must not fill the queue.
 """
 
 import contextlib
@@ -16,7 +16,15 @@ from collections.abc import Collection
 from pathlib import Path
 
 from cocosearchd.runtime.files.nofollow import without_links
-from cocosearchd.watching.hints.base import Cookie, DirtyHint, DirtyTreeHint, Hint, HintsLost, HintsUnavailable, Sink
+from cocosearchd.watching.hints.base import (
+    Cookie,
+    DirtyHint,
+    DirtyTreeHint,
+    Hint,
+    HintsLost,
+    HintsUnavailable,
+    Sink,
+)
 from cocosearchd.watching.hints.mounts import MountWatch
 
 if sys.platform == "linux":
@@ -42,22 +50,26 @@ if sys.platform == "linux":
 _LIMITS = Path("/proc/sys/fs/inotify")
 # Other programs of this user need watches too, and the kernel counts per user.
 SHARE_OF_WATCHES = 0.75
-# A file that git replaces makes four events, told in two or three pieces when they are taken in as they come; a program
-# that rewrites a tree is let go on for a moment instead. The kernel holds thousands of events meanwhile, and a cookie
-# may come so much later.
+# A file that git replaces makes four events, told in two or three pieces when they are taken in as
+# they come; a program that rewrites a tree is let go on for a moment instead. The kernel holds
+# thousands of events meanwhile, and a cookie may come so much later.
 BURST_READS, BURST_S, GATHER_S = 16, 0.02, 0.005
 
 
 class Burst:
-    """Tells a program that rewrites a tree, whose events are worth gathering, from a person who saves files."""
+    """Tells a program that rewrites a tree, whose events are worth gathering, from a person who
+    saves files.
+    """
 
     def __init__(self) -> None:
         self._read_at, self._reads = 0.0, 0
 
     def pause(self, now: float, hints: Collection[Hint]) -> float:
-        """How long to let events gather, in seconds, after a read that told so much. `now` is of a monotonic clock.
+        """How long to let events gather, in seconds, after a read that told so much. `now` is of a
+        monotonic clock.
 
-        Questions that come one after another each have a cookie: they are no tree that changes, and wait for it.
+        Questions that come one after another each have a cookie: they are no tree that changes, and
+        wait for it.
         """
         if hints and all(isinstance(hint, Cookie) for hint in hints):
             return 0.0
@@ -72,7 +84,13 @@ class InotifyHints:
     name = "inotify"
     exact = True
 
-    def __init__(self, root: bytes, sync_dir: bytes, budget: int | None = None, unseen: tuple[bytes, ...] = ()) -> None:
+    def __init__(
+        self,
+        root: bytes,
+        sync_dir: bytes,
+        budget: int | None = None,
+        unseen: tuple[bytes, ...] = (),
+    ) -> None:
         """`budget` bounds the number of watches; by default a share of the kernel's limit.
 
         `unseen` are directories whose file system makes no events.
@@ -115,7 +133,9 @@ class InotifyHints:
             self._release()
             raise HintsUnavailable(_watches(error)) from error
         self._watch_above()
-        self._thread = threading.Thread(target=self._drain, args=(sink,), name="inotify", daemon=True)
+        self._thread = threading.Thread(
+            target=self._drain, args=(sink,), name="inotify", daemon=True
+        )
         self._thread.start()
 
     def watch(self, directory: bytes) -> None:
@@ -123,7 +143,9 @@ class InotifyHints:
         with self._lock:
             if self._closed:
                 return
-            if any(directory == place or directory.startswith(place + b"/") for place in self._unseen):
+            if any(
+                directory == place or directory.startswith(place + b"/") for place in self._unseen
+            ):
                 return
             if directory not in self._descriptor_of and len(self._descriptor_of) >= self._budget:
                 self._miss(directory, f"more than {self._budget} directories")
@@ -134,8 +156,12 @@ class InotifyHints:
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.ENOMEM):
                     self._miss(directory, _watches(error))
-                return  # gone again or unreadable: its parent's watch tells, and so does the listing that follows
-            if self._path_of.get(descriptor, directory) != directory and self._through_link(directory, place):
+                # gone again or unreadable: its parent's watch tells, and so does the listing that
+                # follows
+                return
+            if self._path_of.get(descriptor, directory) != directory and self._through_link(
+                directory, place
+            ):
                 return
             self._blind.discard(directory)
             if not self._blind:
@@ -160,7 +186,9 @@ class InotifyHints:
     def _through_link(self, directory: bytes, place: bytes) -> bool:
         """Whether a link was put on the way to a directory that is watched under its real name."""
         try:
-            return without_links(place) != os.path.join(without_links(self._root), directory).rstrip(b"/")
+            return without_links(place) != os.path.join(
+                without_links(self._root), directory
+            ).rstrip(b"/")
         except OSError:  # more links than can be followed
             return True
 
@@ -173,17 +201,21 @@ class InotifyHints:
             self._mounts.close()
 
     def _watch_above(self) -> None:
-        """A root that is renamed, removed or made again is told by its parent; not being able to is no loss.
+        """A root that is renamed, removed or made again is told by its parent; not being able to is
+        no loss.
 
-        One that is away with a directory above it for a moment is the same one before and after, and whoever looked
-        meanwhile found nothing.
+        One that is away with a directory above it for a moment is the same one before and after,
+        and whoever looked meanwhile found nothing.
         """
         directory = self._root
         while (above := os.path.dirname(directory)) != directory:
-            # Where it cannot be watched: the root's identity is looked at on every sync and every second as well.
+            # Where it cannot be watched: the root's identity is looked at on every sync and every
+            # second as well.
             with contextlib.suppress(OSError):
                 nearest = directory == self._root
-                descriptor = self._inotify.add_watch(above, _PARENT_MASK if nearest else _ABOVE_MASK)
+                descriptor = self._inotify.add_watch(
+                    above, _PARENT_MASK if nearest else _ABOVE_MASK
+                )
                 self._above.add(descriptor)
                 self._parent = descriptor if nearest else self._parent
             directory = above
@@ -195,7 +227,11 @@ class InotifyHints:
     def _enter(self, directory: bytes, descriptor: int) -> None:
         # A moved directory keeps its descriptor, so what it was called before is not trusted.
         before = self._path_of.get(descriptor)
-        if before is not None and before != directory and self._descriptor_of.get(before) == descriptor:
+        if (
+            before is not None
+            and before != directory
+            and self._descriptor_of.get(before) == descriptor
+        ):
             del self._descriptor_of[before]
         self._path_of[descriptor] = directory
         self._descriptor_of[directory] = descriptor
@@ -237,7 +273,9 @@ class InotifyHints:
         elif event.wd in self._above:
             if event.mask & flags.MOVE_SELF:
                 hints[HintsLost("a directory above the root was moved")] = None
-            elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(self._root):
+            elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(
+                self._root
+            ):
                 hints[HintsLost("the root was replaced")] = None
         elif event.wd in self._path_of:
             self._of_directory(event, self._path_of[event.wd], hints)

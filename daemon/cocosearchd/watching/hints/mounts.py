@@ -1,11 +1,14 @@
-"""What is mounted where: which file systems make no events, and when one comes or goes below a root (Linux)."""
+"""What is mounted where: which file systems make no events, and when one comes or goes below a root
+(Linux).
+"""
 
 import os
 import select
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-# File systems whose changes from elsewhere make no events here (inotify(7), "Limitations"; containers' shared mounts).
+# File systems whose changes from elsewhere make no events here (inotify(7), "Limitations";
+# containers' shared mounts).
 REMOTE = frozenset(
     [
         "9p",
@@ -36,7 +39,8 @@ REMOTE = frozenset(
         "fuse.vmhgfs-fuse",
     ]
 )
-# File systems by which Linux shows itself and its devices (filesystems(5)): what looks like a file there is none.
+# File systems by which Linux shows itself and its devices (filesystems(5)): what looks like a file
+# there is none.
 KERNEL = frozenset(
     [
         "binfmt_misc",
@@ -63,7 +67,9 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 class MountWatch:
-    """Notices what is mounted and unmounted at and below a root: no directory tells of what is put on top of it."""
+    """Notices what is mounted and unmounted at and below a root: no directory tells of what is put
+    on top of it.
+    """
 
     def __init__(self, root: bytes) -> None:
         """Raises `OSError` where there is no such file."""
@@ -89,12 +95,15 @@ class MountWatch:
 
     def _below(self) -> tuple[bytes, ...]:
         lead = self._root.rstrip(b"/") + b"/"
-        lines = _MOUNTS.read_bytes().splitlines()  # the same table; a descriptor that is polled need not be read
+        # the same table; a descriptor that is polled need not be read
+        lines = _MOUNTS.read_bytes().splitlines()
         return tuple(line for line in lines if (_point(line) + b"/").startswith(lead))
 
 
 def file_system(path: bytes, mounts: Path = _MOUNTS) -> str:
-    """The type of the file system a path is on, "" if that cannot be told. `mounts` is as in proc_pid_mountinfo(5)."""
+    """The type of the file system a path is on, "" if that cannot be told. `mounts` is as in
+    proc_pid_mountinfo(5).
+    """
     best, kind = b"", ""
     for point, type_ in _mounted(mounts):
         inside = path == point or path.startswith(point.rstrip(b"/") + b"/")
@@ -115,7 +124,9 @@ def kernel_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
 
 def _below(root: bytes, kinds: Collection[str], mounts: Path) -> tuple[bytes, ...]:
     lead = root.rstrip(b"/") + b"/"
-    return tuple(p.removeprefix(lead) for p, kind in _mounted(mounts) if kind in kinds and p.startswith(lead))
+    return tuple(
+        p.removeprefix(lead) for p, kind in _mounted(mounts) if kind in kinds and p.startswith(lead)
+    )
 
 
 def _mounted(mounts: Path) -> Iterator[tuple[bytes, str]]:

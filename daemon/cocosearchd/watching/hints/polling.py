@@ -1,4 +1,6 @@
-"""No events at all: network and container mounts, and where every other backend fails. The scanner does the work."""
+"""No events at all: network and container mounts, and where every other backend fails. The scanner
+does the work.
+"""
 
 from cocosearchd.watching.hints.base import Sink
 

@@ -1,7 +1,8 @@
 """macOS and Windows, or by choice: notify's recursive watch through `watchfiles`.
 
-It hides lost events and misses what happens in directories it does not watch yet, so it is not `exact`: hints come
-quickly, but a sync is a scan. Every directory it names, and every name that is gone, is looked at with all below it.
+It hides lost events and misses what happens in directories it does not watch yet, so it is not
+`exact`: hints come quickly, but a sync is a scan. Every directory it names, and every name that is
+gone, is looked at with all below it.
 """
 
 import os
@@ -12,7 +13,15 @@ from pathlib import Path
 
 import watchfiles
 
-from cocosearchd.watching.hints.base import Cookie, DirtyHint, DirtyTreeHint, Hint, HintsLost, HintsUnavailable, Sink
+from cocosearchd.watching.hints.base import (
+    Cookie,
+    DirtyHint,
+    DirtyTreeHint,
+    Hint,
+    HintsLost,
+    HintsUnavailable,
+    Sink,
+)
 
 STEP_SHARE = 10  # of the debounce: how long quiet must last to report at once
 START_S, PROBE_S, PROBE = 10.0, 0.05, b"probe"
@@ -34,19 +43,28 @@ class WatchfilesHints:
 
     def start(self, sink: Sink) -> None:
         """Returns when the first event has come through. Raises `HintsUnavailable`."""
-        self._thread = threading.Thread(target=self._run, args=(sink,), name="watchfiles", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(sink,), name="watchfiles", daemon=True
+        )
         self._thread.start()
-        probe, end = Path(os.fsdecode(os.path.join(self._sync_dir, PROBE))), time.monotonic() + START_S
+        probe, end = (
+            Path(os.fsdecode(os.path.join(self._sync_dir, PROBE))),
+            time.monotonic() + START_S,
+        )
         while not self._started.wait(PROBE_S):
             if self._failure is not None or time.monotonic() > end:
                 self.close()
-                raise HintsUnavailable(f"watchfiles does not work here: {self._failure or 'no events arrive'}")
+                raise HintsUnavailable(
+                    f"watchfiles does not work here: {self._failure or 'no events arrive'}"
+                )
             try:
                 probe.write_bytes(b"")
                 probe.unlink()
             except OSError as error:
                 self.close()
-                raise HintsUnavailable(f"no file can be made in the directory for syncs: {error.strerror}") from error
+                raise HintsUnavailable(
+                    f"no file can be made in the directory for syncs: {error.strerror}"
+                ) from error
 
     def watch(self, directory: bytes) -> None:
         """The watch is recursive already."""

@@ -3,13 +3,14 @@
 from cocosearchd.model import encode_path
 from cocosearchd.watching.ignore import patterns
 
-# Bytes of a path as it is stored. PostgreSQL's B-trees take rows of 2,704 with what belongs to them, and a path that is
-# longer would fail the files that are stored together with it.
+# Bytes of a path as it is stored. PostgreSQL's B-trees take rows of 2,704 with what belongs to
+# them, and a path that is longer would fail the files that are stored together with it.
 LONGEST_PATH = 2_600
 LENGTH_RULE = f"paths have at most {LONGEST_PATH:,} bytes"
 LONGEST_NAME = 255  # bytes of one part of a path (NAME_MAX in limits.h)
 
-# Version control, installed dependencies, caches, generated text. Only the user's own patterns can take these back.
+# Version control, installed dependencies, caches, generated text. Only the user's own patterns can
+# take these back.
 EXCLUDED = patterns.parse(
     b"""\
 .git
@@ -73,7 +74,8 @@ go.sum
 )
 # Where builds put their results, by custom. What git tracks in there is source all the same.
 OUTPUT_DIRECTORIES = patterns.parse(b"build/\ndist/\ntarget/\nout/\nbin/\nobj/\n")
-# Files that hold secrets, told by their names. Their content is looked at as well, when they are read.
+# Files that hold secrets, told by their names. Their content is looked at as well, when they are
+# read.
 SECRETS = patterns.parse(
     b"""\
 .env

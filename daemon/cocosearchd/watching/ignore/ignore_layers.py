@@ -1,4 +1,6 @@
-"""Ignore files in effect for the entries of a directory, the nearest first, and the decision they come to. Pure."""
+"""Ignore files in effect for the entries of a directory, the nearest first, and the decision they
+come to. Pure.
+"""
 
 import os
 from collections.abc import Iterable
@@ -11,9 +13,11 @@ from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
 
 @dataclass(frozen=True, slots=True)
 class IgnoreLayer:
-    """An ignore file in effect: `base` is the length of its directory in paths relative to the root, with `/`.
+    """An ignore file in effect: `base` is the length of its directory in paths relative to the
+    root, with `/`.
 
-    Above the root, `outer` is what precedes paths of the root in paths relative to the file's directory.
+    Above the root, `outer` is what precedes paths of the root in paths relative to the file's
+    directory.
     """
 
     patterns: Patterns
@@ -25,8 +29,8 @@ class IgnoreLayer:
 class DirectoryRules:
     """What applies to the entries of one directory. Layers are in order of precedence.
 
-    `rules` are of the repository that the directory is in; its work tree starts `base` bytes into paths relative to
-    the root, or `outer` above it.
+    `rules` are of the repository that the directory is in; its work tree starts `base` bytes into
+    paths relative to the root, or `outer` above it.
     """
 
     out: bool  # excluded itself, so everything in it is

@@ -1,6 +1,8 @@
-"""Why a file is not in an index, in one sentence: what the disk says of it, else which rule leaves it out.
+"""Why a file is not in an index, in one sentence: what the disk says of it, else which rule leaves
+it out.
 
-For people who ask, so it may take its time: ignore files are read anew, to name the line that decides.
+For people who ask, so it may take its time: ignore files are read anew, to name the line that
+decides.
 """
 
 import os
@@ -19,20 +21,27 @@ _TOO_LONG = f"it is left out by its length: {default_patterns.LENGTH_RULE}"
 
 
 def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
-    """The reason, for a path relative to the root; None for a file that belongs into the index. Blocking."""
+    """The reason, for a path relative to the root; None for a file that belongs into the index.
+    Blocking.
+    """
     if path.startswith(b"/") or b".." in path.split(b"/"):
         return f"it is outside of the root {encode_path(scope.root)}"
-    if default_patterns.too_long(path):  # before the disk is asked, which may take no name of this length
+    # before the disk is asked, which may take no name of this length
+    if default_patterns.too_long(path):
         return _TOO_LONG
     try:
         return _on_disk(scope.root, path) or _by_rules(scope, settings, path)
     except OSError as error:
-        place = f"{encode_path(os.fsencode(error.filename))}: " if error.filename is not None else ""
+        place = (
+            f"{encode_path(os.fsencode(error.filename))}: " if error.filename is not None else ""
+        )
         return f"the rules that decide cannot be read now: {place}{error.strerror}; ask again soon"
 
 
 def why_left_out(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
-    """Which rule leaves a path out, whether or not there is a file; None if none does or can be read now. Blocking."""
+    """Which rule leaves a path out, whether or not there is a file; None if none does or can be
+    read now. Blocking.
+    """
     try:
         return None if scope.allows(path) else _by_rules(scope, settings, path)
     except OSError:
@@ -70,7 +79,11 @@ def _by_rules(scope: Scope, settings: IndexingSettings, path: bytes) -> str | No
         return "its name is one of files with secrets (indexing.index_secrets)"
     if settings.include:
         return "it matches none of indexing.include"
-    return None if supported(encode_path(name)) else "its type is not one that is indexed (indexing.extend_include)"
+    return (
+        None
+        if supported(encode_path(name))
+        else "its type is not one that is indexed (indexing.extend_include)"
+    )
 
 
 def _above(path: bytes) -> Iterator[bytes]:
@@ -80,7 +93,9 @@ def _above(path: bytes) -> Iterator[bytes]:
 
 
 def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> str:
-    """Which rule leaves out an entry that is left out; a directory ends in `/`. In the order of `Scope`."""
+    """Which rule leaves out an entry that is left out; a directory ends in `/`. In the order of
+    `Scope`.
+    """
     if default_patterns.too_long(entry):
         return f"its length: {default_patterns.LENGTH_RULE}"
     name = entry.rstrip(b"/").rpartition(b"/")[2] + (b"/" if entry.endswith(b"/") else b"")
@@ -93,11 +108,16 @@ def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> str:
         return "the built-in exclusions (what tools install, generate or keep for themselves)"
     if default_patterns.OUTPUT_DIRECTORIES.ignores(entry, name):
         return "the built-in exclusions: what builds put out, unless git tracks it"
-    return _line(scope.root, entry, name, b".gitignore", up=True) or "git's info/exclude or core.excludesFile"
+    return (
+        _line(scope.root, entry, name, b".gitignore", up=True)
+        or "git's info/exclude or core.excludesFile"
+    )
 
 
 def _line(root: bytes, entry: bytes, name: bytes, file_name: bytes, *, up: bool) -> str | None:
-    """Place and text of the line that decides, in the nearest file of this name; `up`: also above the root."""
+    """Place and text of the line that decides, in the nearest file of this name; `up`: also above
+    the root.
+    """
     place = os.path.join(root, entry.rstrip(b"/"))
     end = b"/" if entry.endswith(b"/") else b""
     directory = os.path.dirname(place)
@@ -107,7 +127,11 @@ def _line(root: bytes, entry: bytes, name: bytes, file_name: bytes, *, up: bool)
         found = patterns.deciding(text, os.path.relpath(place, directory) + end, name)
         if found is not None:
             number, line = found
-            shown = os.path.relpath(file, root) if not up or file.startswith(root.rstrip(b"/") + b"/") else file
+            shown = (
+                os.path.relpath(file, root)
+                if not up or file.startswith(root.rstrip(b"/") + b"/")
+                else file
+            )
             return f"{encode_path(shown)}:{number}: {encode_path(line)}"
         top = repository_at(directory) is not None if up else directory == root
         if top or os.path.dirname(directory) == directory:

@@ -1,8 +1,8 @@
 """Lists of ignore patterns with git's meaning of them. Pure: bytes in, a decision out.
 
-The rules are those of gitignore(5), with the details of git's `dir.c` and `wildmatch.c`: the last pattern that matches
-decides, `!` keeps, a trailing `/` matches directories only, a pattern without other slashes matches names at any depth.
-Tests compare every decision with `git check-ignore`.
+The rules are those of gitignore(5), with the details of git's `dir.c` and `wildmatch.c`: the last
+pattern that matches decides, `!` keeps, a trailing `/` matches directories only, a pattern without
+other slashes matches names at any depth. Tests compare every decision with `git check-ignore`.
 """
 
 import re
@@ -30,8 +30,9 @@ _NEVER = rb"(?!)"
 _Test = Callable[[bytes], object]  # true or false of a name or path
 
 
-# Bounds on what has a wildcard; whole names and paths are looked up, however many there are. Of 4,000 public ignore
-# files in use none comes near: the longest have some 2,000 lines. Paths have at most 4,096 bytes, names 255.
+# Bounds on what has a wildcard; whole names and paths are looked up, however many there are. Of
+# 4,000 public ignore files in use none comes near: the longest have some 2,000 lines. Paths have at
+# most 4,096 bytes, names 255.
 MAX_WILDCARD_BYTES, MAX_WILDCARDS = 1024, 4096
 MAX_WILDCARDS_BYTES = 128 << 10  # of all of them together: the worst cost one path 0.13 s
 # Bytes of rules in one regular expression: it runs without letting other threads run.
@@ -40,7 +41,9 @@ _CHUNK_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Neighbouring patterns that decide alike, so that their order does not matter. Directories end in `/` here."""
+    """Neighbouring patterns that decide alike, so that their order does not matter. Directories end
+    in `/` here.
+    """
 
     ignored: bool
     names: frozenset[bytes]  # whole names without wildcards, the common case
@@ -60,9 +63,11 @@ class Patterns:
     omitted: int = 0
 
     def ignores(self, path: bytes, name: bytes) -> bool | None:
-        """Whether these patterns ignore (True) or keep (False) a path; None if they do not speak of it.
+        """Whether these patterns ignore (True) or keep (False) a path; None if they do not speak of
+        it.
 
-        `path` is relative to the directory of the file; `name` is its last part; both end in `/` for a directory.
+        `path` is relative to the directory of the file; `name` is its last part; both end in `/`
+        for a directory.
         """
         for group in self.groups:
             if (
@@ -86,18 +91,26 @@ def parse(text: bytes, *, ignore_case: bool = False) -> Patterns:
         if _SPECIAL.search(line):
             wildcards += 1
             size += len(line)
-            if wildcards > MAX_WILDCARDS or len(line) > MAX_WILDCARD_BYTES or size > MAX_WILDCARDS_BYTES:
+            if (
+                wildcards > MAX_WILDCARDS
+                or len(line) > MAX_WILDCARD_BYTES
+                or size > MAX_WILDCARDS_BYTES
+            ):
                 omitted += 1
                 continue
         ignored = not line.startswith(b"!")
         if not runs or runs[-1][0] != ignored:
             runs.append((ignored, []))
         runs[-1][1].append(line if ignored else line[1:])
-    return Patterns(tuple(_group(ignored, lines, ignore_case) for ignored, lines in reversed(runs)), omitted)
+    return Patterns(
+        tuple(_group(ignored, lines, ignore_case) for ignored, lines in reversed(runs)), omitted
+    )
 
 
 def deciding(text: bytes, path: bytes, name: bytes) -> tuple[int, bytes] | None:
-    """Number (from 1) and text of the line of an ignore file that decides on a path; None if none speaks of it."""
+    """Number (from 1) and text of the line of an ignore file that decides on a path; None if none
+    speaks of it.
+    """
     found = None
     for number, line in enumerate(text.removeprefix(_BOM).split(b"\n"), 1):
         if parse(line).ignores(path, name) is not None:
@@ -152,7 +165,9 @@ def _group(ignored: bool, lines: Iterable[bytes], ignore_case: bool) -> _Group:
 
 
 def _test(rules: Iterable[bytes], folded: Iterable[bytes] | None = None) -> _Test | None:
-    """Whether one of the rules matches; with `folded`, in any case, or is one of these; None if there are none."""
+    """Whether one of the rules matches; with `folded`, in any case, or is one of these; None if
+    there are none.
+    """
     flags = re.DOTALL | (re.IGNORECASE if folded is not None else 0)
     tests: list[_Test] = [re.compile(chunk, flags).match for chunk in _chunks(rules)]
     if folded:
@@ -177,11 +192,13 @@ def _chunks(rules: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _rule(pattern: bytes, one: bytes, ignore_case: bool) -> bytes:
-    """A regular expression for a pattern, without the mark of a directory; it takes linear time, see `_joined`.
+    """A regular expression for a pattern, without the mark of a directory; it takes linear time,
+    see `_joined`.
 
     `one` matches one byte of a name: anything where there is nothing but a name, as that is faster.
     """
-    # git compares what precedes the first wildcard literally and starts wildmatch behind it: `a**/b` is `a`, `**/b`.
+    # git compares what precedes the first wildcard literally and starts wildmatch behind it:
+    # `a**/b` is `a`, `**/b`.
     special = _SPECIAL.search(pattern)
     split = special.start() if special else len(pattern)
     pieces = _pieces(pattern[split:], one, ignore_case)
@@ -194,10 +211,11 @@ _ANY_PLACE = {_ANY: rb".*", _DIRECTORIES: rb"(?:.*/)?"}
 
 
 def _pieces(pattern: bytes, one: bytes, ignore_case: bool) -> list[tuple[bytes, bytes]] | None:
-    """A wildmatch pattern as wildcards, each with a regular expression of fixed width for what follows it.
+    """A wildmatch pattern as wildcards, each with a regular expression of fixed width for what
+    follows it.
 
-    The first wildcard is empty. None if the pattern matches nothing. But for a literal `/`, nothing of fixed width
-    matches `/`.
+    The first wildcard is empty. None if the pattern matches nothing. But for a literal `/`, nothing
+    of fixed width matches `/`.
     """
     pieces, at = [(b"", b"")], 0
     while at < len(pattern):
@@ -215,7 +233,8 @@ def _pieces(pattern: bytes, one: bytes, ignore_case: bool) -> list[tuple[bytes, 
             if at + 1 == len(pattern):
                 return None
             escaped = pattern[at + 1 : at + 2]
-            if ignore_case and escaped.isupper():  # git folds the case of the path, and not of what is escaped
+            # git folds the case of the path, and not of what is escaped
+            if ignore_case and escaped.isupper():
                 return None
             rule, at = re.escape(escaped), at + 2
         else:
@@ -227,8 +246,8 @@ def _pieces(pattern: bytes, one: bytes, ignore_case: bool) -> list[tuple[bytes, 
 def _joined(pieces: list[tuple[bytes, bytes]], one: bytes) -> bytes:
     """A regular expression for wildcards and what follows each, which takes linear time.
 
-    A wildcard that others follow settles with the first place at which the text after it is found: `(?>...)` gives it
-    not back. That loses no match:
+    A wildcard that others follow settles with the first place at which the text after it is found:
+    `(?>...)` gives it not back. That loses no match:
 
     - `*`, then `fixed`, then another wildcard in the same stretch between `**`. Let `fixed` be found at p and at q,
       p < q, with no `/` up to q. If `fixed` has no `/`, then there is none from p to where it ends at q, and the next
@@ -238,19 +257,25 @@ def _joined(pieces: list[tuple[bytes, bytes]], one: bytes) -> bytes:
       follows from where it begins, by the count of its `/`. Whatever a later place leaves to the next `**`, an earlier
       one leaves it as well, in whole directories.
 
-    The last wildcard tries each place, at the cost of what follows it. So each byte of the pattern meets each byte of
-    the text at most a few times.
+    The last wildcard tries each place, at the cost of what follows it. So each byte of the pattern
+    meets each byte of the text at most a few times.
     """
     out = stretch = b""
     wide_follows = star_follows = False
     for wildcard, fixed in reversed(pieces):
         if wildcard in (_ANY, _DIRECTORIES):
             rest = fixed + stretch
-            out = (b"(?>" + _FIRST_PLACE[wildcard] + rest + b")" if wide_follows else _ANY_PLACE[wildcard] + rest) + out
+            out = (
+                b"(?>" + _FIRST_PLACE[wildcard] + rest + b")"
+                if wide_follows
+                else _ANY_PLACE[wildcard] + rest
+            ) + out
             stretch, wide_follows, star_follows = b"", True, False
         elif wildcard == _STAR:
             settled = star_follows or wide_follows
-            stretch = (b"(?>" + one + b"*?" + fixed + b")" if settled else one + b"*" + fixed) + stretch
+            stretch = (
+                b"(?>" + one + b"*?" + fixed + b")" if settled else one + b"*" + fixed
+            ) + stretch
             star_follows = True
         else:
             stretch = fixed + stretch
@@ -263,17 +288,20 @@ def _stars(pattern: bytes, at: int) -> tuple[bytes, int]:
     while pattern[end : end + 1] == b"*":
         end += 1
     after = pattern[end : end + 2]
-    bounded = (at == 0 or pattern[at - 1 : at] == b"/") and (after[:1] in (b"", b"/") or after == rb"\/")
+    bounded = (at == 0 or pattern[at - 1 : at] == b"/") and (
+        after[:1] in (b"", b"/") or after == rb"\/"
+    )
     if end - at == 1 or not bounded:
         return _STAR, end
     return (_DIRECTORIES, end + 1) if after[:1] == b"/" else (_ANY, end)
 
 
 def _bracket(pattern: bytes, at: int, ignore_case: bool) -> tuple[bytes, int] | None:
-    """The set whose `[` is before `at`, and where it ends; None if it is never closed, which matches nothing.
+    """The set whose `[` is before `at`, and where it ends; None if it is never closed, which
+    matches nothing.
 
-    Without case git puts the text into lower case, ranges and classes into both, and single letters into none: `[A]`
-    matches nothing then (wildmatch.c).
+    Without case git puts the text into lower case, ranges and classes into both, and single letters
+    into none: `[A]` matches nothing then (wildmatch.c).
     """
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated

@@ -1,1 +1,3 @@
-"""Verbs that ask: `query` with all of its options, indexes and their files, the figures of `bench`."""
+"""Verbs that ask: `query` with all of its options, indexes and their files, the figures of
+`bench`.
+"""

@@ -1,7 +1,8 @@
-"""`bench`: this machine's own figures, through the running daemon. Leaves nothing behind, also when it is interrupted.
+"""`bench`: this machine's own figures, through the running daemon. Leaves nothing behind, also when
+it is interrupted.
 
-What is indexed and changed is a scratch copy of some of Python's own library: the same on every machine. Questions are
-asked of the user's index where there is one, without the cache and with it.
+What is indexed and changed is a scratch copy of some of Python's own library: the same on every
+machine. Questions are asked of the user's index where there is one, without the cache and with it.
 """
 
 import argparse
@@ -60,7 +61,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
     path = address.rpc_socket(env)
     client.call(path, "status")
     if args.index:
-        client.call(path, "index_stats", {"index": args.index})  # better now than when all has been measured
+        # better now than when all has been measured
+        client.call(path, "index_stats", {"index": args.index})
     _sweep(path)
     machine = _machine()
     progress = _Progress(quiet=args.json)
@@ -74,14 +76,21 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         memory = status["rss_bytes"]
         asked = None if index.startswith(PREFIX) else index
-        found = {"machine": machine, "asked": asked, "figures": [asdict(f) for f in figures], "rss_bytes": memory}
+        found = {
+            "machine": machine,
+            "asked": asked,
+            "figures": [asdict(f) for f in figures],
+            "rss_bytes": memory,
+        }
         output.document(found)
     else:
         _print(machine, figures, status, index)
     return exits.OK
 
 
-def _print(machine: Mapping[str, Any], figures: Sequence[Figure], status: Mapping[str, Any], index: str) -> None:
+def _print(
+    machine: Mapping[str, Any], figures: Sequence[Figure], status: Mapping[str, Any], index: str
+) -> None:
     output.line(
         f"cocosearchd {status['version']} on {machine['cpus']} x {machine['processor']}, Python {machine['python']}, "
         f"load {machine['load_before']} to {machine['load_after']}"
@@ -94,11 +103,15 @@ def _print(machine: Mapping[str, Any], figures: Sequence[Figure], status: Mappin
     for line in tables.table(rows):
         output.line(line)
     rss = status["rss_bytes"]
-    parts = ", ".join(f"{name} {tables.size(count)}" for name, count in rss.items() if name != "total")
+    parts = ", ".join(
+        f"{name} {tables.size(count)}" for name, count in rss.items() if name != "total"
+    )
     output.line("")
     output.line(f"memory  {tables.size(rss.get('total', 0))} ({parts})")
     asked = "the scratch index" if index.startswith(PREFIX) else f"the index {index}"
-    output.line(f"Questions were asked of {asked}; files were those of a scratch directory, which is gone.")
+    output.line(
+        f"Questions were asked of {asked}; files were those of a scratch directory, which is gone."
+    )
     if machine["load_before"] > machine["cpus"] / 2:
         output.note("note: the machine was busy; times of a busy machine say little")
 
@@ -125,7 +138,8 @@ def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Pat
             ],
         )
     finally:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would leave the index behind
+        # a second Ctrl-C would leave the index behind
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         with contextlib.suppress(client.CallFailed):
             client.call(path, "clear_index", {"index": root.name})
         shutil.rmtree(root, ignore_errors=True)
@@ -136,7 +150,9 @@ def _fill(root: Path, count: int) -> int:
     """Copy `count` of the library's modules below `root`; their bytes."""
     library = Path(sysconfig.get_path("stdlib"))
     sources = [file for file in sorted(library.glob("*.py")) if file.stat().st_size < 200_000]
-    sources += [file for file in sorted(library.glob("*/*.py")) if "site-packages" not in file.parts]
+    sources += [
+        file for file in sorted(library.glob("*/*.py")) if "site-packages" not in file.parts
+    ]
     for number, source in enumerate(sources[:count]):
         shutil.copyfile(source, root / f"{number:03}_{source.name}")
     return sum(file.stat().st_size for file in root.iterdir())
@@ -187,7 +203,10 @@ def _starts(env: Env, index: str, progress: "_Progress") -> Iterator[Figure]:
     """What a query costs as a command, beside a Python that does nothing."""
     commands = (
         ("python -c pass", [sys.executable, "-c", "pass"]),
-        ("cocosearchctl query", [program.own(env), "query", QUESTIONS[0], "--index", index, "--limit", "3"]),
+        (
+            "cocosearchctl query",
+            [program.own(env), "query", QUESTIONS[0], "--index", index, "--limit", "3"],
+        ),
     )
     cpu = list[float]()
     for name, command in commands:
@@ -216,7 +235,11 @@ def _figure(name: str, unit: str, values: Sequence[float]) -> Figure:
 
 def _own_index(path: str) -> str | None:
     """The index a plain query would use, else the largest one."""
-    own = [index for index in client.call(path, "list_indexes")["indexes"] if not index["name"].startswith(PREFIX)]
+    own = [
+        index
+        for index in client.call(path, "list_indexes")["indexes"]
+        if not index["name"].startswith(PREFIX)
+    ]
     with contextlib.suppress(client.CallFailed):
         named = str(client.call(path, "index_stats", query.with_place({}))["index"])
         return named if not named.startswith(PREFIX) else None
@@ -245,7 +268,9 @@ def _alive(pid: int) -> bool:
 def _machine() -> dict[str, Any]:
     return {
         "processor": _processor(),
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpus": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "load_before": round(os.getloadavg()[0], 2),

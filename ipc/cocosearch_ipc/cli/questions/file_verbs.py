@@ -18,14 +18,18 @@ Env = Mapping[str, str]
 def files(args: argparse.Namespace, env: Env) -> int:
     """Indexed files, page by page until the limit."""
     params = query.with_place({"index": args.index} if args.index else {})
-    params |= {name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value}
+    params |= {
+        name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value
+    }
     reply = _listed(params | query_options.patience(args), env, args.limit)
     if args.json:
         output.document(reply)
         return exits.OK
     found, cursor = reply["files"], reply["cursor"]
     if not reply.get("fresh"):
-        output.note(f"not fresh: {answers.lacking(reply.get('stale_reason'), reply.get('pending') or ())}")
+        output.note(
+            f"not fresh: {answers.lacking(reply.get('stale_reason'), reply.get('pending') or ())}"
+        )
     if cursor:
         output.note(f"there are more than {args.limit}: --limit N")
     if not found:
@@ -37,11 +41,17 @@ def files(args: argparse.Namespace, env: Env) -> int:
 
 
 def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
-    """The pages of a list as one reply. Of several clocks the first holds for all, and one that is not fresh speaks."""
+    """The pages of a list as one reply. Of several clocks the first holds for all, and one that is
+    not fresh speaks.
+    """
     whole: dict[str, Any] = {}
     found, cursor = list[dict[str, object]](), None
     while cursor or not whole:
-        page = params | {"limit": min(1000, limit - len(found))} | ({"cursor": cursor} if cursor else {})
+        page = (
+            params
+            | {"limit": min(1000, limit - len(found))}
+            | ({"cursor": cursor} if cursor else {})
+        )
         reply = query.waited(env, "list_files", page)
         found, cursor = found + reply["files"], reply["cursor"]
         if not whole:
@@ -57,7 +67,9 @@ def cat(args: argparse.Namespace, env: Env) -> int:
     """A file of an index, or the lines FIRST-LAST of it."""
     path, first, last = place(args.place)
     params = query.with_place({"index": args.index} if args.index else {}) | {"path": path}
-    params |= {name: line for name, line in (("start_line", first), ("end_line", last)) if line is not None}
+    params |= {
+        name: line for name, line in (("start_line", first), ("end_line", last)) if line is not None
+    }
     reply = client.call(address.rpc_socket(env), "get_file", params)
     if args.json:
         output.document(reply)
@@ -81,7 +93,11 @@ def related(args: argparse.Namespace, env: Env) -> int:
         "path": path,
         "line": 1 if line is None else line,
     }
-    reply = client.call(address.rpc_socket(env), "find_related", params | ({"limit": args.limit} if args.limit else {}))
+    reply = client.call(
+        address.rpc_socket(env),
+        "find_related",
+        params | ({"limit": args.limit} if args.limit else {}),
+    )
     if args.json:
         output.document(reply)
     else:
@@ -91,7 +107,8 @@ def related(args: argparse.Namespace, env: Env) -> int:
 
 
 def watch(args: argparse.Namespace, env: Env) -> int:
-    """One line (or JSON object) for each batch that became searchable, or new match, until interrupted.
+    """One line (or JSON object) for each batch that became searchable, or new match, until
+    interrupted.
 
     A daemon that goes is waited for.
     """
@@ -101,7 +118,9 @@ def watch(args: argparse.Namespace, env: Env) -> int:
         epoch, _, number = args.since.rpartition(":")
         if not number.isdecimal() or len(number) > 15:
             output.error(
-                f"{args.since} is no clock", "EPOCH:SEQ, as `cocosearchctl sync --json` has it", as_json=args.json
+                f"{args.since} is no clock",
+                "EPOCH:SEQ, as `cocosearchctl sync --json` has it",
+                as_json=args.json,
             )
             return exits.USAGE
         params = query.with_place(params | {"since": {"epoch": epoch, "seq": int(number)}})
@@ -119,7 +138,9 @@ def watch(args: argparse.Namespace, env: Env) -> int:
 def _print_event(event: dict[str, Any]) -> None:
     where = f"{event['index']} {event['as_of']['seq']}"
     if event.get("kind") == "missed":
-        output.note(f"{where}: the clock is too old, or of another run of the daemon: anything may have changed")
+        output.note(
+            f"{where}: the clock is too old, or of another run of the daemon: anything may have changed"
+        )
     if event.get("matches"):
         for found in answers.grep({"results": event["matches"]}, {}, ""):
             output.line(f"{where} {found}")
@@ -151,14 +172,18 @@ def models(args: argparse.Namespace, env: Env) -> int:
         output.document(reply)
         return exits.OK
     rows = [("provider", "model", "state", "")]
-    rows += [(each["provider"], each["model"], each["state"], each["detail"]) for each in reply["models"]]
+    rows += [
+        (each["provider"], each["model"], each["state"], each["detail"]) for each in reply["models"]
+    ]
     for row in tables.table(rows):
         output.line(row)
     uses = [("index", "made by", "dimension", "")]
     for use in reply["indexes"]:
         note = f"until {use['following']} is complete" if use["following"] else ""
         note = note or ("" if use["configured"] else f"cocosearchctl reindex {use['index']}")
-        uses.append((use["index"], f"{use['provider']}/{use['model']}", str(use["dimension"]), note))
+        uses.append(
+            (use["index"], f"{use['provider']}/{use['model']}", str(use["dimension"]), note)
+        )
     for row in tables.table(uses) if reply["indexes"] else ():
         output.line(row)
     return exits.OK

@@ -48,7 +48,9 @@ def up(args: argparse.Namespace, env: Env) -> int:
         if args.wait:
             waited = client.call(address.rpc_socket(env), "sync", {"index": reply["index"]}, 60.0)
             if not waited["fresh"]:
-                progress.say(f"{reply['index']}: not fresh: {lacking(waited['reason'], waited['pending'])}")
+                progress.say(
+                    f"{reply['index']}: not fresh: {lacking(waited['reason'], waited['pending'])}"
+                )
     if args.json:
         output.document(reply | {"progress": last})
     else:
@@ -63,7 +65,9 @@ def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> d
                 last = value
                 progress.show(value)
     except KeyboardInterrupt:
-        progress.say(f"indexing of {index} goes on in the background; `cocosearchctl status` shows it")
+        progress.say(
+            f"indexing of {index} goes on in the background; `cocosearchctl status` shows it"
+        )
         raise
     finally:
         progress.close()
@@ -74,9 +78,13 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
     took = tables.duration(time.monotonic() - progress.began)
     counts, root = _counts(last), output.printable(reply["root"], keep="")
     if not reply["created"]:
-        output.line(f"{reply['index']}: {root} is already watched, nothing changed ({last['state']}, {counts})")
+        output.line(
+            f"{reply['index']}: {root} is already watched, nothing changed ({last['state']}, {counts})"
+        )
     else:
-        output.line(f"{reply['index']}: {root} is watched ({last['state']}, {counts}, after {took})")
+        output.line(
+            f"{reply['index']}: {root} is watched ({last['state']}, {counts}, after {took})"
+        )
     for note in reply.get("notes") or ():
         output.line(f"{reply['index']}: {output.printable(note, keep='')}")
     if last["state"] == REFUSED:
@@ -84,7 +92,9 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
         return
     if last["failed"]:
         output.line(f"{last['failed']} files did not index: `cocosearchctl status` says why")
-    example = f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
+    example = (
+        f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
+    )
     output.line(f"try:  {example}")
 
 
@@ -120,22 +130,37 @@ def stats(args: argparse.Namespace, env: Env) -> int:
 
 
 def sync(args: argparse.Namespace, env: Env) -> int:
-    """Wait until every change made before is searchable; exit code 1 when that is not so in time."""
+    """Wait until every change made before is searchable; exit code 1 when that is not so in
+    time.
+    """
     params = query.with_place(_given(index=args.named or args.name))
     end = time.monotonic() + args.timeout
     reply = _synced(env, params, min(args.timeout, SHORT_S))
     progress = Progress()
-    while not reply["fresh"] and reply["index"] not in reply.get("refused", ()) and time.monotonic() < end:
-        # It is answered at once where waiting is of no use now: of a missing root, of files that fail.
+    while (
+        not reply["fresh"]
+        and reply["index"] not in reply.get("refused", ())
+        and time.monotonic() < end
+    ):
+        # It is answered at once where waiting is of no use now: of a missing root, of files that
+        # fail.
         time.sleep(AGAIN_S)
         if progress.live:
-            progress.show(next(client.stream(address.rpc_socket(env), "follow", {"index": reply["index"]})))
-        reply = _synced(env, params, min(end - time.monotonic(), SHORT_S if progress.live else LONG_S))
+            progress.show(
+                next(client.stream(address.rpc_socket(env), "follow", {"index": reply["index"]}))
+            )
+        reply = _synced(
+            env, params, min(end - time.monotonic(), SHORT_S if progress.live else LONG_S)
+        )
     progress.close()
     if args.json:
         output.document(reply)
     else:
-        state = "fresh" if reply["fresh"] else f"not fresh: {lacking(reply['reason'], reply['pending'])}"
+        state = (
+            "fresh"
+            if reply["fresh"]
+            else f"not fresh: {lacking(reply['reason'], reply['pending'])}"
+        )
         several = reply["fresh"] and reply.get("indexes")
         refused = reply.get("refused") or {}
         if reply["index"] not in refused:
@@ -154,7 +179,9 @@ def _synced(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any
 
 def reindex(args: argparse.Namespace, env: Env) -> int:
     """Index every file again, with the settings of now."""
-    reply = client.call(address.rpc_socket(env), "reindex", query.with_place(_given(index=args.name)))
+    reply = client.call(
+        address.rpc_socket(env), "reindex", query.with_place(_given(index=args.name))
+    )
     progress = Progress()
     last = reply if args.no_wait else _follow(env, reply["index"], reply, progress)
     if args.json:
@@ -178,7 +205,9 @@ def clear(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document(reply)
     else:
-        output.line(f"{reply['index']} is gone ({reply['files']:,} files, {reply['chunks']:,} chunks)")
+        output.line(
+            f"{reply['index']} is gone ({reply['files']:,} files, {reply['chunks']:,} chunks)"
+        )
     return exits.OK
 
 

@@ -1,4 +1,6 @@
-"""`query` with any of its options: filters, explanations, `--open`. A plain one never gets here (see `main`)."""
+"""`query` with any of its options: filters, explanations, `--open`. A plain one never gets here
+(see `main`).
+"""
 
 import argparse
 import os
@@ -15,10 +17,22 @@ from cocosearch_ipc.render.line_range import on_disk
 Env = Mapping[str, str]
 
 LONGEST_SYNC_S = 540.0  # the daemon gives up on a call after ten minutes
-# How programs are told to go to a line; all others know `+LINE PATH`, as vi, emacs, nano and their kin do.
+# How programs are told to go to a line; all others know `+LINE PATH`, as vi, emacs, nano and their
+# kin do.
 GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf", "positron")  # --goto PATH:LINE
 COLON = ("subl", "sublime_text", "zed", "zeditor", "hx", "helix")  # PATH:LINE
-JETBRAINS = ("idea", "pycharm", "charm", "goland", "webstorm", "phpstorm", "rubymine", "clion", "rustrover", "rider")
+JETBRAINS = (
+    "idea",
+    "pycharm",
+    "charm",
+    "goland",
+    "webstorm",
+    "phpstorm",
+    "rubymine",
+    "clion",
+    "rustrover",
+    "rider",
+)
 SHORT = ("mate", "kate", "xed")  # -l LINE PATH
 
 
@@ -91,7 +105,9 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"query": " ".join(args.words)}
     found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
     found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
-    found |= {name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)}
+    found |= {
+        name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)
+    }
     found |= patience(args)
     if args.lines_around is not None:
         found = {"lines_before": args.lines_around, "lines_after": args.lines_around} | found

@@ -1,4 +1,6 @@
-"""A subscription that outlives the daemon it began with: what `watch` prints is to be followed for days."""
+"""A subscription that outlives the daemon it began with: what `watch` prints is to be followed for
+days.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,11 +15,15 @@ GONE = "cocosearchd is gone: waiting until it is there again; Ctrl-C ends this"
 NO_CLOCK = {"epoch": "", "seq": 0}
 
 
-def events(path: str, params: dict[str, Any], say: Callable[[str], object]) -> Iterator[dict[str, Any]]:
-    """What `watch` yields, from one daemon after the other. Raises `client.CallFailed` for whatever would stay so.
+def events(
+    path: str, params: dict[str, Any], say: Callable[[str], object]
+) -> Iterator[dict[str, Any]]:
+    """What `watch` yields, from one daemon after the other. Raises `client.CallFailed` for whatever
+    would stay so.
 
-    Who was cut off, or whose daemon has gone, goes on from the last clock that was seen. That is a clock of one index:
-    of each other one, and of all when it is of another run of the daemon, it is said that something may be missed.
+    Who was cut off, or whose daemon has gone, goes on from the last clock that was seen. That is a
+    clock of one index: of each other one, and of all when it is of another run of the daemon, it is
+    said that something may be missed.
     """
     running, gone = client.reachable(path), False
     while True:
@@ -37,12 +43,16 @@ def events(path: str, params: dict[str, Any], say: Callable[[str], object]) -> I
 
 
 def _from_here(params: dict[str, Any], clock: dict[str, Any]) -> dict[str, Any]:
-    """Without a directory: a clock given at the start was of the index around it, and others are followed as well."""
+    """Without a directory: a clock given at the start was of the index around it, and others are
+    followed as well.
+    """
     return {name: value for name, value in params.items() if name != "cwd"} | {"since": clock}
 
 
 def _passes(failed: client.CallFailed, *, gone: bool) -> bool:
-    """Whether a failure ends by itself: the daemon went, or one that has just come does not answer yet."""
+    """Whether a failure ends by itself: the daemon went, or one that has just come does not answer
+    yet.
+    """
     if failed.reason:
         return failed.reason == client.NOT_RUNNING
     return gone and failed.code in (client.UNAVAILABLE, client.TIMED_OUT)

@@ -1,10 +1,12 @@
-"""`mcp`: MCP over standard input and output for clients that want a process; lines go to the daemon and back.
+"""`mcp`: MCP over standard input and output for clients that want a process; lines go to the daemon
+and back.
 
-Knows the framing (a JSON message a line) and three things of MCP, so that a session outlives a restart of the daemon:
-what was sent to begin it is sent again, unanswered requests are answered with an error, everything else passes unread.
-Nothing is started or connected before the client sends its first message. When a daemon has gone, the next message
-starts another one; who only listens to resources is connected as soon as there is one. The first line to the daemon is
-no message of MCP: it names the directory that the client works in, and whether somebody said so.
+Knows the framing (a JSON message a line) and three things of MCP, so that a session outlives a
+restart of the daemon: what was sent to begin it is sent again, unanswered requests are answered
+with an error, everything else passes unread. Nothing is started or connected before the client
+sends its first message. When a daemon has gone, the next message starts another one; who only
+listens to resources is connected as soon as there is one. The first line to the daemon is no
+message of MCP: it names the directory that the client works in, and whether somebody said so.
 """
 
 import argparse
@@ -27,15 +29,24 @@ from cocosearch_ipc.render import output
 Env = Mapping[str, str]
 
 LOST = {"code": -32001, "message": "cocosearchd was restarted while it answered; ask again"}
-TOO_LONG = {"code": INVALID_REQUEST, "message": f"a message has at most {MAX_LINE_BYTES >> 20} MiB; send less at once"}
+TOO_LONG = {
+    "code": INVALID_REQUEST,
+    "message": f"a message has at most {MAX_LINE_BYTES >> 20} MiB; send less at once",
+}
 RECONNECT_S = 20.0
 REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the client did not send
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Relay until standard input ends."""
-    said = args.project or env.get("COCOSEARCH_PROJECT") or (_cwd() if args.project_from_cwd else "")
-    place = {"cwd": os.path.abspath(os.path.expanduser(said)), "said": True} if said else {"cwd": _cwd()}
+    said = (
+        args.project or env.get("COCOSEARCH_PROJECT") or (_cwd() if args.project_from_cwd else "")
+    )
+    place = (
+        {"cwd": os.path.abspath(os.path.expanduser(said)), "said": True}
+        if said
+        else {"cwd": _cwd()}
+    )
     relay = SessionRelay(env, place, sys.stdin.buffer, sys.stdout.buffer)
     relay.run()
     return exits.OK
@@ -57,12 +68,15 @@ class SessionRelay:
         self._lock = threading.Lock()  # guards what follows, and writes to `target`
         self._socket: socket.socket | None = None
         self._beginning: list[bytes] = []  # initialize, notifications/initialized
-        self._subscribed: dict[str, bytes] = {}  # URI of a resource -> the request by which the client hears of it
+        # URI of a resource -> the request by which the client hears of it
+        self._subscribed: dict[str, bytes] = {}
         self._waiting: dict[str, Any] = {}  # ids of requests that the daemon has not answered
         self._down: threading.Thread | None = None
 
     def run(self) -> None:
-        """Pass lines on until the client ends its side, then let the daemon's last answers through."""
+        """Pass lines on until the client ends its side, then let the daemon's last answers
+        through.
+        """
         for line in self._source:
             if line.strip():
                 self._up(line)
@@ -93,7 +107,11 @@ class SessionRelay:
                 connection = self._connected()
             except client.CallFailed as failed:
                 output.error(failed.message, failed.hint)
-                error = {"code": failed.code, "message": failed.message, "data": {"hint": failed.hint}}
+                error = {
+                    "code": failed.code,
+                    "message": failed.message,
+                    "data": {"hint": failed.hint},
+                }
                 self._refuse({asks: rid} if asks else {}, error)
                 return
             if asks:
@@ -116,7 +134,9 @@ class SessionRelay:
         """The daemon does not answer what the client has cancelled."""
         params = message.get("params")
         with self._lock:
-            self._waiting.pop(json.dumps(params.get("requestId")) if isinstance(params, dict) else "", None)
+            self._waiting.pop(
+                json.dumps(params.get("requestId")) if isinstance(params, dict) else "", None
+            )
 
     def _remember(self, message: dict[str, Any], line: bytes) -> None:
         """What another daemon would have to be told again."""
@@ -130,7 +150,9 @@ class SessionRelay:
             self._subscribed.pop(uri, None)
 
     def _connected(self, *, start: bool = True) -> socket.socket:
-        """The connection; a new one, with a daemon started if need be and wanted. Raises `client.CallFailed`."""
+        """The connection; a new one, with a daemon started if need be and wanted. Raises
+        `client.CallFailed`.
+        """
         with self._connecting:
             with self._lock:
                 if self._socket is not None:
@@ -146,7 +168,9 @@ class SessionRelay:
                 connection.sendall(b"".join(map(_with_id, tuple(self._subscribed.values()))))
         except OSError as error:
             connection.close()
-            raise client.CallFailed(f"cocosearchd went away: {error.strerror}", "cocosearchctl logs") from None
+            raise client.CallFailed(
+                f"cocosearchd went away: {error.strerror}", "cocosearchctl logs"
+            ) from None
         down = threading.Thread(target=self._relay_down, args=(connection,), daemon=True)
         with self._lock:
             self._socket, self._down = connection, down
@@ -163,7 +187,9 @@ class SessionRelay:
             connection.connect(path)
         except OSError as error:
             connection.close()
-            raise client.CallFailed(f"cannot connect to {path}: {error.strerror}", "cocosearchctl doctor") from None
+            raise client.CallFailed(
+                f"cannot connect to {path}: {error.strerror}", "cocosearchctl doctor"
+            ) from None
         client.require_own_peer(connection, path)
         return connection
 
@@ -204,14 +230,20 @@ class SessionRelay:
         """What the client listens to may have changed while there was no daemon."""
         with self._lock, contextlib.suppress(OSError):
             for uri in tuple(self._subscribed):
-                told = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+                told = {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/resources/updated",
+                    "params": {"uri": uri},
+                }
                 self._target.write(json.dumps(told).encode() + b"\n")
             self._target.flush()
 
     def _refuse(self, owed: dict[str, Any], error: dict[str, Any]) -> None:
         with self._lock, contextlib.suppress(OSError):
             for rid in owed.values():
-                self._target.write(json.dumps({"jsonrpc": "2.0", "id": rid, "error": error}).encode() + b"\n")
+                self._target.write(
+                    json.dumps({"jsonrpc": "2.0", "id": rid, "error": error}).encode() + b"\n"
+                )
             self._target.flush()
 
 

@@ -1,4 +1,6 @@
-"""Starts and stops the daemon: through its installed service if there is one, else as a detached process."""
+"""Starts and stops the daemon: through its installed service if there is one, else as a detached
+process.
+"""
 
 import json
 import os
@@ -16,8 +18,10 @@ from cocosearch_ipc.trust import ownership
 
 Env = Mapping[str, str]
 
-START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
-ANSWER_S = 5.0  # for a daemon to say that it stops; one that started less than YOUNG_S ago may not listen yet
+# a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
+START_S, STOP_S = 180.0, 40.0
+# for a daemon to say that it stops; one that started less than YOUNG_S ago may not listen yet
+ANSWER_S = 5.0
 YOUNG_S = 10.0
 POLL_S, LONG_S = 0.05, 1.0
 LOOK_S = 1.0  # between two looks for a daemon by whoever only listens
@@ -26,7 +30,9 @@ MAX_LOG_BYTES = 8 << 20
 
 
 def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
-    """Start the daemon unless it runs; returns whether it was started. Raises `client.CallFailed`."""
+    """Start the daemon unless it runs; returns whether it was started. Raises
+    `client.CallFailed`.
+    """
     running = _version(env, say)
     if running is not None:
         if running != client.VERSION:
@@ -40,7 +46,9 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
         return True
     log = Path(address.log_file(env))
     offset = _prepare(log)
-    with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab") as stream:
+    with os.fdopen(
+        os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab"
+    ) as stream:
         process = subprocess.Popen(
             program.command(env),
             stdin=subprocess.DEVNULL,
@@ -60,9 +68,11 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
 
 
 def _version(env: Env, say: Callable[[str], object]) -> str | None:
-    """That of the daemon that answers. One with its socket and not yet its database is waited for, until it ends.
+    """That of the daemon that answers. One with its socket and not yet its database is waited for,
+    until it ends.
 
-    Raises `client.CallFailed` when it goes on saying nothing: another one could not start beside it.
+    Raises `client.CallFailed` when it goes on saying nothing: another one could not start beside
+    it.
     """
     began, patient = time.monotonic(), True
     while client.reachable(address.rpc_socket(env)):
@@ -86,9 +96,11 @@ def _silent(reason: client.CallFailed) -> client.CallFailed:
 
 
 def stop(env: Env, say: Callable[[str], object]) -> int | None:
-    """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long waits are said.
+    """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long
+    waits are said.
 
-    One that does not answer, or does not end, is ended by force within 15 seconds: see `ending.force`.
+    One that does not answer, or does not end, is ended by force within 15 seconds: see
+    `ending.force`.
     """
     path = address.rpc_socket(env)
     service_manager.look(env)  # before its manager is asked to start it once more, by who connects
@@ -107,7 +119,9 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
     try:
         _until_gone(pid, env, say)
     except KeyboardInterrupt:
-        say(f"cocosearchd (pid {pid}) goes on stopping in the background; `cocosearchctl restart` starts it again")
+        say(
+            f"cocosearchd (pid {pid}) goes on stopping in the background; `cocosearchctl restart` starts it again"
+        )
         raise
     return pid
 
@@ -143,12 +157,18 @@ def _until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
 def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
     """Until the daemon has locked its state: from then on `stop` knows of it."""
     end = time.monotonic() + LOCK_S
-    while process.poll() is None and not termination.locked(termination.state_lock(env)) and time.monotonic() < end:
+    while (
+        process.poll() is None
+        and not termination.locked(termination.state_lock(env))
+        and time.monotonic() < end
+    ):
         time.sleep(POLL_S)
 
 
 def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
-    """One that starts has locked its state, and has no socket yet; one that stops has none any more."""
+    """One that starts has locked its state, and has no socket yet; one that stops has none any
+    more.
+    """
     began, patient = time.monotonic(), True
     end = began + START_S
     lock, path = termination.state_lock(env), address.rpc_socket(env)
@@ -163,9 +183,11 @@ def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
 
 
 def _not_elsewhere(env: Env, since: float) -> None:
-    """Raises `client.CallFailed` when the daemon of this state listens at another place, or nowhere any more.
+    """Raises `client.CallFailed` when the daemon of this state listens at another place, or nowhere
+    any more.
 
-    The second is so when its socket has been missing `since` for longer than a stop takes: somebody removed it.
+    The second is so when its socket has been missing `since` for longer than a stop takes: somebody
+    removed it.
     """
     holder = termination.holder(env)
     if holder is None:
@@ -174,14 +196,20 @@ def _not_elsewhere(env: Env, since: float) -> None:
     place, mine = os.path.dirname(at), address.rpc_socket(env)
     if at != mine:
         message = f"cocosearchd (pid {pid}) is running, with its sockets in {place} and not in {os.path.dirname(mine)}"
-        raise client.CallFailed(message, f"COCOSEARCH_RUNTIME_DIR={shlex.quote(place)}", reason=client.NOT_RUNNING)
+        raise client.CallFailed(
+            message, f"COCOSEARCH_RUNTIME_DIR={shlex.quote(place)}", reason=client.NOT_RUNNING
+        )
     if not os.path.exists(at) and time.monotonic() - since > STOP_S:
         message = f"cocosearchd (pid {pid}) is running, but its socket {at} is gone"
-        raise client.CallFailed(message, f"`kill {pid}` loses nothing; then start it again", reason=client.NOT_RUNNING)
+        raise client.CallFailed(
+            message, f"`kill {pid}` loses nothing; then start it again", reason=client.NOT_RUNNING
+        )
 
 
 def last_error(text: str) -> tuple[str, str]:
-    """The last error sentence of a log, and its hint: an `error: ... — hint: ...` line, or a JSON record."""
+    """The last error sentence of a log, and its hint: an `error: ... — hint: ...` line, or a JSON
+    record.
+    """
     for line in reversed(text.splitlines()):
         if line.startswith("error: "):
             message, _, hint = line.removeprefix("error: ").partition(" — hint: ")
@@ -190,7 +218,9 @@ def last_error(text: str) -> tuple[str, str]:
             found = _record(line)
             if found:
                 return found
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "it said nothing"), ""
+    return next(
+        (line for line in reversed(text.splitlines()) if line.strip()), "it said nothing"
+    ), ""
 
 
 def _record(line: str) -> tuple[str, str] | None:
@@ -204,7 +234,8 @@ def _record(line: str) -> tuple[str, str] | None:
 
 
 def _prepare(log: Path) -> int:
-    """Make the log's directory; put a large log aside. Returns where this start's records will begin.
+    """Make the log's directory; put a large log aside. Returns where this start's records will
+    begin.
 
     Raises `client.CallFailed` where that directory is not this user's alone.
     """
@@ -220,7 +251,9 @@ def _prepare(log: Path) -> int:
 
 
 def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> None:
-    """Until the daemon answers `status`. Raises `client.CallFailed` with what it said when it ends instead."""
+    """Until the daemon answers `status`. Raises `client.CallFailed` with what it said when it ends
+    instead.
+    """
     path, end, ended = address.rpc_socket(env), time.monotonic() + START_S, None
     while True:
         try:
@@ -246,7 +279,9 @@ def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
         stream.seek(offset)
         message, hint = last_error(stream.read().decode("utf-8", "replace"))
     failed = client.CallFailed(f"cocosearchd did not start: {message}", hint or f"its log is {log}")
-    failed.exit_code = code if code in (exits.ALREADY_RUNNING, exits.BAD_SETTINGS) else exits.NOT_RUNNING
+    failed.exit_code = (
+        code if code in (exits.ALREADY_RUNNING, exits.BAD_SETTINGS) else exits.NOT_RUNNING
+    )
     return failed
 
 

@@ -40,7 +40,9 @@ def down(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document({"stopped": pid is not None, "pid": pid})
     else:
-        output.line("cocosearchd is not running" if pid is None else f"cocosearchd (pid {pid}) has stopped")
+        output.line(
+            "cocosearchd is not running" if pid is None else f"cocosearchd (pid {pid}) has stopped"
+        )
     return exits.OK
 
 
@@ -73,11 +75,17 @@ def version(args: argparse.Namespace, env: Env) -> int:
 
 
 def logs(args: argparse.Namespace, env: Env) -> int:
-    """The daemon's log, of systemd's journal where it is a service, else of its file; `-f` follows it."""
+    """The daemon's log, of systemd's journal where it is a service, else of its file; `-f` follows
+    it.
+    """
     path = Path(address.log_file(env))
     journal = service_manager.journal(env, args.lines, follow=args.follow)
     if journal is None and not path.exists():
-        output.error(f"there is no log at {path}", "start the daemon: cocosearchctl up PATH", as_json=args.json)
+        output.error(
+            f"there is no log at {path}",
+            "start the daemon: cocosearchctl up PATH",
+            as_json=args.json,
+        )
         return exits.FAILED
     style = output.Style.of(sys.stdout, env)
     for line in _of_journal(journal) if journal else _of_file(path, args.lines, follow=args.follow):
@@ -94,7 +102,9 @@ def _of_journal(command: Sequence[str]) -> Iterator[str]:
 
 
 def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
-    """The last `count` lines, of at most a megabyte; then what comes, also after the log was put aside."""
+    """The last `count` lines, of at most a megabyte; then what comes, also after the log was put
+    aside.
+    """
     with path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - (1 << 20)))
         yield from _text(stream.read()).splitlines()[-count:] if count > 0 else ()
@@ -105,7 +115,9 @@ def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
 
 
 def _coming(path: Path, stream: BinaryIO) -> Iterator[str]:
-    """What is written to the log, also after the daemon has cut it, until another file has its name."""
+    """What is written to the log, also after the daemon has cut it, until another file has its
+    name.
+    """
     rest = b""
     while True:
         aside = path.exists() and not os.path.samestat(path.stat(), os.fstat(stream.fileno()))
@@ -123,13 +135,21 @@ def _text(line: bytes) -> str:
 
 
 def readable(line: str, style: output.Style) -> str:
-    """A JSON log record as `time level event key=value ...`; other lines as they are, without control characters."""
+    """A JSON log record as `time level event key=value ...`; other lines as they are, without
+    control characters.
+    """
     try:
         record = json.loads(line)
-        stamp, level, event = record.pop("timestamp", ""), record.pop("level", ""), record.pop("event", "")
+        stamp, level, event = (
+            record.pop("timestamp", ""),
+            record.pop("level", ""),
+            record.pop("event", ""),
+        )
     except (ValueError, AttributeError, TypeError):
         return output.printable(line, keep="\t")
-    colour = {"error": output.RED, "critical": output.RED, "warning": output.YELLOW}.get(level, output.DIM)
+    colour = {"error": output.RED, "critical": output.RED, "warning": output.YELLOW}.get(
+        level, output.DIM
+    )
     rest = " ".join(f"{key}={value}" for key, value in record.items() if key != "exception")
     return (
         output.printable(f"{str(stamp)[:19]} ", keep="")

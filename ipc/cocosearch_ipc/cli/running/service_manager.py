@@ -1,4 +1,6 @@
-"""The daemon as a service: a systemd unit of the user or of the system, or a launchd agent; every verb idempotent."""
+"""The daemon as a service: a systemd unit of the user or of the system, or a launchd agent; every
+verb idempotent.
+"""
 
 import argparse
 import os
@@ -42,7 +44,9 @@ class ServiceManager:
 
 
 def is_installed(env: Env) -> bool:
-    """Whether a service would start the very daemon that `env` means. One with directories of its own is never it."""
+    """Whether a service would start the very daemon that `env` means. One with directories of its
+    own is never it.
+    """
     if env.get("COCOSEARCH_STATE_DIR") or env.get("COCOSEARCH_RUNTIME_DIR"):
         return False
     try:
@@ -55,7 +59,9 @@ def outdated(env: Env) -> tuple[Path, ...]:
     """Installed files that `service install` would replace now."""
     files = manager(env, system=False).files
     current = (ExistingUnit.CURRENT, ExistingUnit.CHANGED)
-    return tuple(path for path, content in files.items() if unit_files.look(path, content) not in current)
+    return tuple(
+        path for path, content in files.items() if unit_files.look(path, content) not in current
+    )
 
 
 def state(env: Env) -> str:
@@ -63,31 +69,37 @@ def state(env: Env) -> str:
     if sys.platform == "darwin":
         return ""
     command = ("systemctl", "--user", "is-active", "cocosearchd.service")
-    return subprocess.run(command, check=False, capture_output=True, text=True, env=dict(env)).stdout.strip()
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, env=dict(env)
+    ).stdout.strip()
 
 
 def look(env: Env) -> None:
-    """Raises `client.CallFailed` when the installed service has failed: its socket takes questions that nobody reads.
+    """Raises `client.CallFailed` when the installed service has failed: its socket takes questions
+    that nobody reads.
 
     One that is started again in a while has failed as well, unless it waits for its database.
     """
     if sys.platform == "darwin" or not is_installed(env):
         return
     command = ("systemctl", "--user", "show", "--property", ",".join(_SHOWN), "cocosearchd.service")
-    said = subprocess.run(command, check=False, capture_output=True, text=True, env=dict(env)).stdout
+    said = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=dict(env)
+    ).stdout
     found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     active, sub, result, code = (found.get(name, "") for name in _SHOWN)
     again = sub == "auto-restart" and result == "exit-code" and code != str(exits.NOT_RUNNING)
     if active == "failed" or again:
-        message = (
-            f"the service cocosearchd has failed ({result}{f', exit code {code}' if code not in ('', '0') else ''})"
-        )
+        exit_code = f", exit code {code}" if code not in ("", "0") else ""
+        message = f"the service cocosearchd has failed ({result}{exit_code})"
         hint = "journalctl --user -u cocosearchd says why; then cocosearchctl service start"
         raise client.CallFailed(message, hint, reason=client.NOT_RUNNING)
 
 
 def expect_end(env: Env) -> None:
-    """Tell the manager of the installed service that the daemon is to end: else it would start another."""
+    """Tell the manager of the installed service that the daemon is to end: else it would start
+    another.
+    """
     if sys.platform != "darwin" and is_installed(env):
         _quiet(("systemctl", "--user", "stop", "--no-block", "cocosearchd.service"), env)
 
@@ -98,10 +110,21 @@ def start(env: Env) -> None:
 
 
 def journal(env: Env, lines: int, *, follow: bool) -> tuple[str, ...] | None:
-    """The command that prints the installed service's records, as the daemon wrote them; None without systemd's."""
+    """The command that prints the installed service's records, as the daemon wrote them; None
+    without systemd's.
+    """
     if sys.platform == "darwin" or not is_installed(env):
         return None
-    command = ("journalctl", "--user", "--unit", "cocosearchd", "--output", "cat", "--lines", str(lines))
+    command = (
+        "journalctl",
+        "--user",
+        "--unit",
+        "cocosearchd",
+        "--output",
+        "cat",
+        "--lines",
+        str(lines),
+    )
     return (*command, "--follow") if follow else command
 
 
@@ -118,7 +141,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
         changed = _uninstall(found, env)
     else:
         if args.what == "install":
-            _do(found, "reload")  # a manager that cannot be reached: nothing is written, and no daemon is stopped
+            # a manager that cannot be reached: nothing is written, and no daemon is stopped
+            _do(found, "reload")
             changed = _install(found, env)
             _make_way(env)
         _do(found, args.what)
@@ -128,9 +152,14 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 def _say(args: argparse.Namespace, found: ServiceManager, *, changed: bool) -> None:
     if args.json:
-        output.document({"done": args.what, "changed": changed, "files": [str(path) for path in found.files]})
+        output.document(
+            {"done": args.what, "changed": changed, "files": [str(path) for path in found.files]}
+        )
         return
-    done = {"install": ("already installed", "installed"), "uninstall": ("no service is installed", "removed")}
+    done = {
+        "install": ("already installed", "installed"),
+        "uninstall": ("no service is installed", "removed"),
+    }
     text = done[args.what][changed] if args.what in done else f"{args.what}: done"
     files = ", ".join(str(path) for path in found.files)
     output.line(text if text == "no service is installed" else f"{text} ({files})")
@@ -141,7 +170,13 @@ def _status(args: argparse.Namespace, found: ServiceManager, env: Env) -> int:
     installed = found.installed()
     running = installed and _quiet(found.commands["running"][0], env) == 0
     if args.json:
-        output.document({"installed": installed, "running": running, "files": [str(path) for path in found.files]})
+        output.document(
+            {
+                "installed": installed,
+                "running": running,
+                "files": [str(path) for path in found.files],
+            }
+        )
     elif not installed:
         output.line("no service is installed: cocosearchctl service install")
     else:
@@ -151,9 +186,13 @@ def _status(args: argparse.Namespace, found: ServiceManager, env: Env) -> int:
 
 
 def _make_way(env: Env) -> None:
-    """Stop a daemon that runs by itself: it holds what the service needs. One that the service runs goes on."""
+    """Stop a daemon that runs by itself: it holds what the service needs. One that the service runs
+    goes on.
+    """
     path = address.rpc_socket(env)
-    if _quiet(manager(env, system=False).commands["running"][0], env) == 0 or not client.reachable(path):
+    if _quiet(manager(env, system=False).commands["running"][0], env) == 0 or not client.reachable(
+        path
+    ):
         return
     pid = int(client.call(path, "shutdown")["pid"])
     output.note(f"stopping the daemon that `up` started (pid {pid}) ...")
@@ -171,7 +210,9 @@ def _alive(pid: int) -> bool:
 
 
 def manager(env: Env, *, system: bool) -> ServiceManager:
-    """The service manager of this machine. Raises `client.CallFailed` where there is none we know."""
+    """The service manager of this machine. Raises `client.CallFailed` where there is none we
+    know.
+    """
     if sys.platform == "darwin":
         return _launchd(env)
     if shutil.which("systemctl", path=env.get("PATH")) is None:
@@ -181,27 +222,48 @@ def manager(env: Env, *, system: bool) -> ServiceManager:
 
 
 def _systemd_user(env: Env) -> ServiceManager:
-    home = Path(address.xdg(env, "XDG_CONFIG_HOME") or Path(address.home(env), ".config")) / "systemd" / "user"
+    home = (
+        Path(address.xdg(env, "XDG_CONFIG_HOME") or Path(address.home(env), ".config"))
+        / "systemd"
+        / "user"
+    )
     names = ("cocosearchd.socket", "cocosearchd-mcp.socket", "cocosearchd.service")
-    return _systemd(home, program.shipped("systemd") / "user", names, names, ("systemctl", "--user"), env)
+    return _systemd(
+        home, program.shipped("systemd") / "user", names, names, ("systemctl", "--user"), env
+    )
 
 
 def _systemd_system(env: Env) -> ServiceManager:
     uid = int(env.get("SUDO_UID") or os.getuid())
     if uid == 0:
-        raise client.CallFailed("the system service runs as a user, not as root", "use sudo as that user", code=0)
+        raise client.CallFailed(
+            "the system service runs as a user, not as root", "use sudo as that user", code=0
+        )
     names = ("cocosearchd@.socket", "cocosearchd@.service")
     units = tuple(name.replace("@", f"@{uid}") for name in names)
     return _systemd(
-        Path("/etc/systemd/system"), program.shipped("systemd") / "system", names, units, ("systemctl",), env
+        Path("/etc/systemd/system"),
+        program.shipped("systemd") / "system",
+        names,
+        units,
+        ("systemctl",),
+        env,
     )
 
 
 def _systemd(
-    target: Path, source: Path, names: Sequence[str], units: tuple[str, ...], ctl: tuple[str, ...], env: Env
+    target: Path,
+    source: Path,
+    names: Sequence[str],
+    units: tuple[str, ...],
+    ctl: tuple[str, ...],
+    env: Env,
 ) -> ServiceManager:
     command = program.command(env)
-    files = {target / name: unit_files.marked(_filled((source / name).read_text("utf-8"), command)) for name in names}
+    files = {
+        target / name: unit_files.marked(_filled((source / name).read_text("utf-8"), command))
+        for name in names
+    }
     reload = (*ctl, "daemon-reload")
     return ServiceManager(
         files,
@@ -231,9 +293,14 @@ def _launchd(env: Env) -> ServiceManager:
     domain = f"gui/{os.getuid()}"
     unload = ("launchctl", "bootout", f"{domain}/{LABEL}")
     return ServiceManager(
-        {path: unit_files.marked(agent((program.shipped("launchd") / f"{LABEL}.plist").read_bytes(), env))},
         {
-            # An agent that is loaded cannot be loaded again, and one that is not cannot be unloaded.
+            path: unit_files.marked(
+                agent((program.shipped("launchd") / f"{LABEL}.plist").read_bytes(), env)
+            )
+        },
+        {
+            # An agent that is loaded cannot be loaded again, and one that is not cannot be
+            # unloaded.
             "install": ((MAY_FAIL, *unload), ("launchctl", "bootstrap", domain, str(path))),
             "uninstall": ((MAY_FAIL, *unload),),
             "reload": (),
@@ -256,7 +323,9 @@ def agent(shipped: bytes, env: Env) -> bytes:
 
 
 def _install(found: ServiceManager, env: Env) -> bool:
-    """Write what differs, and the environment; returns whether anything did. What else is of note is said."""
+    """Write what differs, and the environment; returns whether anything did. What else is of note
+    is said.
+    """
     runs = found.installed() and _quiet(found.commands["running"][0], env) == 0
     changed = False
     for path, content in found.files.items():
@@ -266,7 +335,9 @@ def _install(found: ServiceManager, env: Env) -> bool:
             output.note(f"{path} has changes of yours, which stay")
         elif was is ExistingUnit.UNKNOWN:
             drop_in = f": put them into a drop-in, {path}.d/NAME.conf" if found.drop_in else ""
-            output.note(f"{path} had changes of yours, and is now {path.name}{unit_files.KEPT}{drop_in}")
+            output.note(
+                f"{path} had changes of yours, and is now {path.name}{unit_files.KEPT}{drop_in}"
+            )
     changed |= _environment(found, env)
     if changed and runs:
         output.note("the service runs as before until `cocosearchctl restart`")
@@ -274,10 +345,14 @@ def _install(found: ServiceManager, env: Env) -> bool:
 
 
 def _environment(found: ServiceManager, env: Env) -> bool:
-    """A service manager knows nothing of the shell: what the daemon reads of its environment is written down."""
+    """A service manager knows nothing of the shell: what the daemon reads of its environment is
+    written down.
+    """
     own = [name for name in sorted(unit_files.NOT_ITS) if name.endswith("_DIR") and env.get(name)]
     if own:
-        output.note(f"the service does not use the directories of {', '.join(own)}: start that daemon by `up`")
+        output.note(
+            f"the service does not use the directories of {', '.join(own)}: start that daemon by `up`"
+        )
     given = unit_files.variables(env)
     if found.drop_in is None or not unit_files.write_environment(found.drop_in, given):
         return False
@@ -286,7 +361,9 @@ def _environment(found: ServiceManager, env: Env) -> bool:
 
 
 def _uninstall(found: ServiceManager, env: Env) -> bool:
-    """Stop the service and remove its files; returns whether there were any. Without its manager, the files alone."""
+    """Stop the service and remove its files; returns whether there were any. Without its manager,
+    the files alone.
+    """
     there = [path for path in found.files if path.exists()]
     if not there:
         return False
@@ -295,7 +372,9 @@ def _uninstall(found: ServiceManager, env: Env) -> bool:
         _do(found, "uninstall")
     else:
         command = " ".join(found.commands["reload"][0])
-        output.note(f"`{command}` failed: a service that runs goes on until its manager ends, or `cocosearchctl down`")
+        output.note(
+            f"`{command}` failed: a service that runs goes on until its manager ends, or `cocosearchctl down`"
+        )
     for path in unit_files.remove(dict(zip(found.files, found.units, strict=True)), found.drop_in):
         output.note(f"{path} stays: services of other users are started from it")
     if reached:

@@ -1,7 +1,7 @@
 """`status --open`: the status page in the user's browser.
 
-The page's address carries the token, and what a program is started with can be read by everybody on the machine: the
-browser is given a file that only the user can read, and that sends it on.
+The page's address carries the token, and what a program is started with can be read by everybody on
+the machine: the browser is given a file that only the user can read, and that sends it on.
 """
 
 import html
@@ -28,7 +28,8 @@ _SENT_ON = """\
 
 
 def open_page(status: dict[str, Any], env: Mapping[str, str], *, as_json: bool) -> int:
-    """Open the page, or print its address where there is no browser. `status` is the daemon's reply.
+    """Open the page, or print its address where there is no browser. `status` is the daemon's
+    reply.
 
     Raises `client.CallFailed` when another program than the daemon would be sent the token.
     """
@@ -43,7 +44,9 @@ def open_page(status: dict[str, Any], env: Mapping[str, str], *, as_json: bool) 
         output.line(f"{page} is opened in your browser")
     else:
         output.line(url)
-        output.note("no browser could be started; this address holds the token: whoever has it can search")
+        output.note(
+            "no browser could be started; this address holds the token: whoever has it can search"
+        )
     return exits.OK
 
 
@@ -51,7 +54,9 @@ def _sender(url: str, env: Mapping[str, str]) -> Path:
     """A file of the user's own that sends a browser on to `url`."""
     path = Path(address.runtime_dir(env)) / "page.html"
     path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(_SENT_ON.format(url=html.escape(url)))
     return path

@@ -1,7 +1,9 @@
-"""Ends a daemon that does not stop when it is asked: frozen, stopped by a signal, or held up inside of a library.
+"""Ends a daemon that does not stop when it is asked: frozen, stopped by a signal, or held up inside
+of a library.
 
-A daemon that is killed loses nothing: what was not stored is found again by the next start. Its indexing process and
-their workers end with it by themselves (`PR_SET_PDEATHSIG`); its PostgreSQL does not, and is stopped here.
+A daemon that is killed loses nothing: what was not stored is found again by the next start. Its
+indexing process and their workers end with it by themselves (`PR_SET_PDEATHSIG`); its PostgreSQL
+does not, and is stopped here.
 """
 
 import fcntl
@@ -19,10 +21,12 @@ from cocosearch_ipc.cli.running import service_manager
 
 Env = Mapping[str, str]
 
-WATCHDOG_MARK, WATCHDOG_PROGRAM = "watchdog.pid", "watchdog_process.py"  # see `cocosearchd.runtime.watchdog`
+# see `cocosearchd.runtime.watchdog`
+WATCHDOG_MARK, WATCHDOG_PROGRAM = "watchdog.pid", "watchdog_process.py"
 POLL_S = 0.05
 TERM_S, KILL_S = 3.0, 3.0  # for a process to end after SIGTERM, and after SIGKILL
-# PostgreSQL's fast shutdown writes a checkpoint; an immediate one leaves recovery to the next start (pg_ctl(1)).
+# PostgreSQL's fast shutdown writes a checkpoint; an immediate one leaves recovery to the next start
+# (pg_ctl(1)).
 FAST_S, IMMEDIATE_S = 3.0, 1.0
 
 
@@ -40,7 +44,9 @@ def state_lock(env: Env) -> Path:
 
 
 def holder(env: Env) -> DaemonHolder | None:
-    """Who holds the state, as the lock file says; None where nobody does, or a daemon of a former version."""
+    """Who holds the state, as the lock file says; None where nobody does, or a daemon of a former
+    version.
+    """
     path = state_lock(env)
     try:
         content, since = os.fsdecode(path.read_bytes()), path.stat().st_mtime
@@ -53,9 +59,11 @@ def holder(env: Env) -> DaemonHolder | None:
 
 
 def force(pid: int, env: Env, say: Callable[[str], object]) -> None:
-    """End the daemon and its PostgreSQL, by SIGKILL if need be. Raises `client.CallFailed` if that has no effect.
+    """End the daemon and its PostgreSQL, by SIGKILL if need be. Raises `client.CallFailed` if that
+    has no effect.
 
-    Takes ten seconds at most. The manager of an installed service is told first, or it would start another.
+    Takes ten seconds at most. The manager of an installed service is told first, or it would start
+    another.
     """
     say(f"cocosearchd (pid {pid}) does not answer; ending it ...")
     call_off_restart(env)
@@ -69,7 +77,9 @@ def force(pid: int, env: Env, say: Callable[[str], object]) -> None:
 
 
 def forbid_restart(env: Env) -> None:
-    """Tell the watchdog of a daemon that is to stop not to start another, should it freeze just now."""
+    """Tell the watchdog of a daemon that is to stop not to start another, should it freeze just
+    now.
+    """
     pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
     if pid is not None:
         with suppress(ProcessLookupError, PermissionError):
@@ -77,7 +87,9 @@ def forbid_restart(env: Env) -> None:
 
 
 def call_off_restart(env: Env) -> bool:
-    """End the watchdog of a daemon that is frozen or gone: it would start another. Whether there was one."""
+    """End the watchdog of a daemon that is frozen or gone: it would start another. Whether there
+    was one.
+    """
     pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
     return pid is not None and _ended(pid, signal.SIGKILL, KILL_S)
 
@@ -85,7 +97,11 @@ def call_off_restart(env: Env) -> bool:
 def _stop_postgres(data: Path) -> None:
     """Stop the embedded server whose data this is: fast, then at once, then by SIGKILL."""
     pid = _process_of(data / "postmaster.pid", str(data), directory=data)
-    for number, wait_s in ((signal.SIGINT, FAST_S), (signal.SIGQUIT, IMMEDIATE_S), (signal.SIGKILL, IMMEDIATE_S)):
+    for number, wait_s in (
+        (signal.SIGINT, FAST_S),
+        (signal.SIGQUIT, IMMEDIATE_S),
+        (signal.SIGKILL, IMMEDIATE_S),
+    ):
         if pid is None or _ended(pid, number, wait_s):
             return
 
@@ -93,8 +109,8 @@ def _stop_postgres(data: Path) -> None:
 def _process_of(file: Path, word: str, directory: Path | None = None) -> int | None:
     """The process that a file names, if it is the one that wrote it: numbers are used again.
 
-    It is of the file's owner, its command line holds a word, and it runs in a directory where one is given. A command
-    line alone proves nothing: a process chooses its own.
+    It is of the file's owner, its command line holds a word, and it runs in a directory where one
+    is given. A command line alone proves nothing: a process chooses its own.
     """
     try:
         first = file.read_text("utf-8", "replace").split("\n", 1)[0].strip()
@@ -118,13 +134,17 @@ def _runs_in(pid: int, directory: Path) -> bool:
 
 
 def _user_and_command(pid: int) -> tuple[int, str]:
-    """The user and the command line of a process; (-1, "") when it is gone. Slim containers have no `ps`."""
+    """The user and the command line of a process; (-1, "") when it is gone. Slim containers have no
+    `ps`.
+    """
     place = f"/proc/{pid}"
     try:
         if os.path.isdir("/proc/self"):
             with open(f"{place}/cmdline", "rb") as file:
                 return os.stat(place).st_uid, os.fsdecode(file.read().replace(b"\0", b" "))
-        listing = subprocess.run(["ps", "-p", str(pid), "-o", "uid=,args="], capture_output=True, check=False)
+        listing = subprocess.run(
+            ["ps", "-p", str(pid), "-o", "uid=,args="], capture_output=True, check=False
+        )
     except OSError:
         return -1, ""
     uid, _, command = os.fsdecode(listing.stdout).strip().partition(" ")
@@ -156,7 +176,8 @@ def alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
     except (OSError, IndexError):
-        return not Path("/proc/self").exists()  # gone meanwhile; without /proc the signal's word counts
+        # gone meanwhile; without /proc the signal's word counts
+        return not Path("/proc/self").exists()
     return state != "Z"
 
 

@@ -1,4 +1,6 @@
-"""`top`: a live view of the daemon, redrawn every second until Ctrl-C or `q`; on a pipe, one frame."""
+"""`top`: a live view of the daemon, redrawn every second until Ctrl-C or `q`; on a pipe, one
+frame.
+"""
 
 import argparse
 import contextlib
@@ -27,7 +29,9 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
         output.document(status)
         return exits.OK
     if not style.links:
-        for line in top_frames.frame(status, top_frames.FrameState(sizes=_sizes(path, status)), style):
+        for line in top_frames.frame(
+            status, top_frames.FrameState(sizes=_sizes(path, status)), style
+        ):
             output.line(line)
         return exits.OK
     sys.stdout.write(ENTER)
@@ -76,7 +80,9 @@ def _sizes(path: str, status: dict[str, object]) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _single_keys() -> Iterator[None]:
-    """Keys come without Enter, and are not shown; where standard input is no terminal, none come."""
+    """Keys come without Enter, and are not shown; where standard input is no terminal, none
+    come.
+    """
     if not sys.stdin.isatty():
         yield
         return

@@ -1,4 +1,6 @@
-"""The files of a service: what of them somebody changed, how they are written, and the environment the service gets."""
+"""The files of a service: what of them somebody changed, how they are written, and the environment
+the service gets.
+"""
 
 import hashlib
 import os
@@ -12,10 +14,14 @@ from pathlib import Path
 Env = Mapping[str, str]
 
 KEPT = ".before-cocosearch"  # behind the name of a file: no service manager reads it
-# In the environment of a command line, and not of the service: it has the directories of its unit, and no project.
+# In the environment of a command line, and not of the service: it has the directories of its unit,
+# and no project.
 NOT_ITS = frozenset({"COCOSEARCH_STATE_DIR", "COCOSEARCH_RUNTIME_DIR", "COCOSEARCH_PROJECT"})
 _PLACES = frozenset({"XDG_STATE_HOME", "XDG_CONFIG_HOME"})
-_MARK = re.compile(rb"^(?:#|<!--) Written by `cocosearchctl service install` \(([0-9a-f]{16})\)[^\n]*\n", re.MULTILINE)
+_MARK = re.compile(
+    rb"^(?:#|<!--) Written by `cocosearchctl service install` \(([0-9a-f]{16})\)[^\n]*\n",
+    re.MULTILINE,
+)
 _VARIABLE = re.compile(r'Environment="(\w+)=((?:[^"\\]|\\.)*)"')
 _ASSIGNMENT = re.compile(r'^(\w+)="((?:[^"\\]|\\.)*)"$', re.MULTILINE | re.DOTALL)
 _TO_ESCAPE = re.compile(r'["\\$`]')
@@ -55,7 +61,9 @@ def look(path: Path, wanted: bytes) -> ExistingUnit:
 
 
 def write(path: Path, wanted: bytes) -> ExistingUnit:
-    """Bring `path` up to date; returns what was there. Somebody's changes stay, or a copy of them does."""
+    """Bring `path` up to date; returns what was there. Somebody's changes stay, or a copy of them
+    does.
+    """
     found = look(path, wanted)
     if found in (ExistingUnit.CURRENT, ExistingUnit.CHANGED):
         return found
@@ -67,13 +75,18 @@ def write(path: Path, wanted: bytes) -> ExistingUnit:
 
 
 def remove(units: Mapping[Path, str], drop_in: Path | None) -> list[Path]:
-    """Remove files, the links by which systemd starts their `units`, and `drop_in`; other drop-ins are somebody else's.
+    """Remove files, the links by which systemd starts their `units`, and `drop_in`; other drop-ins
+    are somebody else's.
 
     Returns what stays: templates from which units of other users are started.
     """
     shared = list[Path]()
     for path, unit in units.items():
-        links = [link for link in path.parent.glob("*.wants/*") if fnmatch(link.name, path.name.replace("@", "@*"))]
+        links = [
+            link
+            for link in path.parent.glob("*.wants/*")
+            if fnmatch(link.name, path.name.replace("@", "@*"))
+        ]
         for link in links:
             if link.name == unit:
                 link.unlink(missing_ok=True)
@@ -98,16 +111,22 @@ def variables(env: Env) -> dict[str, str]:
 def write_environment(drop_in: Path, given: Mapping[str, str]) -> bool:
     """Put `given` over the environment of a service; returns whether anything changed.
 
-    Passwords may be in it, and systemd shows every user what `Environment=` says (`systemctl show`): the values stand
-    in a file that only its owner reads, and the drop-in names that file. Values of a former drop-in move there.
+    Passwords may be in it, and systemd shows every user what `Environment=` says (`systemctl
+    show`): the values stand in a file that only its owner reads, and the drop-in names that file.
+    Values of a former drop-in move there.
     """
     before = drop_in.read_text("utf-8", "surrogateescape") if drop_in.exists() else "[Service]\n"
     file = environment_file(drop_in)
     text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
     values = {**_moved(before), **_values(text), **given}
     line = f"EnvironmentFile={str(file).replace('%', '%%')}"
-    others = [other for other in before.splitlines() if not _VARIABLE.match(other) and other != line]
-    after = {drop_in: "\n".join([*others, line]) + "\n", file: "".join(map(_assignment, values.items()))}
+    others = [
+        other for other in before.splitlines() if not _VARIABLE.match(other) and other != line
+    ]
+    after = {
+        drop_in: "\n".join([*others, line]) + "\n",
+        file: "".join(map(_assignment, values.items())),
+    }
     if not given or {drop_in: before, file: text} == after:
         return False
     drop_in.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +136,9 @@ def write_environment(drop_in: Path, given: Mapping[str, str]) -> bool:
 
 
 def environment_file(drop_in: Path) -> Path:
-    """The file of variables that a drop-in names. systemd takes what ends in .conf for a drop-in: this does not."""
+    """The file of variables that a drop-in names. systemd takes what ends in .conf for a drop-in:
+    this does not.
+    """
     return drop_in.with_suffix(".env")
 
 
@@ -125,7 +146,9 @@ def _write_private(path: Path, text: str) -> None:
     """Replace a file by one that only its owner may read, in one step."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(text)
     part.replace(path)
@@ -147,7 +170,9 @@ def _values(environment: str) -> dict[str, str]:
 
 
 def _assignment(variable: tuple[str, str]) -> str:
-    """A line as systemd.exec(5) has it under EnvironmentFile=: in double quotes these characters are escaped."""
+    """A line as systemd.exec(5) has it under EnvironmentFile=: in double quotes these characters
+    are escaped.
+    """
     name, value = variable
     quoted = _TO_ESCAPE.sub(r"\\\g<0>", value)
     return f'{name}="{quoted}"\n'

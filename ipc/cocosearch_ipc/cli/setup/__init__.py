@@ -1,1 +1,3 @@
-"""Set-up of this machine: assistants, settings, tokens, shell completion, and what `doctor` checks."""
+"""Set-up of this machine: assistants, settings, tokens, shell completion, and what `doctor`
+checks.
+"""

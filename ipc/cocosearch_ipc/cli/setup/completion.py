@@ -1,4 +1,6 @@
-"""`completion`: scripts for bash, zsh and fish, made from the argparse tree; index names are asked from the daemon."""
+"""`completion`: scripts for bash, zsh and fish, made from the argparse tree; index names are asked
+from the daemon.
+"""
 
 import argparse
 from collections.abc import Iterator, Mapping
@@ -24,21 +26,32 @@ def words() -> dict[str, list[str]]:
     """Per verb, what may follow it: options, and the choices of its arguments."""
     found = dict[str, list[str]]()
     for name, sub in _subparsers().items():
-        found[name] = [option for action in sub._actions for option in action.option_strings if option.startswith("--")]
-        found[name] += [str(c) for a in sub._actions if a.choices and not a.option_strings for c in a.choices]
+        found[name] = [
+            option
+            for action in sub._actions
+            for option in action.option_strings
+            if option.startswith("--")
+        ]
+        found[name] += [
+            str(c) for a in sub._actions if a.choices and not a.option_strings for c in a.choices
+        ]
     return found
 
 
 def _subparsers() -> dict[str, argparse.ArgumentParser]:
     tree = parser.parser()
-    action = next(action for action in tree._actions if isinstance(action, argparse._SubParsersAction))
+    action = next(
+        action for action in tree._actions if isinstance(action, argparse._SubParsersAction)
+    )
     return dict(action.choices)
 
 
 def bash() -> Iterator[str]:
-    """For `source <(cocosearchctl completion bash)`. Names are read line by line: `compgen -W` would run `$(...)`.
+    """For `source <(cocosearchctl completion bash)`. Names are read line by line: `compgen -W`
+    would run `$(...)`.
 
-    A project may name its index as it likes, so a name is data, and what is put on the command line is quoted.
+    A project may name its index as it likes, so a name is data, and what is put on the command line
+    is quoted.
     """
     yield "_cocosearchctl() {"
     yield '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" words="" names="" one'
@@ -69,7 +82,13 @@ def zsh() -> Iterator[str]:
     yield f"  if [[ ${{words[CURRENT-1]}} == --index ]]; then compadd -- {_LINES}; return; fi"
     yield "  case ${words[2]} in"
     for verb, options in words().items():
-        more = f"; compadd -- {_LINES}" if verb in TAKES_NAME else "; _files -/" if verb == "up" else ""
+        more = (
+            f"; compadd -- {_LINES}"
+            if verb in TAKES_NAME
+            else "; _files -/"
+            if verb == "up"
+            else ""
+        )
         yield f"    {verb}) compadd -- {' '.join(options)}{more} ;;"
     yield "  esac"
     yield "}"
@@ -86,7 +105,11 @@ def fish() -> Iterator[str]:
     for name, options in words().items():
         seen = f"complete -c cocosearchctl -n '__fish_seen_subcommand_from {name}'"
         for option in options:
-            yield f"{seen} -l {option.removeprefix('--')}" if option.startswith("--") else f"{seen} -a {option}"
+            yield (
+                f"{seen} -l {option.removeprefix('--')}"
+                if option.startswith("--")
+                else f"{seen} -a {option}"
+            )
         if name in TAKES_NAME:
             yield f"{seen} -a '({NAMES})'"
     yield "complete -c cocosearchctl -n '__fish_seen_subcommand_from up' -F"

@@ -1,4 +1,6 @@
-"""`config`: which settings hold and who said them, and whether they can be used; `init`: a first file of a project."""
+"""`config`: which settings hold and who said them, and whether they can be used; `init`: a first
+file of a project.
+"""
 
 import argparse
 import json
@@ -30,7 +32,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def show(args: argparse.Namespace, env: Env) -> int:
-    """Every setting with its origin: as the daemon has them, else as it would have them if it were started now."""
+    """Every setting with its origin: as the daemon has them, else as it would have them if it were
+    started now.
+    """
     params = {"cwd": os.getcwd()} | ({"index": args.index} if args.index else {})
     try:
         reply = client.call(address.rpc_socket(env), "config", params)
@@ -47,7 +51,9 @@ def show(args: argparse.Namespace, env: Env) -> int:
 
 
 def check(args: argparse.Namespace, env: Env) -> int:
-    """Read every layer anew, ask the database and the embedder, look at the limits; 78 for a setting that is wrong."""
+    """Read every layer anew, ask the database and the embedder, look at the limits; 78 for a
+    setting that is wrong.
+    """
     found = _ask_program(env, "--check")["findings"]
     found += [asdict(one) for one in doctor.machine(env) if one.what in _WATCHING]
     if args.json:
@@ -62,10 +68,14 @@ def check(args: argparse.Namespace, env: Env) -> int:
 
 
 def _ask_program(env: Env, flag: str) -> dict[str, Any]:
-    """What the daemon's program says with a flag, without becoming a daemon. Raises `client.CallFailed`."""
+    """What the daemon's program says with a flag, without becoming a daemon. Raises
+    `client.CallFailed`.
+    """
     command = [*program.command(env), flag, "--project", os.getcwd()]
     try:
-        done = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=LONG_S, check=False)
+        done = subprocess.run(
+            command, env=dict(env), capture_output=True, text=True, timeout=LONG_S, check=False
+        )
     except subprocess.TimeoutExpired:
         message, hint = (
             f"{command[0]} {flag} did not end within {LONG_S:g} s",
@@ -86,15 +96,20 @@ def init(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - the shape
     """Write a commented starter file; one that is there stays, unless `--force`."""
     directory = Path(args.path)
     if not directory.is_dir():
-        output.error(f"{args.path} is not a directory", "give the project's directory", as_json=args.json)
+        output.error(
+            f"{args.path} is not a directory", "give the project's directory", as_json=args.json
+        )
         return exits.USAGE
-    there = next((directory / name for name in (FILE, f".{FILE}") if os.path.lexists(directory / name)), None)
+    there = next(
+        (directory / name for name in (FILE, f".{FILE}") if os.path.lexists(directory / name)), None
+    )
     if there is not None and not args.force:
         output.error(f"{there} is there already", "--force writes it anew", as_json=args.json)
         return exits.FAILED
     place = there or directory / FILE
     text = starter(directory.resolve().name).encode()
-    with SafeFolder.opened(directory) as folder:  # of what is there, nothing is followed: its author is anybody
+    # of what is there, nothing is followed: its author is anybody
+    with SafeFolder.opened(directory) as folder:
         if there is not None:
             folder.replace(place.name, text, 0o644)
         elif not folder.create(place.name, text, 0o644):

@@ -63,7 +63,12 @@ def machine(env: Env) -> Iterator[Finding]:
         yield _limit("inotify instances", "max_user_instances", MIN_INSTANCES)
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     enough = files >= MIN_FILES or files == resource.RLIM_INFINITY
-    yield Finding("open files", "ok" if enough else "warn", f"at most {files}", "" if enough else "ulimit -n 4096")
+    yield Finding(
+        "open files",
+        "ok" if enough else "warn",
+        f"at most {files}",
+        "" if enough else "ulimit -n 4096",
+    )
     yield _service(env)
 
 
@@ -71,9 +76,19 @@ def _service(env: Env) -> Finding:
     if not service_manager.is_installed(env):
         return Finding("service", "ok", "none; the daemon is started by `up` and by the bridge")
     if differing := service_manager.outdated(env):
-        return Finding("service", "warn", f"{differing[0]} is of another version", "cocosearchctl service install")
+        return Finding(
+            "service",
+            "warn",
+            f"{differing[0]} is of another version",
+            "cocosearchctl service install",
+        )
     if service_manager.state(env) == "failed":
-        return Finding("service", "fail", "it has failed", "cocosearchctl logs, then cocosearchctl service start")
+        return Finding(
+            "service",
+            "fail",
+            "it has failed",
+            "cocosearchctl logs, then cocosearchctl service start",
+        )
     return Finding("service", "ok", "installed")
 
 
@@ -81,7 +96,12 @@ def _writable(what: str, path: Path) -> Finding:
     existing = next(place for place in (path, *path.parents) if place.exists())
     if os.access(existing, os.W_OK | os.X_OK):
         return Finding(what, "ok", str(path) if existing == path else f"{path} will be made")
-    return Finding(what, "fail", f"{existing} cannot be written", "set COCOSEARCH_STATE_DIR to a directory of yours")
+    return Finding(
+        what,
+        "fail",
+        f"{existing} cannot be written",
+        "set COCOSEARCH_STATE_DIR to a directory of yours",
+    )
 
 
 def _state(path: Path) -> Finding:
@@ -104,7 +124,9 @@ def _directory(what: str, path: Path) -> Finding:
     if not stat.S_ISDIR(found.st_mode):
         return Finding(what, "fail", f"{path} is not a directory", f"rm {path}")
     if found.st_uid != os.geteuid():
-        return Finding(what, "fail", f"{path} belongs to another user", "set COCOSEARCH_RUNTIME_DIR")
+        return Finding(
+            what, "fail", f"{path} belongs to another user", "set COCOSEARCH_RUNTIME_DIR"
+        )
     if found.st_mode & 0o077:
         return Finding(what, "fail", f"others can enter {path}", f"chmod 700 {path}")
     return Finding(what, "ok", str(path))
@@ -117,28 +139,41 @@ def _token(env: Env) -> Finding:
     try:
         TokenFile(path).ensure()
     except (Failure, OSError) as error:
-        return Finding("token", "fail", str(error), getattr(error, "hint", "") or "cocosearchctl token --rotate")
+        return Finding(
+            "token",
+            "fail",
+            str(error),
+            getattr(error, "hint", "") or "cocosearchctl token --rotate",
+        )
     return Finding("token", "ok", str(path))
 
 
 def _disk(state: Path) -> Iterator[Finding]:
-    """Free and used space; whether the file system's clock is this machine's (it is not, on some network mounts)."""
+    """Free and used space; whether the file system's clock is this machine's (it is not, on some
+    network mounts).
+    """
     existing = next(path for path in (state, *state.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     low = free < MIN_FREE_BYTES
     fix = f"free some space on {existing}" if low else ""
     held = f", which holds {tables.size(_held(state))}" if existing == state else ""
-    yield Finding("disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}{held}", fix)
+    yield Finding(
+        "disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}{held}", fix
+    )
     if existing == state and os.access(state, os.W_OK):
         with tempfile.NamedTemporaryFile(dir=state, prefix="doctor-") as file:
             skew = abs(os.fstat(file.fileno()).st_mtime - time.time())
         far = skew > MAX_SKEW_S
         fix = "keep COCOSEARCH_STATE_DIR on a local disk" if far else ""
-        yield Finding("clock", "warn" if far else "ok", f"the file system's differs by {skew:.1f} s", fix)
+        yield Finding(
+            "clock", "warn" if far else "ok", f"the file system's differs by {skew:.1f} s", fix
+        )
 
 
 def _held(folder: Path) -> int:
-    """Bytes on disk below a directory, of what may be read; files that go meanwhile count as nothing."""
+    """Bytes on disk below a directory, of what may be read; files that go meanwhile count as
+    nothing.
+    """
     held = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -151,9 +186,15 @@ def _limit(what: str, name: str, least: int) -> Finding:
     try:
         value = int(Path(f"/proc/sys/fs/inotify/{name}").read_text("ascii"))
     except (OSError, ValueError) as error:
-        return Finding(what, "warn", f"cannot be read: {error}", "changes are found by scanning only")
+        return Finding(
+            what, "warn", f"cannot be read: {error}", "changes are found by scanning only"
+        )
     fix = f"sudo sysctl fs.inotify.{name}={max(least, 524_288 if least == MIN_WATCHES else least)}"
-    return Finding(what, "ok", f"{value:,}") if value >= least else Finding(what, "warn", f"only {value:,}", fix)
+    return (
+        Finding(what, "ok", f"{value:,}")
+        if value >= least
+        else Finding(what, "warn", f"only {value:,}", fix)
+    )
 
 
 def _daemon(env: Env) -> Iterator[Finding]:
@@ -194,7 +235,9 @@ def _loopback(env: Env, mcp: dict[str, str]) -> Finding:
         fix = "stop that program and run `cocosearchctl restart`, or set server.port, or server.enabled: false"
         return Finding("mcp", "fail", mcp["error"], fix)
     if not url:
-        return Finding("mcp", "ok", "the listener is switched off; `cocosearchctl mcp` works without it")
+        return Finding(
+            "mcp", "ok", "the listener is switched off; `cocosearchctl mcp` works without it"
+        )
     try:
         listener.require_own(env, url)
         token = TokenFile(Path(address.token_file(env))).ensure()
@@ -221,7 +264,10 @@ def _watches(pid: int) -> Iterator[Finding]:
     """How much of inotify's limit the daemon uses: others of the user need some as well."""
     try:
         most = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
-        used = sum(path.read_text("ascii").count("inotify wd:") for path in Path(f"/proc/{pid}/fdinfo").iterdir())
+        used = sum(
+            path.read_text("ascii").count("inotify wd:")
+            for path in Path(f"/proc/{pid}/fdinfo").iterdir()
+        )
     except (OSError, ValueError):  # no Linux, or not our process: what `machine` says has to do
         return
     if used > most * MOST_WATCHES_USED:
@@ -234,8 +280,11 @@ def _watches(pid: int) -> Iterator[Finding]:
 def _part(name: str, value: dict[str, Any]) -> Finding:
     state = str(value.get("state", ""))
     trouble = value.get("error") or value.get("reason")
-    if name == "worker" and state == "running" and trouble:  # how the one before it ended, be it days ago
-        return Finding(name, "ok", f"running; {value.get('deaths', 1)} before it ended, the last by {trouble}")
+    # how the one before it ended, be it days ago
+    if name == "worker" and state == "running" and trouble:
+        return Finding(
+            name, "ok", f"running; {value.get('deaths', 1)} before it ended, the last by {trouble}"
+        )
     if not trouble and state == "starting":
         return Finding(name, "warn", state, "nothing to do: it takes a few seconds")
     well = not trouble and state in ("", "ok", "up", "running", "ready")
@@ -247,9 +296,16 @@ def _index(index: dict[str, Any]) -> Iterator[Finding]:
     name, state = f"index {index['name']}", index["state"]
     if state in ("failed", "root_missing", "lost", "degraded"):
         worst: Literal["warn", "fail"] = "warn" if state == "degraded" else "fail"
-        yield Finding(name, worst, f"{state}: {index.get('reason') or ''}", f"cocosearchctl reindex {index['name']}")
+        yield Finding(
+            name,
+            worst,
+            f"{state}: {index.get('reason') or ''}",
+            f"cocosearchctl reindex {index['name']}",
+        )
     else:
-        yield Finding(name, "ok", f"{state}, {index['files']:,} files, {index['watcher'] or 'no watcher'}")
+        yield Finding(
+            name, "ok", f"{state}, {index['files']:,} files, {index['watcher'] or 'no watcher'}"
+        )
     if index.get("failed"):
         first = index["failed"][0]
         count = index.get("failed_count", len(index["failed"]))

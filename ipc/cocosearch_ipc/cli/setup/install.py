@@ -1,4 +1,6 @@
-"""`install`: writes the stdio bridge into an assistant's configuration. Idempotent, with a backup, or only printed."""
+"""`install`: writes the stdio bridge into an assistant's configuration. Idempotent, with a backup,
+or only printed.
+"""
 
 import argparse
 import json
@@ -21,14 +23,17 @@ from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
 NAME = "cocosearch"
-# A project's author may write any amount; some assistants keep their whole history in the user's file.
+# A project's author may write any amount; some assistants keep their whole history in the user's
+# file.
 MAX_PROJECT_BYTES, MAX_USER_BYTES = 1 << 20, 256 << 20
 BACKUP = ".before-cocosearch"
 
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """Where an assistant keeps its servers, for the user and for a project, and the shape of one server."""
+    """Where an assistant keeps its servers, for the user and for a project, and the shape of one
+    server.
+    """
 
     title: str
     user: Callable[[Env], Path]
@@ -67,13 +72,31 @@ def _config(*parts: str) -> Callable[[Env], Path]:
 ASSISTANTS = {
     "claude": Assistant("Claude Code", _home(".claude.json"), ".mcp.json", "mcpServers", _typed),
     "claude-desktop": Assistant(
-        "Claude Desktop", _application("Claude", "claude_desktop_config.json"), None, "mcpServers", _plain
+        "Claude Desktop",
+        _application("Claude", "claude_desktop_config.json"),
+        None,
+        "mcpServers",
+        _plain,
     ),
-    "cursor": Assistant("Cursor", _home(".cursor", "mcp.json"), ".cursor/mcp.json", "mcpServers", _plain),
-    "vscode": Assistant("VS Code", _application("Code", "User", "mcp.json"), ".vscode/mcp.json", "servers", _typed),
-    "codex": Assistant("Codex", _home(".codex", "config.toml"), ".codex/config.toml", "mcp_servers", _plain),
-    "opencode": Assistant("opencode", _config("opencode", "opencode.json"), "opencode.json", "mcp", _local),
-    "gemini": Assistant("Gemini CLI", _home(".gemini", "settings.json"), ".gemini/settings.json", "mcpServers", _plain),
+    "cursor": Assistant(
+        "Cursor", _home(".cursor", "mcp.json"), ".cursor/mcp.json", "mcpServers", _plain
+    ),
+    "vscode": Assistant(
+        "VS Code", _application("Code", "User", "mcp.json"), ".vscode/mcp.json", "servers", _typed
+    ),
+    "codex": Assistant(
+        "Codex", _home(".codex", "config.toml"), ".codex/config.toml", "mcp_servers", _plain
+    ),
+    "opencode": Assistant(
+        "opencode", _config("opencode", "opencode.json"), "opencode.json", "mcp", _local
+    ),
+    "gemini": Assistant(
+        "Gemini CLI",
+        _home(".gemini", "settings.json"),
+        ".gemini/settings.json",
+        "mcpServers",
+        _plain,
+    ),
 }
 
 
@@ -93,7 +116,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document({"assistant": args.assistant, "file": str(path), "changed": changed})
     elif changed:
-        output.line(f"{assistant.title}: {path} {'no longer has' if args.remove else 'now has'} the server {NAME!r}")
+        output.line(
+            f"{assistant.title}: {path} {'no longer has' if args.remove else 'now has'} the server {NAME!r}"
+        )
         output.line(
             f"restart {assistant.title} to {'be rid of' if args.remove else 'use'} it"
             + (f"; the old file is {path}{BACKUP}" if before else "")
@@ -105,7 +130,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A configuration file: `top`, of which the user decides where it is, and directories and a file below it."""
+    """A configuration file: `top`, of which the user decides where it is, and directories and a
+    file below it.
+    """
 
     top: Path
     below: tuple[str, ...]
@@ -127,13 +154,16 @@ def _target(assistant: Assistant, env: Env, *, in_project: bool) -> Target:
         path = assistant.user(env).resolve()  # a link into a repository of dot files stays one
         return Target(path.parent, (), path.name, MAX_USER_BYTES)
     if assistant.project is None:
-        raise client.CallFailed(f"{assistant.title} has no configuration per project", "leave out --project", code=0)
+        raise client.CallFailed(
+            f"{assistant.title} has no configuration per project", "leave out --project", code=0
+        )
     *below, name = assistant.project.split("/")
     return Target(Path.cwd(), tuple(below), name, MAX_PROJECT_BYTES)
 
 
 def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
-    """Edit a file in one step, keeping its mode; its first old text is kept beside it. Returns that, and if it changed.
+    """Edit a file in one step, keeping its mode; its first old text is kept beside it. Returns
+    that, and if it changed.
 
     Raises `client.CallFailed`.
     """
@@ -144,7 +174,9 @@ def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
             before = data.decode("utf-8")
             after = edit(before).encode("utf-8")
         except UnicodeError as error:
-            raise client.CallFailed(f"{target.path} is not UTF-8 ({error})", "mend it first", code=0) from None
+            raise client.CallFailed(
+                f"{target.path} is not UTF-8 ({error})", "mend it first", code=0
+            ) from None
         if after == data:
             return before, False
         if data:
@@ -155,7 +187,9 @@ def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
 
 def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
     try:
-        tree = json.loads(text, object_pairs_hook=_object, parse_float=_number, parse_constant=_number)
+        tree = json.loads(
+            text, object_pairs_hook=_object, parse_float=_number, parse_constant=_number
+        )
     except (ValueError, ArithmeticError, RecursionError) as error:
         if text.strip():
             message = f"{path} is not plain JSON ({error})"
@@ -166,8 +200,14 @@ def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
         raise client.CallFailed(f"{path} has another shape than expected", BY_HAND, code=0)
     if servers.get(NAME) == entry:
         return text
-    changed = {name: server for name, server in servers.items() if name != NAME} | ({NAME: entry} if entry else {})
-    indent = 4 if re.search(r"^    \"", text, re.MULTILINE) and not re.search(r"^  \"", text, re.MULTILINE) else 2
+    changed = {name: server for name, server in servers.items() if name != NAME} | (
+        {NAME: entry} if entry else {}
+    )
+    indent = (
+        4
+        if re.search(r"^    \"", text, re.MULTILINE) and not re.search(r"^  \"", text, re.MULTILINE)
+        else 2
+    )
     try:
         return json.dumps(tree | {keys: changed}, indent=indent, ensure_ascii=False) + "\n"
     except RecursionError:
@@ -175,7 +215,9 @@ def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys all differ: programs disagree on which of two counts, and one would be lost."""
+    """An object whose keys all differ: programs disagree on which of two counts, and one would be
+    lost.
+    """
     tree = dict[str, Any]()
     for name, value in pairs:
         if name in tree:
@@ -197,7 +239,9 @@ def _edited_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
         tree = tomllib.loads(text)
         now = tree.get(keys, {}).get(NAME)
     except (tomllib.TOMLDecodeError, AttributeError, RecursionError) as error:
-        raise client.CallFailed(f"{path} is not valid TOML ({error})", "mend it first", code=0) from None
+        raise client.CallFailed(
+            f"{path} is not valid TOML ({error})", "mend it first", code=0
+        ) from None
     if now == entry:
         return text
     header = re.escape(f"[{keys}.{NAME}]")
@@ -208,9 +252,12 @@ def _edited_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
         # A JSON text or list of texts is a TOML one as well.
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
         after = (rest + "\n\n" if rest else "") + f"[{keys}.{NAME}]\n{lines}"
-    # Else it was written in another way than as a table of its own, or what looks like one is part of a text.
+    # Else it was written in another way than as a table of its own, or what looks like one is part
+    # of a text.
     if _server_in(after, keys) != entry or _others(after, keys) != _others(text, keys):
-        raise client.CallFailed(f"{path} has {NAME!r} in a form that is not ours", "change it by hand", code=0)
+        raise client.CallFailed(
+            f"{path} has {NAME!r} in a form that is not ours", "change it by hand", code=0
+        )
     return after
 
 

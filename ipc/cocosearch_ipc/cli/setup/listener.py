@@ -20,7 +20,9 @@ ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - a listener's ad
 
 
 def connect(url: str) -> http.client.HTTPConnection:
-    """A connection to an address that the daemon itself named, whose certificate need not name that address."""
+    """A connection to an address that the daemon itself named, whose certificate need not name that
+    address.
+    """
     parts = urllib.parse.urlsplit(url)
     host = ANYWHERE.get(str(parts.hostname), str(parts.hostname))
     if parts.scheme == "https":
@@ -36,23 +38,35 @@ def require_own(env: Env, url: str) -> None:
     host, port = str(parts.hostname), int(parts.port or 0)
     challenge = secrets.token_hex(32)
     try:
-        expected = _proof(_unix(address.rpc_socket(env)), {CHALLENGE: challenge, CHALLENGED_PORT: str(port)})
+        expected = _proof(
+            _unix(address.rpc_socket(env)), {CHALLENGE: challenge, CHALLENGED_PORT: str(port)}
+        )
         shown = _proof(connect(url), {CHALLENGE: challenge})
     except (OSError, http.client.HTTPException) as error:
-        raise client.CallFailed(f"{url} does not answer: {error}", "cocosearchctl restart", code=0) from None
+        raise client.CallFailed(
+            f"{url} does not answer: {error}", "cocosearchctl restart", code=0
+        ) from None
     if expected is None:
         hint = "cocosearchctl restart"
-        raise client.CallFailed("the daemon cannot prove which port is its own: it is older", hint, code=0)
+        raise client.CallFailed(
+            "the daemon cannot prove which port is its own: it is older", hint, code=0
+        )
     if not secrets.compare_digest(shown or "", expected):
         message = f"port {port} of {host} is not the daemon's, it is held by {describe_holder(host, port)}"
-        raise client.CallFailed(f"{message}: whoever is there would be sent the token", REMEDY, code=0)
+        raise client.CallFailed(
+            f"{message}: whoever is there would be sent the token", REMEDY, code=0
+        )
 
 
 def require_token_address(env: Env, status: dict[str, Any]) -> str:
-    """The daemon's address for clients with a token; empty where it has none. Raises `client.CallFailed`."""
+    """The daemon's address for clients with a token; empty where it has none. Raises
+    `client.CallFailed`.
+    """
     mcp = status["mcp"]
     if mcp.get("error"):
-        raise client.CallFailed(str(mcp["error"]), "clients that use this port send it their token", code=0)
+        raise client.CallFailed(
+            str(mcp["error"]), "clients that use this port send it their token", code=0
+        )
     url = str(mcp.get("url") or "")
     if url:
         require_own(env, url)
@@ -74,7 +88,9 @@ def _proof(connection: http.client.HTTPConnection, headers: dict[str, str]) -> s
 
 
 def _unix(path: str) -> http.client.HTTPConnection:
-    """HTTP over the daemon's Unix socket. Raises `client.CallFailed` for a socket of another user."""
+    """HTTP over the daemon's Unix socket. Raises `client.CallFailed` for a socket of another
+    user.
+    """
     connection = http.client.HTTPConnection("localhost", timeout=TIMEOUT_S)
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     stream.settimeout(TIMEOUT_S)

@@ -1,7 +1,9 @@
-"""Files in directories that somebody else has written: no link is followed, no pipe is waited for, no file is large.
+"""Files in directories that somebody else has written: no link is followed, no pipe is waited for,
+no file is large.
 
-The author of a project is assumed hostile: what looks like `.vscode/mcp.json` may be a link to a file of the user, a
-FIFO, or a gigabyte. Every step is taken relative to an open directory, so that nothing can be swapped in between.
+The author of a project is assumed hostile: what looks like `.vscode/mcp.json` may be a link to a
+file of the user, a FIFO, or a gigabyte. Every step is taken relative to an open directory, so that
+nothing can be swapped in between.
 """
 
 import contextlib
@@ -14,7 +16,8 @@ from pathlib import Path
 
 from cocosearch_ipc import client
 
-LINKED = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)  # what O_NOFOLLOW fails with, on Linux, macOS and the BSDs
+# what O_NOFOLLOW fails with, on Linux, macOS and the BSDs
+LINKED = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 BY_HAND = "add what `--print` shows by hand"
@@ -29,7 +32,8 @@ class SafeFolder:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, top: Path, *below: str) -> Iterator["SafeFolder"]:
-        """The directory `below` the directory `top`, made where it is missing. Raises `client.CallFailed`, `OSError`.
+        """The directory `below` the directory `top`, made where it is missing. Raises
+        `client.CallFailed`, `OSError`.
 
         `top` may be reached through links, what is below may not.
         """
@@ -70,7 +74,9 @@ class SafeFolder:
     def create(self, name: str, data: bytes, mode: int) -> bool:
         """Write a new file; False where the name is taken, be it by a link."""
         try:
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=self._descriptor)
+            descriptor = os.open(
+                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=self._descriptor
+            )
         except FileExistsError:
             return False
         with os.fdopen(descriptor, "wb") as file:
@@ -81,7 +87,9 @@ class SafeFolder:
         return True
 
     def replace(self, name: str, data: bytes, mode: int) -> None:
-        """Put a file in the place of what has the name, in one step: a link there is replaced, not followed."""
+        """Put a file in the place of what has the name, in one step: a link there is replaced, not
+        followed.
+        """
         fresh = f".{name}.{secrets.token_hex(8)}.new"
         self.create(fresh, data, mode)
         try:
@@ -92,7 +100,9 @@ class SafeFolder:
 
 
 def _entered(path: Path, name: str, parent: int) -> int:
-    """The directory `name`, made if it is missing, in place of its open parent, which is closed if that succeeds."""
+    """The directory `name`, made if it is missing, in place of its open parent, which is closed if
+    that succeeds.
+    """
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=parent)
     try:
@@ -115,4 +125,6 @@ def _content(descriptor: int, most: int) -> bytes:
 
 
 def _refused(path: Path, reason: str) -> client.CallFailed:
-    return client.CallFailed(f"{path} {reason}: it is left as it is", f"look at it; {BY_HAND}", code=0)
+    return client.CallFailed(
+        f"{path} {reason}: it is left as it is", f"look at it; {BY_HAND}", code=0
+    )

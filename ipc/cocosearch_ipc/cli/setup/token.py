@@ -19,7 +19,8 @@ STATUS_S = 5.0
 def run(args: argparse.Namespace, env: Env) -> int:
     """Print the bearer token of the loopback listener, or replace it.
 
-    It is not printed while another program than the daemon holds the port to which clients would send it.
+    It is not printed while another program than the daemon holds the port to which clients would
+    send it.
     """
     file = TokenFile(Path(address.token_file(env)))
     trouble = _trouble(env)
@@ -42,7 +43,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def _trouble(env: Env) -> client.CallFailed | None:
-    """The reason not to send the token to the port of now; None also where no daemon runs, but for a note then."""
+    """The reason not to send the token to the port of now; None also where no daemon runs, but for
+    a note then.
+    """
     try:
         status = client.call(address.rpc_socket(env), "status", timeout_s=STATUS_S)
     except client.CallFailed:
@@ -56,8 +59,12 @@ def _trouble(env: Env) -> client.CallFailed | None:
 
 
 def _note_holder(env: Env) -> None:
-    """Without a daemon nothing of its own listens: whoever holds its port gets what clients send."""
+    """Without a daemon nothing of its own listens: whoever holds its port gets what clients
+    send.
+    """
     port = env.get("COCOSEARCH_SERVER_PORT", str(listener.DEFAULT_PORT))
     holder = find_holder("127.0.0.1", int(port)) if port.isdecimal() else None
     if holder is not None:
-        output.note(f"warning: no daemon of this state runs, and {holder} holds port {port}: send it no token")
+        output.note(
+            f"warning: no daemon of this state runs, and {holder} holds port {port}: send it no token"
+        )

@@ -1,1 +1,3 @@
-"""What may reorder the candidates of `classic` after fusion. `base` says the port; each reranker is one module."""
+"""What may reorder the candidates of `classic` after fusion. `base` says the port; each reranker is
+one module.
+"""

@@ -21,7 +21,8 @@ class Reranker(Protocol):
 
 
 def vector_scores(scored: Sequence[ScoredCandidate]) -> list[float]:
-    """The cosine of each candidate, 0..1. One that only the keyword leg found takes the lowest of the others.
+    """The cosine of each candidate, 0..1. One that only the keyword leg found takes the lowest of
+    the others.
 
     That is the best it can have: the vector leg would have found it otherwise.
     """

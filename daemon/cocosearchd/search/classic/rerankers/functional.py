@@ -1,7 +1,9 @@
-"""CocoRAG's reranker without a language model: nine features, weighted by what kind of question it is.
+"""CocoRAG's reranker without a language model: nine features, weighted by what kind of question it
+is.
 
-Weights and multipliers are those of its reranker-design.md; each feature is a number in 0..1, so that features really
-can reach their whole share of the score. How a feature is measured is our own: the document says what, not how.
+Weights and multipliers are those of its reranker-design.md; each feature is a number in 0..1, so
+that features really can reach their whole share of the score. How a feature is measured is our own:
+the document says what, not how.
 """
 
 import re
@@ -99,7 +101,10 @@ class FunctionalReranker:
 def dynamic_weights(text: str) -> dict[str, float]:
     """The nine weights for this question; they sum to 1."""
     by_type, by_intent = QUERY_TYPE_FACTORS[query_type(text)], INTENT_FACTORS[intent(text)]
-    raw = {name: weight * by_type.get(name, 1.0) * by_intent.get(name, 1.0) for name, weight in WEIGHTS.items()}
+    raw = {
+        name: weight * by_type.get(name, 1.0) * by_intent.get(name, 1.0)
+        for name, weight in WEIGHTS.items()
+    }
     total = sum(raw.values())
     return {name: weight / total for name, weight in raw.items()}
 
@@ -135,15 +140,25 @@ def material(one: ScoredCandidate) -> AnalysedCandidate:
 
 
 def features(question: AnalysedQuery, found: AnalysedCandidate) -> dict[str, float]:
-    """The nine features, each in 0..1. One that the query says nothing about is 0 for every candidate."""
+    """The nine features, each in 0..1. One that the query says nothing about is 0 for every
+    candidate.
+    """
     return {
-        "entity_relevance": _share(question.entities, lambda name: name in found.folded or name in found.path),
-        "action_match": _share(question.verbs, lambda verb: not VERBS[verb].isdisjoint(found.known)),
+        "entity_relevance": _share(
+            question.entities, lambda name: name in found.folded or name in found.path
+        ),
+        "action_match": _share(
+            question.verbs, lambda verb: not VERBS[verb].isdisjoint(found.known)
+        ),
         "technical_overlap": _share(question.keywords, lambda word: word in found.known),
         "file_appropriateness": _file_appropriateness(question, found),
         "keyword_matches": _keyword_matches(question, found),
-        "domain_relevance": _share(tuple(question.domains), lambda name: not DOMAINS[name].isdisjoint(found.known)),
-        "code_structure_match": _share(question.structures, lambda name: bool(STRUCTURES[name][1].search(found.text))),
+        "domain_relevance": _share(
+            tuple(question.domains), lambda name: not DOMAINS[name].isdisjoint(found.known)
+        ),
+        "code_structure_match": _share(
+            question.structures, lambda name: bool(STRUCTURES[name][1].search(found.text))
+        ),
         "educational_value": _educational_value(found),
         "code_quality": _code_quality(found),
     }
@@ -153,7 +168,10 @@ def _blend(
     vector: float, values: dict[str, float], weights: dict[str, float]
 ) -> tuple[float, tuple[tuple[str, float], ...]]:
     weighted = sum(weights[name] * value for name, value in values.items())
-    return VECTOR_SHARE * vector + FEATURE_SHARE * weighted, (("vector_score", vector), *values.items())
+    return VECTOR_SHARE * vector + FEATURE_SHARE * weighted, (
+        ("vector_score", vector),
+        *values.items(),
+    )
 
 
 def _share(wanted: Sequence[str], has: Callable[[str], bool]) -> float:

@@ -1,4 +1,6 @@
-"""What CocoRAG's rerankers know of words: verbs, domains, kinds of questions. Tables and their look-up; pure."""
+"""What CocoRAG's rerankers know of words: verbs, domains, kinds of questions. Tables and their
+look-up; pure.
+"""
 
 import re
 from typing import Literal
@@ -10,7 +12,19 @@ QueryType = Literal["how_to", "fix_error", "find_example", "other"]
 Intent = Literal["learn", "implement", "debug", "other"]
 
 # What people say around a question, and the stop words.
-_ASIDES = STOP_WORDS | {"i", "me", "my", "our", "show", "so", "then", "there", "will", "you", "your"}
+_ASIDES = STOP_WORDS | {
+    "i",
+    "me",
+    "my",
+    "our",
+    "show",
+    "so",
+    "then",
+    "there",
+    "will",
+    "you",
+    "your",
+}
 
 # Verbs that mean nearly the same in code; a query's verb is matched by any of its group.
 _VERB_GROUPS = (
@@ -33,7 +47,9 @@ _VERB_GROUPS = (
     "sort order rank",
     "connect login authenticate authorize",
 )
-VERBS: dict[str, frozenset[str]] = {verb: frozenset(group.split()) for group in _VERB_GROUPS for verb in group.split()}
+VERBS: dict[str, frozenset[str]] = {
+    verb: frozenset(group.split()) for group in _VERB_GROUPS for verb in group.split()
+}
 
 DOMAINS: dict[str, frozenset[str]] = {
     name: frozenset(words.split())
@@ -53,11 +69,27 @@ DOMAINS: dict[str, frozenset[str]] = {
 STRUCTURES: dict[str, tuple[frozenset[str], re.Pattern[str]]] = {
     name: (frozenset(words.split()), re.compile(pattern, re.MULTILINE))
     for name, words, pattern in (
-        ("function", "function method def func callback handler", r"\b(?:def|func|fn|function)\b|=>"),
-        ("class", "class object struct type interface trait", r"\b(?:class|struct|interface|trait|type)\b"),
-        ("error", "error exception fail failure handle catch panic", r"\b(?:try|except|catch|raise|throw|panic|Err)\b"),
+        (
+            "function",
+            "function method def func callback handler",
+            r"\b(?:def|func|fn|function)\b|=>",
+        ),
+        (
+            "class",
+            "class object struct type interface trait",
+            r"\b(?:class|struct|interface|trait|type)\b",
+        ),
+        (
+            "error",
+            "error exception fail failure handle catch panic",
+            r"\b(?:try|except|catch|raise|throw|panic|Err)\b",
+        ),
         ("loop", "loop iterate iteration each every", r"\b(?:for|while|loop)\b"),
-        ("import", "import dependency module package", r"^[^\S\n]*+(?:import|from|use|require|#include)\b"),
+        (
+            "import",
+            "import dependency module package",
+            r"^[^\S\n]*+(?:import|from|use|require|#include)\b",
+        ),
         ("async", "async await concurrent asynchronous", r"\b(?:async|await|go|spawn)\b"),
         ("test", "test tests testing", r"\b(?:assert|expect|test_\w+|Test\w+)"),
         (
@@ -83,22 +115,32 @@ FILE_KINDS: dict[str, frozenset[str]] = {
     "stylesheet": frozenset({"css"}),
 }
 
-_ERROR = re.compile(r"\b(?:fix|error|errors|exception|bug|fail|fails|failed|failing|crash|broken|issue|wrong)\b")
+_ERROR = re.compile(
+    r"\b(?:fix|error|errors|exception|bug|fail|fails|failed|failing|crash|broken|issue|wrong)\b"
+)
 _EXAMPLE = re.compile(r"\b(?:example|examples|sample|usage|demo|snippet|show me)\b")
 _HOW = re.compile(r"\bhow\b|\bsteps?\b|\bguide\b|\btutorial\b")
-_DEBUG = re.compile(r"\b(?:debug|fix|error|exception|bug|crash|trace|fail|fails|failing|broken|why)\b")
+_DEBUG = re.compile(
+    r"\b(?:debug|fix|error|exception|bug|crash|trace|fail|fails|failing|broken|why)\b"
+)
 _IMPLEMENT = re.compile(r"\b(?:implement|create|build|add|write|make|extend|support)\b")
-_LEARN = re.compile(r"\b(?:learn|understand|explain|what|how|overview|documentation|tutorial|meaning)\b")
+_LEARN = re.compile(
+    r"\b(?:learn|understand|explain|what|how|overview|documentation|tutorial|meaning)\b"
+)
 
 
 def keywords(text: str) -> tuple[str, ...]:
-    """The distinct words of a question without stop words; identifiers are split before lower-casing."""
+    """The distinct words of a question without stop words; identifiers are split before
+    lower-casing.
+    """
     parts = [word for word in split_text(text).split() if word not in _ASIDES and len(word) > 1]
     return tuple(dict.fromkeys(parts)) or tuple(dict.fromkeys(split_text(text).split()))
 
 
 def query_type(text: str) -> QueryType:
-    """What kind of question it is; an error weighs more than an example, an example more than a how-to."""
+    """What kind of question it is; an error weighs more than an example, an example more than a
+    how-to.
+    """
     lowered = text.lower()
     if _ERROR.search(lowered):
         return "fix_error"

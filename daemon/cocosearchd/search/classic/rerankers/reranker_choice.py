@@ -1,4 +1,6 @@
-"""Which reranker runs. `auto` picks by the question and the candidates, and never what is not installed."""
+"""Which reranker runs. `auto` picks by the question and the candidates, and never what is not
+installed.
+"""
 
 import re
 from collections.abc import Sequence
@@ -11,9 +13,11 @@ from cocosearchd.search.classic.rerankers.spacy import MODEL, SpacyReranker, ope
 from cocosearchd.search.plan import RerankerName
 from cocosearchd.search.ranking import ScoredCandidate
 
-LONG_QUESTION_WORDS = 5  # more than these are plain language (CocoRAG, reranker-design.md, "Unified Router")
+# more than these are plain language (CocoRAG, reranker-design.md, "Unified Router")
+LONG_QUESTION_WORDS = 5
 _PLAIN_LANGUAGE = re.compile(
-    r"\b(?:fix|error|explain|why|how|what|where|when|understand|describe|problem|issue|should|does)\b", re.IGNORECASE
+    r"\b(?:fix|error|explain|why|how|what|where|when|understand|describe|problem|issue|should|does)\b",
+    re.IGNORECASE,
 )
 
 
@@ -25,16 +29,26 @@ class Rerankers:
         self._spacy: SpacyReranker | None = None
         self._loading = Lock()
 
-    def rerank(self, name: RerankerName, text: str, scored: list[ScoredCandidate]) -> list[ScoredCandidate]:
-        """The candidates in the order of the chosen reranker. Raises `InvalidInput` as `choose` does. For a thread."""
+    def rerank(
+        self, name: RerankerName, text: str, scored: list[ScoredCandidate]
+    ) -> list[ScoredCandidate]:
+        """The candidates in the order of the chosen reranker. Raises `InvalidInput` as `choose`
+        does. For a thread.
+        """
         chosen = self.choose(name, text, scored)
         return scored if chosen is None else chosen.rerank(text, scored)
 
-    def choose(self, name: RerankerName, text: str, scored: Sequence[ScoredCandidate]) -> Reranker | None:
-        """None for `disabled`. May load a model. Raises `InvalidInput` when spaCy is asked for by name and missing."""
+    def choose(
+        self, name: RerankerName, text: str, scored: Sequence[ScoredCandidate]
+    ) -> Reranker | None:
+        """None for `disabled`. May load a model. Raises `InvalidInput` when spaCy is asked for by
+        name and missing.
+        """
         if name == "disabled" or not scored:
             return None
-        if name == "functional" or (name == "auto" and not (spacy_installed() and _linguistic(text, scored))):
+        if name == "functional" or (
+            name == "auto" and not (spacy_installed() and _linguistic(text, scored))
+        ):
             return self._functional
         with self._loading:
             self._spacy = self._spacy or open_spacy()

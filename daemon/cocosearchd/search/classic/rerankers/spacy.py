@@ -1,7 +1,8 @@
 """CocoRAG's linguistic reranker: five features from spaCy's `en_core_web_sm`. An optional extra.
 
-spaCy is imported when this reranker is opened, and not before: it takes a second and some hundred megabytes. Its model
-is on no package index, so it is an install of its own; the tests run with a blank English pipeline, without a parser.
+spaCy is imported when this reranker is opened, and not before: it takes a second and some hundred
+megabytes. Its model is on no package index, so it is an install of its own; the tests run with a
+blank English pipeline, without a parser.
 """
 
 import re
@@ -18,7 +19,8 @@ from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFi
 from cocosearchd.search.ranking import ScoredCandidate, ordered, rescored
 
 MODEL = "en_core_web_sm"
-# CocoRAG, reranker-design.md, "spaCy NLP Reranker"; divided by their sum, so that features reach their whole share.
+# CocoRAG, reranker-design.md, "spaCy NLP Reranker"; divided by their sum, so that features reach
+# their whole share.
 WEIGHTS: dict[str, float] = {
     "semantic_similarity": 0.25,
     "linguistic_overlap": 0.15,
@@ -31,7 +33,8 @@ MAX_PROSE_CHARS = 2000
 
 _TECHNICAL = frozenset().union(*DOMAINS.values())
 _PROSE = SpanFinder(
-    [Enclosure('"""', '"""'), Enclosure("'''", "'''"), Enclosure("/*", "*/")], r"(?<!\S)(?:\#|//|--)[^\n]*"
+    [Enclosure('"""', '"""'), Enclosure("'''", "'''"), Enclosure("/*", "*/")],
+    r"(?<!\S)(?:\#|//|--)[^\n]*",
 )
 _LINE_MARK = re.compile(r"(?:\#|//|--)[ \t]*")
 _DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
@@ -51,7 +54,9 @@ class SpacyReranker:
         proses = [prose(one.candidate.content) for one in scored]
         total = sum(WEIGHTS.values())
         again = []
-        for one, vector, doc in zip(scored, vector_scores(scored), self._language.pipe(proses), strict=True):
+        for one, vector, doc in zip(
+            scored, vector_scores(scored), self._language.pipe(proses), strict=True
+        ):
             values = features(question, doc, one.candidate.content)
             weighted = sum(WEIGHTS[name] * value for name, value in values.items()) / total
             named = (("vector_score", vector), *values.items())
@@ -60,15 +65,21 @@ class SpacyReranker:
 
 
 def open_spacy() -> SpacyReranker:
-    """Load spaCy and its model. Raises `InvalidInput` with what to install when either is missing."""
+    """Load spaCy and its model. Raises `InvalidInput` with what to install when either is
+    missing.
+    """
     try:
         import spacy
     except ImportError:
-        raise InvalidInput("the spacy reranker needs spaCy", "pip install 'cocosearchd[spacy]'") from None
+        raise InvalidInput(
+            "the spacy reranker needs spaCy", "pip install 'cocosearchd[spacy]'"
+        ) from None
     try:
         return SpacyReranker(spacy.load(MODEL))
     except OSError:
-        raise InvalidInput(f"spaCy lacks its model {MODEL}", f"python -m spacy download {MODEL}") from None
+        raise InvalidInput(
+            f"spaCy lacks its model {MODEL}", f"python -m spacy download {MODEL}"
+        ) from None
 
 
 def prose(code: str) -> str:
@@ -86,7 +97,9 @@ def _inner(text: str, enclosure: Enclosure | None) -> str:
 
 
 def features(question: Any, doc: Any, code: str) -> dict[str, float]:
-    """The five features, each in 0..1. `question` and `doc` are spaCy's, of the query and of the code's prose."""
+    """The five features, each in 0..1. `question` and `doc` are spaCy's, of the query and of the
+    code's prose.
+    """
     asked, has = _lemmas(question), _lemmas(doc) | frozenset(split_text(code).split())
     technical = asked & _TECHNICAL
     return {
@@ -100,7 +113,11 @@ def features(question: Any, doc: Any, code: str) -> dict[str, float]:
 
 
 def _lemmas(doc: Any) -> frozenset[str]:
-    split = (split_text(token.text).split() or [token.lemma_] for token in doc if token.is_alpha or "_" in token.text)
+    split = (
+        split_text(token.text).split() or [token.lemma_]
+        for token in doc
+        if token.is_alpha or "_" in token.text
+    )
     lemmas = {token.lemma_.lower() for token in doc if token.is_alpha and not token.is_stop}
     return frozenset(lemmas | {part for parts in split if len(parts) > 1 for part in parts})
 
@@ -114,6 +131,8 @@ def _share(wanted: frozenset[str], has: frozenset[str]) -> float:
 
 
 def _cosine(a: Any, b: Any) -> float:
-    """By hand: `Doc.similarity` warns about models without word vectors, whose documents have tensors instead."""
+    """By hand: `Doc.similarity` warns about models without word vectors, whose documents have
+    tensors instead.
+    """
     length = float(np.linalg.norm(a) * np.linalg.norm(b))
     return max(0.0, float(np.dot(a, b)) / length) if length else 0.0

@@ -1,7 +1,9 @@
-"""Analyses texts of files in a process of their own, so that no text can hold the interpreter of the daemon.
+"""Analyses texts of files in a process of their own, so that no text can hold the interpreter of
+the daemon.
 
-A file that ends its process twice in a row is analysed by its plain words, without definitions and comments; if these
-end the process as well, it is known by its path alone. Files that were sent with it are analysed as ever.
+A file that ends its process twice in a row is analysed by its plain words, without definitions and
+comments; if these end the process as well, it is known by its path alone. Files that were sent with
+it are analysed as ever.
 """
 
 import asyncio
@@ -17,8 +19,17 @@ from cocosearchd.sandbox.code_digest import installed_code
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
-from cocosearchd.search.lexical.analysis.analysis_messages import AnalysisRequest, analysis_from_bytes
-from cocosearchd.search.lexical.analysis.documents import TOGETHER, Analysis, Documents, FileText, with_analysis
+from cocosearchd.search.lexical.analysis.analysis_messages import (
+    AnalysisRequest,
+    analysis_from_bytes,
+)
+from cocosearchd.search.lexical.analysis.documents import (
+    TOGETHER,
+    Analysis,
+    Documents,
+    FileText,
+    with_analysis,
+)
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +39,9 @@ REQUEST_CHARACTERS = 256 << 10
 # Twenty times what a request takes whose one file is as large as any that is indexed by default.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
 DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
-# However many texts never end, the saves of others have processes: two at most are held until a text is given up. A
-# process costs .3 s of CPU to start, and reads all words anew: one that is kept for nobody yet is started for what
-# takes much longer than a request does.
+# However many texts never end, the saves of others have processes: two at most are held until a
+# text is given up. A process costs .3 s of CPU to start, and reads all words anew: one that is kept
+# for nobody yet is started for what takes much longer than a request does.
 SIZE = PoolSize(most=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, slow_most=2)
 BATCHES_AHEAD = 2  # asked for at a time: one is analysed, one is put together
 SHOWN = 5  # files that are named
@@ -74,7 +85,9 @@ class ReducedFiles:
         self._reasons = {path: reason for path, reason in self._reasons.items() if path in paths}
 
     def update(self, paths: Iterable[str], reduced: Iterable[ReducedFile]) -> None:
-        """Note that files have been analysed again, or are gone, and which of them are reduced now."""
+        """Note that files have been analysed again, or are gone, and which of them are reduced
+        now.
+        """
         for path in paths:
             self._reasons.pop(path, None)
         self._reasons |= {file.path: file.reason for file in reduced}
@@ -84,7 +97,10 @@ class ReducedFiles:
         shown = sorted(self._reasons)[:SHOWN]
         others = len(self._reasons) - len(shown)
         return [
-            *(f"{path} is {self._reasons[path]}; it is tried again when it changes" for path in shown),
+            *(
+                f"{path} is {self._reasons[path]}; it is tried again when it changes"
+                for path in shown
+            ),
             *([f"{others} more files are searched by less than their text has"] if others else []),
         ]
 
@@ -161,7 +177,10 @@ class ProcessAnalyser:
         try:
             return [(files, await self._request(files))]
         except WorkerLost as error:
-            log.warning("analysis_ended", extra={"files": len(files), "first": files[0].path, "how": error.reason})
+            log.warning(
+                "analysis_ended",
+                extra={"files": len(files), "first": files[0].path, "how": error.reason},
+            )
         return [([file], await self._alone(file, reduced)) for file in files]
 
     async def _alone(self, file: FileText, reduced: list[ReducedFile]) -> Analysis:
@@ -174,12 +193,16 @@ class ProcessAnalyser:
             analysis, result = await self._request([file], plain=True), WITHOUT_DEFINITIONS
         except WorkerLost:
             analysis, result = await self._by_path(file), BY_PATH_ALONE
-        log.warning("analysis_reduced", extra={"path": file.path, "how": first.reason, "result": result})
+        log.warning(
+            "analysis_reduced", extra={"path": file.path, "how": first.reason, "result": result}
+        )
         reduced.append(ReducedFile(file.path, f"{result}: its analysis was ended, {first.reason}"))
         return analysis
 
     async def _by_path(self, file: FileText) -> Analysis:
-        """Analyse the path of a file. Raises `WorkerUnavailable` when that ends the process: it is not for the text."""
+        """Analyse the path of a file. Raises `WorkerUnavailable` when that ends the process: it is
+        not for the text.
+        """
         try:
             return await self._request([_without_text(file)], plain=True)
         except WorkerLost as error:
@@ -189,16 +212,22 @@ class ProcessAnalyser:
             ) from error
 
     async def _request(self, files: Sequence[FileText], *, plain: bool = False) -> Analysis:
-        """Ask a process. Raises `WorkerLost` also for a response that cannot be one, `WorkerUnavailable`."""
+        """Ask a process. Raises `WorkerLost` also for a response that cannot be one,
+        `WorkerUnavailable`.
+        """
         body = AnalysisRequest(tuple(files), plain).to_bytes()
-        return await self._pool.call(body, self._deadline_s, partial(analysis_from_bytes, files=files))
+        return await self._pool.call(
+            body, self._deadline_s, partial(analysis_from_bytes, files=files)
+        )
 
 
 async def _put_together(
     request: asyncio.Task[list[tuple[Sequence[FileText], Analysis]]],
 ) -> list[Documents]:
     """Wait for the analysis of a batch, and make its documents."""
-    return [await asyncio.to_thread(with_analysis, files, analysis) for files, analysis in await request]
+    return [
+        await asyncio.to_thread(with_analysis, files, analysis) for files, analysis in await request
+    ]
 
 
 def batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
@@ -216,4 +245,7 @@ def batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
 
 
 def _without_text(file: FileText) -> FileText:
-    return replace(file, chunks=tuple(replace(chunk, text="", definitions=(), names="") for chunk in file.chunks))
+    return replace(
+        file,
+        chunks=tuple(replace(chunk, text="", definitions=(), names="") for chunk in file.chunks),
+    )

@@ -1,7 +1,8 @@
 """Requests to an analysis process, and its responses, as bytes. Pure.
 
-Both ends run the same code (`sandbox.code_digest`), so `marshal` will do. A response is checked before use: arrays
-of the wrong shape, or that point beyond the files that were sent, are `InvalidFrame`.
+Both ends run the same code (`sandbox.code_digest`), so `marshal` will do. A response is checked
+before use: arrays of the wrong shape, or that point beyond the files that were sent, are
+`InvalidFrame`.
 """
 
 import marshal
@@ -29,21 +30,29 @@ _TYPES: tuple[type[np.generic], ...] = (
     *(np.uint64, np.int32, np.uint16, np.uint8, np.uint16, np.uint8, np.float32),
     *(np.uint64, np.uint64, np.int32, np.float32),
 )
-_CHUNK_ROWS, _FILE_ROWS, _NAME_ROWS = slice(1, 4), slice(5, 11), slice(12, 16)  # arrays of one length
+# arrays of one length
+_CHUNK_ROWS, _FILE_ROWS, _NAME_ROWS = slice(1, 4), slice(5, 11), slice(12, 16)
 _FIELDS = 4
 _NO_VECTORS = np.zeros((0, 0), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """Files to be analysed. `plain`: count their words, and look for no definitions and comments."""
+    """Files to be analysed. `plain`: count their words, and look for no definitions and
+    comments.
+    """
 
     files: tuple[FileText, ...]
     plain: bool = False
 
     def to_bytes(self) -> bytes:
-        """Return the request as it is sent: without vectors, and what else says nothing about words."""
-        files = [(file.path, file.language, [_chunk_values(chunk) for chunk in file.chunks]) for file in self.files]
+        """Return the request as it is sent: without vectors, and what else says nothing about
+        words.
+        """
+        files = [
+            (file.path, file.language, [_chunk_values(chunk) for chunk in file.chunks])
+            for file in self.files
+        ]
         return marshal.dumps((self.plain, files))
 
     @classmethod
@@ -59,8 +68,8 @@ def analysis_to_bytes(analysis: Analysis) -> bytes:
 
 
 def analysis_from_bytes(body: bytes, files: Sequence[FileText]) -> Analysis:
-    """Return the inverse of `analysis_to_bytes`. Raises `InvalidFrame` for what cannot be the analysis of these
-    files.
+    """Return the inverse of `analysis_to_bytes`. Raises `InvalidFrame` for what cannot be the
+    analysis of these files.
     """
     try:
         raw = read_values(body)
@@ -69,7 +78,12 @@ def analysis_from_bytes(body: bytes, files: Sequence[FileText]) -> Analysis:
     except (ValueError, TypeError) as error:
         raise InvalidFrame(f"no analysis: {error}") from error
     _check(arrays, len(files), sum(len(file.chunks) for file in files))
-    return Analysis(arrays[0], ChunkPostings(*arrays[1:5]), FilePostings(*arrays[5:12]), NamePostings(*arrays[12:]))
+    return Analysis(
+        arrays[0],
+        ChunkPostings(*arrays[1:5]),
+        FilePostings(*arrays[5:12]),
+        NamePostings(*arrays[12:]),
+    )
 
 
 def _check(arrays: Sequence[NDArray[np.generic]], files: int, chunks: int) -> None:
@@ -88,7 +102,15 @@ def _arrays(analysis: Analysis) -> list[NDArray[np.generic]]:
     return [
         analysis.characters,
         *(chunk.term, chunk.chunk, chunk.count, chunk.lengths),
-        *(file.term, file.file, file.everything, file.defined, file.commented, file.path, file.lengths),
+        *(
+            file.term,
+            file.file,
+            file.everything,
+            file.defined,
+            file.commented,
+            file.path,
+            file.lengths,
+        ),
         *(name.exact, name.folded, name.chunk, name.value),
     ]
 
@@ -97,6 +119,11 @@ def _chunk_values(chunk: ChunkText) -> tuple[object, ...]:
     return chunk.start_byte, chunk.end_byte, chunk.text, chunk.definitions, chunk.names
 
 
-def _file(path: str, language: str, chunks: Sequence[tuple[int, int, str, tuple[str, ...], str]]) -> FileText:
-    texts = (ChunkText(start, end, 0, text, defined, names) for start, end, text, defined, names in chunks)
+def _file(
+    path: str, language: str, chunks: Sequence[tuple[int, int, str, tuple[str, ...], str]]
+) -> FileText:
+    texts = (
+        ChunkText(start, end, 0, text, defined, names)
+        for start, end, text, defined, names in chunks
+    )
     return FileText(path, 0, language, tuple(texts), _NO_VECTORS)

@@ -1,7 +1,8 @@
-"""A process that analyses texts of files for the lexical indexes: see `analyser` for how it is started.
+"""A process that analyses texts of files for the lexical indexes: see `analyser` for how it is
+started.
 
-Its parent is an `analyser.ProcessAnalyser`. It needs NumPy and a stemmer, and no parser, database or model. Words and
-chunks are remembered from one request to the next.
+Its parent is an `analyser.ProcessAnalyser`. It needs NumPy and a stemmer, and no parser, database
+or model. Words and chunks are remembered from one request to the next.
 """
 
 from dataclasses import replace
@@ -32,7 +33,10 @@ def plain_text(file: FileText) -> FileText:
 
     The language "text" has no comments. What stands on one line by itself begins no definition.
     """
-    chunks = (replace(chunk, text=_plain_words(chunk.text), definitions=(), names="") for chunk in file.chunks)
+    chunks = (
+        replace(chunk, text=_plain_words(chunk.text), definitions=(), names="")
+        for chunk in file.chunks
+    )
     return replace(file, language="text", chunks=tuple(chunks))
 
 

@@ -1,4 +1,5 @@
-"""What of a chunk depends on its text alone: words, definitions, comments. Kept, as edits leave most chunks alone.
+"""What of a chunk depends on its text alone: words, definitions, comments. Kept, as edits leave
+most chunks alone.
 
 So are the comments of files in which no chunk by itself tells what is one.
 A branch that is switched back to, a moved file and a copy are counted without being read again.
@@ -21,18 +22,23 @@ from cocosearchd.search.lexical.analysis.text_definitions import (
     definitions,
 )
 
-# Some 70,000 chunks: what 5,000 files of 5 kB have on both sides of a checkout, of which they share most.
+# Some 70,000 chunks: what 5,000 files of 5 kB have on both sides of a checkout, of which they share
+# most.
 LIMIT_BYTES = 48 << 20
-# Without room one of so many entries goes, others each time. A checkout comes by all chunks in one order: if the oldest
-# went first, and there were a few too many, each would be gone just before it is met again (measured).
+# Without room one of so many entries goes, others each time. A checkout comes by all chunks in one
+# order: if the oldest went first, and there were a few too many, each would be gone just before it
+# is met again (measured).
 _SHARES = 8
-_ENTRY_BYTES = 220  # of an entry with its place and objects, without what grows with the text; measured
+# of an entry with its place and objects, without what grows with the text; measured
+_ENTRY_BYTES = 220
 _DEFINITION_BYTES = 150
 _LAST = re.compile(r"\.|::")
 
 
 class TermChunk(NamedTuple):
-    """A chunk, as far as it matters here. `own` is its text without what the chunk before has as well."""
+    """A chunk, as far as it matters here. `own` is its text without what the chunk before has as
+    well.
+    """
 
     text: str
     own: str
@@ -50,7 +56,9 @@ class ChunkWords:
 
 
 class ChunkMemory:
-    """Reads chunks, and keeps what it read last. A chunk is known by 64 bits of its hash. Safe in threads."""
+    """Reads chunks, and keeps what it read last. A chunk is known by 64 bits of its hash. Safe in
+    threads.
+    """
 
     def __init__(self, table: WordTable, limit_bytes: int = LIMIT_BYTES) -> None:
         self.table = table
@@ -76,7 +84,9 @@ class ChunkMemory:
         return [found[key] for key in keys]
 
     def commented(self, language: str, texts: Sequence[str]) -> Numbers:
-        """The words of the comments of a file, of which these are the chunks without what they have in common."""
+        """The words of the comments of a file, of which these are the chunks without what they have
+        in common.
+        """
         key = hash((language, *texts))
         known = self._kept.get(key)
         if known is None:
@@ -91,8 +101,12 @@ class ChunkMemory:
         commented = [comments_within(chunk.own, chunk.language) for chunk in chunks]
         words = iter(_packed(self.table.numbers([text for text in commented if text is not None])))
         return [
-            ChunkWords(packed, tuple(_definitions(chunk, each)), None if text is None else next(words))
-            for chunk, packed, each, text in zip(chunks, _packed(body), lines, commented, strict=True)
+            ChunkWords(
+                packed, tuple(_definitions(chunk, each)), None if text is None else next(words)
+            )
+            for chunk, packed, each, text in zip(
+                chunks, _packed(body), lines, commented, strict=True
+            )
         ]
 
     def _keyword_lines(self, body: Numbers) -> list[list[int]]:
@@ -130,11 +144,16 @@ def _packed(words: Numbers) -> list[bytes]:
     """By text."""
     starts = np.flatnonzero(words == TEXT_START).tolist()
     raw, size = words.astype(np.int32).tobytes(), np.dtype(np.int32).itemsize
-    return [raw[start * size : end * size] for start, end in zip(starts, [*starts, len(words)][1:], strict=True)]
+    return [
+        raw[start * size : end * size]
+        for start, end in zip(starts, [*starts, len(words)][1:], strict=True)
+    ]
 
 
 def _definitions(chunk: TermChunk, lines: list[int]) -> list[Definition]:
-    """Those the expressions find, then those only the syntax tree knows, as functions at the place of the name."""
+    """Those the expressions find, then those only the syntax tree knows, as functions at the place
+    of the name.
+    """
     found = definitions(chunk.own, chunk.language, lines if chunk.own is chunk.text else None)
     known = {item.name for item in found}
     for name in chunk.names:
@@ -147,4 +166,9 @@ def _definitions(chunk: TermChunk, lines: list[int]) -> list[Definition]:
 
 
 def _size(words: ChunkWords) -> int:
-    return _ENTRY_BYTES + len(words.body) + len(words.comments or b"") + _DEFINITION_BYTES * len(words.definitions)
+    return (
+        _ENTRY_BYTES
+        + len(words.body)
+        + len(words.comments or b"")
+        + _DEFINITION_BYTES * len(words.definitions)
+    )

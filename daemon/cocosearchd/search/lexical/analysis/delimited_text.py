@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """Two marks and the text between them. `begins_line`: the opening mark counts only at the begin of a line."""
+    """Two marks and the text between them. `begins_line`: the opening mark counts only at the begin
+    of a line.
+    """
 
     opener: str
     closer: str
@@ -21,13 +23,17 @@ class Enclosure:
 
     @property
     def opening(self) -> str:
-        """Return an expression for the opening mark; it begins with the mark, which a search can skip to."""
+        """Return an expression for the opening mark; it begins with the mark, which a search can
+        skip to.
+        """
         mark = re.escape(self.opener)
         return rf"{mark}(?<![^\n]{mark})" if self.begins_line else mark
 
 
 class TextSpan(NamedTuple):
-    """A place of a text in characters, marks included; `enclosure` is None for what the other expression matched."""
+    """A place of a text in characters, marks included; `enclosure` is None for what the other
+    expression matched.
+    """
 
     start: int
     end: int
@@ -35,24 +41,31 @@ class TextSpan(NamedTuple):
 
 
 class SpanFinder:
-    """Finds enclosures, and beside them the matches of one more expression, such as comments up to the end of a line.
+    """Finds enclosures, and beside them the matches of one more expression, such as comments up to
+    the end of a line.
 
-    At one place, enclosures come before the expression, and earlier ones before later ones. The expression has to be
-    linear, without groups, and never matches an empty text.
+    At one place, enclosures come before the expression, and earlier ones before later ones. The
+    expression has to be linear, without groups, and never matches an empty text.
     """
 
     def __init__(self, enclosures: Sequence[Enclosure], beside: str = "") -> None:
         self.enclosures = tuple(enclosures)
         self._patterns = {
-            chosen: re.compile("|".join([*(f"({each.opening})" for each in chosen), *([beside] if beside else [])]))
+            chosen: re.compile(
+                "|".join([*(f"({each.opening})" for each in chosen), *([beside] if beside else [])])
+            )
             for count in range(len(self.enclosures) + 1)
             for chosen in combinations(self.enclosures, count)
             if chosen or beside
         }
 
     def spans(self, text: str) -> list[TextSpan]:
-        """All spans, in order; none overlaps another. An opening mark without its closing mark is no span."""
-        usable = tuple(each for each in self.enclosures if each.opener in text and each.closer in text)
+        """All spans, in order; none overlaps another. An opening mark without its closing mark is
+        no span.
+        """
+        usable = tuple(
+            each for each in self.enclosures if each.opener in text and each.closer in text
+        )
         spans = list[TextSpan]()
         position = 0
         while (pattern := self._patterns.get(usable)) and (match := pattern.search(text, position)):
@@ -61,7 +74,9 @@ class SpanFinder:
             else:
                 span = _closed(text, match, usable[match.lastindex - 1])
             if span is None:
-                usable = tuple(each for number, each in enumerate(usable, 1) if number != match.lastindex)
+                usable = tuple(
+                    each for number, each in enumerate(usable, 1) if number != match.lastindex
+                )
                 position = match.start()
             else:
                 spans.append(span)
@@ -72,4 +87,8 @@ class SpanFinder:
 def _closed(text: str, opening: re.Match[str], enclosure: Enclosure) -> TextSpan | None:
     """The span that begins with an opening mark; None if nothing closes it."""
     closing = text.find(enclosure.closer, opening.end())
-    return None if closing < 0 else TextSpan(opening.start(), closing + len(enclosure.closer), enclosure)
+    return (
+        None
+        if closing < 0
+        else TextSpan(opening.start(), closing + len(enclosure.closer), enclosure)
+    )

@@ -1,4 +1,5 @@
-"""What the lexical index keeps of files: term counts by field, names, sizes. Pure; rows in, arrays out.
+"""What the lexical index keeps of files: term counts by field, names, sizes. Pure; rows in, arrays
+out.
 
 Files are counted together: a step over arrays costs as much for one of them as for fifty.
 """
@@ -12,16 +13,23 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.analysis.chunk_terms import ChunkMemory, ChunkWords, TermChunk, unpacked
+from cocosearchd.search.lexical.analysis.chunk_terms import (
+    ChunkMemory,
+    ChunkWords,
+    TermChunk,
+    unpacked,
+)
 from cocosearchd.search.lexical.analysis.term_table import TEXT_START, Numbers, WordTable
 from cocosearchd.search.lexical.analysis.terms import WORD, TermCache
 from cocosearchd.search.lexical.analysis.text_definitions import FUNCTION, LONG, MINOR, Definition
 
-# What a term in the path or in a defined name weighs against one in the text, in the field of everything.
+# What a term in the path or in a defined name weighs against one in the text, in the field of
+# everything.
 PATH_WEIGHT, DEFINITION_WEIGHT = 5, 3
 _DIRECTORIES = 3  # of a path, from the right
 _STEM_REPEATS = 2  # a file's own name counts twice
-_NAME_REPEATS = 3  # of what a chunk is called: measured by sentences that look for a function, see training.evaluate
+# of what a chunk is called: measured by sentences that look for a function, see training.evaluate
+_NAME_REPEATS = 3
 _Small = TypeVar("_Small", np.uint8, np.uint16)
 TOGETHER = 64  # files: more make no step cheaper
 _OWNER_BITS = 32
@@ -31,7 +39,8 @@ _FIELDS = 4  # of a file: body, defined, commented, path, in this order
 
 @dataclass(frozen=True, slots=True)
 class ChunkText:
-    """A chunk as stored. `definitions` are the names the syntax tree found in it, `names` those of its header.
+    """A chunk as stored. `definitions` are the names the syntax tree found in it, `names` those of
+    its header.
 
     `symbols`: kind and qualified name of each definition, as filters have them.
     """
@@ -53,7 +62,8 @@ class FileText:
     generation: int
     language: str
     chunks: tuple[ChunkText, ...]
-    vectors: NDArray[np.float32]  # (chunks, dimension), a zero row where nothing is known; or (chunks, 0)
+    # (chunks, dimension), a zero row where nothing is known; or (chunks, 0)
+    vectors: NDArray[np.float32]
     digest: int = 0  # 64 bits of all of the chunks; 0: not known
 
 
@@ -61,9 +71,9 @@ class FileText:
 class ChunkPostings:
     """Parallel arrays, one row per term of a chunk; and one row per chunk in `lengths`.
 
-    Those of a term are in the order of the chunks. Their order by terms is any, but `build` is quickest where it is
-    that of the hashes.
-    The header of a chunk: the words of its path, and three times those of what it begins in and what it defines.
+    Those of a term are in the order of the chunks. Their order by terms is any, but `build` is
+    quickest where it is that of the hashes. The header of a chunk: the words of its path, and three
+    times those of what it begins in and what it defines.
     """
 
     term: NDArray[np.uint64]
@@ -90,7 +100,9 @@ class FilePostings:
 
 @dataclass(frozen=True, slots=True)
 class NamePostings:
-    """Defined names: one row per (name, chunk). `exact` and `folded` are hashes of the name and of its lower case."""
+    """Defined names: one row per (name, chunk). `exact` and `folded` are hashes of the name and of
+    its lower case.
+    """
 
     exact: NDArray[np.uint64]
     folded: NDArray[np.uint64]
@@ -108,7 +120,9 @@ class SymbolPostings:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Everything that the texts of F files with C chunks say. It is computed where no text can stop the daemon."""
+    """Everything that the texts of F files with C chunks say. It is computed where no text can stop
+    the daemon.
+    """
 
     characters: NDArray[np.int64]  # (F,)
     chunk_postings: ChunkPostings
@@ -140,7 +154,9 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Some files, read: F files, C chunks in order, the numbers of their words, what is defined in each chunk."""
+    """Some files, read: F files, C chunks in order, the numbers of their words, what is defined in
+    each chunk.
+    """
 
     ends: list[int]  # (F,): of the chunks of each file
     definitions: list[tuple[Definition, ...]]  # (C,)
@@ -158,7 +174,9 @@ def document(file: FileText, terms: TermCache) -> Documents:
 
 
 def documents(files: Sequence[FileText], terms: TermCache) -> Iterator[Documents]:
-    """Count the terms of files whose vectors are of one dimension, in their order, some of them at a time."""
+    """Count the terms of files whose vectors are of one dimension, in their order, some of them at
+    a time.
+    """
     for start in range(0, len(files), TOGETHER):
         some = files[start : start + TOGETHER]
         yield with_analysis(some, analyse(some, terms.memory()))
@@ -168,7 +186,9 @@ def analyse(files: Sequence[FileText], memory: ChunkMemory) -> Analysis:
     """Count the terms of files, whose vectors do not matter, and find what they define."""
     read, table = _read(files, memory), memory.table
     chunk_postings, file_postings = _postings(read, table)
-    return Analysis(np.array(read.characters, np.int64), chunk_postings, file_postings, _names(read, table))
+    return Analysis(
+        np.array(read.characters, np.int64), chunk_postings, file_postings, _names(read, table)
+    )
 
 
 def with_analysis(files: Sequence[FileText], analysis: Analysis) -> Documents:
@@ -183,7 +203,9 @@ def with_analysis(files: Sequence[FileText], analysis: Analysis) -> Documents:
         digests=np.array([file.digest for file in files], np.uint64),
         characters=analysis.characters,
         chunk_counts=np.array([len(file.chunks) for file in files], np.int64),
-        keys=np.array([(chunk.start_byte, chunk.end_byte) for chunk in chunks], np.int64).reshape(-1, 2),
+        keys=np.array([(chunk.start_byte, chunk.end_byte) for chunk in chunks], np.int64).reshape(
+            -1, 2
+        ),
         start_lines=np.array([chunk.start_line for chunk in chunks], np.int32),
         vectors=vectors,
         scales=scales,
@@ -211,7 +233,9 @@ def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[n
 
 
 def names_of(header: str, path: str) -> str:
-    """What the header of a chunk says beside the path of its file: what the chunk begins in, and what it defines."""
+    """What the header of a chunk says beside the path of its file: what the chunk begins in, and
+    what it defines.
+    """
     return header.removeprefix(path).lstrip()
 
 
@@ -222,7 +246,9 @@ def stem_of(path: str) -> str:
 
 def _path_words(path: str) -> list[str]:
     directories = posixpath.dirname(path).split("/")[-_DIRECTORIES:]
-    return WORD.findall(stem_of(path)) * _STEM_REPEATS + [word for part in directories for word in WORD.findall(part)]
+    return WORD.findall(stem_of(path)) * _STEM_REPEATS + [
+        word for part in directories for word in WORD.findall(part)
+    ]
 
 
 def _without_overlap(chunks: Sequence[ChunkText]) -> list[str]:
@@ -246,15 +272,24 @@ def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
     ]
     words, number = memory.read(chunks), memory.table.number
     ends = np.cumsum([len(file.chunks) for file in files]).tolist()
-    headers, defined, commented, paths = list[list[int]](), list[list[int]](), list[Numbers](), list[list[int]]()
+    headers, defined, commented, paths = (
+        list[list[int]](),
+        list[list[int]](),
+        list[Numbers](),
+        list[list[int]](),
+    )
     for file, own, start, end in zip(files, texts, [0, *ends], ends, strict=False):
         found = words[start:end]
         path = [number(word) for word in _path_words(file.path)]
         headers.extend(
             [*path, *[number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
-            for chunk, names in zip(file.chunks, _header_names(each.definitions for each in found), strict=True)
+            for chunk, names in zip(
+                file.chunks, _header_names(each.definitions for each in found), strict=True
+            )
         )
-        defined.append([number(name) for name in {item.name for each in found for item in each.definitions}])
+        defined.append(
+            [number(name) for name in {item.name for each in found for item in each.definitions}]
+        )
         commented.append(_commented(file.language, own, found, memory))
         paths.append(path)
     return _Read(
@@ -269,8 +304,12 @@ def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
     )
 
 
-def _commented(language: str, texts: Sequence[str], found: Sequence[ChunkWords], memory: ChunkMemory) -> Numbers:
-    """The words of the comments of a file: those of its chunks, unless what is a comment depends on the whole."""
+def _commented(
+    language: str, texts: Sequence[str], found: Sequence[ChunkWords], memory: ChunkMemory
+) -> Numbers:
+    """The words of the comments of a file: those of its chunks, unless what is a comment depends on
+    the whole.
+    """
     by_chunk = [each.comments for each in found if each.comments is not None]
     if len(by_chunk) == len(found) and sum(map(len, texts)) + len(texts) <= LONG:
         return unpacked(by_chunk)
@@ -278,7 +317,9 @@ def _commented(language: str, texts: Sequence[str], found: Sequence[ChunkWords],
 
 
 def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]]:
-    """Per chunk: the type and the definition it begins in, then all it defines. Scope is not checked."""
+    """Per chunk: the type and the definition it begins in, then all it defines. Scope is not
+    checked.
+    """
     inside_type, inside = "", ""
     for found in defined:
         yield [inside_type, inside, *dict.fromkeys(item.name for item in found)]
@@ -300,10 +341,16 @@ def _postings(read: _Read, table: WordTable) -> tuple[ChunkPostings, FilePosting
     term, per_word = table.terms(np.concatenate([words for words, _ in fields]))
     hashes, rank = _ranked(term, table)
     owner = np.repeat(np.concatenate([owners for _, owners in fields]), per_word)
-    counts = [int(each.sum()) for each in np.split(per_word, np.cumsum([len(words) for words, _ in fields])[:-1])]
+    counts = [
+        int(each.sum())
+        for each in np.split(per_word, np.cumsum([len(words) for words, _ in fields])[:-1])
+    ]
     body, chunks = counts[0], counts[0] + counts[1]
     file = np.repeat(np.arange(len(read.ends)), np.diff(read.ends, prepend=0))  # of each chunk
-    files = np.concatenate([file[owner[:body]], owner[chunks:]]), np.concatenate([rank[:body], rank[chunks:]])
+    files = (
+        np.concatenate([file[owner[:body]], owner[chunks:]]),
+        np.concatenate([rank[:body], rank[chunks:]]),
+    )
     field = np.repeat(np.arange(_FIELDS), [body, *counts[2:]])
     return (
         _chunk_postings(owner[:chunks], rank[:chunks], hashes, len(read.headers)),
@@ -322,7 +369,9 @@ def _ranked(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], Numbe
     return hashes[order], places[terms]
 
 
-def _chunk_postings(chunks: Numbers, ranks: Numbers, hashes: NDArray[np.uint64], size: int) -> ChunkPostings:
+def _chunk_postings(
+    chunks: Numbers, ranks: Numbers, hashes: NDArray[np.uint64], size: int
+) -> ChunkPostings:
     """`size`: how many chunks there are."""
     key, times = np.unique(ranks << _OWNER_BITS | chunks, return_counts=True)
     chunk, count = key & _OWNER, _clipped(times, np.uint8)
@@ -334,7 +383,8 @@ def _file_postings(
     files: Numbers, ranks: Numbers, fields: Numbers, hashes: NDArray[np.uint64], size: int
 ) -> FilePostings:
     """`size`: how many files there are."""
-    # A row is a term and a file; the field comes last, so that those of a row are one after the other.
+    # A row is a term and a file; the field comes last, so that those of a row are one after the
+    # other.
     key, times = np.unique((ranks << _OWNER_BITS | files) * _FIELDS + fields, return_counts=True)
     row, number = _groups(key // _FIELDS)
     counts = np.zeros((_FIELDS, len(row)), np.int64)

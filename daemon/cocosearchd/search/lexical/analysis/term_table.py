@@ -1,7 +1,9 @@
-"""Text to the numbers of its words, and these to the numbers of their terms, for counting many files at once.
+"""Text to the numbers of its words, and these to the numbers of their terms, for counting many
+files at once.
 
-A word here is what stands between ASCII characters that are part of no word. It is split and stemmed when it is met for
-the first time: text repeats itself, and what is left to do for most of it is to look up a number.
+A word here is what stands between ASCII characters that are part of no word. It is split and
+stemmed when it is met for the first time: text repeats itself, and what is left to do for most of
+it is to look up a number.
 """
 
 import threading
@@ -13,11 +15,15 @@ from numpy.typing import DTypeLike, NDArray
 
 Numbers = NDArray[np.int64]
 
-# Bytes that UTF-8 does not have, to tell lines and texts apart: they become words of their own, without terms.
+# Bytes that UTF-8 does not have, to tell lines and texts apart: they become words of their own,
+# without terms.
 _LINE, _TEXT = 0xFF, 0xFE
 _LINE_END, _TEXT_START = b" %c " % _LINE, b" %c " % _TEXT
 LINE_END, TEXT_START = 0, 1  # their numbers
-_WORDS = bytes(byte if chr(byte).isalnum() or byte > 127 or byte == ord("_") else ord(" ") for byte in range(256))
+_WORDS = bytes(
+    byte if chr(byte).isalnum() or byte > 127 or byte == ord("_") else ord(" ")
+    for byte in range(256)
+)
 LIMIT_WORDS = 400_000  # about 120 MB, reached by no repository that was measured
 LIMIT_BYTES = 32 << 20  # of the words themselves, where they are long: text without blanks, data
 
@@ -25,19 +31,28 @@ LIMIT_BYTES = 32 << 20  # of the words themselves, where they are long: text wit
 class WordTable:
     """The terms of every word it has met. Only grows, so that threads may use it at the same time.
 
-    Nothing that it holds may hold it: it would stay, with its hundred megabytes, until somebody looks for garbage among
-    all objects, which a process that makes hardly any cycles does after hours or never.
+    Nothing that it holds may hold it: it would stay, with its hundred megabytes, until somebody
+    looks for garbage among all objects, which a process that makes hardly any cycles does after
+    hours or never.
     """
 
-    def __init__(self, terms_of: Callable[[str], Iterable[str]], hash_of: Callable[[str], int], known: Iterable[str]):
-        """`known` are the words whose numbers are below `marks`, with those of the ends of lines and texts."""
+    def __init__(
+        self,
+        terms_of: Callable[[str], Iterable[str]],
+        hash_of: Callable[[str], int],
+        known: Iterable[str],
+    ):
+        """`known` are the words whose numbers are below `marks`, with those of the ends of lines
+        and texts.
+        """
         self._terms_of, self._hash_of = terms_of, hash_of
         self._lock = threading.Lock()
         self._words = _Missing(self._add)
         self._terms: dict[str, int] = {}
         self._names: dict[str, tuple[int, int]] = {}
         self._bytes = 0
-        self._starts, self._lengths = _Column(np.int64), _Column(np.int64)  # of each word in `_parts`
+        # of each word in `_parts`
+        self._starts, self._lengths = _Column(np.int64), _Column(np.int64)
         self._parts = _Column(np.int64)
         self._hashes = _Column(np.uint64)  # of each term
         for mark in (bytes([_LINE]), bytes([_TEXT])):
@@ -60,13 +75,17 @@ class WordTable:
         return self._words[text.encode("utf-8", "surrogatepass")]
 
     def numbers(self, texts: Sequence[str]) -> Numbers:
-        """Of the words of texts; each text begins with `TEXT_START`, each line but the last ends with `LINE_END`."""
+        """Of the words of texts; each text begins with `TEXT_START`, each line but the last ends
+        with `LINE_END`.
+        """
         raw = [text.encode("utf-8", "surrogatepass") for text in texts]
         words = _TEXT_START.join([b"", *raw]).replace(b"\n", _LINE_END).translate(_WORDS).split()
         return np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
 
     def terms(self, words: Numbers) -> tuple[Numbers, Numbers]:
-        """The numbers of the terms of words, one word after the other; and how many terms each of the words has."""
+        """The numbers of the terms of words, one word after the other; and how many terms each of
+        the words has.
+        """
         lengths = self._lengths.rows[words]
         first = np.cumsum(lengths) - lengths
         places = np.repeat(self._starts.rows[words] - first, lengths) + np.arange(lengths.sum())
@@ -90,7 +109,11 @@ class WordTable:
     def _add(self, word: bytes) -> int:
         with self._lock:
             known = self._words.get(word)
-            return self._enter(word, self._terms_of(word.decode("utf-8", "surrogatepass"))) if known is None else known
+            return (
+                self._enter(word, self._terms_of(word.decode("utf-8", "surrogatepass")))
+                if known is None
+                else known
+            )
 
     def _enter(self, word: bytes, terms: Iterable[str]) -> int:
         start = self._parts.count
@@ -123,7 +146,9 @@ class _Missing(dict[bytes, int]):
 
 
 class _Column:
-    """An array that rows are added to by one thread at a time, while others read those that are there."""
+    """An array that rows are added to by one thread at a time, while others read those that are
+    there.
+    """
 
     def __init__(self, kind: DTypeLike) -> None:
         self.rows = np.zeros(1024, kind)

@@ -1,6 +1,8 @@
-"""Text to the terms of the lexical index, and a query to what it asks of the index. Pure but for its own caches.
+"""Text to the terms of the lexical index, and a query to what it asks of the index. Pure but for
+its own caches.
 
-A term is known by 64 bits of its BLAKE2b hash: two of a million terms meet with a probability of 3e-8.
+A term is known by 64 bits of its BLAKE2b hash: two of a million terms meet with a probability of
+3e-8.
 """
 
 import re
@@ -18,10 +20,13 @@ from cocosearchd.search.lexical.analysis.text_definitions import KEYWORDS
 
 # A letter or underscore followed by letters, digits and underscores; or two digits and more.
 WORD = re.compile(r"[^\W\d]\w*|\d{2,}")
-# Chinese, Japanese and Korean: kana, ideographs, syllables. Words stand there without blanks between them.
+# Chinese, Japanese and Korean: kana, ideographs, syllables. Words stand there without blanks
+# between them.
 _DENSE = r"\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 # Camel humps: HTTP of HTTPServer; Server; runs of capitals, digits, and other alphabets.
-PART = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[{_DENSE}]+|[^\W\d_A-Za-z{_DENSE}]+")
+PART = re.compile(
+    rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[{_DENSE}]+|[^\W\d_A-Za-z{_DENSE}]+"
+)
 _IS_DENSE = re.compile(f"[{_DENSE}]").match
 _MARK = re.compile(r"[\u0300-\u036f]")
 SEPARATOR = re.compile(r"::|\\|->|\.|#|/")
@@ -31,14 +36,16 @@ STOP_WORDS = {
     "this", "that", "these", "those", "into", "its", "their", "can", "used", "using", "use", "via", "between", "each",
     "per",
 }  # fmt: skip
-# What a word of the project's own name counts in a sentence: it is in the question for the reader, not for the search.
-# Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
+# What a word of the project's own name counts in a sentence: it is in the question for the reader,
+# not for the search. Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
 _OWN_TERM, _OWN_SHARE = 0.3, 0.5
 
 
 def term_hash(term: str) -> int:
     """The 64 bits under which a term is kept."""
-    return int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return int.from_bytes(
+        blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
+    )
 
 
 def parts(word: str) -> tuple[str, ...]:
@@ -57,10 +64,13 @@ class QueryTerms:
 
     text: str
     symbol: bool  # the trimmed query has no blank: the SYM weights
-    terms: tuple[tuple[int, float], ...]  # (hash, how often it is asked), stop words dropped, own names lowered
-    words: tuple[str, ...]  # distinct lower-case words of more than one character, identifiers replaced by their parts
+    # (hash, how often it is asked), stop words dropped, own names lowered
+    terms: tuple[tuple[int, float], ...]
+    # distinct lower-case words of more than one character, identifiers replaced by their parts
+    words: tuple[str, ...]
     shares: tuple[float, ...]  # what each of `words` counts where it explains the name of a file
-    identifiers: tuple[str, ...]  # as written; of a symbol: the whole without the brackets of a call, and its last part
+    # as written; of a symbol: the whole without the brackets of a call, and its last part
+    identifiers: tuple[str, ...]
 
 
 class Splitter:
@@ -74,12 +84,18 @@ class Splitter:
         return self._stemmer.stem(word)
 
     def of_word(self, word: str) -> tuple[str, ...]:
-        """The terms of one word: its stem, or, of an identifier, the whole in lower case and the stem of each part.
+        """The terms of one word: its stem, or, of an identifier, the whole in lower case and the
+        stem of each part.
 
-        A run of Chinese, Japanese or Korean is each two characters that stand together: what is asked is part of one.
+        A run of Chinese, Japanese or Korean is each two characters that stand together: what is
+        asked is part of one.
         """
         found = parts(word)
-        terms = [term for part in found for term in (pairs(part) if _IS_DENSE(part) else (self.stem(part),))]
+        terms = [
+            term
+            for part in found
+            for term in (pairs(part) if _IS_DENSE(part) else (self.stem(part),))
+        ]
         return (word.lower(), *terms) if len(found) > 1 else tuple(terms)
 
     def of_text(self, text: str) -> list[str]:
@@ -95,21 +111,26 @@ class TermCache(Splitter):
         self._memory = _new_memory()
 
     def memory(self) -> ChunkMemory:
-        """To read chunks with, and to number words. For some files: the next may need another one."""
+        """To read chunks with, and to number words. For some files: the next may need another
+        one.
+        """
         if self._memory.table.full:
             self._memory = _new_memory()
         return self._memory
 
     def forget(self) -> None:
-        """Let go of what was found: the next files are split anew. For when there has been no work for a while."""
+        """Let go of what was found: the next files are split anew. For when there has been no work
+        for a while.
+        """
         if self._memory.filled:
             self._memory = _new_memory()
 
     def query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
         """Analyse a query. One of stop words only keeps them all.
 
-        `project`: what its answers are all part of. `common`: names of the language that they are all written in, which
-        are stop words of a sentence: people name it for the reader, and code that has the word is about something else.
+        `project`: what its answers are all part of. `common`: names of the language that they are
+        all written in, which are stop words of a sentence: people name it for the reader, and code
+        that has the word is about something else.
         """
         found = WORD.findall(_plain(text))
         stripped = text.strip()
@@ -120,16 +141,27 @@ class TermCache(Splitter):
         for word in words:
             for term in map(term_hash, self.of_word(word)):
                 asked[term] = asked.get(term, 0.0) + 1.0
-        own = set[str]() if symbol else {term for word in WORD.findall(project) for term in self.of_word(word)}
+        own = (
+            set[str]()
+            if symbol
+            else {term for word in WORD.findall(project) for term in self.of_word(word)}
+        )
         for term in {term_hash(term) for term in own} & asked.keys():
             asked[term] *= _OWN_TERM
-        simple = [part for word in words for part in parts(word) if len(part) > 1 and part not in STOP_WORDS]
+        simple = [
+            part
+            for word in words
+            for part in parts(word)
+            if len(part) > 1 and part not in STOP_WORDS
+        ]
         return QueryTerms(
             text=stripped,
             symbol=symbol,
             terms=tuple(asked.items()),
             words=tuple(dict.fromkeys(simple)),
-            shares=tuple(_OWN_SHARE if self.stem(word) in own else 1.0 for word in dict.fromkeys(simple)),
+            shares=tuple(
+                _OWN_SHARE if self.stem(word) in own else 1.0 for word in dict.fromkeys(simple)
+            ),
             identifiers=_identifiers(stripped, symbol),
         )
 
@@ -147,12 +179,20 @@ def _identifiers(text: str, symbol: bool) -> tuple[str, ...]:
 
 
 def _is_identifier(word: str) -> bool:
-    """Does only code write a word so: an underscore inside, or a capital after a small letter or before one."""
-    return "_" in word.strip("_") or not (word.islower() or word.isupper() or word.istitle() or word[1:].islower())
+    """Does only code write a word so: an underscore inside, or a capital after a small letter or
+    before one.
+    """
+    return "_" in word.strip("_") or not (
+        word.islower() or word.isupper() or word.istitle() or word[1:].islower()
+    )
 
 
 def _plain(text: str) -> str:
-    """Without accents: é is e. Of what Unicode's NFKD takes apart, the rest is put together again: syllables, kana."""
+    """Without accents: é is e. Of what Unicode's NFKD takes apart, the rest is put together again:
+    syllables, kana.
+    """
     if text.isascii():
         return text
-    return unicodedata.normalize("NFC", _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text))))
+    return unicodedata.normalize(
+        "NFC", _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text)))
+    )

@@ -1,8 +1,10 @@
-"""Definitions and comments by regular expressions: what the index does not know of a file from its syntax tree.
+"""Definitions and comments by regular expressions: what the index does not know of a file from its
+syntax tree.
 
-The rules are line-based and know no scope, so that they hold for every language and for broken files. Values of a
-definition: 3 a type, 2 a function, 1 a minor name (variable, constant, package); half a point less when it is indented
-by more than four columns. Measured: ranking without these values loses 0.005 to 0.008 NDCG@10.
+The rules are line-based and know no scope, so that they hold for every language and for broken
+files. Values of a definition: 3 a type, 2 a function, 1 a minor name (variable, constant, package);
+half a point less when it is indented by more than four columns. Measured: ranking without these
+values loses 0.005 to 0.008 NDCG@10.
 """
 
 import re
@@ -26,7 +28,8 @@ _KINDS = (
     | dict.fromkeys(_FUNCTIONS.split(), FUNCTION)
     | dict.fromkeys(_MINORS.split(), MINOR)
 )
-# A line that a keyword expression matches has one of these as a word, between ASCII characters that are in no word.
+# A line that a keyword expression matches has one of these as a word, between ASCII characters that
+# are in no word.
 KEYWORDS = tuple(dict.fromkeys(keyword.strip("#!") for keyword in _KINDS))
 _MODIFIERS = (
     "public private protected internal static async export default final abstract sealed open override virtual inline "
@@ -50,8 +53,8 @@ _FOREIGN = {
     "module", "impl", "mod", "instance", "object", "trait", "protocol", "extension", "package", "define", "defp",
     "actor", "newtype", "macro", "typealias",
 }  # fmt: skip
-# Marks of pointers stand behind the last word only: between words the words match them, and with two ways to match one
-# text a declaration of 20 pointers costs a million steps.
+# Marks of pointers stand behind the last word only: between words the words match them, and with
+# two ways to match one text a declaration of 20 pointers costs a million steps.
 _BRACED_FUNCTION = re.compile(
     r"^(?P<indent>[ \t]*)(?:(?:[\w<>\[\],.:*&?@]+[ \t]+)+[*&]*)?(?P<name>[A-Za-z_~$][\w$]*(?:::~?[A-Za-z_]\w*)?)[ \t]*"
     r"\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\)[^;{}()\n=]{0,80}\n?[ \t]*\{",
@@ -70,13 +73,15 @@ _ASSIGNED_FUNCTION = re.compile(
     re.MULTILINE,
 )
 _HASKELL_SIGNATURE = re.compile(r"^(?P<indent>)(?P<name>[a-z_][\w']*)[ \t]*::", re.MULTILINE)
-_SHELL_FUNCTION = re.compile(r"^(?P<indent>[ \t]*)(?P<name>[A-Za-z_][\w:-]*)[ \t]*\(\)", re.MULTILINE)
+_SHELL_FUNCTION = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<name>[A-Za-z_][\w:-]*)[ \t]*\(\)", re.MULTILINE
+)
 _ZIG_TYPE = re.compile(r"^\s*=\s*(?:(?:packed|extern)\s+)?(?:struct|union|enum|opaque|@This)\b")
 _JS_FUNCTION = re.compile(r"^[^=\n]*=\s*(?:async\b|function\b|\(|<)")
 _SCOPES = re.compile(r"\.|::|\#")
 _C_BODY = re.compile(r"^[^;]*?(?:\{|:|\bfinal\b)|^\s*$")
-# Each alternative begins with what a search can skip to: that a comment begins a line or follows a blank is looked at
-# behind its marker.
+# Each alternative begins with what a search can skip to: that a comment begins a line or follows a
+# blank is looked at behind its marker.
 _HASH, _SLASHES, _DASHES = r"\#(?<!\S\#)[^\n]*", r"//(?<!\S//)[^\n]*", r"--(?<!\S--)[^\n]*"
 _COMMENTS = {
     "slash": SpanFinder([Enclosure("/*", "*/")], _SLASHES),
@@ -116,7 +121,8 @@ class Definition:
 
 
 def definitions(text: str, language: str, lines: Sequence[int] | None = None) -> list[Definition]:
-    """Every definition in order of place. A dotted name is followed by its last part at the same place.
+    """Every definition in order of place. A dotted name is followed by its last part at the same
+    place.
 
     `lines`, from 0, are those that have one of `KEYWORDS`, if that is known.
     """
@@ -128,7 +134,11 @@ def definitions(text: str, language: str, lines: Sequence[int] | None = None) ->
         for match in pattern.finditer(text)
         if match["name"].lower() not in _CONTROL
     ]
-    named = [each for item in sorted(found + others, key=attrgetter("offset")) for each in _with_last_part(item)]
+    named = [
+        each
+        for item in sorted(found + others, key=attrgetter("offset"))
+        for each in _with_last_part(item)
+    ]
     if not others:  # an expression by itself finds nothing twice
         return named
     firsts = dict[tuple[str, int], Definition]()
@@ -145,7 +155,9 @@ def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
 
 
 def comments(text: str, language: str) -> str:
-    """The comments and docstrings of a text, without licence blocks. Markers that have no letters may be there."""
+    """The comments and docstrings of a text, without licence blocks. Markers that have no letters
+    may be there.
+    """
     spans = comment_spans(text, language)
     found = "\n".join([text[start:stop] for start, stop in spans])
     licences = _names_licence(found)
@@ -159,7 +171,8 @@ def comments(text: str, language: str) -> str:
 def comments_within(text: str, language: str) -> str | None:
     """The comments of a part of a file if they are the same whatever stands around it, else None.
 
-    Where there are such of all parts, and the file is not `LONG`, they are together what `comments` finds in the whole.
+    Where there are such of all parts, and the file is not `LONG`, they are together what `comments`
+    finds in the whole.
     """
     spans = comment_spans(text, language)
     parts = [text[start:stop] for start, stop in spans]
@@ -169,11 +182,16 @@ def comments_within(text: str, language: str) -> str | None:
     enclosures = () if language in _PROSE else _COMMENTS[_style(language)].enclosures
     present = [enclosure for enclosure in enclosures if enclosure.opener in text]
     if present:
-        ends, starts = [0, *(stop for _, stop in spans)], [*(start for start, _ in spans), len(text)]
+        ends, starts = (
+            [0, *(stop for _, stop in spans)],
+            [*(start for start, _ in spans), len(text)],
+        )
         others = "\n".join([text[end:start] for end, start in zip(ends, starts, strict=True)])
         for enclosure in present:
             opener, closer = enclosure.opener, enclosure.closer
-            if opener in others or any(part.startswith(opener) and not part.endswith(closer) for part in parts):
+            if opener in others or any(
+                part.startswith(opener) and not part.endswith(closer) for part in parts
+            ):
                 return None
     return found
 
@@ -183,7 +201,9 @@ def _style(language: str) -> str:
 
 
 def _blocks(text: str, spans: Sequence[tuple[int, int]], licences: bool) -> Iterator[str]:
-    """Comments with only blanks between them, each begun by the end of a line, until there are enough."""
+    """Comments with only blanks between them, each begun by the end of a line, until there are
+    enough.
+    """
     size, block, end = 0, "", -1
     for start, stop in [*spans, (len(text) + 1, len(text) + 1)]:
         if (block and not text[end:start].isspace()) or start > len(text):
@@ -208,7 +228,8 @@ def _of_lines(text: str, lines: Sequence[int]) -> Iterator[re.Match[str]]:
     """As the expression would find them in the whole text: no match is longer than its line."""
     if not lines:
         return
-    before = list(accumulate(map(len, text.split("\n")), initial=0))  # characters, without the ends of lines
+    # characters, without the ends of lines
+    before = list(accumulate(map(len, text.split("\n")), initial=0))
     for line in lines:
         if match := _DEFINITION.match(text, before[line] + line):
             yield match
@@ -219,7 +240,11 @@ def _keyword_definitions(matches: Iterable[re.Match[str]], language: str) -> Ite
         keyword, rest = match["keyword"], match["rest"]
         if language in _C_LIKE and keyword in _FOREIGN:
             continue
-        if language in ("c", "cpp") and keyword in ("struct", "enum", "union", "class") and not _C_BODY.match(rest):
+        if (
+            language in ("c", "cpp")
+            and keyword in ("struct", "enum", "union", "class")
+            and not _C_BODY.match(rest)
+        ):
             continue
         value = _value(keyword, rest, language)
         if value == MINOR and _columns(match["indent"]) > 4:
@@ -258,4 +283,6 @@ def _columns(indent: str) -> int:
 
 def _with_last_part(item: Definition) -> tuple[Definition, ...]:
     last = _SCOPES.split(item.name)[-1]
-    return (item, Definition(last, item.offset, item.value)) if last and last != item.name else (item,)
+    return (
+        (item, Definition(last, item.offset, item.value)) if last and last != item.name else (item,)
+    )

@@ -1,7 +1,7 @@
 """BM25 of one query: all living files by all they hold, the compared ones by field and chunk. Pure.
 
-Of each term the rows of a part are found and narrowed by themselves; what is left of all terms is scored at once, as
-many small steps would cost more than the numbers in them.
+Of each term the rows of a part are found and narrowed by themselves; what is left of all terms is
+scored at once, as many small steps would cost more than the numbers in them.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,9 @@ class FieldSizes:
 
 @dataclass(frozen=True, slots=True)
 class FileHits:
-    """Where the terms of a query are in the files of a part, term by term: the living files and their rows."""
+    """Where the terms of a query are in the files of a part, term by term: the living files and
+    their rows.
+    """
 
     part: SegmentView
     terms: tuple[tuple[NDArray[np.int32], _Rows], ...]
@@ -68,18 +70,23 @@ def file_hits(parts: Sequence[SegmentView], query: QueryTerms) -> list[FileHits]
     """The living files that have the terms of a query, part by part."""
     asked = _hashes(query)
     return [
-        FileHits(part, tuple(_living_files(part, rows) for rows in part.segment.file_rows(asked))) for part in parts
+        FileHits(part, tuple(_living_files(part, rows) for rows in part.segment.file_rows(asked)))
+        for part in parts
     ]
 
 
 def having_all(found: Sequence[FileHits]) -> list[Floats]:
     """Per part: 1 for each living file that has all terms of the query, (F,)."""
     counts = [
-        np.bincount(_joined([files for files, _ in each.terms], np.int32), minlength=each.part.segment.file_count)
+        np.bincount(
+            _joined([files for files, _ in each.terms], np.int32),
+            minlength=each.part.segment.file_count,
+        )
         for each in found
     ]
     return [
-        ((count > 0) & (count == len(each.terms))).astype(np.float32) for each, count in zip(found, counts, strict=True)
+        ((count > 0) & (count == len(each.terms))).astype(np.float32)
+        for each, count in zip(found, counts, strict=True)
     ]
 
 
@@ -93,7 +100,9 @@ def file_scores(found: Sequence[FileHits], sizes: FieldSizes, query: QueryTerms)
         files = _joined([files for files, _ in each.terms], np.int32)
         tf = _joined([segment.posting_everything[rows] for _, rows in each.terms], np.float32)
         lengths = segment.file_lengths[:, 0].take(files)
-        worth = features.bm25(np.repeat(weights, counted), tf, lengths, sizes.file_averages[0], *_FILE_BM25)
+        worth = features.bm25(
+            np.repeat(weights, counted), tf, lengths, sizes.file_averages[0], *_FILE_BM25
+        )
         scores.append(np.bincount(files, worth, segment.file_count).astype(np.float32))
     return scores
 
@@ -106,7 +115,10 @@ def field_scores(
     scores = dict[str, Floats]()
     for name, (column, number, k1, b) in _FIELDS.items():
         having = [
-            [int(np.count_nonzero(getattr(each.part.segment, column)[rows])) for _, rows in each.terms]
+            [
+                int(np.count_nonzero(getattr(each.part.segment, column)[rows]))
+                for _, rows in each.terms
+            ]
             for each in found
         ]
         weights = _weights(query, _summed(having, query), sizes.files)
@@ -121,12 +133,19 @@ def field_scores(
 
 
 def chunk_scores(
-    parts: Sequence[SegmentView], sizes: FieldSizes, query: QueryTerms, some: Sequence[CandidateFiles]
+    parts: Sequence[SegmentView],
+    sizes: FieldSizes,
+    query: QueryTerms,
+    some: Sequence[CandidateFiles],
 ) -> tuple[Floats, Floats]:
-    """Over the compared chunks of all parts: BM25, and the share of the query's idf mass that a chunk has."""
+    """Over the compared chunks of all parts: BM25, and the share of the query's idf mass that a
+    chunk has.
+    """
     asked = _hashes(query)
     rows = [part.segment.chunk_rows(asked) for part in parts]
-    having = [[_living_rows(part, row) for row in each] for part, each in zip(parts, rows, strict=True)]
+    having = [
+        [_living_rows(part, row) for row in each] for part, each in zip(parts, rows, strict=True)
+    ]
     idfs = _idfs(_summed(having, query), sizes.chunks)
     times = np.array([times for _, times in query.terms], np.float32)
     scores, covered = [], []
@@ -136,7 +155,11 @@ def chunk_scores(
         terms = np.repeat(np.arange(len(hits)), [len(kept) for kept, _ in hits])
         places = _joined([places for _, places in hits], np.int32)
         tf = _joined(
-            [segment.posting_counts[one].take(kept) for one, (kept, _) in zip(row, hits, strict=True)], np.float32
+            [
+                segment.posting_counts[one].take(kept)
+                for one, (kept, _) in zip(row, hits, strict=True)
+            ],
+            np.float32,
         )
         lengths = segment.chunk_lengths[each.chunks][places]
         worth = features.bm25((times * idfs)[terms], tf, lengths, sizes.chunk_average, *_CHUNK_BM25)
@@ -147,7 +170,9 @@ def chunk_scores(
 
 
 def _near(found: FileHits, compared: CandidateFiles) -> tuple[Ints, NDArray[np.int32], Ints]:
-    """Of the compared files that have a term: the rows, the places of the files, and which terms."""
+    """Of the compared files that have a term: the rows, the places of the files, and which
+    terms.
+    """
     find = IdLookup(found.part.segment.file_count, compared.files)
     hits = [find(files) for files, _ in found.terms]
     rows = [
@@ -189,7 +214,9 @@ def _weights(query: QueryTerms, having: Ints, total: int) -> Floats:
 
 
 def _idfs(having: Ints, total: int) -> Floats:
-    return np.array(list(starmap(features.idf, ((each, total) for each in having.tolist()))), np.float32)
+    return np.array(
+        list(starmap(features.idf, ((each, total) for each in having.tolist()))), np.float32
+    )
 
 
 def _joined(arrays: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:

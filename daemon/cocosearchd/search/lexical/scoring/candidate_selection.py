@@ -1,8 +1,9 @@
 """Which files are compared chunk by chunk, and where their chunks are. Pure.
 
-All files are scored by the words of their fields, by their names and by the signs of the vectors of their chunks; that
-is cheap. Chunks are scored, and files ranked, among the *promising* ones only. In an index of at most `PROMISING` files
-that is every file; in a larger one, those that stand best by words, by vector or by name.
+All files are scored by the words of their fields, by their names and by the signs of the vectors of
+their chunks; that is cheap. Chunks are scored, and files ranked, among the *promising* ones only.
+In an index of at most `PROMISING` files that is every file; in a larger one, those that stand best
+by words, by vector or by name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,9 @@ from cocosearchd.search.lexical.segments.segment import Segment
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-# Files by words, and as many by vector. Measured on 25 repositories as one index of 2,919 files and 73,944 chunks: the
-# same NDCG@10 of 499 questions, and the same first answer to each, as when all files are compared.
+# Files by words, and as many by vector. Measured on 25 repositories as one index of 2,919 files and
+# 73,944 chunks: the same NDCG@10 of 499 questions, and the same first answer to each, as when all
+# files are compared.
 PROMISING = 96
 _ONE_OF = 500  # In a very large index more files stand close: one of so many is compared.
 NAMED = 64  # files that stand best by their names: most of them stand well by words, too
@@ -40,7 +42,9 @@ def compared(segment: Segment, files: Ints) -> CandidateFiles:
     starts = segment.chunk_starts[files]
     counts = segment.chunk_ends[files] - starts
     places = np.cumsum(counts) - counts
-    return CandidateFiles(segment, files, counts, np.arange(int(counts.sum())) + np.repeat(starts - places, counts))
+    return CandidateFiles(
+        segment, files, counts, np.arange(int(counts.sum())) + np.repeat(starts - places, counts)
+    )
 
 
 class VectorScores(Protocol):
@@ -51,19 +55,26 @@ class VectorScores(Protocol):
 
 
 def promising(
-    values: Mapping[str, Floats], nearness: VectorScores | None, allowed: Mask | None, shown: int, paths: Sequence[str]
+    values: Mapping[str, Floats],
+    nearness: VectorScores | None,
+    allowed: Mask | None,
+    shown: int,
+    paths: Sequence[str],
 ) -> Ints:
     """The files that are compared, as ascending numbers of living ones.
 
-    `values`: signal of words or names -> (F,). `allowed`: files of which the best are compared as well. `paths`: (F,).
-    At least `shown` files by words and as many by vector, where there are so many; of the `allowed` ones by whatever.
+    `values`: signal of words or names -> (F,). `allowed`: files of which the best are compared as
+    well. `paths`: (F,). At least `shown` files by words and as many by vector, where there are so
+    many; of the `allowed` ones by whatever.
     """
     words = values["f_all"]
     count = max(PROMISING, shown, len(words) // _ONE_OF)
     if len(words) <= count:
         return np.arange(len(words))
     named = values["symI"] + values["p_s"] + values["stemeq"] + values["sole"]
-    named += np.where(named > 0, words * np.float32(_BETWEEN_EQUALS / max(float(words.max()), 1.0)), np.float32(0))
+    named += np.where(
+        named > 0, words * np.float32(_BETWEEN_EQUALS / max(float(words.max()), 1.0)), np.float32(0)
+    )
     chosen = np.zeros(len(words), np.bool_)
     for among in (None, allowed) if allowed is not None else (None,):
         chosen[_best(words, among, count, paths)] = True
@@ -77,7 +88,8 @@ def promising(
 
 
 def first_by(numbers: Ints, values: Floats, count: int, names: Sequence[str]) -> Ints:
-    """The `count` of some `numbers` that have the largest `values`, in any order; of equals those first by name.
+    """The `count` of some `numbers` that have the largest `values`, in any order; of equals those
+    first by name.
 
     `values` are of `numbers`, `names` of all there are: `names[number]`.
     """

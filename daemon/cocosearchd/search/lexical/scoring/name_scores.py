@@ -12,30 +12,36 @@ from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
-# Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what OpenBLAS would share
-# among threads, whose waiting for each other costs 15 times the work on a busy machine (measured).
+# Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what
+# OpenBLAS would share among threads, whose waiting for each other costs 15 times the work on a busy
+# machine (measured).
 _BLOCK = 1 << 16
-# Rows that are multiplied together: of the last few OpenBLAS takes some in another order, and equal vectors would have
-# cosines that differ by where they stand.
+# Rows that are multiplied together: of the last few OpenBLAS takes some in another order, and equal
+# vectors would have cosines that differ by where they stand.
 _TOGETHER = 16
 _FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
-_EXACT_LEAD = 1.0  # of a chunk whose definition has the very name: so that a constant stands before its uses
+# of a chunk whose definition has the very name: so that a constant stands before its uses
+_EXACT_LEAD = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class DefinedNames:
     """What is defined in a segment of what the query names."""
 
-    exact: tuple[NDArray[np.int32], Floats]  # chunks and values of definitions of identifiers; one may come twice
+    # chunks and values of definitions of identifiers; one may come twice
+    exact: tuple[NDArray[np.int32], Floats]
     folded: tuple[NDArray[np.int32], Floats]  # the same in any case
-    of_files: dict[str, Floats]  # (F,): symF the best exact one, symI in any case, whole of all that was asked
+    # (F,): symF the best exact one, symI in any case, whole of all that was asked
+    of_files: dict[str, Floats]
 
 
 def defined(segment: Segment, query: QueryTerms) -> DefinedNames:
     """What is defined of the identifiers of the query, and of the whole symbol as it was asked."""
     lower = tuple(name.lower() for name in query.identifiers)
     asked = query.identifiers[:1] if query.symbol else ()
-    exact = _defined(segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers)
+    exact = _defined(
+        segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers
+    )
     folded = _defined(segment.folded_names, segment.folded_chunks, segment.folded_values, lower)
     whole = _defined(segment.exact_names, segment.exact_chunks, segment.exact_values, asked)
     best = (_per_file(segment, *rows) for rows in (exact, folded, whole))
@@ -43,15 +49,22 @@ def defined(segment: Segment, query: QueryTerms) -> DefinedNames:
 
 
 def chunk_names(some: Sequence[CandidateFiles], found: Sequence[DefinedNames]) -> Floats:
-    """(c,): the best value of a definition in each compared chunk of all parts, and a lead where the case agrees."""
+    """(c,): the best value of a definition in each compared chunk of all parts, and a lead where
+    the case agrees.
+    """
     rows = []
     for each, names in zip(some, found, strict=True):
         values = np.zeros(len(each.chunks), np.float32)
-        for (chunks, worth), share, lead in ((names.exact, 1.0, _EXACT_LEAD), (names.folded, _FOLDED_SHARE, 0.0)):
+        for (chunks, worth), share, lead in (
+            (names.exact, 1.0, _EXACT_LEAD),
+            (names.folded, _FOLDED_SHARE, 0.0),
+        ):
             if len(chunks) and len(values):
                 places = np.minimum(np.searchsorted(each.chunks, chunks), len(values) - 1)
                 kept = each.chunks[places] == chunks
-                np.maximum.at(values, places[kept], np.float32(share) * worth[kept] + np.float32(lead))
+                np.maximum.at(
+                    values, places[kept], np.float32(share) * worth[kept] + np.float32(lead)
+                )
         rows.append(values)
     return _joined(rows)
 
@@ -60,7 +73,9 @@ def file_cosines(parts: Sequence[SegmentView], files: Sequence[Ints], vector: Fl
     """(f,): of the mean vectors of some files of each part; NaN where a file has none."""
     chosen = list(zip(parts, files, strict=True))
     rows = _taken([(part.segment.file_vectors, some) for part, some in chosen], len(vector))
-    return products(rows, _joined([part.segment.file_scales.take(some) for part, some in chosen]), vector)
+    return products(
+        rows, _joined([part.segment.file_scales.take(some) for part, some in chosen]), vector
+    )
 
 
 def chunk_cosines(some: Sequence[CandidateFiles], vector: Floats) -> Floats:
@@ -70,7 +85,9 @@ def chunk_cosines(some: Sequence[CandidateFiles], vector: Floats) -> Floats:
 
 
 def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
-    """Of a vector with quantised rows, NaN for rows of scale 0. Exact but for the int8 of the rows."""
+    """Of a vector with quantised rows, NaN for rows of scale 0. Exact but for the int8 of the
+    rows.
+    """
     found = np.full(len(rows), np.nan, np.float32)
     if rows.shape[1] != len(vector) or not vector.any():
         return found
@@ -87,13 +104,16 @@ def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
 
 
 def _taken(chosen: Sequence[tuple[NDArray[np.int8], Ints]], dimension: int) -> NDArray[np.int8]:
-    """The chosen rows of some tables, one after the other, each copied once; none of tables of another dimension."""
+    """The chosen rows of some tables, one after the other, each copied once; none of tables of
+    another dimension.
+    """
     if any(table.shape[1] != dimension for table, _ in chosen):
         return np.zeros((sum(len(rows) for _, rows in chosen), 0), np.int8)
     found = np.empty((sum(len(rows) for _, rows in chosen), dimension), np.int8)
     at = 0
     for table, rows in chosen:
-        # Clipping changes nothing, as all rows are there; with it they are written where they belong at once.
+        # Clipping changes nothing, as all rows are there; with it they are written where they
+        # belong at once.
         table.take(rows, axis=0, out=found[at : at + len(rows)], mode="clip")
         at += len(rows)
     return found
@@ -110,7 +130,11 @@ def _defined(
     found = [np.zeros(0, np.int64)]
     for name in names:
         wanted = np.uint64(term_hash(name))
-        found.append(np.arange(np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")))
+        found.append(
+            np.arange(
+                np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
+            )
+        )
     rows = np.concatenate(found)
     return chunks[rows], values[rows]
 

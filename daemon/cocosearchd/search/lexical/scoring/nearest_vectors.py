@@ -1,7 +1,8 @@
 """Which files have the chunks that are nearest to the vector of a query. Pure.
 
-The angle between two vectors shows in the share of signs that differ (Charikar 2002). So all chunks are compared by
-half of their signs, what is close by all of them, and files that are equally near by the cosines of their means.
+The angle between two vectors shows in the share of signs that differ (Charikar 2002). So all chunks
+are compared by half of their signs, what is close by all of them, and files that are equally near
+by the cosines of their means.
 """
 
 from collections.abc import Sequence
@@ -19,11 +20,13 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Signs = NDArray[np.uint8]
-ROUGH_SIGNS = 128  # of the numbers of a vector: enough to leave few chunks to look at closely; a byte can count them
+# of the numbers of a vector: enough to leave few chunks to look at closely; a byte can count them
+ROUGH_SIGNS = 128
 _FARTHEST = 254  # signs that differ
 _NONE = 255  # of what has no vector, or is dead
-# Chunks looked at closely for each file that is wanted, and at least one of so many chunks: recall@10 is .96 at a
-# million chunks, .98 at 100,000, and NDCG@10 over 25 repositories is that of comparing every file.
+# Chunks looked at closely for each file that is wanted, and at least one of so many chunks:
+# recall@10 is .96 at a million chunks, .98 at 100,000, and NDCG@10 over 25 repositories is that of
+# comparing every file.
 _CLOSE, _ONE_OF = 8, 128
 _MORE = 4  # times as many, when they are in too few files
 _SAMPLED = 16384  # chunks that say which difference is close
@@ -37,10 +40,12 @@ class NearestVectors:
     parts: Sequence[SegmentView]
     living: LiveDocuments
     vector: Floats
-    differ: Sequence[Signs]  # by part (C,): how many of the first signs differ from those of the query
+    # by part (C,): how many of the first signs differ from those of the query
+    differ: Sequence[Signs]
 
     def nearest(self, among: Mask | None, count: int) -> Ints:
-        """At most `count` files whose nearest chunks share the most signs with the query; of equals the nearer means.
+        """At most `count` files whose nearest chunks share the most signs with the query; of equals
+        the nearer means.
 
         Numbers of living files. `among` (F,): of which they are; None: of all.
         """
@@ -59,25 +64,37 @@ class NearestVectors:
         return np.concatenate([sure, first_by(equal, means, count - len(sure), self.living.paths)])
 
     def means(self, files: Ints) -> Floats:
-        """(f,): the cosines of the means of the vectors of some files, ascending; NaN where one has none."""
+        """(f,): the cosines of the means of the vectors of some files, ascending; NaN where one has
+        none.
+        """
         return file_cosines(self.parts, self.living.by_part(files), self.vector)
 
     def _close(self, among: Mask | None, wanted: int) -> tuple[int, list[Ints]]:
-        """By part the chunks within the difference that about `wanted` chunks are within; that difference."""
+        """By part the chunks within the difference that about `wanted` chunks are within; that
+        difference.
+        """
         if among is None:
             limit = self._limit(wanted)
             return limit, [np.flatnonzero(differ <= limit) for differ in self.differ]
         allowed = np.flatnonzero(among)
         by_part = self.living.by_part(allowed)
         if len(allowed) * _FEW <= len(among):
-            some = [compared(part.segment, files).chunks for part, files in zip(self.parts, by_part, strict=True)]
+            some = [
+                compared(part.segment, files).chunks
+                for part, files in zip(self.parts, by_part, strict=True)
+            ]
             values = [differ.take(chunks) for differ, chunks in zip(self.differ, some, strict=True)]
             limit = _quantile(joined(values), wanted)
-            return limit, [chunks[value <= limit] for chunks, value in zip(some, values, strict=True)]
+            return limit, [
+                chunks[value <= limit] for chunks, value in zip(some, values, strict=True)
+            ]
         limit = self._limit(wanted * len(among) // len(allowed))
         found = []
         for part, differ, files in zip(self.parts, self.differ, by_part, strict=True):
-            chunks, known = np.flatnonzero(differ <= limit), np.zeros(part.segment.file_count, np.bool_)
+            chunks, known = (
+                np.flatnonzero(differ <= limit),
+                np.zeros(part.segment.file_count, np.bool_),
+            )
             known[files] = True
             found.append(chunks[known.take(part.segment.chunk_files.take(chunks))])
         return limit, found
@@ -89,10 +106,14 @@ class NearestVectors:
         return _quantile(joined([differ[::step] for differ in self.differ]), wanted // step)
 
     def _of_files(self, chunks: Sequence[Ints]) -> tuple[Ints, NDArray[np.int16]]:
-        """The files of some chunks, as ascending numbers of living ones; the least difference of all signs of each."""
+        """The files of some chunks, as ascending numbers of living ones; the least difference of
+        all signs of each.
+        """
         asked = signs_of(self.vector[None])[:, 0]
         files, least = [np.zeros(0, np.int64)], [np.zeros(0, np.int16)]
-        for part, local, start, some in zip(self.parts, self.living.local, self.living.starts, chunks, strict=True):
+        for part, local, start, some in zip(
+            self.parts, self.living.local, self.living.starts, chunks, strict=True
+        ):
             if not len(some):
                 continue
             differ = np.zeros(len(some), np.int16)
@@ -101,7 +122,9 @@ class NearestVectors:
             owners = part.segment.chunk_files.take(some)
             firsts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
             numbers = owners[firsts].astype(np.int64)
-            files.append((numbers if part.alive is None else np.searchsorted(local, numbers)) + start)
+            files.append(
+                (numbers if part.alive is None else np.searchsorted(local, numbers)) + start
+            )
             least.append(np.minimum.reduceat(differ, firsts))
         return np.concatenate(files), np.concatenate(least)
 
@@ -109,7 +132,9 @@ class NearestVectors:
 def near(parts: Sequence[SegmentView], living: LiveDocuments, vector: Floats) -> NearestVectors:
     """Compare all living chunks of `parts` roughly with `vector`, (dimension,)."""
     asked = signs_of(vector[None])[:, 0]
-    return NearestVectors(parts, living, vector, [_differing(part, asked, len(vector)) for part in parts])
+    return NearestVectors(
+        parts, living, vector, [_differing(part, asked, len(vector)) for part in parts]
+    )
 
 
 def _differing(part: SegmentView, asked: NDArray[np.uint64], dimension: int) -> Signs:

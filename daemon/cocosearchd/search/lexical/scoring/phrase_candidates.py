@@ -1,4 +1,5 @@
-"""What the lexical index knows of quoted phrases: the chunks that can hold them, by the words that must be there. Pure.
+"""What the lexical index knows of quoted phrases: the chunks that can hold them, by the words that
+must be there. Pure.
 
 It knows words, not their order, so each of these chunks is still to be read.
 """
@@ -25,7 +26,9 @@ _WORD = re.compile(r"[^\x00-/:-@\[-^`{-\x7f]+")
 
 @dataclass(frozen=True, slots=True)
 class PhraseWords:
-    """The words of phrases. `inner` begin and end inside of one; `outer` are at its edges and may go on in the text."""
+    """The words of phrases. `inner` begin and end inside of one; `outer` are at its edges and may
+    go on in the text.
+    """
 
     inner: tuple[Forms, ...]
     outer: tuple[Forms, ...]
@@ -33,9 +36,11 @@ class PhraseWords:
 
 @dataclass(frozen=True, slots=True)
 class PhraseCandidates:
-    """What of an index can hold some phrases: living chunks in files that may be shown, by part (C,).
+    """What of an index can hold some phrases: living chunks in files that may be shown, by part
+    (C,).
 
-    No other chunk than `sure` holds them all. `whole` are those of them in which the words at the edges are words, too.
+    No other chunk than `sure` holds them all. `whole` are those of them in which the words at the
+    edges are words, too.
     """
 
     sure: tuple[Mask, ...]
@@ -73,7 +78,8 @@ def holding(
 ) -> PhraseCandidates:
     """The chunks that can hold phrases of these words.
 
-    `allowed` (F,): which living files may be shown; `chunks`, by part (C,): which chunks may be; None: all.
+    `allowed` (F,): which living files may be shown; `chunks`, by part (C,): which chunks may be;
+    None: all.
     """
     by_part = None if allowed is None else living.by_part(np.flatnonzero(allowed))
     sure, whole = list[Mask](), list[Mask]()
@@ -91,19 +97,25 @@ def size_of(chunks: Sequence[Mask]) -> int:
     return sum(int(np.count_nonzero(mask)) for mask in chunks)
 
 
-def keys_of(state: Sequence[SegmentView], living: LiveDocuments, chunks: Sequence[Mask]) -> list[Key]:
+def keys_of(
+    state: Sequence[SegmentView], living: LiveDocuments, chunks: Sequence[Mask]
+) -> list[Key]:
     """The keys of living chunks."""
     found = list[Key]()
     for part, local, start, mask in zip(state, living.local, living.starts, chunks, strict=True):
         rows = np.flatnonzero(mask)
         owners = np.searchsorted(local, part.segment.chunk_files[rows]) + start
-        for owner, (first, end) in zip(owners.tolist(), part.segment.keys[rows].tolist(), strict=True):
+        for owner, (first, end) in zip(
+            owners.tolist(), part.segment.keys[rows].tolist(), strict=True
+        ):
             found.append((living.paths[owner], first, end))
     return found
 
 
 def _forms(word: str, terms: TermCache) -> Forms:
-    """Under what a lower-case word is kept, however it is written: as one word it is stemmed, as several it is not."""
+    """Under what a lower-case word is kept, however it is written: as one word it is stemmed, as
+    several it is not.
+    """
     found = parts(word)
     if len(found) == 1:
         return tuple(dict.fromkeys((term_hash(word), term_hash(terms.stem(found[0])))))
@@ -112,7 +124,11 @@ def _forms(word: str, terms: TermCache) -> Forms:
 
 def _alive(part: SegmentView) -> Mask:
     """(C,): the living chunks."""
-    return np.ones(part.segment.chunk_count, np.bool_) if part.alive_chunks is None else part.alive_chunks.copy()
+    return (
+        np.ones(part.segment.chunk_count, np.bool_)
+        if part.alive_chunks is None
+        else part.alive_chunks.copy()
+    )
 
 
 def _of_files(part: SegmentView, files: NDArray[np.int64]) -> Mask:

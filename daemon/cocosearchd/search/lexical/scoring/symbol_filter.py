@@ -1,4 +1,6 @@
-"""Which chunks of a segment hold definitions of some kinds, or definitions whose names match a glob. Pure."""
+"""Which chunks of a segment hold definitions of some kinds, or definitions whose names match a
+glob. Pure.
+"""
 
 import re
 import threading
@@ -14,7 +16,8 @@ from cocosearchd.store.globs import Matcher, spelled_out, symbol_matcher
 
 Mask = NDArray[np.bool_]
 _Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, whether its case counts
-# Filters by segment, a byte a chunk: a name costs 0.7 to 1 microsecond a symbol, and the next question has the same.
+# Filters by segment, a byte a chunk: a name costs 0.7 to 1 microsecond a symbol, and the next
+# question has the same.
 _KEPT = 8
 _ASCII = 0x80  # bytes below it
 
@@ -26,7 +29,9 @@ class SymbolMasks:
         self._kept = WeakKeyDictionary[Segment, OrderedDict[_Filter, Mask]]()
         self._lock = threading.Lock()
 
-    def of(self, segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False) -> Mask:
+    def of(
+        self, segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
+    ) -> Mask:
         """As `symbols_in`. Not to be written to."""
         asked = (kinds, name, cased)
         with self._lock:
@@ -41,14 +46,19 @@ class SymbolMasks:
         return mask
 
 
-def symbols_in(segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False) -> Mask:
-    """(C,): has a chunk a definition that is of one of the `kinds`, or of any without, and whose name matches the glob.
+def symbols_in(
+    segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
+) -> Mask:
+    """(C,): has a chunk a definition that is of one of the `kinds`, or of any without, and whose
+    name matches the glob.
 
     As `store.filters` says it in SQL; `cased`: in the very case of the glob.
     """
     wanted = np.ones(len(segment.symbol_terms), np.bool_)
     if kinds:
-        wanted = np.isin(segment.symbol_kinds, np.array([term_hash(kind) for kind in kinds], np.uint64))
+        wanted = np.isin(
+            segment.symbol_kinds, np.array([term_hash(kind) for kind in kinds], np.uint64)
+        )
     if name:
         some = np.flatnonzero(wanted & _holding(segment, spelled_out(name)))
         wanted = np.zeros(len(wanted), np.bool_)
@@ -59,7 +69,9 @@ def symbols_in(segment: Segment, kinds: tuple[str, ...], name: str | None, *, ca
 
 
 def _holding(segment: Segment, text: str) -> Mask:
-    """(S,): the symbols whose names have a text of ASCII in them, in any case, and all that have more than ASCII."""
+    """(S,): the symbols whose names have a text of ASCII in them, in any case, and all that have
+    more than ASCII.
+    """
     found = np.zeros(len(segment.symbol_terms), np.bool_)
     if not text:
         return ~found
@@ -80,4 +92,6 @@ def _matching(segment: Segment, symbols: NDArray[np.int64], matches: Matcher) ->
         raw[start:end].decode("utf-8", "surrogatepass")
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     )
-    return np.fromiter((bool(name) and bool(matches(name)) for name in names), np.bool_, len(symbols))
+    return np.fromiter(
+        (bool(name) and bool(matches(name)) for name in names), np.bool_, len(symbols)
+    )

@@ -1,4 +1,6 @@
-"""The living files of some parts, numbered through: where each is, and what its place says of it."""
+"""The living files of some parts, numbered through: where each is, and what its place says of
+it.
+"""
 
 import threading
 from collections import OrderedDict
@@ -16,13 +18,16 @@ from cocosearchd.search.lexical.segments.segment import SegmentView
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-# Files whose cosines say how cosines lie in the index: their mean is off by 0.03 deviations, for all files alike.
+# Files whose cosines say how cosines lie in the index: their mean is off by 0.03 deviations, for
+# all files alike.
 SAMPLE = 1024
 MASKS = 8  # filters on files, kept for the next question: one costs half a microsecond a file
 
 
 class MaskCache:
-    """Masks of living files by the filter that they are of; the least recently used goes first. Safe in threads."""
+    """Masks of living files by the filter that they are of; the least recently used goes first.
+    Safe in threads.
+    """
 
     def __init__(self, entries: int = MASKS) -> None:
         self._entries, self._masks = entries, OrderedDict[Hashable, Mask]()
@@ -52,13 +57,17 @@ class LiveDocuments:
     ends: Ints  # by part: the number after its last living file
     sample: Ints  # at most about `SAMPLE` files, chosen by their paths
     places: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)
-    masks: MaskCache = field(default_factory=MaskCache, repr=False)  # goes with the files: nothing else holds them
+    # goes with the files: nothing else holds them
+    masks: MaskCache = field(default_factory=MaskCache, repr=False)
 
     def by_part(self, files: Ints) -> list[Ints]:
         """Numbers of living files, ascending, as numbers in the segment of each part."""
         cuts = np.searchsorted(files, self.ends[:-1])
         some = np.split(files, cuts) if self.local else []
-        return [local[each - start] for local, start, each in zip(self.local, self.starts, some, strict=True)]
+        return [
+            local[each - start]
+            for local, start, each in zip(self.local, self.starts, some, strict=True)
+        ]
 
     @property
     def starts(self) -> list[int]:
@@ -74,7 +83,9 @@ def living_files(parts: Sequence[SegmentView], names: Sequence[PathNames]) -> Li
     files = [_mask(each) for each in parts]
     sizes = [np.log1p(each.segment.characters).astype(np.float32) for each in parts]
     draws = of_living(parts, [each.draw for each in names])
-    local = tuple(np.arange(each.segment.file_count)[mask] for each, mask in zip(parts, files, strict=True))
+    local = tuple(
+        np.arange(each.segment.file_count)[mask] for each, mask in zip(parts, files, strict=True)
+    )
     return LiveDocuments(
         paths=_chosen([each.paths for each in names], files),
         languages=_chosen([each.languages for each in names], files),
@@ -98,7 +109,10 @@ def of_living(parts: Sequence[SegmentView], arrays: Sequence[NDArray[Any]]) -> N
 
 def files_of(parts: Sequence[SegmentView], chunks: Sequence[Mask]) -> Mask:
     """(F,): the living files that have some of the chunks, by part (C,)."""
-    having = [np.logical_or.reduceat(mask, each.segment.chunk_starts) for each, mask in zip(parts, chunks, strict=True)]
+    having = [
+        np.logical_or.reduceat(mask, each.segment.chunk_starts)
+        for each, mask in zip(parts, chunks, strict=True)
+    ]
     found: Mask = of_living(parts, having)
     return found
 
@@ -117,5 +131,9 @@ def _mask(part: SegmentView) -> slice | Mask:
 def _chosen(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | Mask]) -> tuple[str, ...]:
     found: list[str] = []
     for each, mask in zip(texts, masks, strict=True):
-        found.extend(each if isinstance(mask, slice) else (text for text, ok in zip(each, mask, strict=True) if ok))
+        found.extend(
+            each
+            if isinstance(mask, slice)
+            else (text for text, ok in zip(each, mask, strict=True) if ok)
+        )
     return tuple(found)

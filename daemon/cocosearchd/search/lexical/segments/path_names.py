@@ -1,4 +1,6 @@
-"""What paths say: the names of a segment's files, joined, and where in them any three characters stand."""
+"""What paths say: the names of a segment's files, joined, and where in them any three characters
+stand.
+"""
 
 import zlib
 from collections import Counter
@@ -8,7 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.features import HUBS, depths, forms, is_prose, is_test, joined_stem, name_match, stem_of
+from cocosearchd.search.lexical.features import (
+    HUBS,
+    depths,
+    forms,
+    is_prose,
+    is_test,
+    joined_stem,
+    name_match,
+    stem_of,
+)
 from cocosearchd.search.lexical.segments.segment import Segment
 
 Floats = NDArray[np.float32]
@@ -74,13 +85,18 @@ def path_names(segment: Segment) -> PathNames:
         test=np.fromiter(map(is_test, paths), np.float32, len(paths)),
         prose=np.fromiter(map(is_prose, languages), np.float32, len(paths)),
         hub=np.fromiter(map(HUBS.__contains__, bare), np.float32, len(paths)),
-        draw=np.array([zlib.crc32(path.encode("utf-8", "surrogatepass")) for path in paths], np.float64) / 2**32,
+        draw=np.array(
+            [zlib.crc32(path.encode("utf-8", "surrogatepass")) for path in paths], np.float64
+        )
+        / 2**32,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class WordForm:
-    """How a word may stand in a file's name. One that begins with another form can only be where that is."""
+    """How a word may stand in a file's name. One that begins with another form can only be where
+    that is.
+    """
 
     text: str
     within: str | None
@@ -128,12 +144,17 @@ def stem_coverage(names: PathNames, asked: NameQuery) -> Floats:
     """
     explained = np.zeros(len(names.stems), np.float32)
     extra: dict[int, float] = {}
-    starts, ends = np.searchsorted(names.grams, asked.grams), np.searchsorted(names.grams, asked.grams, side="right")
+    starts, ends = (
+        np.searchsorted(names.grams, asked.grams),
+        np.searchsorted(names.grams, asked.grams, side="right"),
+    )
     for word in asked.words:
         credit = _credits(names, word, starts, ends)
         if credit:
             numbers = np.fromiter(credit, np.int64, len(credit))
-            explained[numbers] += np.float32(word.share) * np.fromiter(credit.values(), np.float32, len(credit))
+            explained[numbers] += np.float32(word.share) * np.fromiter(
+                credit.values(), np.float32, len(credit)
+            )
         for file, found in _beginnings(names, word, credit):
             extra[file] = extra.get(file, 0.0) + word.share * found
     share = (explained / names.stem_lengths)[names.stem_of_file]
@@ -158,16 +179,22 @@ def _credits(names: PathNames, word: QueryWord, starts: Ints, ends: Ints) -> dic
     scanned: dict[str, list[int]] = {}
     for form in word.forms:  # shortest first, so that the longest stays
         if form.within is None:
-            places = scanned[form.text] = _places(names, form.text, starts[form.grams], ends[form.grams])
+            places = scanned[form.text] = _places(
+                names, form.text, starts[form.grams], ends[form.grams]
+            )
         else:
-            places = [place for place in scanned[form.within] if names.joined.startswith(form.text, place)]
+            places = [
+                place for place in scanned[form.within] if names.joined.startswith(form.text, place)
+            ]
         if places:
             numbers = np.searchsorted(names.line_starts, places, side="right") - 1
             found.update(dict.fromkeys(numbers.tolist(), len(form.text)))
     return found
 
 
-def _beginnings(names: PathNames, word: QueryWord, credit: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+def _beginnings(
+    names: PathNames, word: QueryWord, credit: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
     """Files whose stem is the beginning of the word, where no longer form is in the whole path."""
     evidence = [form.text for form in word.forms if len(form.text) >= _STEM_EVIDENCE]
     for length in range(_STEM_EVIDENCE, min(len(word.text), names.longest) + 1):
@@ -188,7 +215,11 @@ def _candidates(names: PathNames, name: str) -> set[int]:
     beginnings = (name[:length] for length in range(1, min(len(name), names.longest) + 1))
     found = {names.stem_numbers[each] for each in beginnings if each in names.stem_numbers}
     places = places_of(names, "\n" + name)
-    found.update(int(n) for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1 if places)
+    found.update(
+        int(n)
+        for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1
+        if places
+    )
     return found
 
 
@@ -196,17 +227,24 @@ def places_of(names: PathNames, part: str) -> list[int]:
     """Where a text stands in `joined`, ascending."""
     wanted = _grams(part)
     return _places(
-        names, part, np.searchsorted(names.grams, wanted), np.searchsorted(names.grams, wanted, side="right")
+        names,
+        part,
+        np.searchsorted(names.grams, wanted),
+        np.searchsorted(names.grams, wanted, side="right"),
     )
 
 
 def _places(names: PathNames, part: str, starts: Ints, ends: Ints) -> list[int]:
-    """Where the rarest three characters of a text stand, and the rest around them; `starts`, `ends`: of all of them."""
+    """Where the rarest three characters of a text stand, and the rest around them; `starts`,
+    `ends`: of all of them.
+    """
     if not len(starts):
         return list(_scanned(names.joined, part))
     rarest = int((ends - starts).argmin())
     around = names.gram_places[starts[rarest] : ends[rarest]] - rarest
-    return [place for place in around.tolist() if place >= 0 and names.joined.startswith(part, place)]
+    return [
+        place for place in around.tolist() if place >= 0 and names.joined.startswith(part, place)
+    ]
 
 
 def _scanned(text: str, part: str) -> Iterator[int]:
@@ -217,7 +255,11 @@ def _scanned(text: str, part: str) -> Iterator[int]:
 
 
 def _grams(text: str) -> NDArray[np.uint64]:
-    """Each three characters in a row as a number, 21 bits each, which hold any; of less than three there is none."""
+    """Each three characters in a row as a number, 21 bits each, which hold any; of less than three
+    there is none.
+    """
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    found: NDArray[np.uint64] = codes[:-2] | codes[1:-1] << np.uint64(21) | codes[2:] << np.uint64(42)
+    found: NDArray[np.uint64] = (
+        codes[:-2] | codes[1:-1] << np.uint64(21) | codes[2:] << np.uint64(42)
+    )
     return found

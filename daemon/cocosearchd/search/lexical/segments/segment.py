@@ -1,8 +1,9 @@
-"""A segment: the postings of some files as immutable arrays. Built from documents, asked for a term's rows.
+"""A segment: the postings of some files as immutable arrays. Built from documents, asked for a
+term's rows.
 
-Terms and names are sorted hashes with, for each, the slice of its rows (compressed sparse rows). The chunks of a file
-are contiguous. Which files are alive is not part of a segment: `SegmentView` pairs the two, and is replaced, not
-changed.
+Terms and names are sorted hashes with, for each, the slice of its rows (compressed sparse rows).
+The chunks of a file are contiguous. Which files are alive is not part of a segment: `SegmentView`
+pairs the two, and is replaced, not changed.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,8 @@ class Segment:
     chunk_files: NDArray[np.int32]  # (C,)
     chunk_lengths: Floats  # (C,): terms of text and header
     vectors: NDArray[np.int8]  # (C, D); D = 0 without vectors
-    scales: Floats  # (C,): what a row of vectors is to be multiplied with; 0 where there is no vector
+    # (C,): what a row of vectors is to be multiplied with; 0 where there is no vector
+    scales: Floats
     without_vector: Ints  # the chunks that have none
     signs: NDArray[np.uint64]  # (W, C): a bit for each number of a vector, W = D / 64 rounded up
     chunk_terms: NDArray[np.uint64]  # sorted, unique
@@ -103,7 +105,8 @@ class Segment:
 class SegmentView:
     """A segment and which of its files are alive: `alive` (F,), `alive_chunks` (C,). None: all are.
 
-    `returned` (F,): the generations of files that died and came back since the segment was made. None: none did.
+    `returned` (F,): the generations of files that died and came back since the segment was made.
+    None: none did.
     """
 
     segment: Segment
@@ -112,14 +115,20 @@ class SegmentView:
     returned: Ints | None = None
 
     def without(self, files: Sequence[int]) -> "SegmentView":
-        """A copy in which these files are dead. The masks are copied: readers may hold the old ones."""
-        alive = np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
+        """A copy in which these files are dead. The masks are copied: readers may hold the old
+        ones.
+        """
+        alive = (
+            np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
+        )
         alive[list(files)] = False
         return replace(self, alive=alive, alive_chunks=alive[self.segment.chunk_files])
 
     def having(self, files: Sequence[int], generations: Sequence[int]) -> "SegmentView":
         """A copy in which these files, all of them dead, are alive again, of other generations."""
-        alive = np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
+        alive = (
+            np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
+        )
         returned = self.generations.copy()
         alive[list(files)] = True
         returned[list(files)] = generations
@@ -139,13 +148,17 @@ class SegmentView:
 
 
 def build(documents: Sequence[Documents], dimension: int = 0) -> Segment:
-    """One segment of documents, in their order. `dimension`: of the vectors; documents without any get zero rows."""
+    """One segment of documents, in their order. `dimension`: of the vectors; documents without any
+    get zero rows.
+    """
     counts = _joined([each.chunk_counts for each in documents], np.int64)
     ends = np.cumsum(counts)
     vectors = _vectors([each.vectors for each in documents], dimension)
     scales = _joined([each.scales for each in documents], np.float32)
     paths, path_ends = _packed([path for each in documents for path in each.paths])
-    languages, language_ends = _packed([language for each in documents for language in each.languages])
+    languages, language_ends = _packed(
+        [language for each in documents for language in each.languages]
+    )
     return Segment(
         paths=paths,
         path_ends=path_ends,
@@ -156,7 +169,9 @@ def build(documents: Sequence[Documents], dimension: int = 0) -> Segment:
         characters=_joined([each.characters for each in documents], np.int64),
         chunk_starts=ends - counts,
         chunk_ends=ends,
-        file_lengths=_joined([each.file_postings.lengths for each in documents], np.float32).reshape(-1, 4),
+        file_lengths=_joined(
+            [each.file_postings.lengths for each in documents], np.float32
+        ).reshape(-1, 4),
         keys=_joined([each.keys for each in documents], np.int64).reshape(-1, 2),
         start_lines=_joined([each.start_lines for each in documents], np.int32),
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
@@ -209,7 +224,11 @@ def _name_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     for kind in ("exact", "folded"):
         names = _joined([getattr(each, kind) for each in found], np.uint64)
         order = np.argsort(names, kind="stable")
-        columns |= {f"{kind}_names": names[order], f"{kind}_chunks": chunks[order], f"{kind}_values": values[order]}
+        columns |= {
+            f"{kind}_names": names[order],
+            f"{kind}_chunks": chunks[order],
+            f"{kind}_values": values[order],
+        }
     return columns
 
 
@@ -233,7 +252,8 @@ def _symbol_columns(documents: Sequence[Documents]) -> dict[str, Array]:
 
 
 def signs_of(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
-    """(n, D) numbers -> (W, n): which of them are above zero, a bit each; the last word is filled up with zeros.
+    """(n, D) numbers -> (W, n): which of them are above zero, a bit each; the last word is filled
+    up with zeros.
 
     Word by word, as a query is compared with the same word of all rows at once.
     """
@@ -256,7 +276,9 @@ def _rows(known: NDArray[np.uint64], slices: Ints, terms: NDArray[np.uint64]) ->
 
 
 def _index(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
-    """The order that sorts rows by term and keeps their order within one; the unique terms; their slices."""
+    """The order that sorts rows by term and keeps their order within one; the unique terms; their
+    slices.
+    """
     order = np.argsort(terms, kind="stable")
     ordered = terms[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(terms)])
@@ -265,19 +287,26 @@ def _index(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
 
 def _vectors(found: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.int8]:
     """All rows; zero ones for those of another dimension."""
-    rows = [each if each.shape[1] == dimension else np.zeros((len(each), dimension), np.int8) for each in found]
+    rows = [
+        each if each.shape[1] == dimension else np.zeros((len(each), dimension), np.int8)
+        for each in found
+    ]
     return np.concatenate(rows) if rows else np.zeros((0, dimension), np.int8)
 
 
 def _numbered(found: Sequence[NDArray[np.int32]], sizes: Sequence[int]) -> NDArray[np.int32]:
-    """Numbers within documents as numbers within all of them; `sizes`: how many there are in each."""
+    """Numbers within documents as numbers within all of them; `sizes`: how many there are in
+    each.
+    """
     firsts = np.cumsum([0, *sizes], dtype=np.int32)[:-1]
     return _joined([each + first for each, first in zip(found, firsts, strict=True)], np.int32)
 
 
 def _packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], Ints]:
     raw = [text.encode("utf-8", "surrogatepass") for text in texts]
-    return np.frombuffer(b"".join(raw), np.uint8), np.cumsum([len(each) for each in raw], dtype=np.int64)
+    return np.frombuffer(b"".join(raw), np.uint8), np.cumsum(
+        [len(each) for each in raw], dtype=np.int64
+    )
 
 
 def _split(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
@@ -286,7 +315,10 @@ def _split(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
     if raw.isascii():  # as nearly all paths are: then places of bytes are those of characters
         text = raw.decode("ascii")
         return [text[start:end] for start, end in zip(starts, stops, strict=True)]
-    return [raw[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts, stops, strict=True)]
+    return [
+        raw[start:end].decode("utf-8", "surrogatepass")
+        for start, end in zip(starts, stops, strict=True)
+    ]
 
 
 def _joined(arrays: Sequence[Array], kind: type) -> Array:

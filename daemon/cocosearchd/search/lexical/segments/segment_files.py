@@ -1,7 +1,8 @@
-"""The lexical index on disk: a file per segment, written once, and a manifest that names them, replaced at the end.
+"""The lexical index on disk: a file per segment, written once, and a manifest that names them,
+replaced at the end.
 
-A snapshot saves time at start, nothing else. Whatever is wrong with one (another version, another database, a byte that
-changed) makes it count as absent.
+A snapshot saves time at start, nothing else. Whatever is wrong with one (another version, another
+database, a byte that changed) makes it count as absent.
 """
 
 import json
@@ -20,7 +21,8 @@ import numpy as np
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 log = logging.getLogger(__name__)
-FORMAT = 9  # of the files; terms, definitions and fields have it in common: raise it when any of them changes
+# of the files; terms, definitions and fields have it in common: raise it when any of them changes
+FORMAT = 9
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
 
@@ -46,10 +48,11 @@ def save(
     known: Mapping[Segment, str],
     reduced: Mapping[str, str] | None = None,
 ) -> SavedSnapshot:
-    """Write what is not yet written and the manifest; remove what it does not name. Gives the parts as mapped.
+    """Write what is not yet written and the manifest; remove what it does not name. Gives the parts
+    as mapped.
 
-    `owner` tells whose snapshot this is; `known` are segments that a file has; `reduced` is as in `SavedSnapshot`.
-    Raises `OSError`.
+    `owner` tells whose snapshot this is; `known` are segments that a file has; `reduced` is as in
+    `SavedSnapshot`. Raises `OSError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows, mapped, names = [], [], []
@@ -60,7 +63,9 @@ def save(
         mapped.append(replace(part, segment=segment))
         dead = [] if part.alive is None else np.flatnonzero(~part.alive).tolist()
         returned = None if part.returned is None else part.returned.tolist()
-        rows.append({"file": name, "crc32": _checksum(folder / name), "dead": dead, "generations": returned})
+        rows.append(
+            {"file": name, "crc32": _checksum(folder / name), "dead": dead, "generations": returned}
+        )
     manifest = {
         "format": FORMAT,
         "owner": dict(owner),
@@ -90,7 +95,9 @@ def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        log.warning("lexical_snapshot_unusable", extra={"folder": str(folder), "error": repr(error)})
+        log.warning(
+            "lexical_snapshot_unusable", extra={"folder": str(folder), "error": repr(error)}
+        )
         return None
 
 
@@ -115,7 +122,9 @@ def _read(folder: Path, row: Mapping[str, Any]) -> SegmentView:
 def _write(folder: Path, segment: Segment) -> str:
     name = f"{uuid.uuid4().hex}.segment"
     table, offset = {}, 0
-    arrays = {each.name: np.ascontiguousarray(getattr(segment, each.name)) for each in fields(Segment)}
+    arrays = {
+        each.name: np.ascontiguousarray(getattr(segment, each.name)) for each in fields(Segment)
+    }
     for key, array in arrays.items():
         table[key] = (array.dtype.str, array.shape, offset)
         offset += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
@@ -132,7 +141,9 @@ def _write(folder: Path, segment: Segment) -> str:
 
 
 def _map(path: Path) -> Segment:
-    """A segment whose arrays are views of the mapped file: the kernel may drop their pages and read them again."""
+    """A segment whose arrays are views of the mapped file: the kernel may drop their pages and read
+    them again.
+    """
     with path.open("rb") as file:
         raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     size = int.from_bytes(raw[:8], "little")

@@ -1,7 +1,9 @@
-"""Segments are merged and written anew: what is alive in some parts as one segment, and when that is worth it.
+"""Segments are merged and written anew: what is alive in some parts as one segment, and when that
+is worth it.
 
-The end of the list of parts is where commits add theirs. A part is merged with those behind it when these are together
-as large, so that each row is written as often as the logarithm of how many commits there were.
+The end of the list of parts is where commits add theirs. A part is merged with those behind it when
+these are together as large, so that each row is written as often as the logarithm of how many
+commits there were.
 """
 
 from collections.abc import Sequence
@@ -10,7 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.segments.segment import Array, Ints, Mask, Segment, SegmentView, signs_of
+from cocosearchd.search.lexical.segments.segment import (
+    Array,
+    Ints,
+    Mask,
+    Segment,
+    SegmentView,
+    signs_of,
+)
 
 # No merge beside commits passes this: it takes 0.4 s, for which a commit waits; at rest one of 430,000 chunks takes
 # 1.5 s of CPU and 0.6 GB, half of which is the result (measured).
@@ -23,7 +32,8 @@ _OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
 class MergePolicy:
     """How well parts are kept in order: the more, the less a query costs, and the more a commit."""
 
-    ratio: int  # a part is merged with those behind it unless they are together this many times smaller
+    # a part is merged with those behind it unless they are together this many times smaller
+    ratio: int
     dead: float  # share of the files of a part above which it is written anew
     small: int  # chunks: parts at the end that have together no more are always one
     most: int = SEGMENT_CHUNKS  # chunks of a part that is written
@@ -37,14 +47,16 @@ class SegmentMerge:
     segment: Segment | None
 
 
-# While commits come: a row is written 4 times in the course of 300 commits, against 10 times with the order below, and
-# there are 4 parts on average against 2.6 (simulated). No part is written anew because much of it is dead: all of it
-# may die soon, or come back.
+# While commits come: a row is written 4 times in the course of 300 commits, against 10 times with
+# the order below, and there are 4 parts on average against 2.6 (simulated). No part is written anew
+# because much of it is dead: all of it may die soon, or come back.
 BUSY = MergePolicy(1, 1, 0)
-# Each part costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms, once nobody saves any more.
+# Each part costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms, once nobody saves any
+# more.
 QUIET = MergePolicy(4, 0.2, 2000)
 RESTING = replace(QUIET, most=LARGEST_CHUNKS)
-_THIRD = 3  # no part is more than one of so many of a balanced run: a row is in few of these, which are dear
+# no part is more than one of so many of a balanced run: a row is in few of these, which are dear
+_THIRD = 3
 
 
 def compacted(parts: Sequence[SegmentView], order: MergePolicy) -> tuple[SegmentView, ...]:
@@ -56,7 +68,9 @@ def merges(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerg
     """What puts parts in order, ascending."""
     living = [number for number, part in enumerate(parts) if part.files_alive]
     runs = _runs([parts[number] for number in living], order)
-    found = [SegmentMerge(range(n, n + 1), None) for n, part in enumerate(parts) if not part.files_alive]
+    found = [
+        SegmentMerge(range(n, n + 1), None) for n, part in enumerate(parts) if not part.files_alive
+    ]
     for run in runs:
         first, last = living[run.start], living[run.stop - 1] + 1
         found = [each for each in found if not first <= each.run.start < last]
@@ -69,11 +83,14 @@ def replaced(
 ) -> tuple[SegmentView, ...]:
     """Parts as they are `now`, with what was merged of those of `before` in place of these.
 
-    Since then files may have died, parts come, and parts been merged: of the first that is another, and of what is
-    behind it, nothing is replaced. Nor is a part to which files came back: what was merged has none of them.
+    Since then files may have died, parts come, and parts been merged: of the first that is another,
+    and of what is behind it, nothing is replaced. Nor is a part to which files came back: what was
+    merged has none of them.
     """
     pairs = enumerate(zip(before, now, strict=False))
-    same = next((n for n, (a, b) in pairs if a.segment is not b.segment), min(len(before), len(now)))
+    same = next(
+        (n for n, (a, b) in pairs if a.segment is not b.segment), min(len(before), len(now))
+    )
     found, at = list[SegmentView](), 0
     for each in made:
         if each.run.stop > same:
@@ -85,7 +102,9 @@ def replaced(
         if each.segment is not None:
             some = zip(before[each.run.start : at], now[each.run.start : at], strict=True)
             died = np.flatnonzero(~np.concatenate([_still(old, new) for old, new in some])).tolist()
-            found.append(SegmentView(each.segment).without(died) if died else SegmentView(each.segment))
+            found.append(
+                SegmentView(each.segment).without(died) if died else SegmentView(each.segment)
+            )
     return tuple(each for each in (*found, *now[at:]) if each.files_alive)
 
 
@@ -97,13 +116,21 @@ def _still(before: SegmentView, now: SegmentView) -> Mask:
 
 
 def _runs(parts: Sequence[SegmentView], order: MergePolicy) -> list[range]:
-    """The adjacent ones of some living parts that are to be one, or to be written anew. Apart from each other."""
+    """The adjacent ones of some living parts that are to be one, or to be written anew. Apart from
+    each other.
+    """
     if not parts:
         return []
     first = _first_of_tail(parts, order)
-    tail = range(first, len(parts)) if len(parts) - first > 1 or _many_dead(parts[first], order) else range(0)
+    tail = (
+        range(first, len(parts))
+        if len(parts) - first > 1 or _many_dead(parts[first], order)
+        else range(0)
+    )
     balanced = _balanced(parts[: tail.start] if tail else parts, order)
-    dead = [range(n, n + 1) for n in range(first) if n not in balanced and _many_dead(parts[n], order)]
+    dead = [
+        range(n, n + 1) for n in range(first) if n not in balanced and _many_dead(parts[n], order)
+    ]
     return [run for run in (balanced, tail, *dead) if run]
 
 
@@ -120,7 +147,9 @@ def _first_of_tail(parts: Sequence[SegmentView], order: MergePolicy) -> int:
 
 
 def _balanced(parts: Sequence[SegmentView], order: MergePolicy) -> range:
-    """The longest run of parts none of which is large beside the others, at an order that has large parts."""
+    """The longest run of parts none of which is large beside the others, at an order that has large
+    parts.
+    """
     best = range(0)
     if order.most == SEGMENT_CHUNKS:
         return best
@@ -137,7 +166,10 @@ def _balanced(parts: Sequence[SegmentView], order: MergePolicy) -> range:
 
 
 def _many_dead(part: SegmentView, order: MergePolicy) -> bool:
-    return part.segment.chunk_count <= order.most and part.files_alive < (1 - order.dead) * part.segment.file_count
+    return (
+        part.segment.chunk_count <= order.most
+        and part.files_alive < (1 - order.dead) * part.segment.file_count
+    )
 
 
 def merge(parts: Sequence[SegmentView]) -> Segment:
@@ -147,11 +179,15 @@ def merge(parts: Sequence[SegmentView]) -> Segment:
     new_files = _renumbered(files, [each.file_count for each in segments])
     new_chunks = _renumbered(chunks, [each.chunk_count for each in segments])
     fixed = {name: _living([getattr(each, name) for each in segments], files) for name in _OF_FILES}
-    fixed |= {name: _living([getattr(each, name) for each in segments], chunks) for name in _OF_CHUNKS}
+    fixed |= {
+        name: _living([getattr(each, name) for each in segments], chunks) for name in _OF_CHUNKS
+    }
     counts = _living([each.chunk_ends - each.chunk_starts for each in segments], files)
     ends = np.cumsum(counts)
     paths, path_ends = _texts([(each.paths, each.path_ends) for each in segments], files)
-    languages, language_ends = _texts([(each.languages, each.language_ends) for each in segments], files)
+    languages, language_ends = _texts(
+        [(each.languages, each.language_ends) for each in segments], files
+    )
     return Segment(
         paths=paths,
         path_ends=path_ends,
@@ -166,7 +202,10 @@ def merge(parts: Sequence[SegmentView]) -> Segment:
         **fixed,
         **_postings(segments, new_chunks, "chunk", ("posting_counts",)),
         **_postings(
-            segments, new_files, "file", ("posting_everything", "posting_defined", "posting_commented", "posting_paths")
+            segments,
+            new_files,
+            "file",
+            ("posting_everything", "posting_defined", "posting_commented", "posting_paths"),
         ),
         **_names(segments, new_chunks, "exact"),
         **_names(segments, new_chunks, "folded"),
@@ -175,7 +214,9 @@ def merge(parts: Sequence[SegmentView]) -> Segment:
 
 
 def _living(columns: Sequence[Array], alive: Sequence[Mask | None]) -> Array:
-    return np.concatenate([each if mask is None else each[mask] for each, mask in zip(columns, alive, strict=True)])
+    return np.concatenate(
+        [each if mask is None else each[mask] for each, mask in zip(columns, alive, strict=True)]
+    )
 
 
 def _texts(
@@ -183,8 +224,13 @@ def _texts(
 ) -> tuple[NDArray[np.uint8], Ints]:
     """Texts that are packed all in one, and where each ends."""
     sizes = [np.diff(ends, prepend=0) for _, ends in packed]
-    inside = [None if mask is None else np.repeat(mask, size) for mask, size in zip(alive, sizes, strict=True)]
-    return _living([blob for blob, _ in packed], inside), np.cumsum(_living(sizes, alive), dtype=np.int64)
+    inside = [
+        None if mask is None else np.repeat(mask, size)
+        for mask, size in zip(alive, sizes, strict=True)
+    ]
+    return _living([blob for blob, _ in packed], inside), np.cumsum(
+        _living(sizes, alive), dtype=np.int64
+    )
 
 
 def _postings(
@@ -195,7 +241,10 @@ def _postings(
     Terms are sorted, not rows: there are many times fewer of them.
     """
     numbers = np.concatenate(
-        [new[getattr(each, f"posting_{of}s")] for each, new in zip(segments, renumbered, strict=True)]
+        [
+            new[getattr(each, f"posting_{of}s")]
+            for each, new in zip(segments, renumbered, strict=True)
+        ]
     )
     terms = np.concatenate([getattr(each, f"{of}_terms") for each in segments])
     slices = [getattr(each, f"{of}_slices") for each in segments]
@@ -211,7 +260,8 @@ def _postings(
         alive = numbers >= 0
         numbers, kept = numbers[alive], rows[alive]
         ends = np.append(0, np.cumsum(alive))[ends]
-    last = np.append(terms[1:] != terms[:-1], True)[: len(terms)]  # of the segments that have a term
+    # of the segments that have a term
+    last = np.append(terms[1:] != terms[:-1], True)[: len(terms)]
     terms, ends = terms[last], ends[last]
     some = np.diff(ends, prepend=0) > 0
     found: dict[str, Array] = {
@@ -219,11 +269,15 @@ def _postings(
         f"{of}_slices": np.append(0, ends[some]),
         f"posting_{of}s": numbers.astype(np.int32),
     }
-    return found | {name: np.concatenate([getattr(each, name) for each in segments])[kept] for name in columns}
+    return found | {
+        name: np.concatenate([getattr(each, name) for each in segments])[kept] for name in columns
+    }
 
 
 def _names(segments: Sequence[Segment], renumbered: Sequence[Ints], of: str) -> dict[str, Array]:
-    chunks = np.concatenate([new[getattr(s, f"{of}_chunks")] for s, new in zip(segments, renumbered, strict=True)])
+    chunks = np.concatenate(
+        [new[getattr(s, f"{of}_chunks")] for s, new in zip(segments, renumbered, strict=True)]
+    )
     names = np.concatenate([getattr(s, f"{of}_names") for s in segments])
     order = np.argsort(names, kind="stable")
     order = order[chunks[order] >= 0]
@@ -256,7 +310,11 @@ def _renumbered(alive: Sequence[Mask | None], sizes: Sequence[int]) -> list[Ints
     """Per mask: the new number of each element over all masks, -1 for the dead."""
     found, base = [], 0
     for mask, size in zip(alive, sizes, strict=True):
-        numbers = np.arange(base, base + size) if mask is None else np.where(mask, np.cumsum(mask) - 1 + base, -1)
+        numbers = (
+            np.arange(base, base + size)
+            if mask is None
+            else np.where(mask, np.cumsum(mask) - 1 + base, -1)
+        )
         found.append(numbers)
         base += size if mask is None else int(mask.sum())
     return found
