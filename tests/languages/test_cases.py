@@ -15,7 +15,8 @@ from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import Parsed, parse
 
 CASES = Path(__file__).parent / "cases"
-SOURCE, EXPECTED = CASES / "source", CASES / "expected"
+SOURCE = CASES / "source"
+EXPECTED = CASES / "expected"
 PATHS = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*") if path.is_file())
 
 

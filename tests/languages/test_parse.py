@@ -27,7 +27,8 @@ EXTENSIONS = [info.extensions[0] for info in languages()]
 
 def check(parsed: Parsed) -> None:
     """What holds for the parse of anything."""
-    size, lines = len(parsed.data), parsed.data.count(b"\n") + 1
+    size = len(parsed.data)
+    lines = parsed.data.count(b"\n") + 1
     assert (parsed.report.status == "ok") == (
         parsed.report.error_count == 0 and parsed.report.status != "no_grammar"
     )
@@ -156,7 +157,8 @@ def test_blocks_of_many_levels_end_no_process(path: str, each: str, levels: int)
     ],
 )
 def test_a_byte_order_mark_hides_no_block(path: str, text: str) -> None:
-    plain, marked = parse(path, text.encode()), parse(path, text.encode("utf-8-sig"))
+    plain = parse(path, text.encode())
+    marked = parse(path, text.encode("utf-8-sig"))
     places = [
         (block.block_type, block.hierarchy, block.start_byte + 3, block.end_byte + 3)
         for block in plain.blocks

@@ -43,5 +43,6 @@ def steps(path: str, definitions: int) -> int:
 
 @pytest.mark.parametrize("path", WIDE)
 def test_four_times_the_definitions_take_four_times_the_steps(path: str) -> None:
-    few, many = steps(path, 100), steps(path, 400)
+    few = steps(path, 100)
+    many = steps(path, 400)
     assert many < 5 * few

@@ -52,7 +52,8 @@ def test_a_sentence_is_asked_of_code_without_it() -> None:
 
 
 async def test_a_weakened_sentence_has_lost_the_word_that_finds_its_answer() -> None:
-    terms, embedder = TermCache(), await open_embedder(EmbedderSettings())
+    terms = TermCache()
+    embedder = await open_embedder(EmbedderSettings())
     texts = {
         "1.py": "def renew(lease):\n    return lease.more()",
         "2.py": "def take(key):\n    return key.more()",

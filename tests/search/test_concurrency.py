@@ -54,7 +54,8 @@ async def write(corpus: Corpus, shadow: Shadow, seconds: float, met: Callable[[]
     """Edits for so long, and on a slow machine until the clients have `met` what they are to
     meet.
     """
-    rng, versions = random.Random(7), {f"f{number}.py": 1 for number in range(FILES)}
+    rng = random.Random(7)
+    versions = {f"f{number}.py": 1 for number in range(FILES)}
     end = time.monotonic() + seconds
     while time.monotonic() < end or not met():
         path = rng.choice(sorted(versions))
@@ -95,7 +96,10 @@ async def together(
 
     Ends after `seconds` when answers of more than `generations` have come.
     """
-    shadow, answers, waited, done = Shadow(), list[Said](), list[float](), anyio.Event()
+    shadow = Shadow()
+    answers = list[Said]()
+    waited = list[float]()
+    done = anyio.Event()
     for number in range(FILES):
         shadow.record(await corpus.save(f"f{number}.py", text_of(number, 1)), f"f{number}.py", 1)
     async with anyio.create_task_group() as tasks:
@@ -166,7 +170,8 @@ async def test_an_answer_kept_before_a_late_commit_is_not_given_after_it(
     corpus = await new_corpus(
         db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words"
     )
-    lexical, corpus.lexical = corpus.lexical, None
+    lexical = corpus.lexical
+    corpus.lexical = None
     assert lexical is not None
     first = await corpus.save("saved.py", "def wombat(): ...\n")
     second = await corpus.save("bulk.py", "def other(): ...\n")

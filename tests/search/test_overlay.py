@@ -106,7 +106,9 @@ class Slow(BuiltinEmbedder):
 
     def __init__(self, word: str) -> None:
         super().__init__()
-        self.word, self.waiting, self.release = word, asyncio.Event(), asyncio.Event()
+        self.word = word
+        self.waiting = asyncio.Event()
+        self.release = asyncio.Event()
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         if any(self.word in text for text in texts):
@@ -249,10 +251,8 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
         "web.ts": FILES["web/list.ts"]
     }
     around = await new_corpus(db, tmp_path / "root", outer, name="outer", pipeline=inner.pipeline)
-    overlays, asked = (
-        OverlaySessions(lambda _: inner.embedder, outliner),
-        Query("deliver a message to a mailbox", all_chunks=all_chunks),
-    )
+    overlays = OverlaySessions(lambda _: inner.embedder, outliner)
+    asked = Query("deliver a message to a mailbox", all_chunks=all_chunks)
     with overlays.session() as session:
         await overlays.put(session, inner.record, "app/mail.py", text.encode(), RULES)
         overlay = await overlays.of(session, inner.record)
@@ -393,7 +393,8 @@ async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are
     corpus: Corpus, outliner: OverlayParser, written_again: bool
 ) -> None:
     """The dimension does not tell them apart, and vectors of two models are never compared."""
-    path, data = "app/quota.py", UNSAVED["app/quota.py"].encode()
+    path = "app/quota.py"
+    data = UNSAVED["app/quota.py"].encode()
     other = replace(
         corpus.record,
         identity=replace(
@@ -462,7 +463,8 @@ async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(
 
 async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: OverlayParser) -> None:
     """The built-in model holds up the event loop: others are served between the steps."""
-    embedder, turns = Counting(), 0
+    embedder = Counting()
+    turns = 0
 
     async def take_turns() -> None:
         nonlocal turns

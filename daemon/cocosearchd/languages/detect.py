@@ -11,7 +11,8 @@ from cocosearchd.model import SkipReason
 HEAD_BYTES = 4096
 # A file is minified when it is larger than this and most of it is in lines longer than that
 # (bytes).
-MINIFIED_MIN_BYTES, MINIFIED_LINE_BYTES = 4096, 1000
+MINIFIED_MIN_BYTES = 4096
+MINIFIED_LINE_BYTES = 1000
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(\S+)(?:\s+(.*))?")
 _VERSION = "0123456789."  # of an interpreter
@@ -85,10 +86,8 @@ def _by_shebang(head: bytes) -> language_table.LanguageInfo | None:
     first = _SHEBANG.match(head.partition(b"\n")[0])
     if first is None:
         return None
-    program, rest = (
-        first[1].decode("utf-8", "replace"),
-        (first[2] or b"").decode("utf-8", "replace").split(),
-    )
+    program = first[1].decode("utf-8", "replace")
+    rest = (first[2] or b"").decode("utf-8", "replace").split()
     if program == "env":
         words = (word for word in rest if not word.startswith("-") and "=" not in word)
         program = next(words, "").rpartition("/")[2]

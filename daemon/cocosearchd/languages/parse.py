@@ -37,7 +37,8 @@ def parse(
     """
     if language is None:
         language = detect.detect(path, data[: detect.HEAD_BYTES])
-    base, grammar = blocks.base_of(language), grammar_of(path, language)
+    base = blocks.base_of(language)
+    grammar = grammar_of(path, language)
     tree: syntax.Tree | None = None
     found: tuple[Symbol, ...] = ()
     report = _unparsed(grammar, data)

@@ -31,8 +31,10 @@ def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tup
     text = data[start_byte:end_byte]
     start = start_byte + len(text) - len(text.lstrip())
     end = end_byte - (len(text) - len(text.rstrip()))
-    smallest, lines = len(data) + 1, None
+    smallest = len(data) + 1
+    lines = None
     for first, last, first_line, last_line in _SCOPE.iter_unpack(scopes):
         if first <= start and end <= last and last - first < smallest:
-            smallest, lines = last - first, (first_line, last_line)
+            smallest = last - first
+            lines = (first_line, last_line)
     return lines

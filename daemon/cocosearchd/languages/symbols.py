@@ -19,7 +19,8 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.languages import language_table, syntax
 from cocosearchd.model import Symbol
 
-MAX_SIGNATURE, MAX_LABEL = 200, 100
+MAX_SIGNATURE = 200
+MAX_LABEL = 100
 # Longer qualified names are generated: with thousands of definitions inside of each other they
 # would fill the memory.
 MAX_QUALIFIED = 1000
@@ -179,21 +180,21 @@ class _Found:
         group, _, self.kind = capture.partition(".")
         self.clause = group == "clause"
         outer = _wrapped(node, single)
-        self.start, self.end, self.start_line = (
-            outer.start_byte,
-            outer.end_byte,
-            outer.start_point.row + 1,
-        )
+        self.start = outer.start_byte
+        self.end = outer.end_byte
+        self.start_line = outer.start_point.row + 1
         # Go by the last byte: some nodes end after a line break.
         row, column = outer.end_point
         self.end_line = max(self.start_line, row + (column > 0))
-        self.node_start, self.signature_start = node.start_byte, _signature_start(outer, node)
+        self.node_start = node.start_byte
+        self.signature_start = _signature_start(outer, node)
         bodies = captures.get("body")
         body = bodies[0] if bodies else node.child_by_field_name("body")
         self.body = None if body is None else body.start_byte
         # the body is the node after the definition
         if body is not None and body.end_byte > self.end:
-            self.end, self.end_line = body.end_byte, body.end_point.row + 1
+            self.end = body.end_byte
+            self.end_line = body.end_point.row + 1
         self.owner, self.name = _named(captures, data)
         if "kind" in captures:
             self.kind = _clean(_text(captures["kind"][0], data)) or self.kind
@@ -232,7 +233,8 @@ def _named(captures: _Captures, data: bytes) -> tuple[str, str]:
 def _wrapped(node: syntax.Node, single: _Single) -> syntax.Node:
     parent = node.parent
     while parent is not None and parent.type in _WRAPPERS and _alone(node, parent, single):
-        node, parent = parent, parent.parent
+        node = parent
+        parent = parent.parent
     return node
 
 
@@ -296,7 +298,8 @@ def _merged(items: Iterable[_Found]) -> list[_Found]:
             and last.clause
             and (last.name, last.kind) == (item.name, item.kind)
         ):
-            last.end, last.end_line = max(last.end, item.end), max(last.end_line, item.end_line)
+            last.end = max(last.end, item.end)
+            last.end_line = max(last.end_line, item.end_line)
         else:
             merged.append(item)
     return merged
@@ -304,11 +307,14 @@ def _merged(items: Iterable[_Found]) -> list[_Found]:
 
 def _with_namespaces(items: list[_Found], size: int) -> list[_Found]:
     """A namespace statement without a body reaches to the next one, or to the end of the file."""
-    end, end_line = size, max((item.end_line for item in items), default=1)
+    end = size
+    end_line = max((item.end_line for item in items), default=1)
     for item in reversed(items):
         if item.kind == "namespace" and item.body is None:
-            item.end, item.end_line = end, max(item.end_line, end_line)
-            end, end_line = item.start, item.start_line - 1
+            item.end = end
+            item.end_line = max(item.end_line, end_line)
+            end = item.start
+            end_line = item.start_line - 1
     return items
 
 

@@ -44,7 +44,8 @@ MAX_DEPTH = 1000
 # More children than this in one error (measured: 20,000 take a query 0.6 s, 50,000 take 3.5 s): no
 # symbols.
 MAX_ERROR_CHILDREN = 10_000
-_MAX_ERRORS, _MAX_STEPS = 1000, 200_000
+_MAX_ERRORS = 1000
+_MAX_STEPS = 200_000
 
 __all__ = [
     "Node",
@@ -62,7 +63,8 @@ __all__ = [
 ]
 
 _LOCAL = threading.local()
-_STATEMENT_END, _ANGLE = re.compile(rb"[;{}]"), re.compile(rb"[<>]")
+_STATEMENT_END = re.compile(rb"[;{}]")
+_ANGLE = re.compile(rb"[<>]")
 _HUGE_LINE = re.compile(rb"[^\n]{%d}" % MAX_LINE_BYTES)
 # By grammar: what indents a line, where in it blocks may begin, and what begins one.
 _NESTING = {
@@ -135,7 +137,8 @@ def opens_too_many_angles(grammar: str, data: bytes) -> bool:
 
 
 def _most_open(statement: bytes) -> int:
-    depth, most = 0, 0
+    depth = 0
+    most = 0
     for match in _ANGLE.finditer(statement):
         depth = depth + 1 if match[0] == b"<" else max(0, depth - 1)
         most = max(most, depth)
@@ -144,7 +147,8 @@ def _most_open(statement: bytes) -> int:
 
 def parse_tree(grammar: str, data: bytes) -> Tree | None:
     """The tree of a file, or None where parsing took too long."""
-    parser, text = _parser(grammar), _valid(data)
+    parser = _parser(grammar)
+    text = _valid(data)
     # its scanner looks for the end of the last line for ever (`r#`)
     if grammar == "perl" and not text.endswith(b"\n"):
         text += b"\n"

@@ -42,7 +42,8 @@ def declared(text: str) -> str | None:
     found = _DECLARED.fullmatch(text)
     if found is None:
         return None
-    name, keyword = found["name"], found["body"] or found["other"]
+    name = found["name"]
+    keyword = found["body"] or found["other"]
     return name if keyword in _CLEAR or found["rest"] or found["end"] or _is_name(name) else None
 
 

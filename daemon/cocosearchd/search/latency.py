@@ -12,7 +12,8 @@ class Latency:
     """Records answers. Times are milliseconds."""
 
     def __init__(self) -> None:
-        self._count, self._recent = 0, deque[float](maxlen=WINDOW)
+        self._count = 0
+        self._recent = deque[float](maxlen=WINDOW)
 
     def add(self, took_ms: float) -> None:
         """One answer more."""

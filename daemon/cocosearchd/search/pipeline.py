@@ -103,7 +103,8 @@ class Pipeline:
         `embedder_of` gives the embedder that an index was made by, where that may be another than
         `embedder`.
         """
-        self._db, self._settings = db, settings
+        self._db = db
+        self._settings = settings
         self._embedder_of = embedder_of or (lambda _: embedder)
         self._looker = Retriever(db, lexical_of, load_weights(settings.weights_file))
         self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
@@ -134,7 +135,8 @@ class Pipeline:
         several indexes.
         """
         with trace.stage("plan"):
-            plan, view = make_plan(query, self._settings, self._languages), make_view(query)
+            plan = make_plan(query, self._settings, self._languages)
+            view = make_view(query)
             plan = replace(plan, where=inside(plan.where, record.root))
             lexical = self._looker.lexical(record, plan)
             if lexical is not None and lexical.warm:
@@ -170,8 +172,11 @@ class Pipeline:
         if not found.hits or count == 0:
             return _answer(finding, (), ())
         with trace.stage("expand"):
-            view, overlay = finding.view, finding.overlay
-            root, hits, files = finding.record.root, found.hits, found.files
+            view = finding.view
+            overlay = finding.overlay
+            root = finding.record.root
+            hits = found.hits
+            files = found.files
             expand = partial(self._context.expand, root, hits, files, view, overlay, count)
             expanded = await self.disk.within(root, expand) or self._context.unread(
                 hits, view, overlay, count

@@ -167,7 +167,8 @@ def kindred(plan: Plan) -> Plan:
     To a vector, long questions are nearly the same that differ in the one word they are about;
     `getUserById` and `getUserByName` are so by themselves, which is why identifiers stay as well.
     """
-    stem, words = Stemmer().stem, set(_TOLD.findall(plan.text.lower()))
+    stem = Stemmer().stem
+    words = set(_TOLD.findall(plan.text.lower()))
     return replace(plan, text=" ".join(sorted(map(stem, words - STOP_WORDS or words))))
 
 

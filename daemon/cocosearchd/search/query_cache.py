@@ -81,7 +81,9 @@ class QueryCache:
     def __init__(
         self, max_bytes: int, ttl_s: float, clock: Callable[[], float] = monotonic
     ) -> None:
-        self._max_bytes, self._ttl_s, self._clock = max_bytes, ttl_s, clock
+        self._max_bytes = max_bytes
+        self._ttl_s = ttl_s
+        self._clock = clock
         self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
         self._families: dict[tuple[int, State, bytes], _Family] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
@@ -111,7 +113,8 @@ class QueryCache:
         """Keep an answer; one that would take more than an eighth of the whole cache is not worth
         the others.
         """
-        key, family = (index, digest(plan)), digest(kindred(plan))
+        key = (index, digest(plan))
+        family = digest(kindred(plan))
         self._drop(key)
         size = _size(found, vector)
         if size * 8 > self._max_bytes:
@@ -181,7 +184,8 @@ class _Family:
             self.keys.append(key)
         if slot == len(self.matrix):
             self.matrix = np.concatenate([self.matrix, np.zeros_like(self.matrix)])
-        self.matrix[slot], self.keys[slot] = vector, key
+        self.matrix[slot] = vector
+        self.keys[slot] = key
         return slot
 
     def remove(self, slot: int) -> bool:

@@ -87,7 +87,9 @@ class Retriever:
     """
 
     def __init__(self, db: Database, lexical_of: LexicalOf | None, weights: Weights) -> None:
-        self._db, self._lexical_of, self._weights = db, lexical_of, weights
+        self._db = db
+        self._lexical_of = lexical_of
+        self._weights = weights
         self._rerankers = Rerankers()
 
     def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
@@ -156,8 +158,10 @@ class Retriever:
         """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of
         PostgreSQL.
         """
-        plan, vector = asked.plan, asked.vector
-        lexical, behind = self.lexical(record, plan), False
+        plan = asked.plan
+        vector = asked.vector
+        lexical = self.lexical(record, plan)
+        behind = False
         if lexical is not None and (plan.keyword or vector is None):
             with trace.stage("score"):
                 code = await code_candidates(
@@ -199,7 +203,8 @@ class Retriever:
         self, db: Database, record: IndexRecord, asked: RetrievalRequest, trace: Trace
     ) -> _Ranked:
         """What PostgreSQL says by itself."""
-        plan, vector = asked.plan, asked.vector
+        plan = asked.plan
+        vector = asked.vector
         # Without a vector the words are all there is, whatever the profile would do with one.
         keyword = plan.keyword or vector is None
         with trace.stage("retrieve"):

@@ -52,7 +52,8 @@ def hit_of(text: str, part: str, path: str = "a.py") -> Hit:
     end = text.index(part) + len(part)
     first = text.count("\n", 0, start) + 1
     last = first + text.count("\n", start, end)
-    start_byte, end_byte = len(text[:start].encode()), len(text[:end].encode())
+    start_byte = len(text[:start].encode())
+    end_byte = len(text[:end].encode())
     content = text[start:end]
     return Hit(
         "code",
@@ -122,9 +123,12 @@ def test_without_stored_scopes_nothing_is_parsed(
 
 @given(st.integers(0, len(PYTHON)), st.integers(0, len(PYTHON)))
 def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
-    data, (start, end) = PYTHON.encode(), sorted((a, b))
-    symbols, text = parse("a.py", data).symbols, data[start:end]
-    first, last = start + len(text) - len(text.lstrip()), end - (len(text) - len(text.rstrip()))
+    data = PYTHON.encode()
+    (start, end) = sorted((a, b))
+    symbols = parse("a.py", data).symbols
+    text = data[start:end]
+    first = start + len(text) - len(text.lstrip())
+    last = end - (len(text) - len(text.rstrip()))
     around = [one for one in symbols if one.start_byte <= first and last <= one.end_byte]
     smallest = min(around, key=lambda one: one.end_byte - one.start_byte, default=None)
     # one of one line has nothing to show around it
@@ -171,7 +175,8 @@ def test_a_long_definition_keeps_its_signature_and_what_is_near(tmp_path: Path) 
     hit = shown(
         tmp_path, f"@decorated\ndef long(a):\n{body}", "line_100 =", ViewOptions(), lines=20
     )
-    before, after = hit.context_before.splitlines(), hit.context_after.splitlines()
+    before = hit.context_before.splitlines()
+    after = hit.context_after.splitlines()
     assert before[:3] == ["@decorated", "def long(a):", GAP]
     assert before[-1] == "    line_99 = 99"
     assert after[0] == "    line_101 = 101"
@@ -193,7 +198,8 @@ def test_the_cap_holds_and_nothing_is_shown_twice(data: st.DataObject) -> None:
     start = data.draw(st.integers(first, 200))
     end = data.draw(st.integers(start, 300))
     last = data.draw(st.integers(end, 400))
-    cap, head = data.draw(st.integers(1, 80)), data.draw(st.integers(0, 4))
+    cap = data.draw(st.integers(1, 80))
+    head = data.draw(st.integers(0, 4))
     parts = span(start, end, first, last, cap, head)
     ranges = [range(a, b + 1) for a, b in (parts.head, parts.before, (start, end), parts.after)]
     lines = [line for each in ranges for line in each]
@@ -237,7 +243,9 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
     place = tmp_path / "a.py"
     place.write_text(PYTHON)
     old(place)
-    hits, state, widening = (hit_of(PYTHON, "two = 2"),), [indexed(PYTHON)], Context(50, 200)
+    hits = (hit_of(PYTHON, "two = 2"),)
+    state = [indexed(PYTHON)]
+    widening = Context(50, 200)
     first = widening.expand(bytes(tmp_path), hits, state, ViewOptions())
     assert widening.expand(bytes(tmp_path), hits, state, ViewOptions()) is first
     assert (
@@ -285,7 +293,8 @@ def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.Monk
     place = tmp_path / "a.py"
     place.write_text(PYTHON)
     old(place)
-    disk, expected = VerifiedFiles(), content_hash(PYTHON.encode())
+    disk = VerifiedFiles()
+    expected = content_hash(PYTHON.encode())
     first = disk.verified(bytes(tmp_path), "a.py", expected)
     assert first is not None
     assert disk.verified(bytes(tmp_path), "a.py", expected) is first
@@ -300,8 +309,11 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
     monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
     (tmp_path / "a.py").write_text(PYTHON)
     old(tmp_path / "a.py")
-    disk, state = VerifiedFiles(), indexed(PYTHON)
-    wide, short, narrow = Context(50, 200, disk), Context(2, 200, disk), Context(50, 12, disk)
+    disk = VerifiedFiles()
+    state = indexed(PYTHON)
+    wide = Context(50, 200, disk)
+    short = Context(2, 200, disk)
+    narrow = Context(50, 12, disk)
 
     def around(context: Context, file: FileState) -> tuple[str, str]:
         (hit,) = context.expand(
@@ -309,10 +321,8 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
         ).hits
         return hit.context_before, hit.context_after
 
-    before, after = (
-        "    def first(self):\n        one = 1",
-        "        three = 3\n        return one + two + three",
-    )
+    before = "    def first(self):\n        one = 1"
+    after = "        three = 3\n        return one + two + three"
     assert around(wide, state) == (before, after)
     assert around(short, state) == ("", "        three = 3")
     assert around(narrow, state) == ("    def f...\n        o...", "        t...\n        r...")
@@ -347,7 +357,8 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     "kind", ["link", "directory link", "parent", "directory", "pipe", "missing", "null"]
 )
 def test_nothing_outside_of_the_root_and_nothing_strange_is_read(tmp_path: Path, kind: str) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside"
+    root = tmp_path / "root"
+    outside = tmp_path / "outside"
     root.mkdir()
     outside.mkdir()
     (outside / "a.py").write_text("secret")
@@ -383,7 +394,8 @@ def test_links_that_stay_inside_are_not_followed_either(tmp_path: Path, link: st
 
 def test_a_root_that_has_become_a_link_shows_nothing(tmp_path: Path) -> None:
     """Not even the very files that were indexed, which are elsewhere now."""
-    root, moved = tmp_path / "root", tmp_path / "moved"
+    root = tmp_path / "root"
+    moved = tmp_path / "moved"
     root.mkdir()
     (root / "a.py").write_text("x")
     os.utime(root / "a.py", (1, 1))

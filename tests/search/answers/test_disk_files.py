@@ -9,14 +9,17 @@ from cocosearchd.search.answers.disk_files import LOOKS, VerifiedFiles
 
 pytestmark = pytest.mark.anyio
 
-SILENT, OTHER = b"/silent", b"/other"
+SILENT = b"/silent"
+OTHER = b"/other"
 
 
 async def test_a_silent_file_system_holds_few_threads() -> None:
     """Threads are of all roots: questions that come before it is known to be silent must leave
     some.
     """
-    disk, answers, begun = VerifiedFiles(), threading.Event(), list[int]()
+    disk = VerifiedFiles()
+    answers = threading.Event()
+    begun = list[int]()
 
     def look() -> str:
         begun.append(1)
@@ -39,7 +42,8 @@ async def test_a_silent_file_system_holds_few_threads() -> None:
 
 
 async def test_one_that_has_not_answered_in_time_is_not_asked_until_it_has() -> None:
-    disk, answers = VerifiedFiles(), threading.Event()
+    disk = VerifiedFiles()
+    answers = threading.Event()
     try:
         assert await disk.within(SILENT, answers.wait, 0.05) is None
         async with asyncio.timeout(1):

@@ -58,7 +58,8 @@ async def test_files_are_listed(
 
 async def test_a_list_goes_on_where_it_stopped(shared: Corpus, tmp_path: Path) -> None:
     both = [shared.record, replace(shared.record, name="again:1")]
-    seen, cursor = [], None
+    seen = []
+    cursor = None
     while True:
         page = await list_files(shared.db, both, limit=3, cursor=cursor)
         seen += [(entry.index, entry.path) for entry in page.files]
@@ -164,7 +165,8 @@ async def test_blank_lines_that_no_chunk_has_keep_their_place(corpus: Corpus) ->
     await corpus.save("gaps.py", text)
     corpus.root.joinpath("gaps.py").unlink()
     file = await get_file(corpus.db, [corpus.record], "gaps.py", VerifiedFiles())
-    lines, expected = file.content.split("\n"), text.rstrip("\n").split("\n")
+    lines = file.content.split("\n")
+    expected = text.rstrip("\n").split("\n")
     assert len(lines) == len(expected)
     assert all(line == wanted or not wanted for line, wanted in zip(lines, expected, strict=True))
 
@@ -174,8 +176,10 @@ def test_overlaps_of_chunks_are_taken_once(text: str, size: int, overlap: int) -
     data = text.encode()
     chunks = []
     for start in range(0, len(data), size):
-        begin, end = max(0, start - overlap), min(len(data), start + size)
-        content, first = data[begin:end].decode(), data.count(b"\n", 0, begin) + 1
+        begin = max(0, start - overlap)
+        end = min(len(data), start + size)
+        content = data[begin:end].decode()
+        first = data.count(b"\n", 0, begin) + 1
         last = first + content.count("\n")
         chunks.append(StoredChunk(begin, end, first, last, content, "", "", (), None, None))
     assert assembled(chunks) == (text.removesuffix("\n").split("\n") if text else [])

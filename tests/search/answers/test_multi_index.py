@@ -52,7 +52,8 @@ async def three(db: Database, root: Path) -> tuple[CountingEmbedder, list[Corpus
 
 async def test_all_are_asked_and_embedded_once(db: Database, tmp_path: Path) -> None:
     embedder, corpora = await three(db, tmp_path)
-    records, pipeline = [corpus.record for corpus in corpora], corpora[0].pipeline
+    records = [corpus.record for corpus in corpora]
+    pipeline = corpora[0].pipeline
     merged = await search_several(pipeline, records, Query("send mail"))
     assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [
         ("one", "mail.py"),
@@ -68,7 +69,8 @@ async def test_all_are_asked_and_embedded_once(db: Database, tmp_path: Path) -> 
 
 async def test_limit_and_budget_are_for_all_together(db: Database, tmp_path: Path) -> None:
     _, corpora = await three(db, tmp_path)
-    records, pipeline = [corpus.record for corpus in corpora], corpora[0].pipeline
+    records = [corpus.record for corpus in corpora]
+    pipeline = corpora[0].pipeline
     assert len((await search_several(pipeline, records, Query("send mail", limit=2))).hits) == 2
     small = await search_several(pipeline, records, Query("send mail", budget_chars=40))
     assert sum(len(hit.content) for hit in small.hits) <= 40
@@ -78,7 +80,8 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
     db: Database, tmp_path: Path
 ) -> None:
     _, corpora = await three(db, tmp_path)
-    records, pipeline = [corpus.record for corpus in corpora], corpora[0].pipeline
+    records = [corpus.record for corpus in corpora]
+    pipeline = corpora[0].pipeline
     for limit in range(1, 7):
         for text in ("send mail", "elephant", "nothing else matters"):
             query = Query(text, limit=limit, use_cache=False)
@@ -100,7 +103,8 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
 
 async def test_one_that_fails_is_told_beside_the_others(db: Database, tmp_path: Path) -> None:
     _, corpora = await three(db, tmp_path)
-    records, pipeline = [corpus.record for corpus in corpora], corpora[0].pipeline
+    records = [corpus.record for corpus in corpora]
+    pipeline = corpora[0].pipeline
     await drop_index(db, corpora[1].record)
     merged = await search_several(pipeline, records, Query("send mail"))
     assert [failed.index for failed in merged.failed] == ["two"]

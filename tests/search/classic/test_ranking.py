@@ -178,14 +178,17 @@ def test_one_chunk_per_file_keeps_the_best_of_each(
 def test_fusion_does_not_care_which_leg_is_which(
     corpus: tuple[list[Candidate], list[Candidate]],
 ) -> None:
-    vector, keyword = tuple(corpus[0]), tuple(corpus[1])
+    vector = tuple(corpus[0])
+    keyword = tuple(corpus[1])
     one = {each.candidate.key: each.score for each in fuse(RetrievedCandidates(vector, keyword))}
     other = {each.candidate.key: each.score for each in fuse(RetrievedCandidates(keyword, vector))}
     assert one == pytest.approx(other)
 
 
 def test_fusion_by_hand() -> None:
-    a, b, c = candidate("a"), candidate("b"), candidate("c")
+    a = candidate("a")
+    b = candidate("b")
+    c = candidate("c")
     scored = fuse(RetrievedCandidates((a, b), (b, c), 1))
     assert [one.candidate.path for one in scored] == ["b", "a", "c"]
     assert [one.match_type for one in scored] == ["both", "semantic", "keyword"]

@@ -166,10 +166,8 @@ def test_each_feature_tells_good_from_bad(
     feature: str, text: str, good: ScoredCandidate, bad: ScoredCandidate
 ) -> None:
     question = ask(text)
-    better, worse = (
-        features(question, material(good))[feature],
-        features(question, material(bad))[feature],
-    )
+    better = features(question, material(good))[feature]
+    worse = features(question, material(bad))[feature]
     assert 0 <= worse < better <= 1
 
 
@@ -199,7 +197,8 @@ def test_the_order_follows_the_blend() -> None:
 
 
 def test_the_choice_of_a_reranker() -> None:
-    rerankers, some = Rerankers(), [scored()]
+    rerankers = Rerankers()
+    some = [scored()]
     assert rerankers.choose("disabled", "x", some) is None
     assert rerankers.choose("functional", "x", []) is None
     functional = rerankers.choose("functional", "x", some)

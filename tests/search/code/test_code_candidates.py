@@ -133,7 +133,8 @@ async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.M
         ("route", "add route", "keep values between requests", "prefix"), (1, 2, 3, 4)
     ):
         query = Query(text, limit=limit, use_cache=False)
-        plain, explained = await warm.answer(query), await warm.answer(query, Trace(explain=True))
+        plain = await warm.answer(query)
+        explained = await warm.answer(query, Trace(explain=True))
         assert [(hit.path, hit.score) for hit in explained.hits] == [
             (hit.path, hit.score) for hit in plain.hits
         ]

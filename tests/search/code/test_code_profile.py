@@ -52,7 +52,8 @@ def ranked(
 
 def test_every_weight_has_its_signal() -> None:
     weights = load_weights()
-    with_vectors, without = signals(ask("Router", vector=True)[0]), signals(ask("Router")[0])
+    with_vectors = signals(ask("Router", vector=True)[0])
+    without = signals(ask("Router")[0])
     for names in (weights.plain, weights.symbol):
         assert names.keys() <= with_vectors.keys()
     for names in (weights.plain_without_vectors, weights.symbol_without_vectors):

@@ -94,7 +94,8 @@ def cut(dice: random.Random, text: str) -> str:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6))
 def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
-    dice, terms = random.Random(seed), TermCache()
+    dice = random.Random(seed)
+    terms = TermCache()
     files = made(dice, 8)
     some = dict(list(files.items())[:5])
     parts = (
@@ -145,10 +146,8 @@ def numbered(
 
 
 def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
-    terms, files = (
-        TermCache(),
-        {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"},
-    )
+    terms = TermCache()
+    files = {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"}
     state = view((SegmentView(build(documents(files), DIMENSION)),), 1)
 
     def paths(phrase: str, whole: bool) -> set[str]:
@@ -209,7 +208,8 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
     }
     assert len({start for path, start in stored if path == "lib/long.py"}) > 2
     choose(way, monkeypatch)
-    whole, partly = 0, 0
+    whole = 0
+    partly = 0
     for _ in range(25):
         phrase = cut(dice, dice.choice(list(files.values())).replace('"', ""))
         if not phrase:
@@ -220,7 +220,8 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         found = {(hit.path, hit.start_byte) for hit in answer.hits}
         assert found <= holders, (way, phrase)
         assert found == holders or answer.notes == (phrase_filter.PARTS,), (way, phrase)
-        whole, partly = whole + (found == holders), partly + bool(answer.notes)
+        whole = whole + (found == holders)
+        partly = partly + bool(answer.notes)
         filtered = await corpus.ask(replace(query, paths=("src/**",)))
         expected_ = {key for key in holders if key[0].startswith("src/")}
         assert {(hit.path, hit.start_byte) for hit in filtered.hits} == expected_ or filtered.notes
@@ -399,7 +400,8 @@ async def test_no_answer_is_of_two_generations(
         lexical=tmp_path / "words",
     )
     choose(way, monkeypatch)
-    asked, before = Query('"open the file"', use_cache=False), corpus.record
+    asked = Query('"open the file"', use_cache=False)
+    before = corpus.record
     assert ((await corpus.ask(asked)).generation, len((await corpus.ask(asked)).hits)) == (2, 2)
     corpus.lexical = None  # the commit does not get there
     await corpus.save("a.py", "another file\n")
@@ -414,7 +416,8 @@ async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(
     corpus = await new_corpus(
         db, tmp_path / "root", {"a.py": "open the file\n", "b.py": "open a file\n"}
     )
-    where, every = Filter(phrases=("Open THE",)), ["a.py", "b.py", "gone.py"]
+    where = Filter(phrases=("Open THE",))
+    every = ["a.py", "b.py", "gone.py"]
     read = await holding_in_files(db, corpus.record, where, every)
     assert {path: starts.tolist() for path, starts in read.starts.items()} == {"a.py": [0]}
     assert read.generations == {"a.py": 1, "b.py": 2}

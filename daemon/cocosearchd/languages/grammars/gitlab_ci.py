@@ -7,7 +7,8 @@ from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
 _EXTENSIONS = (".yml", ".yaml")
-_NAME, _FOLDER = ".gitlab-ci", "/.gitlab/ci/"
+_NAME = ".gitlab-ci"
+_FOLDER = "/.gitlab/ci/"
 # The keywords of https://docs.gitlab.com/ci/yaml/ that are no jobs.
 _GLOBAL = frozenset(
     {

@@ -10,7 +10,8 @@ from cocosearchd.model import Symbol
 
 _CHART = re.compile(r"(?:^|/)Chart\.ya?ml$")
 _VALUES = re.compile(r"(?:^|/)values(?:[-._][^/]*)?\.ya?ml$")
-_TEMPLATES, _TEMPLATE_EXTENSIONS = "/templates/", (".yaml", ".yml", ".tpl", ".txt")
+_TEMPLATES = "/templates/"
+_TEMPLATE_EXTENSIONS = (".yaml", ".yml", ".tpl", ".txt")
 _ACTION = re.compile(rb"\{\{-?\s*(define|if|range|with|block|end)\b(?:\s+\"([^\"\n]*)\")?")
 
 
@@ -83,12 +84,16 @@ class HelmTemplate:
 
 def _defines(data: bytes) -> list[Block]:
     """Each outermost `define` to its own `end`."""
-    found, depth, name, start = [], 0, "", 0
+    found = []
+    depth = 0
+    name = ""
+    start = 0
     for match in _ACTION.finditer(data):
         word = match[1]
         if word != b"end":
             if depth == 0 and word == b"define":
-                name, start = (match[2] or b"").decode("utf-8", "replace"), match.start()
+                name = (match[2] or b"").decode("utf-8", "replace")
+                start = match.start()
             depth += 1
         elif depth:
             depth -= 1

@@ -48,7 +48,9 @@ def entries(data: bytes) -> list[YamlEntry]:
     around: list[YamlEntry] = []
     scalar: int | None = None  # the indentation of the key whose text block we are in
     for match in _LINE.finditer(text):
-        indent, dashes, plain = len(match["indent"]), match["dashes"], match["plain"]
+        indent = len(match["indent"])
+        dashes = match["dashes"]
+        plain = match["plain"]
         if plain is not None:
             plain = plain.strip()
             if (not plain or plain.startswith("#")) and not dashes:
@@ -84,7 +86,8 @@ def _opened(
 ) -> list[YamlEntry]:
     """The entries that begin on a line: items for its dashes, then the key."""
     opened: list[YamlEntry] = []
-    key, value = _plain(match["key"] or ""), _plain(match["value"] or match["plain"] or "")
+    key = _plain(match["key"] or "")
+    value = _plain(match["value"] or match["plain"] or "")
     for dash in _DASH.finditer(dashes):
         opened.append(
             YamlEntry(indent + dash.start(), key, value, True, match.start(), end, parent)

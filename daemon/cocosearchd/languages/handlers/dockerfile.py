@@ -43,11 +43,17 @@ def _stage(line: bytes, number: int) -> str:
 
 def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
     """(word, start, end) of each instruction with its continued lines and here-documents."""
-    word, start, end, after = "", 0, 0, 0
+    word = ""
+    start = 0
+    end = 0
+    after = 0
     # a backslash ended the line; the ends of here-documents
-    going_on, waiting = False, list[bytes]()
+    going_on = False
+    waiting = list[bytes]()
     for line in data.splitlines(keepends=True):
-        text, before, after = line.strip(), after, after + len(line)
+        text = line.strip()
+        before = after
+        after = after + len(line)
         if waiting:
             waiting = waiting[1:] if text == waiting[0] else waiting
         else:
@@ -58,7 +64,8 @@ def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
                 if word:
                     yield word, start, end
                 match = _INSTRUCTION.match(line)
-                word, start = match[1].decode("ascii").upper() if match else "", before
+                word = match[1].decode("ascii").upper() if match else ""
+                start = before
             going_on = text.endswith(b"\\") or (going_on and idle)
             waiting = (
                 [found[2] for found in _HEREDOC.finditer(text)] if word in _WITH_HEREDOC else []

@@ -73,7 +73,8 @@ class Context:
     """Expands hits; remembers what it has read."""
 
     def __init__(self, max_lines: int, line_width: int, disk: VerifiedFiles | None = None) -> None:
-        self._max_lines, self._line_width = max_lines, line_width
+        self._max_lines = max_lines
+        self._line_width = line_width
         self.disk = disk or VerifiedFiles()
         self._kept = _Kept()
 
@@ -98,7 +99,8 @@ class Context:
         way.
         """
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
-        key, shown = (id(hits), view, count), hits[:count]
+        key = (id(hits), view, count)
+        shown = hits[:count]
         known = self._kept.get(key)
         if known is not None and known[0] is hits:
             saved = {hit.path for hit in shown} - unsaved.keys()
@@ -128,7 +130,8 @@ class Context:
         view: ViewOptions,
         unsaved: Mapping[str, FileContents],
     ) -> ExpandedHits:
-        shown, texts = [], dict[str, FileContents | None](unsaved)
+        shown = []
+        texts = dict[str, FileContents | None](unsaved)
         for hit in hits:
             state = states.get(hit.path)
             if hit.path not in texts:
@@ -183,7 +186,8 @@ class Context:
         )
 
     def _cut(self, parts: LineSpan, text: FileContents) -> tuple[str, str]:
-        head, before = text.lines(*parts.head), text.lines(*parts.before)
+        head = text.lines(*parts.head)
+        before = text.lines(*parts.before)
         gap = [GAP] if head and parts.head[1] + 1 < parts.before[0] else []
         width = self._line_width
         return (
@@ -200,9 +204,11 @@ def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines
     what is nearest to the match: half of the rest on each side, and what one side does not need
     goes to the other.
     """
-    first, last = min(first, start), max(last, end)
+    first = min(first, start)
+    last = max(last, end)
     room = max(0, max_lines - (end - start + 1))
-    above, below = start - first, last - end
+    above = start - first
+    below = last - end
     if above + below <= room:
         return LineSpan((1, 0), (first, start - 1), (end + 1, last))
     head = min(head_lines, above, room)
@@ -290,7 +296,9 @@ def _cut(text: str, left: int, measure: Callable[[str], int], least: int) -> str
     """The first lines of a text that fit, and dots; with `least` 0 part of a line, if need be.
     None: too few fit.
     """
-    lines, used, count = text.split("\n"), measure(ELLIPSIS), 0
+    lines = text.split("\n")
+    used = measure(ELLIPSIS)
+    count = 0
     for line in lines:
         used += measure(f"{line}\n")
         if used > left:

@@ -24,7 +24,8 @@ from cocosearchd.config.settings import LARGEST_FILE_BYTES
 from cocosearchd.model import decode_path
 from cocosearchd.runtime.files.nofollow import open_absolute, status_of
 
-MAX_TEXTS, MAX_TEXT_BYTES = 128, 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
+MAX_TEXTS = 128
+MAX_TEXT_BYTES = 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
 MAX_SEEN = 4096
 # Equal fingerprints prove equal content only when the last change lies this far before the read:
 # the clock of some file systems has steps of two seconds.
@@ -58,7 +59,8 @@ class FileContents:
         """Lines `first` to `last`, inclusive, from 1, without their ends; outside of the file there
         are none.
         """
-        first, last = max(1, first), min(last, len(self.starts))
+        first = max(1, first)
+        last = min(last, len(self.starts))
         if first > last:
             return []
         end = int(self.starts[last]) if last < len(self.starts) else len(self.data)
@@ -105,7 +107,8 @@ class VerifiedFiles:
         """
         if root in self._silent:
             return None
-        free, looking = self._free.setdefault(root, asyncio.Semaphore(LOOKS)), None
+        free = self._free.setdefault(root, asyncio.Semaphore(LOOKS))
+        looking = None
         with anyio.move_on_after(within_s):
             await free.acquire()
             looking = asyncio.ensure_future(asyncio.to_thread(look))

@@ -97,7 +97,8 @@ async def list_files(
             f"use a limit of 1 to {MAX_FILES}, an offset from 0",
         )
     check_filters((pattern or "", *languages))
-    matches, wanted = path_matcher((pattern or "**",)), _language_ids(languages)
+    matches = path_matcher((pattern or "**",))
+    wanted = _language_ids(languages)
     found = [
         FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)
         for record in sorted(indexes, key=lambda each: each.name)
@@ -259,7 +260,8 @@ def assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
         if chunk.start_line in lines:
             lines[chunk.start_line] += " " * (chunk.start_byte - end)
         raw = chunk.content.encode()
-        known, new = raw[: max(0, end - chunk.start_byte)], raw[max(0, end - chunk.start_byte) :]
+        known = raw[: max(0, end - chunk.start_byte)]
+        new = raw[max(0, end - chunk.start_byte) :]
         for number, piece in enumerate(
             new.decode("utf-8", "replace").split("\n"), chunk.start_line + known.count(b"\n")
         ):

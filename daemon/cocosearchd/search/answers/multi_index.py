@@ -89,7 +89,8 @@ async def search_several(
 
     async def ask(place: int, record: IndexRecord) -> None:
         try:
-            trace, overlay = traces[record.name], (overlays or {}).get(record.name)
+            trace = traces[record.name]
+            overlay = (overlays or {}).get(record.name)
             outcomes[place] = await pipeline.find(
                 record, unlimited, trace, embed=once.embed, overlay=overlay
             )
@@ -127,7 +128,9 @@ class _Once:
 
     def __init__(self, pipeline: Pipeline, record: IndexRecord) -> None:
         self._made_by = record.identity.embedder
-        self._pipeline, self._lock, self._done = pipeline, anyio.Lock(), dict[str, QueryVector]()
+        self._pipeline = pipeline
+        self._lock = anyio.Lock()
+        self._done = dict[str, QueryVector]()
 
     async def embed(self, text: str, trace: Trace) -> QueryVector:
         async with self._lock:

@@ -42,12 +42,14 @@ async def find_related(
     vector = await _vector_at(db, record, path, line, overlay)
     if vector is None:
         return ()
-    count, everywhere = CANDIDATES_PER_RESULT * (limit + 1), Filter()
+    count = CANDIDATES_PER_RESULT * (limit + 1)
+    everywhere = Filter()
     stored = overlay.elsewhere(everywhere) if overlay else everywhere
     found = await queries.vector_search(db, record, vector, stored, count)
     if overlay is not None:
         found = best((*found, *overlay.compared(everywhere, vector)), count)
-    hits, files = list[Hit](), {path}
+    hits = list[Hit]()
+    files = {path}
     for rank, candidate in enumerate(found, 1):
         if candidate.path not in files and len(hits) < limit:
             files.add(candidate.path)

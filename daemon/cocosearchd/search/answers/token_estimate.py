@@ -14,16 +14,22 @@ import re
 _PIECE = re.compile(
     r"([A-Z]?[a-z]+|[A-Z]+(?![a-z]))|(\d+)|((?<!\s)\s*\n\s*|[ \t]{2,})|([^\w\s]+|_+)|([^\x00-\x7f])"
 )
-_WORD, _LONGER = 0.97, 0.085  # a word, and each of its characters beyond the sixth
+_WORD = 0.97
+_LONGER = 0.085  # a word, and each of its characters beyond the sixth
 _SHORT = 6
-_DIGITS, _BLANKS, _SIGNS, _SIGN, _OTHER = 1.6, 1.74, 0.78, 0.083, 1.2
+_DIGITS = 1.6
+_BLANKS = 1.74
+_SIGNS = 0.78
+_SIGN = 0.083
+_OTHER = 1.2
 
 
 def estimate(text: str) -> int:
     """At least 1 for a text that is not empty."""
     total = 0.0
     for found in _PIECE.finditer(text):
-        kind, length = found.lastindex, found.end() - found.start()
+        kind = found.lastindex
+        length = found.end() - found.start()
         if kind == 1:
             total += _WORD + _LONGER * max(0, length - _SHORT)
         elif kind == 2:

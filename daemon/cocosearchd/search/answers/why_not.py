@@ -39,7 +39,8 @@ async def why_not(
     `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence for people; of
     a file that is not indexed the root knows more (`WatchedRoot.absence`).
     """
-    path, plan = path.removeprefix("./").rstrip("/"), asked.plan
+    path = path.removeprefix("./").rstrip("/")
+    plan = asked.plan
     if asked.overlay is not None and path in asked.overlay.files:
         return {"path": path} | _unsaved(plan, asked.overlay, path, scored)
     stored = next(

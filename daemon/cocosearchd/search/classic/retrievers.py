@@ -65,7 +65,8 @@ async def _with_unsaved(
     Those that have some of the words only, which `code` adds while its lexical index is cold, are
     left to the vectors.
     """
-    rows, words = [row for row, _ in overlay.passing(plan.where)], split_text(plan.text)
+    rows = [row for row, _ in overlay.passing(plan.where)]
+    words = split_text(plan.text)
     if plan.profile != "classic":
         words = telling(words)
     ranks = await queries.rank_texts(

@@ -24,7 +24,8 @@ Floats = NDArray[np.float32]
 # How the best chunk of a file is chosen: lexical score + these shares of definition value and
 # cosine. Measured with benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to
 # 2.5 is best; names want 0.6 to 1.5.
-_NAME_SHARE, _COSINE_SHARE = 0.9, 1.5
+_NAME_SHARE = 0.9
+_COSINE_SHARE = 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
@@ -96,7 +97,8 @@ def signals(found: FeatureMatrix) -> dict[str, Floats]:
     """Every signal of every compared file, scaled so that weights mean the same in each repository:
     name -> (F,).
     """
-    values, among = found.values, found.among
+    values = found.values
+    among = found.among
     scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
     scaled |= {name: values[name] for name in _AS_THEY_ARE}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}

@@ -76,10 +76,8 @@ class CodeQuery:
 
     def files_shown(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
         """(F,): the files that pass the filter and have chunks that do; None: all."""
-        passing, symbols = (
-            file_mask(self.plan.where, living),
-            self.symbols() if chunks is None else None,
-        )
+        passing = file_mask(self.plan.where, living)
+        symbols = self.symbols() if chunks is None else None
         if chunks is not None:
             having = np.fromiter(
                 (path in chunks for path in living.paths), np.bool_, len(living.paths)

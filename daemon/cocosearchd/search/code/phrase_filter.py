@@ -46,7 +46,8 @@ MANY = 20_000
 SCANNED = 120_000  # texts, as PostgreSQL expects, that it looks through for a whole answer
 SCAN_MS = 2000  # for what is beyond, if nothing is found otherwise
 # files of the first lot for each that is wanted; and how many times as many are in the next
-_FIRST_LOT, _GROWTH = 2, 3
+_FIRST_LOT = 2
+_GROWTH = 3
 PARTS = "more may hold the phrase as part of a longer word: there are too many texts to look through; a filter helps"
 UNREAD = "not every text could be looked through for the phrase in time; a filter on paths or languages helps"
 
@@ -76,7 +77,8 @@ async def with_phrases(
     try:
         return await _held(look, possible, needed)
     finally:
-        can, likely = size_of(possible.sure), size_of(possible.whole)
+        can = size_of(possible.sure)
+        likely = size_of(possible.whole)
         trace.tell(
             "phrases",
             lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps},
@@ -119,7 +121,8 @@ class _Look:
 
     def possible(self) -> PhraseCandidates:
         """What can hold the phrases, of what may be shown."""
-        state, where = self.ask.state, self.ask.plan.where
+        state = self.ask.state
+        where = self.ask.plan.where
         words = phrase_words(where.phrases, self.ask.lexical.terms)
         return holding(
             state.parts,
@@ -150,16 +153,20 @@ class _Look:
 
     async def best_first(self, found: FeatureMatrix, order: list[int]) -> Starts:
         """Read the files in their order, until there are as many results as are ranked."""
-        where, overlay = self.ask.plan.where, self.ask.overlay
+        where = self.ask.plan.where
+        overlay = self.ask.overlay
         unsaved = with_unsaved({}, overlay, where)
-        chunks, at, size = dict[str, NDArray[np.int64]](), 0, _FIRST_LOT * self.ask.limit
+        chunks = dict[str, NDArray[np.int64]]()
+        at = 0
+        size = _FIRST_LOT * self.ask.limit
         while at < len(order) and self.results(chunks) < self.ask.limit:
             lot = [found.paths[file] for file in order[at : at + size]]
             saved = [path for path in lot if overlay is None or path not in overlay.files]
             read = await holding_in_files(self.db, self.newest, where, saved)
             self._compare(read, saved)
             chunks |= read.starts | {path: unsaved[path] for path in lot if path in unsaved}
-            at, size = at + size, size * _GROWTH
+            at = at + size
+            size = size * _GROWTH
             self.steps.append(f"{len(lot)} files as they rank")
         return chunks
 

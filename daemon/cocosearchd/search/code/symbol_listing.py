@@ -66,7 +66,8 @@ async def listed(
 
 
 def _keys(lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weights) -> list[Key]:
-    shown, standing = file_mask(plan.where, state.living), _standing(state.living, weights)
+    shown = file_mask(plan.where, state.living)
+    standing = _standing(state.living, weights)
     found = [
         one
         for number in range(len(state.parts))
@@ -91,8 +92,11 @@ def _of_part(
     """The files of a part that have chunks which pass. `shown` and `standing` are of all living
     files.
     """
-    part, living, where = state.parts[number], state.living, plan.where
-    local, files = living.local[number], slice(living.starts[number], living.ends[number])
+    part = state.parts[number]
+    living = state.living
+    where = plan.where
+    local = living.local[number]
+    files = slice(living.starts[number], living.ends[number])
     passing = lexical.symbols.of(part.segment, where.symbol_types, where.symbol_name)
     chunks = np.flatnonzero(
         passing & _chunks(part, local if shown is None else local[shown[files]])

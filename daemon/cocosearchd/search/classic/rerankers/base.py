@@ -6,7 +6,8 @@ from typing import Protocol
 from cocosearchd.search.ranking import ScoredCandidate
 
 # CocoRAG, reranker-design.md, "Scoring Model": how much the vector's score and the features count.
-VECTOR_SHARE, FEATURE_SHARE = 0.40, 0.60
+VECTOR_SHARE = 0.40
+FEATURE_SHARE = 0.60
 
 
 class Reranker(Protocol):

@@ -91,7 +91,8 @@ class FunctionalReranker:
 
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
-        question, weights = ask(text), dynamic_weights(text)
+        question = ask(text)
+        weights = dynamic_weights(text)
         return ordered(
             rescored(one, *_blend(vector, features(question, material(one)), weights))
             for one, vector in zip(scored, vector_scores(scored), strict=True)
@@ -100,7 +101,8 @@ class FunctionalReranker:
 
 def dynamic_weights(text: str) -> dict[str, float]:
     """The nine weights for this question; they sum to 1."""
-    by_type, by_intent = QUERY_TYPE_FACTORS[query_type(text)], INTENT_FACTORS[intent(text)]
+    by_type = QUERY_TYPE_FACTORS[query_type(text)]
+    by_intent = INTENT_FACTORS[intent(text)]
     raw = {
         name: weight * by_type.get(name, 1.0) * by_intent.get(name, 1.0)
         for name, weight in WEIGHTS.items()

@@ -28,7 +28,8 @@ WEIGHTS: dict[str, float] = {
     "technical_relevance": 0.05,
     "code_quality": 0.05,
 }
-VERB_SHARE, NOUN_SHARE = 0.7, 0.3
+VERB_SHARE = 0.7
+NOUN_SHARE = 0.3
 MAX_PROSE_CHARS = 2000
 
 _TECHNICAL = frozenset().union(*DOMAINS.values())
@@ -100,7 +101,8 @@ def features(question: Any, doc: Any, code: str) -> dict[str, float]:
     """The five features, each in 0..1. `question` and `doc` are spaCy's, of the query and of the
     code's prose.
     """
-    asked, has = _lemmas(question), _lemmas(doc) | frozenset(split_text(code).split())
+    asked = _lemmas(question)
+    has = _lemmas(doc) | frozenset(split_text(code).split())
     technical = asked & _TECHNICAL
     return {
         "semantic_similarity": _cosine(question.vector, doc.vector) if len(doc) else 0.0,
