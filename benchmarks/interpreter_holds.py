@@ -22,9 +22,9 @@ from cocosearchd.indexing.pipeline.file_reader import is_secret
 from cocosearchd.languages import detect
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import spellings
-from cocosearchd.search.answers.context import clipped
-from cocosearchd.search.answers.disk_files import text_of
-from cocosearchd.search.answers.token_estimate import estimate
+from cocosearchd.search.answers.context import clip_lines
+from cocosearchd.search.answers.disk_files import make_contents
+from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.search.lexical.analysis.analysis_messages import (
     AnalysisRequest,
     analysis_from_bytes,
@@ -76,9 +76,9 @@ def work_over(text: str) -> dict[str, Callable[[], object]]:
         "request to the analysis": AnalysisRequest((file,)).to_bytes,
         "response of the analysis": lambda: analysis_from_bytes(response, [file]),
         "segment of the file": lambda: build([document], 64),
-        "text of the file": lambda: text_of(data),
-        "lines of the file": lambda: clipped("\n".join(text_of(data).lines(1, MIB)), 200),
-        "tokens of a chunk": lambda: estimate(chunk),
+        "text of the file": lambda: make_contents(data),
+        "lines of the file": lambda: clip_lines("\n".join(make_contents(data).lines(1, MIB)), 200),
+        "tokens of a chunk": lambda: estimate_tokens(chunk),
         "language of the file": lambda: detect.detect("a.h", data[: detect.HEAD_BYTES]),
         "secrets of the file": lambda: is_secret(data),
         "vector of a chunk": lambda: embedder.documents([chunk]),

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import machine, spread
 from cocosearchd.indexing.pipeline.chunker import Limits, chunk
-from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
+from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import load_weights, rank_code
 from cocosearchd.search.lexical.analysis.documents import FileText, document, documents
@@ -75,7 +75,7 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
     rng, found = np.random.default_rng(1), 0
     for root in roots:
         for path in sorted(root.rglob("*")):
-            if found >= enough or not path.is_file() or not supported(path.name):
+            if found >= enough or not path.is_file() or not is_supported(path.name):
                 continue
             data = path.read_bytes()
             language = detect(path.name, data[:HEAD_BYTES])

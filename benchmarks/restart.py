@@ -28,7 +28,7 @@ from cocosearchd.config.settings import DatabaseSettings, IndexingSettings, Watc
 from cocosearchd.indexing.pipeline.chunker import Limits, chunk, keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Fingerprint, IndexRecord
-from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import FileWrite, replace_files
 from cocosearchd.store.connection.database import Database
@@ -175,7 +175,7 @@ def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Gener
     )
     return FileWrite(
         name,
-        content_hash(data),
+        hash_content(data),
         known,
         parsed.language,
         chunks,

@@ -35,7 +35,7 @@ from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import Commit, Filter, IndexRecord
 from cocosearchd.runtime import interpreter
-from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.code.file_masks import file_mask
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
@@ -278,7 +278,7 @@ async def with_writer(bench: Bench) -> None:
             vectors = await bench.embedder.embed_documents([piece.text for piece in pieces])
             write = FileWrite(
                 name,
-                content_hash(data),
+                hash_content(data),
                 None,
                 parsed.language,
                 pieces,

@@ -27,11 +27,11 @@ from cocosearchd.indexing.pipeline.chunker import (
     chunker_id,
     keywords,
 )
-from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
+from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import IndexIdentity, IndexRecord
-from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.store.chunks.queries import FileWrite, replace_files
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import migrate_registry
@@ -115,7 +115,7 @@ def sources(seed: int) -> Iterator[Path]:
             p
             for top in ("stdlib", "purelib")
             for p in Path(paths[top]).rglob("*")
-            if supported(p.name)
+            if is_supported(p.name)
         }
     )
     random.Random(seed).shuffle(found)
@@ -137,7 +137,7 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
             path,
             FileWrite(
                 path.name,
-                content_hash(data),
+                hash_content(data),
                 None,
                 language,
                 pieces,

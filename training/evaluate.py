@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from benchmarks.quality.corpus import Question
 from cocosearchd.embedding.providers.static_model import Encoder, StaticModel, TermWeights
-from cocosearchd.search.code.code_profile import signals
+from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
@@ -193,7 +193,9 @@ def of_chunks(found: FeatureMatrix) -> dict[str, Scores]:
     assert found.cosines is not None
     among = found.among
     values = {
-        name: value[found.chunk_files] for name, value in signals(found).items() if name in OF_FILES
+        name: value[found.chunk_files]
+        for name, value in compute_signals(found).items()
+        if name in OF_FILES
     }
     values["words"] = features.scaled(found.chunk_scores)
     values["coverage"] = found.chunk_coverage

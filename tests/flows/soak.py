@@ -30,7 +30,7 @@ from typing import Any
 from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.config.settings import DatabaseSettings, SearchSettings
 from cocosearchd.model import decode_path
-from cocosearchd.search.answers.context import clipped
+from cocosearchd.search.answers.context import clip_lines
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import file_chunks
 from cocosearchd.store.connection.database import Database
@@ -395,7 +395,7 @@ def says(
     except OSError:
         return False
     held = data[start:end].decode("utf-8", "replace")
-    return text == (clipped(held, SearchSettings().line_width) if as_shown else held)
+    return text == (clip_lines(held, SearchSettings().line_width) if as_shown else held)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import DatabaseSettings
-from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from tests.daemon import Daemon, git
@@ -73,7 +73,7 @@ def held(daemon: Daemon) -> dict[str, dict[str, bytes]]:
 
 def on_disk(root: Path) -> dict[str, bytes]:
     return {
-        path.relative_to(root).as_posix(): content_hash(path.read_bytes())
+        path.relative_to(root).as_posix(): hash_content(path.read_bytes())
         for path in root.rglob("*.py")
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.search.answers.disk_files import VerifiedFiles, content_hash
+from cocosearchd.search.answers.disk_files import VerifiedFiles, hash_content
 from cocosearchd.watching.mapped_files import LOOK_S, mapped_files
 from tests.daemon import Daemon
 from tests.hostile.mapper import mapping
@@ -99,11 +99,11 @@ def test_content_that_changed_behind_its_stamp_is_read_and_not_taken_for_changed
     disk, raw = VerifiedFiles(), os.fsencode(root)
     with mapping(root / "a.py") as mapper:
         mapper.store(FIRST.rstrip("\n"))
-        assert disk.verified(raw, "a.py", content_hash(FIRST.encode())) is not None
+        assert disk.verified(raw, "a.py", hash_content(FIRST.encode())) is not None
         before = (root / "a.py").stat().st_ctime_ns
         mapper.store(SECOND.rstrip("\n"))  # to a page that is dirty already
         assert (root / "a.py").stat().st_ctime_ns == before
-        text = disk.verified(raw, "a.py", content_hash(SECOND.encode()))
+        text = disk.verified(raw, "a.py", hash_content(SECOND.encode()))
         assert text is not None
         assert text.data == SECOND.encode()
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from cocosearch_ipc.http.app import MCP_AFTER_S
-from cocosearchd.search.answers.disk_files import VerifiedFiles, content_hash
+from cocosearchd.search.answers.disk_files import VerifiedFiles, hash_content
 from cocosearchd.search.lexical.analysis.chunk_terms import TermChunk
 from cocosearchd.search.lexical.analysis.term_table import LIMIT_BYTES, WordTable
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
@@ -76,12 +76,12 @@ def test_texts_of_a_root_are_forgotten_with_it(tmp_path: Path) -> None:
     disk, data = VerifiedFiles(), b"text\n" * 1000
     (tmp_path / "a.py").write_bytes(data)
     root = bytes(tmp_path)
-    assert disk.verified(root, "a.py", content_hash(data)) is not None
-    text = weakref.ref(disk._texts[content_hash(data)].starts)
+    assert disk.verified(root, "a.py", hash_content(data)) is not None
+    text = weakref.ref(disk._texts[hash_content(data)].starts)
     disk.forget(root)
     assert text() is None
     assert disk._bytes == 0
-    assert disk.verified(root, "a.py", content_hash(data)) is not None
+    assert disk.verified(root, "a.py", hash_content(data)) is not None
 
 
 @linux_only

@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearchd.languages import blocks
-from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
+from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
 from cocosearchd.languages.language_table import LanguageInfo, by_name, languages
 from cocosearchd.languages.symbols import grammars_of, query_text
-from cocosearchd.languages.syntax import compiled
+from cocosearchd.languages.syntax import compile_query
 
 DESIGN = (
     "python javascript typescript go rust java c cpp csharp ruby php swift kotlin scala r solidity fortran pascal sql"
@@ -37,9 +37,9 @@ def test_a_row_keeps_its_promises(info: LanguageInfo) -> None:
     assert info.symbols == info.context == bool(query_text(info.name))
     if info.symbols:
         for grammar in grammars_of(info):
-            compiled(grammar, query_text(info.name))
+            compile_query(grammar, query_text(info.name))
     for extension in info.extensions:
-        assert supported(f"a/b{extension}")
+        assert is_supported(f"a/b{extension}")
         assert detect(f"a/b{extension}", b"") == info.name
 
 
@@ -100,18 +100,18 @@ def test_detect(path: str, head: bytes, language: str) -> None:
     "path", ["a.py", "bin/run", ".bashrc", "LICENSE", "Dockerfile.dev", "x/.gitlab-ci.yml"]
 )
 def test_supported(path: str) -> None:
-    assert supported(path)
+    assert is_supported(path)
 
 
 @pytest.mark.parametrize("path", ["a.png", "a.tar.gz", "a.pyc", ".DS_Store.bak", "poetry.lock"])
 def test_not_supported(path: str) -> None:
-    assert not supported(path)
+    assert not is_supported(path)
 
 
 @given(st.text(), st.binary(max_size=200))
 def test_what_is_detected_is_supported(path: str, head: bytes) -> None:
     if detect(path, head):
-        assert supported(path)
+        assert is_supported(path)
 
 
 def test_skip_reasons() -> None:
@@ -126,10 +126,15 @@ def test_skip_reasons() -> None:
 
 
 def test_families() -> None:
-    assert blocks.family("python") == ("python",)
-    assert set(blocks.family("yaml")) > {"yaml", "github-actions", "kubernetes", "helm-values"}
-    assert all(blocks.base_of(grammar.name) in by_name() for grammar in blocks.GRAMMARS)
-    assert blocks.base_of("go") == "go"
+    assert blocks.language_kinds("python") == ("python",)
+    assert set(blocks.language_kinds("yaml")) > {
+        "yaml",
+        "github-actions",
+        "kubernetes",
+        "helm-values",
+    }
+    assert all(blocks.base_language(grammar.name) in by_name() for grammar in blocks.GRAMMARS)
+    assert blocks.base_language("go") == "go"
 
 
 def test_the_head_is_enough() -> None:

@@ -18,7 +18,7 @@ from cocosearchd.indexing.pipeline.chunker import (
 from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, encode_path
-from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
@@ -56,7 +56,7 @@ class Corpus:
         )
         write = FileWrite(
             encode_path(path.encode()),
-            content_hash(data),
+            hash_content(data),
             None,
             parsed.language,
             chunks,

@@ -3,7 +3,7 @@
 import pytest
 
 from cocosearchd.config.settings import SearchSettings
-from cocosearchd.search.declaration_query import declared
+from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.plan import Query, language_names, make_plan
 
 
@@ -29,7 +29,7 @@ from cocosearchd.search.plan import Query, language_names, make_plan
     ],
 )
 def test_a_declaration_is_its_name(text: str, name: str) -> None:
-    assert declared(text) == name
+    assert declared_name(text) == name
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_declaration_is_its_name(text: str, name: str) -> None:
     ],
 )
 def test_what_says_more_or_something_else_stays_as_it_is(text: str) -> None:
-    assert declared(text) is None
+    assert declared_name(text) is None
 
 
 def test_classic_keeps_the_words() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import Filter, Hit
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.query_cache import SIMILAR, CachedHits, QueryCache
+from cocosearchd.search.query_cache import MIN_SIMILARITY, CachedHits, QueryCache
 from cocosearchd.store.chunks.file_states import FileState
 
 PLAN = Plan("read a file", Filter(), "code", 10, 100, True, (), "disabled", 0.0, False, False)
@@ -75,11 +75,21 @@ def test_a_similar_question_is_found_from_the_threshold_on() -> None:
     cache.put(1, PLAN, unit(1, 0), found())
     other = replace(PLAN, text="reading files")
     assert (
-        cache.similar(1, (1, 0), other, unit(SIMILAR + 0.001, (1 - (SIMILAR + 0.001) ** 2) ** 0.5))
+        cache.similar(
+            1,
+            (1, 0),
+            other,
+            unit(MIN_SIMILARITY + 0.001, (1 - (MIN_SIMILARITY + 0.001) ** 2) ** 0.5),
+        )
         == found()
     )
     assert (
-        cache.similar(1, (1, 0), other, unit(SIMILAR - 0.001, (1 - (SIMILAR - 0.001) ** 2) ** 0.5))
+        cache.similar(
+            1,
+            (1, 0),
+            other,
+            unit(MIN_SIMILARITY - 0.001, (1 - (MIN_SIMILARITY - 0.001) ** 2) ** 0.5),
+        )
         is None
     )
 

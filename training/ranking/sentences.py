@@ -19,7 +19,7 @@ from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import parse
-from cocosearchd.search.code.code_profile import signals
+from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, TermCache
 from cocosearchd.search.lexical.analysis.text_definitions import comment_spans
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, evidence
@@ -86,7 +86,7 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
         name, paths = names[sample.place], tuple(found.paths)
         question = Question(sample.text, SENTENCE, (Target(name),))
         answers = np.array([path == name for path in paths], np.bool_)
-        yield Row(repository, question, query.symbol, paths, signals(found), answers)
+        yield Row(repository, question, query.symbol, paths, compute_signals(found), answers)
 
 
 def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) -> Iterator[Sample]:

@@ -21,10 +21,10 @@ from benchmarks.quality.corpus import (
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing.pipeline.chunker import Limits, chunk
-from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
+from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, encode_path
-from cocosearchd.search.code.code_profile import signals
+from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, names_of
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence, view
@@ -91,7 +91,7 @@ def read(root: Path) -> Iterator[File]:
     """
     for path in sorted(root.rglob("*")):
         name = encode_path(bytes(path.relative_to(root)))
-        if not path.is_file() or ".git" in path.parts or not supported(name):
+        if not path.is_file() or ".git" in path.parts or not is_supported(name):
             continue
         data = path.read_bytes()
         language = detect(name, data[:HEAD_BYTES])
@@ -145,4 +145,4 @@ def _row(repository: Repository, question: Question, symbol: bool, found: Featur
     root = "" if question.category == NAME else repository.benchmark_root
     labels = strict_labels(question.targets, root, paths)
     answers = np.array([path in labels for path in paths], np.bool_)
-    return Row(repository.name, question, symbol, paths, signals(found), answers)
+    return Row(repository.name, question, symbol, paths, compute_signals(found), answers)

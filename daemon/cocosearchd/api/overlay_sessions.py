@@ -26,8 +26,8 @@ from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexRecord
-from cocosearchd.search.answers.disk_files import text_of
-from cocosearchd.search.overlay import Overlay, OverlayFile, overlay_of
+from cocosearchd.search.answers.disk_files import make_contents
+from cocosearchd.search.overlay import Overlay, OverlayFile, make_overlay
 
 # An editor has some tens of files open, and one session; a megabyte of text takes about three of
 # memory.
@@ -130,7 +130,9 @@ class OverlaySessions:
         if self._of(session).latest.get(key) == change:
             self._bound(held, key, data)  # others were put meanwhile
             symbols = scopes.pack(outline.symbols)
-            held.files[key] = OverlayFile(path, text_of(data), language, chunks, vectors, symbols)
+            held.files[key] = OverlayFile(
+                path, make_contents(data), language, chunks, vectors, symbols
+            )
             held.made_by[key] = record.identity.embedder
             held.overlays.pop(record.root, None)
         return OverlayChange(
@@ -170,7 +172,7 @@ class OverlaySessions:
                     held.files[key], held.made_by[key] = replace(file, vectors=vectors), made_by
                     held.overlays.pop(record.root, None)
         if record.root not in held.overlays:
-            held.overlays[record.root] = overlay_of(
+            held.overlays[record.root] = make_overlay(
                 f for key, f in held.files.items() if key[0] == record.root
             )
         return held.overlays[record.root]

@@ -133,7 +133,7 @@ class WorkspaceVerbs:
         async def held(
             among: tuple[RunningIndex, ...], path: str, overlays: dict[str, Overlay]
         ) -> str:
-            return await file_listing.holder(
+            return await file_listing.find_owner(
                 self._db, [index.record for index in among], path, overlays
             )
 

@@ -88,7 +88,9 @@ def affected(before: Notes, now: Notes) -> AffectedFiles:
 
 def _kinds(languages: Iterable[str]) -> Iterable[str]:
     """Languages with the kinds of them that are told apart by content."""
-    return sorted({kind for language in languages for kind in (language, *blocks.family(language))})
+    return sorted(
+        {kind for language in languages for kind in (language, *blocks.language_kinds(language))}
+    )
 
 
 def _digest(text: str) -> str:

@@ -42,7 +42,7 @@ GRAMMARS: tuple[Grammar, ...] = (
 )
 
 
-def kind_of(path: str, head: str, language: str) -> str:
+def detect_kind(path: str, head: str, language: str) -> str:
     """The first grammar of a language that claims the file; the language itself where none does."""
     return next(
         (one.name for one in GRAMMARS if language in one.within and one.matches(path, head)),
@@ -50,19 +50,19 @@ def kind_of(path: str, head: str, language: str) -> str:
     )
 
 
-def base_of(language: str) -> str:
+def base_language(language: str) -> str:
     """`yaml` for `github-actions`; a language of the table for itself."""
     return next((one.within[0] for one in GRAMMARS if one.name == language), language)
 
 
-def family(language: str) -> tuple[str, ...]:
+def language_kinds(language: str) -> tuple[str, ...]:
     """All ids that files of a language may have: `yaml` with its workflows, charts and
     manifests.
     """
     return (language, *(one.name for one in GRAMMARS if language in one.within))
 
 
-def read(language: str, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+def read_blocks(language: str, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
     """The blocks of a file, outer before inner, by position; none for most languages."""
     reader = next((one for one in GRAMMARS if one.name == language), HANDLERS.get(language))
     if data.startswith(BOM):  # empty lines as long, so that what follows begins a line

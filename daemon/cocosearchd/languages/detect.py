@@ -29,19 +29,19 @@ def detect(path: str, head: bytes) -> str:
     head = head.removeprefix(blocks.BOM)
     info = _by_path(path)
     if info is None:
-        info = _by_shebang(head) if _bare(path) else None
+        info = _by_shebang(head) if _has_no_extension(path) else None
     if info is None:
         return ""
     if info.name == "c" and path.endswith(".h") and _CPP_HEADER.search(head[:HEAD_BYTES]):
         return "cpp"
-    return blocks.kind_of(path, head[:HEAD_BYTES].decode("utf-8", "replace"), info.name)
+    return blocks.detect_kind(path, head[:HEAD_BYTES].decode("utf-8", "replace"), info.name)
 
 
-def supported(path: str) -> bool:
+def is_supported(path: str) -> bool:
     """Whether a path may be of a supported type, by name only. Names without extension may: a
     shebang line decides.
     """
-    return _by_path(path) is not None or _bare(path)
+    return _by_path(path) is not None or _has_no_extension(path)
 
 
 def skip_reason(data: bytes, limit: int) -> SkipReason | None:
@@ -78,7 +78,7 @@ def _by_path(path: str) -> language_table.LanguageInfo | None:
     return language_table.by_extension().get(dot + extension) if stem else None
 
 
-def _bare(path: str) -> bool:
+def _has_no_extension(path: str) -> bool:
     return "." not in path.rpartition("/")[2].lstrip(".")
 
 

@@ -17,7 +17,7 @@ _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _CLASS_HUMP = re.compile(r"U+(?=Ul)|U?l+|U+|d+")
 # Of ASCII: what is in no word becomes a space. A piece between spaces is met again more often than
 # not.
-_APART = bytes(
+_SEPARATORS = bytes(
     byte if chr(byte).isalnum() or chr(byte) in "_-" else 32 for byte in range(128)
 ).ljust(256)
 # Caches hold every distinct word of a mid-sized repository; an entry is about 200 bytes.
@@ -28,7 +28,7 @@ def split(token: str) -> tuple[str, ...]:
     """The words of one token, in order: `HTTPServer2` -> `("http", "server", "2",
     "httpserver2")`.
     """
-    return tuple(_PIECES[token].split())
+    return tuple(_WORDS[token].split())
 
 
 def split_text(text: str) -> str:
@@ -36,12 +36,14 @@ def split_text(text: str) -> str:
     joined.
     """
     pieces = (
-        text.encode().translate(_APART).decode().split() if text.isascii() else _WORD.findall(text)
+        text.encode().translate(_SEPARATORS).decode().split()
+        if text.isascii()
+        else _WORD.findall(text)
     )
-    return " ".join(filter(None, map(_PIECES.__getitem__, pieces)))
+    return " ".join(filter(None, map(_WORDS.__getitem__, pieces)))
 
 
-class _Pieces(dict[str, str]):
+class _WordCache(dict[str, str]):
     """The words of texts of few or one, joined by spaces: those that were asked for. For any
     thread.
 
@@ -51,24 +53,24 @@ class _Pieces(dict[str, str]):
     def __missing__(self, piece: str) -> str:
         if len(self) >= _CACHED_WORDS:
             self.clear()
-        words = self[piece] = " ".join(filter(None, map(_joined, _WORD.findall(piece))))
+        words = self[piece] = " ".join(filter(None, map(_join_words, _WORD.findall(piece))))
         return words
 
 
-def _joined(word: str) -> str:
+def _join_words(word: str) -> str:
     """The words of one match of `_WORD`, joined by spaces."""
     if len(word) > MAX_WORD:
         return word[:MAX_WORD].lower()
     if "-" in word:
-        return " ".join(filter(None, [*map(_joined, word.split("-")), word.lower()]))
+        return " ".join(filter(None, [*map(_join_words, word.split("-")), word.lower()]))
     whole = word.strip("_").lower()
-    parts = [part.lower() for part in _humps(word)]
+    parts = [part.lower() for part in _split_humps(word)]
     if len(parts) == 1 and parts[0] == whole:
         return whole
     return " ".join([*parts, whole])
 
 
-def _humps(word: str) -> list[str]:
+def _split_humps(word: str) -> list[str]:
     if word.isascii():
         return _HUMP.findall(word)
     classes = "".join(map(_class_of, word))
@@ -83,4 +85,4 @@ def _class_of(character: str) -> str:
     return "U" if character.isupper() else "l"
 
 
-_PIECES = _Pieces()
+_WORDS = _WordCache()

@@ -37,31 +37,33 @@ def parse(
     """
     if language is None:
         language = detect.detect(path, data[: detect.HEAD_BYTES])
-    base = blocks.base_of(language)
+    base = blocks.base_language(language)
     grammar = grammar_of(path, language)
     tree: syntax.Tree | None = None
     found: tuple[Symbol, ...] = ()
-    report = _unparsed(grammar, data)
+    report = _reject_reason(grammar, data)
     if report is None:
         tree = syntax.parse_tree(grammar, data)
         report = ParseReport("error", 1, "parsing took too long")
     if tree is not None:
-        broken = syntax.errors(tree)
-        report = syntax.health(tree, broken, data)
-        if syntax.queryable(broken):
+        broken = syntax.error_nodes(tree)
+        report = syntax.make_report(tree, broken, data)
+        if syntax.is_queryable(broken):
             found = symbols.extract(base, grammar, tree, data, overrides)
-    return Parsed(path, data, language, tree, found, blocks.read(language, data, found), report)
+    return Parsed(
+        path, data, language, tree, found, blocks.read_blocks(language, data, found), report
+    )
 
 
 def grammar_of(path: str, language: str) -> str:
     """What a file of a language is parsed with; "" for nothing."""
-    info = language_table.by_name().get(blocks.base_of(language))
+    info = language_table.by_name().get(blocks.base_language(language))
     if info is None:
         return ""
     return "tsx" if info.name == "typescript" and path.lower().endswith("x") else info.grammar
 
 
-def _unparsed(grammar: str, data: bytes) -> ParseReport | None:
+def _reject_reason(grammar: str, data: bytes) -> ParseReport | None:
     """Why a file is not given to a parser, None where it is."""
     if not grammar:
         return ParseReport("no_grammar")

@@ -49,7 +49,7 @@ MINOR_KINDS = frozenset(
     {"constant", "variable", "property", "prototype", "rule", "keyframes", "index"}
 )
 # A function directly inside of one of these is a method.
-_OWNING = TYPE_KINDS - {"module", "type"} | {"impl"}
+_METHOD_OWNERS = TYPE_KINDS - {"module", "type"} | {"impl"}
 
 # Nodes around a definition that belong to it, when it is the only definition inside.
 _WRAPPERS = frozenset(
@@ -68,7 +68,7 @@ _WRAPPERS = frozenset(
         "var_declaration",
     }
 )
-_BEFORE_SIGNATURE = frozenset({"decorator", "comment", "attribute_item", "attribute_list"})
+_SIGNATURE_PREFIXES = frozenset({"decorator", "comment", "attribute_item", "attribute_list"})
 _GENERICS = re.compile(r"(?<=\w)<[^<>]*>")
 _NAME_JUNK = re.compile(r"^(?:(?:module\.)?exports|this|self)\.|\.prototype\b|[\"'`*&]|^#")
 _OPERATOR = re.compile(r"^(operator(?: ?\(\)|[^(]*)).*")
@@ -85,7 +85,7 @@ REPLACE = "; replace"
 _Captures = dict[str, list[syntax.Node]]
 # A node, by itself and where it begins -> the types of which it has one child. A block of constants
 # has thousands.
-_Single = dict[tuple[int, int], frozenset[str]]
+_SingleTypes = dict[tuple[int, int], frozenset[str]]
 
 
 def extract(
@@ -97,17 +97,17 @@ def extract(
     text = query_text(language, overrides)
     if not text:
         return ()
-    found: dict[tuple[int, int, str], _Found] = {}
-    single: _Single = {}
-    for pattern, captures in syntax.matches(syntax.compiled(grammar, text), tree.root_node):
-        for item in _read(pattern, captures, data, single):
+    found: dict[tuple[int, int, str], _Definition] = {}
+    single: _SingleTypes = {}
+    for pattern, captures in syntax.run_query(syntax.compile_query(grammar, text), tree.root_node):
+        for item in _read_match(pattern, captures, data, single):
             known = found.get(item.key)
             if known is None or item.pattern < known.pattern:
                 found[item.key] = item
         if len(found) >= MAX_SYMBOLS:
             break
     items = sorted(found.values(), key=lambda item: (item.start, -item.end, item.pattern))
-    return tuple(_qualify(_with_namespaces(_merged(items), len(data)), data))
+    return tuple(_qualify(_extend_namespaces(_merge_clauses(items), len(data)), data))
 
 
 def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
@@ -123,7 +123,7 @@ def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
             )
         for grammar in grammars_of(info):
             try:
-                syntax.compiled(grammar, text)
+                syntax.compile_query(grammar, text)
             except syntax.QueryError as error:
                 hint = "The node names are those of the language's tree-sitter grammar."
                 raise BadSettings(f"{language}.scm: {error}", hint) from error
@@ -156,7 +156,7 @@ def _built_in(language: str) -> str:
     )
 
 
-class _Found:
+class _Definition:
     """A definition as captured, before it is known what encloses it."""
 
     __slots__ = (
@@ -175,11 +175,16 @@ class _Found:
     )
 
     def __init__(
-        self, capture: str, node: syntax.Node, captures: _Captures, data: bytes, single: _Single
+        self,
+        capture: str,
+        node: syntax.Node,
+        captures: _Captures,
+        data: bytes,
+        single: _SingleTypes,
     ) -> None:
         group, _, self.kind = capture.partition(".")
         self.clause = group == "clause"
-        outer = _wrapped(node, single)
+        outer = _outermost_wrapper(node, single)
         self.start = outer.start_byte
         self.end = outer.end_byte
         self.start_line = outer.start_point.row + 1
@@ -195,9 +200,9 @@ class _Found:
         if body is not None and body.end_byte > self.end:
             self.end = body.end_byte
             self.end_line = body.end_point.row + 1
-        self.owner, self.name = _named(captures, data)
+        self.owner, self.name = _owner_and_name(captures, data)
         if "kind" in captures:
-            self.kind = _clean(_text(captures["kind"][0], data)) or self.kind
+            self.kind = _clean_name(_text(captures["kind"][0], data)) or self.kind
         self.pattern = 0
 
     @property
@@ -206,15 +211,17 @@ class _Found:
         return self.start, self.node_start, self.name
 
 
-def _read(pattern: int, captures: _Captures, data: bytes, single: _Single) -> Iterable[_Found]:
+def _read_match(
+    pattern: int, captures: _Captures, data: bytes, single: _SingleTypes
+) -> Iterable[_Definition]:
     for capture, nodes in captures.items():
         if capture.startswith(("definition.", "clause.")):
-            item = _Found(capture, nodes[0], captures, data, single)
+            item = _Definition(capture, nodes[0], captures, data, single)
             item.pattern = pattern
             yield item
 
 
-def _named(captures: _Captures, data: bytes) -> tuple[str, str]:
+def _owner_and_name(captures: _Captures, data: bytes) -> tuple[str, str]:
     """What a definition belongs to beyond what is around it, and its own name."""
     labels = captures.get("label")
     if labels:
@@ -223,22 +230,24 @@ def _named(captures: _Captures, data: bytes) -> tuple[str, str]:
     if names and data[names[-1].start_byte : names[-1].start_byte + 1] == b"[":  # [Symbol.iterator]
         return "", " ".join(_text(names[-1], data).split())
     parts = [
-        _clean(_text(node, data))
+        _clean_name(_text(node, data))
         for node in (*captures.get("owner", ()), *captures.get("name", ()))
     ]
     owner, _, last = ".".join(filter(None, parts)).rpartition(".")
     return owner, last or "default"
 
 
-def _wrapped(node: syntax.Node, single: _Single) -> syntax.Node:
+def _outermost_wrapper(node: syntax.Node, single: _SingleTypes) -> syntax.Node:
     parent = node.parent
-    while parent is not None and parent.type in _WRAPPERS and _alone(node, parent, single):
+    while (
+        parent is not None and parent.type in _WRAPPERS and _is_only_of_type(node, parent, single)
+    ):
         node = parent
         parent = parent.parent
     return node
 
 
-def _alone(node: syntax.Node, parent: syntax.Node, single: _Single) -> bool:
+def _is_only_of_type(node: syntax.Node, parent: syntax.Node, single: _SingleTypes) -> bool:
     """Whether a node is the only one of its type in its parent: `const a = 1, b = 2` is two
     definitions.
     """
@@ -256,10 +265,10 @@ def _signature_start(outer: syntax.Node, node: syntax.Node) -> int:
     if outer.type == "decorated_definition":
         return node.start_byte
     first = outer.child(0)  # by itself: all of them are objects, and it is seldom another
-    if first is None or first.type not in _BEFORE_SIGNATURE:
+    if first is None or first.type not in _SIGNATURE_PREFIXES:
         return outer.start_byte if first is None else first.start_byte
     for child in outer.children:
-        if child.type not in _BEFORE_SIGNATURE:
+        if child.type not in _SIGNATURE_PREFIXES:
             return child.start_byte
     return outer.start_byte
 
@@ -270,7 +279,7 @@ def _text(node: syntax.Node, data: bytes) -> str:
     )
 
 
-def _clean(name: str) -> str:
+def _clean_name(name: str) -> str:
     """A name with dots between its parts and without generics, quotes and `module.exports`."""
     if name.isidentifier() and "operator" not in name:
         return name  # as nearly all are
@@ -278,18 +287,20 @@ def _clean(name: str) -> str:
     operator = name.rfind("operator")
     if operator >= 0 and not name[operator + 8 :].isidentifier():
         return (
-            _clean(name[:operator]) + "." * (operator > 0) + _OPERATOR.sub(r"\1", name[operator:])
+            _clean_name(name[:operator])
+            + "." * (operator > 0)
+            + _OPERATOR.sub(r"\1", name[operator:])
         )
     while name != (name := _GENERICS.sub("", name)):
         pass
     return _SEPARATOR.sub(".", _NAME_JUNK.sub("", name)).strip(". ")
 
 
-def _merged(items: Iterable[_Found]) -> list[_Found]:
+def _merge_clauses(items: Iterable[_Definition]) -> list[_Definition]:
     """Clauses joined with the clause of the same name right before them: the equations of a
     function in Haskell.
     """
-    merged: list[_Found] = []
+    merged: list[_Definition] = []
     for item in items:
         last = merged[-1] if merged else None
         if (
@@ -305,7 +316,7 @@ def _merged(items: Iterable[_Found]) -> list[_Found]:
     return merged
 
 
-def _with_namespaces(items: list[_Found], size: int) -> list[_Found]:
+def _extend_namespaces(items: list[_Definition], size: int) -> list[_Definition]:
     """A namespace statement without a body reaches to the next one, or to the end of the file."""
     end = size
     end_line = max((item.end_line for item in items), default=1)
@@ -318,7 +329,7 @@ def _with_namespaces(items: list[_Found], size: int) -> list[_Found]:
     return items
 
 
-def _qualify(items: Iterable[_Found], data: bytes) -> Iterable[Symbol]:
+def _qualify(items: Iterable[_Definition], data: bytes) -> Iterable[Symbol]:
     around: list[Symbol] = []  # what is open here, outermost first
     bodies: set[int] = set()
     left_out = 0  # up to here: a definition whose name is too long, with all that is inside
@@ -333,7 +344,9 @@ def _qualify(items: Iterable[_Found], data: bytes) -> Iterable[Symbol]:
             ".".join(filter(None, (parent.qualified_name if parent else "", item.owner))) or None
         )
         kind = item.kind
-        if kind == "function" and (item.owner or (parent is not None and parent.kind in _OWNING)):
+        if kind == "function" and (
+            item.owner or (parent is not None and parent.kind in _METHOD_OWNERS)
+        ):
             kind = "method"
         qualified = f"{enclosing}.{item.name}" if enclosing else item.name
         if len(qualified) > MAX_QUALIFIED:
@@ -345,7 +358,7 @@ def _qualify(items: Iterable[_Found], data: bytes) -> Iterable[Symbol]:
         yield symbol
 
 
-def _signature(item: _Found, data: bytes) -> str:
+def _signature(item: _Definition, data: bytes) -> str:
     stop = item.end if item.body is None or item.body <= item.signature_start else item.body
     raw = data[item.signature_start : min(stop, item.signature_start + 4 * MAX_SIGNATURE)]
     if stop == item.end:

@@ -51,15 +51,15 @@ __all__ = [
     "Node",
     "QueryError",
     "Tree",
-    "compiled",
-    "errors",
+    "compile_query",
+    "error_nodes",
     "has_huge_line",
-    "health",
-    "matches",
+    "is_queryable",
+    "make_report",
     "nests_too_deep",
     "opens_too_many_angles",
     "parse_tree",
-    "queryable",
+    "run_query",
 ]
 
 _LOCAL = threading.local()
@@ -130,13 +130,13 @@ def opens_too_many_angles(grammar: str, data: bytes) -> bool:
     if grammar not in _AMBIGUOUS_ANGLES or data.count(b"<") <= MAX_OPEN_ANGLES:
         return False
     return any(
-        _most_open(part) > MAX_OPEN_ANGLES
+        _max_open_angles(part) > MAX_OPEN_ANGLES
         for part in _STATEMENT_END.split(data)
         if part.count(b"<")
     )
 
 
-def _most_open(statement: bytes) -> int:
+def _max_open_angles(statement: bytes) -> int:
     depth = 0
     most = 0
     for match in _ANGLE.finditer(statement):
@@ -148,7 +148,7 @@ def _most_open(statement: bytes) -> int:
 def parse_tree(grammar: str, data: bytes) -> Tree | None:
     """The tree of a file, or None where parsing took too long."""
     parser = _parser(grammar)
-    text = _valid(data)
+    text = _replace_invalid(data)
     # its scanner looks for the end of the last line for ever (`r#`)
     if grammar == "perl" and not text.endswith(b"\n"):
         text += b"\n"
@@ -163,7 +163,7 @@ def parse_tree(grammar: str, data: bytes) -> Tree | None:
                 return None
 
 
-def _valid(data: bytes) -> bytes:
+def _replace_invalid(data: bytes) -> bytes:
     """The same bytes with a question mark for each that is not UTF-8: the predicates of queries
     fail on those.
     """
@@ -175,14 +175,14 @@ def _valid(data: bytes) -> bytes:
 
 
 @cache
-def compiled(grammar: str, text: str) -> Query:
+def compile_query(grammar: str, text: str) -> Query:
     """A compiled query, shared: it is only read. Raises `QueryError` where the text is not valid
     for the grammar.
     """
     return Query(_language(grammar), text)
 
 
-def matches(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]:
+def run_query(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]:
     """Every match as the number of its pattern and its captures, roughly in the order of the
     tree.
     """
@@ -191,7 +191,7 @@ def matches(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]
     return cursor.matches(root)
 
 
-def errors(tree: Tree) -> tuple[Node, ...]:
+def error_nodes(tree: Tree) -> tuple[Node, ...]:
     """The outermost nodes of a tree that are errors or missing, in order; at most `_MAX_ERRORS`.
 
     Not a query: on a node with n children the cursor of queries needs n^2 steps, and errors have
@@ -214,12 +214,12 @@ def errors(tree: Tree) -> tuple[Node, ...]:
     return tuple(found)
 
 
-def queryable(broken: Sequence[Node]) -> bool:
+def is_queryable(broken: Sequence[Node]) -> bool:
     """Whether queries take bounded time on a tree with these errors."""
     return all(node.child_count <= MAX_ERROR_CHILDREN for node in broken)
 
 
-def health(tree: Tree, broken: Sequence[Node], data: bytes) -> ParseReport:
+def make_report(tree: Tree, broken: Sequence[Node], data: bytes) -> ParseReport:
     """`ok`; `partial` with some errors; `error` where most of the file is inside of errors."""
     root = tree.root_node
     if not root.has_error:

@@ -9,12 +9,12 @@ _MODIFIERS = (
     "private|protected|pub|public|sealed|static"
 )
 # Words that are hardly ever the first of a sentence: whatever follows is a name.
-_CLEAR = {"def", "fn", "func"}
+_UNAMBIGUOUS = {"def", "fn", "func"}
 _BODIES = (
     "class|enum|impl|interface|module|namespace|object|protocol|record|struct|trait|type|union"
 )
 _OTHERS = "const|def|fn|fun|func|function|let|macro|typedef|val|var"
-_DECLARED = re.compile(
+_DECLARATION = re.compile(
     rf"""(?:(?:{_MODIFIERS})\s)*
     (?:(?P<body>{_BODIES})|(?P<other>{_OTHERS}))\s
     (?P<name>[^\W\d](?:[\w$]|::|\.(?=\w))*+!?)
@@ -26,10 +26,10 @@ _DECLARED = re.compile(
     (?P<end>\s?[{{:;=])?""",
     re.VERBOSE,
 )
-_SIGNS = frozenset("_.:!$")
+_NAME_CHARACTERS = frozenset("_.:!$")
 
 
-def declared(text: str) -> str | None:
+def declared_name(text: str) -> str | None:
     """The name in a declaration that says nothing else, blanks being single; None for any other
     text.
 
@@ -39,13 +39,19 @@ def declared(text: str) -> str | None:
     >>> declared("type Daemon struct"), declared("class Loader(Base):"), declared("def save"), declared("class loader")
     ('Daemon', 'Loader', 'save', None)
     """
-    found = _DECLARED.fullmatch(text)
+    found = _DECLARATION.fullmatch(text)
     if found is None:
         return None
     name = found["name"]
     keyword = found["body"] or found["other"]
-    return name if keyword in _CLEAR or found["rest"] or found["end"] or _is_name(name) else None
+    return (
+        name
+        if keyword in _UNAMBIGUOUS or found["rest"] or found["end"] or _looks_like_name(name)
+        else None
+    )
 
 
-def _is_name(word: str) -> bool:
-    return any(letter.isupper() or letter.isdigit() or letter in _SIGNS for letter in word)
+def _looks_like_name(word: str) -> bool:
+    return any(
+        letter.isupper() or letter.isdigit() or letter in _NAME_CHARACTERS for letter in word
+    )

@@ -130,7 +130,7 @@ def chunk_text(chunk: Chunk, path: str) -> ChunkText:
     )
 
 
-def overlay_of(files: Iterable[OverlayFile]) -> Overlay | None:
+def make_overlay(files: Iterable[OverlayFile]) -> Overlay | None:
     """An overlay of some files, None without any. Equal texts with equal vectors give equal
     overlays.
     """
@@ -144,7 +144,7 @@ def overlay_of(files: Iterable[OverlayFile]) -> Overlay | None:
     return Overlay(known, digest.hexdigest()) if known else None
 
 
-def best(found: Iterable[Candidate], limit: int) -> tuple[Candidate, ...]:
+def best_candidates(found: Iterable[Candidate], limit: int) -> tuple[Candidate, ...]:
     """The candidates with the highest scores, in the order in which the store gives them."""
     return tuple(sorted(found, key=lambda row: (-row.score, row.key))[:limit])
 
@@ -173,12 +173,12 @@ def _rows(file: OverlayFile) -> Iterator[Candidate]:
 def _file_passes(file: OverlayFile, where: Filter) -> bool:
     if where.languages and file.language not in where.languages:
         return False
-    if where.paths and not _any_glob(where.paths, file.path):
+    if where.paths and not _matches_any(where.paths, file.path):
         return False
-    return not _any_glob(where.not_paths, file.path)
+    return not _matches_any(where.not_paths, file.path)
 
 
-def _any_glob(globs: Sequence[str], path: str) -> bool:
+def _matches_any(globs: Sequence[str], path: str) -> bool:
     return bool(path_matcher(globs)(path))
 
 

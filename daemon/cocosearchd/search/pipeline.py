@@ -17,7 +17,7 @@ from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnava
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.answers.context import Context
 from cocosearchd.search.answers.disk_files import VerifiedFiles
-from cocosearchd.search.answers.explain import describe, describe_plan
+from cocosearchd.search.answers.explain import describe_plan, describe_results
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.overlay import Overlay
@@ -25,14 +25,14 @@ from cocosearchd.search.plan import (
     Plan,
     Query,
     ViewOptions,
-    inside,
     language_names,
     make_plan,
+    make_relative,
     make_view,
 )
 from cocosearchd.search.query_cache import CachedHits, CacheStatistics, QueryCache
 from cocosearchd.search.ranking import to_hit
-from cocosearchd.search.retrieval import LexicalOf, RetrievalRequest, Retriever
+from cocosearchd.search.retrieval import FindLexicalIndex, RetrievalRequest, Retriever
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 
@@ -81,7 +81,7 @@ class QueryVector:
 
 
 Embed = Callable[[str, Trace], Awaitable[QueryVector]]
-EmbedderOf = Callable[[tuple[tuple[str, str], ...]], Embedder]
+FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
 class Pipeline:
@@ -94,8 +94,8 @@ class Pipeline:
         db: Database,
         embedder: Embedder,
         settings: SearchSettings,
-        lexical_of: LexicalOf | None = None,
-        embedder_of: EmbedderOf | None = None,
+        lexical_of: FindLexicalIndex | None = None,
+        embedder_of: FindEmbedder | None = None,
     ) -> None:
         """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL
         answers alone.
@@ -137,7 +137,7 @@ class Pipeline:
         with trace.stage("plan"):
             plan = make_plan(query, self._settings, self._languages)
             view = make_view(query)
-            plan = replace(plan, where=inside(plan.where, record.root))
+            plan = replace(plan, where=make_relative(plan.where, record.root))
             lexical = self._looker.lexical(record, plan)
             if lexical is not None and lexical.warm:
                 plan = replace(plan, lexical=True)  # a warm answer is another one than a cold one
@@ -170,7 +170,7 @@ class Pipeline:
         """
         found = finding.found
         if not found.hits or count == 0:
-            return _answer(finding, (), ())
+            return _make_answer(finding, (), ())
         with trace.stage("expand"):
             view = finding.view
             overlay = finding.overlay
@@ -181,7 +181,7 @@ class Pipeline:
             expanded = await self.disk.within(root, expand) or self._context.unread(
                 hits, view, overlay, count
             )
-        return _answer(finding, expanded.hits, expanded.changed_paths)
+        return _make_answer(finding, expanded.hits, expanded.changed_paths)
 
     async def embed(
         self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace
@@ -258,7 +258,7 @@ class Pipeline:
         found = CachedHits(look.generation, hits, look.files, notes, state[1])
         if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
-        trace.tell("ranking", lambda: describe(plan, look.legs, look.scored, look.chosen))
+        trace.tell("ranking", lambda: describe_results(plan, look.legs, look.scored, look.chosen))
         if query.why_not is not None:
             trace.details["why_not"] = await why_not(
                 self._db,
@@ -282,7 +282,9 @@ class Pipeline:
             )
 
 
-def _answer(finding: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]) -> Answer:
+def _make_answer(
+    finding: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]
+) -> Answer:
     found = finding.found
     return Answer(
         finding.record.name,

@@ -19,7 +19,7 @@ from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Filter, encode_path
-from cocosearchd.search.declaration_query import declared
+from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.query_bounds import check_filters, check_question
 
@@ -59,7 +59,7 @@ _PHRASE = re.compile(r'(?<!\S)"([^"]+)"(?!\S)')
 # CocoSearch, retrieval.md, "Query Analysis": camelCase, PascalCase, snake_case.
 _PATTERN = re.compile(r"[a-z][A-Z]|[A-Z][a-z]+[A-Z]|[a-zA-Z0-9]_[a-zA-Z0-9]")
 _WORD = re.compile(r"[^\W\d]\w*")
-_TOLD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\w+")
 _QUALIFIER = re.compile(r"::|->|\\|\.")
 
 
@@ -149,7 +149,7 @@ def language_names() -> dict[str, tuple[str, ...]]:
     """
     names: dict[str, tuple[str, ...]] = {kind.name: (kind.name,) for kind in blocks.GRAMMARS}
     for info in language_table.languages():
-        names |= dict.fromkeys((*info.aliases, info.name), blocks.family(info.name))
+        names |= dict.fromkeys((*info.aliases, info.name), blocks.language_kinds(info.name))
     return names
 
 
@@ -160,7 +160,7 @@ def digest(plan: Plan) -> bytes:
     return hashlib.sha256(repr(plan).encode("utf-8", "surrogatepass")).digest()
 
 
-def kindred(plan: Plan) -> Plan:
+def paraphrase_key(plan: Plan) -> Plan:
     """The plan with its telling words alone, in any form and order: what two questions must share
     before one may be answered with the other's hits.
 
@@ -168,7 +168,7 @@ def kindred(plan: Plan) -> Plan:
     `getUserById` and `getUserByName` are so by themselves, which is why identifiers stay as well.
     """
     stem = Stemmer().stem
-    words = set(_TOLD.findall(plan.text.lower()))
+    words = set(_TOKEN.findall(plan.text.lower()))
     return replace(plan, text=" ".join(sorted(map(stem, words - STOP_WORDS or words))))
 
 
@@ -184,13 +184,13 @@ def parse_inline(text: str) -> InlineQuery:
     return InlineQuery(
         words=" ".join(_PHRASE.sub(r" \1 ", rest).split()),
         phrases=tuple(phrase.strip() for phrase in _PHRASE.findall(rest) if phrase.strip()),
-        languages=_listed(found.get("lang", ())),
+        languages=_split_commas(found.get("lang", ())),
         paths=tuple(found.get("path", ())),
         not_paths=tuple(found.get("-path", ())),
-        symbol_types=_listed(found.get("sym", ())),
+        symbol_types=_split_commas(found.get("sym", ())),
         symbol_names=tuple(found.get("name", ())),
-        indexes=_listed(found.get("index", ())),
-        topics=_listed(found.get("topic", ())),
+        indexes=_split_commas(found.get("index", ())),
+        topics=_split_commas(found.get("topic", ())),
     )
 
 
@@ -203,17 +203,19 @@ def make_plan(
     """
     check_question(query.text)
     inline = parse_inline(query.text)
-    check_filters(_filters(query, inline))
-    where = _where(query, inline, languages)
+    check_filters(_all_filters(query, inline))
+    where = _make_filter(query, inline, languages)
     listing = not inline.words
     if listing and not where.symbol_types and where.symbol_name is None:
         raise InvalidInput(
             "the query is empty", "give some words, or a symbol filter to list symbols"
         )
-    profile = cast(Profile, one_of("profile", query.profile or settings.profile, get_args(Profile)))
+    profile = cast(
+        Profile, check_choice("profile", query.profile or settings.profile, get_args(Profile))
+    )
     reranker = cast(
         RerankerName,
-        one_of("reranker", query.reranker or settings.reranker, get_args(RerankerName)),
+        check_choice("reranker", query.reranker or settings.reranker, get_args(RerankerName)),
     )
     limit = settings.limit if query.limit is None else query.limit
     if not 1 <= limit <= MAX_LIMIT:
@@ -223,14 +225,14 @@ def make_plan(
             f"min_score is {query.min_score}",
             "use 0 to 1: 1 means every word, less a cosine similarity",
         )
-    words = (declared(inline.words) if profile == "code" else None) or inline.words
+    words = (declared_name(inline.words) if profile == "code" else None) or inline.words
     return Plan(
         text=words,
         where=where,
         profile=profile,
         limit=limit,
         depth=_depth(profile, reranker, limit),
-        keyword=not listing and _wants_keywords(profile, query.use_hybrid, words),
+        keyword=not listing and _use_keywords(profile, query.use_hybrid, words),
         identifiers=identifiers(words),
         reranker=reranker,
         min_score=float(query.min_score),
@@ -277,7 +279,7 @@ def identifiers(text: str) -> tuple[str, ...]:
     )
 
 
-def _wants_keywords(profile: Profile, use_hybrid: bool | None, words: str) -> bool:
+def _use_keywords(profile: Profile, use_hybrid: bool | None, words: str) -> bool:
     if use_hybrid is not None:
         return use_hybrid
     return profile == "code" or has_identifier_pattern(words)
@@ -291,7 +293,7 @@ def _depth(profile: Profile, reranker: RerankerName, limit: int) -> int:
     return max(CODE_DEPTH, 2 * limit)
 
 
-def inside(where: Filter, root: bytes) -> Filter:
+def make_relative(where: Filter, root: bytes) -> Filter:
     """A filter in which paths below the root of an index, given as absolute ones, are those in
     it.
     """
@@ -303,12 +305,12 @@ def inside(where: Filter, root: bytes) -> Filter:
 
     return replace(
         where,
-        paths=_sorted(map(relative, where.paths)),
-        not_paths=_sorted(map(relative, where.not_paths)),
+        paths=_sort_unique(map(relative, where.paths)),
+        not_paths=_sort_unique(map(relative, where.not_paths)),
     )
 
 
-def _filters(query: Query, inline: InlineQuery) -> tuple[str, ...]:
+def _all_filters(query: Query, inline: InlineQuery) -> tuple[str, ...]:
     """All filters of a query, inside its text and beside it."""
     beside = (
         *query.languages,
@@ -317,17 +319,19 @@ def _filters(query: Query, inline: InlineQuery) -> tuple[str, ...]:
         *query.symbol_types,
         query.symbol_name or "",
     )
-    inside = (
+    inline_filters = (
         *inline.languages,
         *inline.paths,
         *inline.not_paths,
         *inline.symbol_types,
         *inline.symbol_names,
     )
-    return tuple(filter(None, (*beside, *inside, *inline.phrases)))
+    return tuple(filter(None, (*beside, *inline_filters, *inline.phrases)))
 
 
-def _where(query: Query, inline: InlineQuery, languages: Mapping[str, tuple[str, ...]]) -> Filter:
+def _make_filter(
+    query: Query, inline: InlineQuery, languages: Mapping[str, tuple[str, ...]]
+) -> Filter:
     names = {query.symbol_name, *inline.symbol_names} - {None, ""}
     if len(names) > 1:
         raise InvalidInput("more than one symbol name", "use one, with * and ? as wildcards")
@@ -336,23 +340,27 @@ def _where(query: Query, inline: InlineQuery, languages: Mapping[str, tuple[str,
     paths = (*query.paths, *inline.paths)
     unwanted = tuple(path for path in paths if path.startswith("!"))  # as an ignore file says it
     return Filter(
-        languages=_sorted(
-            known for name in spoken for known in languages[one_of("language", name, languages)]
+        languages=_sort_unique(
+            known
+            for name in spoken
+            for known in languages[check_choice("language", name, languages)]
         ),
-        paths=_sorted(_glob(path) for path in paths if not path.startswith("!")),
-        not_paths=_sorted(
+        paths=_sort_unique(_glob(path) for path in paths if not path.startswith("!")),
+        not_paths=_sort_unique(
             _glob(path.removeprefix("!"))
             for path in (*query.not_paths, *inline.not_paths, *unwanted)
         ),
-        symbol_types=_sorted(
+        symbol_types=_sort_unique(
             stored
             for kind in kinds
             for stored in SYMBOL_TYPES[
-                one_of("symbol type", kind.lower(), SYMBOL_TYPES, f"name:{kind} is for a name")
+                check_choice(
+                    "symbol type", kind.lower(), SYMBOL_TYPES, f"name:{kind} is for a name"
+                )
             ]
         ),
         symbol_name=names.pop() if names else None,
-        phrases=_sorted(inline.phrases),
+        phrases=_sort_unique(inline.phrases),
     )
 
 
@@ -370,16 +378,16 @@ def _glob(path: str) -> str:
     return pattern
 
 
-def _listed(values: Iterable[str]) -> tuple[str, ...]:
+def _split_commas(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(part for value in values for part in value.split(",") if part)
 
 
-def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+def _sort_unique(values: Iterable[str]) -> tuple[str, ...]:
     """Order and repetition of alternatives mean nothing, so equal questions get equal plans."""
     return tuple(sorted(set(values)))
 
 
-def one_of(what: str, value: str, valid: Iterable[str], also: str = "") -> str:
+def check_choice(what: str, value: str, valid: Iterable[str], also: str = "") -> str:
     """`value`, if it is one of the valid ones. Raises `InvalidInput` with the nearest of them, then
     `also`.
     """

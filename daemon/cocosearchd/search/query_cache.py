@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import Hit
-from cocosearchd.search.plan import Plan, digest, kindred
+from cocosearchd.search.plan import Plan, digest, paraphrase_key
 from cocosearchd.store.chunks.file_states import FileState
 
 Vector = NDArray[np.float32]
 State = tuple[int, int]  # generation, moves
 
-SIMILAR = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
+MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without hits
 HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
 TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
@@ -85,7 +85,7 @@ class QueryCache:
         self._ttl_s = ttl_s
         self._clock = clock
         self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
-        self._families: dict[tuple[int, State, bytes], _Family] = {}
+        self._families: dict[tuple[int, State, bytes], _VectorGroup] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
 
     def exact(self, index: int, state: State, plan: Plan) -> CachedHits | None:
@@ -98,7 +98,7 @@ class QueryCache:
         """The answer to the most similar question with the same filters, profile and telling
         words.
         """
-        family = self._families.get((index, state, digest(kindred(plan))))
+        family = self._families.get((index, state, digest(paraphrase_key(plan))))
         found = None
         while family is not None and found is None and (near := family.nearest(vector)) is not None:
             found = self._valid((index, near), state)  # None: it was too old, and is gone now
@@ -114,14 +114,16 @@ class QueryCache:
         the others.
         """
         key = (index, digest(plan))
-        family = digest(kindred(plan))
+        family = digest(paraphrase_key(plan))
         self._drop(key)
-        size = _size(found, vector)
+        size = _entry_bytes(found, vector)
         if size * 8 > self._max_bytes:
             return
         slot = -1
         if vector is not None and vector.any():
-            group = self._families.setdefault((index, found.state, family), _Family(len(vector)))
+            group = self._families.setdefault(
+                (index, found.state, family), _VectorGroup(len(vector))
+            )
             slot = group.add(key[1], vector)
         self._entries[key] = _Entry(found, family, slot, size, self._clock() + self._ttl_s)
         self._bytes += size
@@ -166,7 +168,7 @@ class QueryCache:
             del self._families[place]
 
 
-class _Family:
+class _VectorGroup:
     """Vectors of the questions that differ in their words only, in a matrix that grows by
     doubling.
     """
@@ -199,19 +201,19 @@ class _Family:
             return None
         cosines = self.matrix[: len(self.keys)] @ vector
         best = int(cosines.argmax())
-        return self.keys[best] if cosines[best] >= SIMILAR else None
+        return self.keys[best] if cosines[best] >= MIN_SIMILARITY else None
 
 
-def _size(found: CachedHits, vector: Vector | None) -> int:
+def _entry_bytes(found: CachedHits, vector: Vector | None) -> int:
     texts = sum(len(hit.content) + len(hit.path) for hit in found.hits)
     # Python keeps one, two or four bytes for each character of a text; code is nearly always of the
     # first kind.
     wide = 1 if all(hit.content.isascii() for hit in found.hits) else 4
     scopes = sum(len(file.scopes or b"") for file in found.files)
-    more = sum(map(_more, found.hits)) + (0 if vector is None else vector.nbytes)
+    more = sum(map(_hit_bytes, found.hits)) + (0 if vector is None else vector.nbytes)
     return ENTRY_BYTES + wide * texts + HIT_BYTES * len(found.hits) + scopes + more
 
 
-def _more(hit: Hit) -> int:
+def _hit_bytes(hit: Hit) -> int:
     names = (hit.block_type, hit.hierarchy, hit.symbol_type, hit.symbol_name, hit.symbol_signature)
     return sum(TEXT_BYTES + len(name) for name in names if name) + SCORE_BYTES * len(hit.scores)

@@ -1,6 +1,6 @@
 """Candidates of both legs become one order. Pure.
 
-`classic` does what CocoSearch's retrieval.md says: the vector leg alone, or with the keyword leg
+`score_classic` does what CocoSearch's retrieval.md says: the vector leg alone, or with the keyword leg
 fused by reciprocal ranks and definitions doubled. `code` scores by features (`code_profile`); what
 stands here under that name is its fallback while the lexical index is cold: the same fusion, with
 the boost for definitions of what the query names only.
@@ -53,19 +53,19 @@ class ScoredCandidate:
 Score = Callable[[Plan, RetrievedCandidates], list[ScoredCandidate]]
 
 
-def classic(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
+def score_classic(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """The documented order: cosine, or fused ranks with every chunk that starts like a definition
     doubled.
     """
     if not plan.keyword:
-        return ordered(
+        return sort_candidates(
             ScoredCandidate(found, found.score, "semantic", vector_rank=rank, cosine=found.score)
             for rank, found in enumerate(legs.vector, 1)
         )
-    return boosted(fuse(legs), starts_definition)
+    return boost_definitions(fuse(legs), starts_definition)
 
 
-def fused_code(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
+def score_code_fallback(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """Fused ranks; a chunk that defines what the query names counts double.
 
     The gate matters: doubling every definition costs plain-language questions 4 to 7 points of MRR
@@ -75,33 +75,35 @@ def fused_code(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     wanted = {name.casefold() for name in plan.identifiers}
     if not wanted:
         return fuse(legs)
-    return boosted(fuse(legs), lambda candidate: not wanted.isdisjoint(defined_names(candidate)))
+    return boost_definitions(
+        fuse(legs), lambda candidate: not wanted.isdisjoint(defined_names(candidate))
+    )
 
 
-PROFILES: dict[Profile, Score] = {"classic": classic, "code": fused_code}
+SCORERS: dict[Profile, Score] = {"classic": score_classic, "code": score_code_fallback}
 
 
-def score(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
+def score_candidates(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """All candidates in the order of the plan's profile; a listing keeps the order it came in."""
     if plan.listing:
         return [
             ScoredCandidate(found, 0.0, "keyword", 0, rank, None, True)
             for rank, found in enumerate(legs.keyword, 1)
         ]
-    return PROFILES[plan.profile](plan, legs)
+    return SCORERS[plan.profile](plan, legs)
 
 
 def fuse(legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """Reciprocal rank fusion by (path, start, end). Ties prefer what the keyword leg found."""
     vector = {found.key: (rank, found) for rank, found in enumerate(legs.vector, 1)}
     keyword = {found.key: (rank, found) for rank, found in enumerate(legs.keyword, 1)}
-    return ordered(
-        _fused(vector.get(key), keyword.get(key), legs.every_word)
+    return sort_candidates(
+        _fuse_candidate(vector.get(key), keyword.get(key), legs.every_word)
         for key in dict.fromkeys((*vector, *keyword))
     )
 
 
-def _fused(
+def _fuse_candidate(
     vector: tuple[int, Candidate] | None, keyword: tuple[int, Candidate] | None, every_word: int
 ) -> ScoredCandidate:
     score = (1 / (RRF_K + vector[0]) if vector else 0.0) + (
@@ -120,20 +122,20 @@ def _fused(
     )
 
 
-def boosted(
+def boost_definitions(
     scored: Iterable[ScoredCandidate], defines: Callable[[Candidate], bool]
 ) -> list[ScoredCandidate]:
     """Multiply the scores of definitions and put the list in order again."""
-    return ordered(
-        _times(one, DEFINITION_BOOST) if defines(one.candidate) else one for one in scored
+    return sort_candidates(
+        _boost(one, DEFINITION_BOOST) if defines(one.candidate) else one for one in scored
     )
 
 
-def _times(one: ScoredCandidate, factor: float) -> ScoredCandidate:
-    return rescored(one, one.score * factor, (*one.features, ("definition_boost", factor)))
+def _boost(one: ScoredCandidate, factor: float) -> ScoredCandidate:
+    return with_score(one, one.score * factor, (*one.features, ("definition_boost", factor)))
 
 
-def rescored(
+def with_score(
     one: ScoredCandidate, score: float, features: tuple[tuple[str, float], ...]
 ) -> ScoredCandidate:
     """The same candidate with another score. Spelled out: `dataclasses.replace` is ten times
@@ -151,7 +153,7 @@ def rescored(
     )
 
 
-def ordered(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
+def sort_candidates(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
     """Best first; ties prefer keyword matches, then the smaller key, so that equal inputs give
     equal orders.
     """
@@ -182,7 +184,7 @@ def relevance(one: ScoredCandidate) -> float:
     return 1.0 if one.every_word else max(0.0, one.cosine or 0.0)
 
 
-def select(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredCandidate, ...]:
+def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredCandidate, ...]:
     """What is shown: relevant enough, the best chunk of each file unless all are wanted, at most
     `limit`.
 

@@ -22,7 +22,12 @@ from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import RetrievedCandidates, ScoredCandidate, score, select
+from cocosearchd.search.ranking import (
+    RetrievedCandidates,
+    ScoredCandidate,
+    score_candidates,
+    select_results,
+)
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.file_states import FileState, FileStates, file_states
@@ -33,9 +38,11 @@ from cocosearchd.store.connection.read_snapshot import snapshot
 # some milliseconds.
 ATTEMPTS = 2
 
-COLD = "ranked by simpler rules, as words are still being read into memory: ask again in a moment"
+COLD_WARNING = (
+    "ranked by simpler rules, as words are still being read into memory: ask again in a moment"
+)
 
-LexicalOf = Callable[[str], LexicalIndex | None]
+FindLexicalIndex = Callable[[str], LexicalIndex | None]
 Vector = NDArray[np.float32]
 
 
@@ -67,7 +74,7 @@ class RetrievalAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class _RankedCandidates:
     """Candidates in order. `generation` is that of the memory they came from, None for PostgreSQL's
     legs.
     """
@@ -86,7 +93,7 @@ class Retriever:
     answers alone.
     """
 
-    def __init__(self, db: Database, lexical_of: LexicalOf | None, weights: Weights) -> None:
+    def __init__(self, db: Database, lexical_of: FindLexicalIndex | None, weights: Weights) -> None:
         self._db = db
         self._lexical_of = lexical_of
         self._weights = weights
@@ -129,13 +136,13 @@ class Retriever:
         db: Database,
         record: IndexRecord,
         asked: RetrievalRequest,
-        found: _Ranked,
+        found: _RankedCandidates,
         generation: int,
         trace: Trace,
     ) -> RetrievalAttempt | int:
         """What is shown, if all of it is of one generation; else the generation by now."""
         scored = await self._reranked(asked.plan, found.scored, trace)
-        chosen = select(asked.plan, scored)
+        chosen = select_results(asked.plan, scored)
         unsaved = asked.overlay.states if asked.overlay else {}
         shown = dict.fromkeys(one.candidate.path for one in chosen)
         paths = [path for path in shown if path not in unsaved]
@@ -143,7 +150,7 @@ class Retriever:
         if states is None:
             with trace.stage("verify"):
                 states = await file_states(db, record, paths)
-        if not _agree(found, states, generation, paths):
+        if not _is_consistent(found, states, generation, paths):
             return states.generation
         seen = states.generation if found.generation is None else found.generation
         files = (
@@ -154,7 +161,7 @@ class Retriever:
 
     async def _ranked(
         self, record: IndexRecord, asked: RetrievalRequest, generation: int, trace: Trace
-    ) -> _Ranked:
+    ) -> _RankedCandidates:
         """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of
         PostgreSQL.
         """
@@ -187,7 +194,7 @@ class Retriever:
             )
             trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
-                return _Ranked(
+                return _RankedCandidates(
                     None,
                     code.scored,
                     code.generation,
@@ -201,7 +208,7 @@ class Retriever:
 
     async def _legs(
         self, db: Database, record: IndexRecord, asked: RetrievalRequest, trace: Trace
-    ) -> _Ranked:
+    ) -> _RankedCandidates:
         """What PostgreSQL says by itself."""
         plan = asked.plan
         vector = asked.vector
@@ -210,12 +217,12 @@ class Retriever:
         with trace.stage("retrieve"):
             legs = await retrieve(db, record, plan, vector, keyword=keyword, overlay=asked.overlay)
         lexical = self.lexical(record, plan)
-        note = COLD if lexical is not None and not lexical.warm else None
+        note = COLD_WARNING if lexical is not None and not lexical.warm else None
         with trace.stage("rank"):
-            scored = score(
+            scored = score_candidates(
                 plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs
             )
-        return _Ranked(legs, scored, note=note)
+        return _RankedCandidates(legs, scored, note=note)
 
     async def _reranked(
         self, plan: Plan, scored: list[ScoredCandidate], trace: Trace
@@ -228,7 +235,9 @@ class Retriever:
             )
 
 
-def _agree(found: _Ranked, states: FileStates, generation: int, paths: list[str]) -> bool:
+def _is_consistent(
+    found: _RankedCandidates, states: FileStates, generation: int, paths: list[str]
+) -> bool:
     """Whether all that was read is of one generation.
 
     Legs are, if the index has not moved at all. Candidates from memory are of that memory's

@@ -14,9 +14,17 @@ from cocosearchd.languages import scopes, syntax
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Hit, encode_path
 from cocosearchd.search.answers import disk_files as disk_module
-from cocosearchd.search.answers.context import GAP, Context, clip, clipped, fit, head, span
-from cocosearchd.search.answers.disk_files import MAX_TEXTS, VerifiedFiles, content_hash
-from cocosearchd.search.answers.token_estimate import estimate
+from cocosearchd.search.answers.context import (
+    GAP,
+    Context,
+    choose_lines,
+    clip_line,
+    clip_lines,
+    fit_budget,
+    hit_heading,
+)
+from cocosearchd.search.answers.disk_files import MAX_TEXTS, VerifiedFiles, hash_content
+from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.chunks.file_states import FileState
 
@@ -77,7 +85,7 @@ def hit_of(text: str, part: str, path: str = "a.py") -> Hit:
 def indexed(text: str, path: str = "a.py") -> FileState:
     """A file as the index has it."""
     return FileState(
-        path, content_hash(text.encode()), 1, scopes.pack(parse(path, text.encode()).symbols)
+        path, hash_content(text.encode()), 1, scopes.pack(parse(path, text.encode()).symbols)
     )
 
 
@@ -112,7 +120,7 @@ def test_without_stored_scopes_nothing_is_parsed(
     """A parser is native code: the process that answers gives nothing to one."""
     monkeypatch.setattr(syntax, "parse_tree", None)
     (tmp_path / "a.py").write_text(PYTHON)
-    state = FileState("a.py", content_hash(PYTHON.encode()), 1, known)
+    state = FileState("a.py", hash_content(PYTHON.encode()), 1, known)
     (hit,) = (
         Context(50, 200)
         .expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], ViewOptions())
@@ -200,7 +208,7 @@ def test_the_cap_holds_and_nothing_is_shown_twice(data: st.DataObject) -> None:
     last = data.draw(st.integers(end, 400))
     cap = data.draw(st.integers(1, 80))
     head = data.draw(st.integers(0, 4))
-    parts = span(start, end, first, last, cap, head)
+    parts = choose_lines(start, end, first, last, cap, head)
     ranges = [range(a, b + 1) for a, b in (parts.head, parts.before, (start, end), parts.after)]
     lines = [line for each in ranges for line in each]
     assert lines == sorted(set(lines))
@@ -212,9 +220,9 @@ def test_the_cap_holds_and_nothing_is_shown_twice(data: st.DataObject) -> None:
 
 
 def test_lines_are_cut_by_characters(tmp_path: Path) -> None:
-    assert clip("é" * 10, 10) == "é" * 10
-    assert clip("é" * 11, 10) == "é" * 7 + "..."
-    assert clipped("a" * 12 + "\nb", 10) == "aaaaaaa...\nb"
+    assert clip_line("é" * 10, 10) == "é" * 10
+    assert clip_line("é" * 11, 10) == "é" * 7 + "..."
+    assert clip_lines("a" * 12 + "\nb", 10) == "aaaaaaa...\nb"
     hit = shown(tmp_path, f"def f():\n    a = '{'ü' * 300}'\n    b = 2\n", "b = 2", ViewOptions())
     assert [len(line) for line in hit.context_before.splitlines()] == [8, 200]
 
@@ -259,7 +267,7 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
     )
     assert widening.expand(bytes(tmp_path), both, state, ViewOptions(), count=1).hits == first.hits
     fitting = widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20))
-    assert fitting.hits == fit(first.hits * 2, None, 20) != first.hits * 2
+    assert fitting.hits == fit_budget(first.hits * 2, None, 20) != first.hits * 2
     assert (
         widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20)) is fitting
     ), "tokens are counted once"
@@ -272,11 +280,11 @@ def test_a_budget_drops_context_first_and_cuts_the_first_hit_only() -> None:
         return Hit("i", "a", 0, 1, 1, 1, "", 1.0, "both", "", "", None, None, None, content, before)
 
     hits = (hit("a" * 10, "b" * 10), hit("c" * 10, "d" * 10), hit("e" * 10, ""))
-    assert fit(hits, None) == hits
-    assert fit(hits, 50) == hits
-    kept = fit(hits, 32)
+    assert fit_budget(hits, None) == hits
+    assert fit_budget(hits, 50) == hits
+    kept = fit_budget(hits, 32)
     assert [(len(one.content), len(one.context_before)) for one in kept] == [(10, 10), (10, 0)]
-    assert [one.content for one in fit(hits, 5)] == ["aa..."]
+    assert [one.content for one in fit_budget(hits, 5)] == ["aa..."]
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------
@@ -294,13 +302,13 @@ def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.Monk
     place.write_text(PYTHON)
     old(place)
     disk = VerifiedFiles()
-    expected = content_hash(PYTHON.encode())
+    expected = hash_content(PYTHON.encode())
     first = disk.verified(bytes(tmp_path), "a.py", expected)
     assert first is not None
     assert disk.verified(bytes(tmp_path), "a.py", expected) is first
     place.write_text("other")
     assert disk.verified(bytes(tmp_path), "a.py", expected) is None
-    assert disk.verified(bytes(tmp_path), "a.py", content_hash(b"other")) is not None
+    assert disk.verified(bytes(tmp_path), "a.py", hash_content(b"other")) is not None
 
 
 def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_made_by(
@@ -337,7 +345,7 @@ def test_an_edit_within_the_step_of_the_clock_is_seen(tmp_path: Path) -> None:
     for text in ("one", "two", "six"):
         place.write_text(text)
         os.utime(place, ns=(10**18, 10**18))  # a tool that restores times
-        read = disk.verified(bytes(tmp_path), "a.py", content_hash(text.encode()))
+        read = disk.verified(bytes(tmp_path), "a.py", hash_content(text.encode()))
         assert read is not None
         assert read.data == text.encode()
 
@@ -347,7 +355,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     for number in range(MAX_TEXTS + 20):
         (tmp_path / f"{number}.py").write_text(str(number))
         assert (
-            disk.verified(bytes(tmp_path), f"{number}.py", content_hash(str(number).encode()))
+            disk.verified(bytes(tmp_path), f"{number}.py", hash_content(str(number).encode()))
             is not None
         )
     assert len(disk._texts) == MAX_TEXTS
@@ -376,7 +384,7 @@ def test_nothing_outside_of_the_root_and_nothing_strange_is_read(tmp_path: Path,
         os.mkfifo(root / "a.py")
     elif kind == "null":
         path = "a\0.py"
-    assert VerifiedFiles().verified(bytes(root), path, content_hash(b"secret")) is None
+    assert VerifiedFiles().verified(bytes(root), path, hash_content(b"secret")) is None
 
 
 @pytest.mark.parametrize("link", ["link.py", "folder/real.py"])
@@ -388,8 +396,8 @@ def test_links_that_stay_inside_are_not_followed_either(tmp_path: Path, link: st
     (tmp_path / "src" / "real.py").write_text("x")
     (tmp_path / "link.py").symlink_to("src/real.py")
     (tmp_path / "folder").symlink_to("src")
-    assert VerifiedFiles().verified(bytes(tmp_path), "src/real.py", content_hash(b"x")) is not None
-    assert VerifiedFiles().verified(bytes(tmp_path), link, content_hash(b"x")) is None
+    assert VerifiedFiles().verified(bytes(tmp_path), "src/real.py", hash_content(b"x")) is not None
+    assert VerifiedFiles().verified(bytes(tmp_path), link, hash_content(b"x")) is None
 
 
 def test_a_root_that_has_become_a_link_shows_nothing(tmp_path: Path) -> None:
@@ -400,11 +408,11 @@ def test_a_root_that_has_become_a_link_shows_nothing(tmp_path: Path) -> None:
     (root / "a.py").write_text("x")
     os.utime(root / "a.py", (1, 1))
     disk = VerifiedFiles()
-    assert disk.verified(bytes(root), "a.py", content_hash(b"x")) is not None
+    assert disk.verified(bytes(root), "a.py", hash_content(b"x")) is not None
     root.rename(moved)
     root.symlink_to(moved)
-    assert disk.verified(bytes(root), "a.py", content_hash(b"x")) is None
-    assert not disk.unchanged(bytes(root), "a.py", content_hash(b"x"))
+    assert disk.verified(bytes(root), "a.py", hash_content(b"x")) is None
+    assert not disk.unchanged(bytes(root), "a.py", hash_content(b"x"))
 
 
 def test_a_sibling_with_the_same_beginning_is_outside(tmp_path: Path) -> None:
@@ -412,7 +420,7 @@ def test_a_sibling_with_the_same_beginning_is_outside(tmp_path: Path) -> None:
     (tmp_path / "root2").mkdir()
     (tmp_path / "root2" / "a.py").write_text("x")
     assert (
-        VerifiedFiles().verified(bytes(tmp_path / "root"), "../root2/a.py", content_hash(b"x"))
+        VerifiedFiles().verified(bytes(tmp_path / "root"), "../root2/a.py", hash_content(b"x"))
         is None
     )
 
@@ -421,14 +429,14 @@ def test_names_that_are_no_text_are_found(tmp_path: Path) -> None:
     raw = b"caf\xe9\\x.py"
     (tmp_path / os.fsdecode(raw)).write_text("x")
     assert (
-        VerifiedFiles().verified(bytes(tmp_path), encode_path(raw), content_hash(b"x")) is not None
+        VerifiedFiles().verified(bytes(tmp_path), encode_path(raw), hash_content(b"x")) is not None
     )
 
 
 def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "a.py").open("wb") as file:
         file.truncate(LARGEST_FILE_BYTES + 1)  # zeros that take no room on the disk
-    expected = content_hash(bytes(LARGEST_FILE_BYTES + 1))
+    expected = hash_content(bytes(LARGEST_FILE_BYTES + 1))
     assert VerifiedFiles().verified(bytes(tmp_path), "a.py", expected) is None
 
 
@@ -438,7 +446,7 @@ def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:
 )
 def test_lines_are_counted_as_people_do(tmp_path: Path, data: bytes, count: int) -> None:
     (tmp_path / "a").write_bytes(data)
-    text = VerifiedFiles().verified(bytes(tmp_path), "a", content_hash(data))
+    text = VerifiedFiles().verified(bytes(tmp_path), "a", hash_content(data))
     assert text is not None
     assert text.line_count == count
     assert text.lines(1, 99) == data.decode().splitlines()
@@ -471,17 +479,17 @@ def test_a_budget_of_tokens_is_kept_and_filled(tmp_path: Path) -> None:
 
     hits = tuple(hit(number) for number in range(6))
     for budget in (3, 40, 200, 700, 1500, 10_000):
-        kept = fit(hits, None, budget)
+        kept = fit_budget(hits, None, budget)
         used = sum(
-            estimate(text)
+            estimate_tokens(text)
             for one in kept
-            for text in (head(one), one.content, one.context_before, one.context_after)
+            for text in (hit_heading(one), one.content, one.context_before, one.context_after)
         )
         assert [one.path for one in kept] == [one.path for one in hits[: len(kept)]]
-        assert used <= max(budget, estimate(head(hits[0]) + "v..."))
+        assert used <= max(budget, estimate_tokens(hit_heading(hits[0]) + "v..."))
         assert used > 0.6 * budget or len(kept) == len(hits) or budget < 100
-    assert fit(hits, None, 10**6) == hits
-    assert fit(hits, None, 40)[0].content.endswith("...")
+    assert fit_budget(hits, None, 10**6) == hits
+    assert fit_budget(hits, None, 40)[0].content.endswith("...")
 
 
 @pytest.mark.parametrize(
@@ -499,4 +507,4 @@ def test_a_budget_of_tokens_is_kept_and_filled(tmp_path: Path) -> None:
     ],
 )
 def test_tokens_are_estimated(text: str, least: int, most: int) -> None:
-    assert least <= estimate(text) <= most
+    assert least <= estimate_tokens(text) <= most

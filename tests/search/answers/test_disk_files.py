@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cocosearchd.search.answers.disk_files import LOOKS, VerifiedFiles
+from cocosearchd.search.answers.disk_files import MAX_PARALLEL_READS, VerifiedFiles
 
 pytestmark = pytest.mark.anyio
 
@@ -27,14 +27,16 @@ async def test_a_silent_file_system_holds_few_threads() -> None:
         return "seen"
 
     try:
-        gone = [asyncio.create_task(disk.within(SILENT, look)) for _ in range(10 * LOOKS)]
+        gone = [
+            asyncio.create_task(disk.within(SILENT, look)) for _ in range(10 * MAX_PARALLEL_READS)
+        ]
         await asyncio.sleep(0.05)
         for task in gone:
             task.cancel()  # who asked has gone away: what holds a thread still does
         await asyncio.wait(gone)
-        asked = [disk.within(SILENT, look, 0.2) for _ in range(10 * LOOKS)]
+        asked = [disk.within(SILENT, look, 0.2) for _ in range(10 * MAX_PARALLEL_READS)]
         assert set(await asyncio.gather(*asked)) == {None}
-        assert len(begun) == LOOKS
+        assert len(begun) == MAX_PARALLEL_READS
         assert await disk.within(OTHER, lambda: "seen") == "seen"
     finally:
         answers.set()

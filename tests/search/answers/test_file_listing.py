@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.search.answers.disk_files import VerifiedFiles
-from cocosearchd.search.answers.file_listing import GAP, assembled, get_file, list_files
+from cocosearchd.search.answers.file_listing import GAP, assemble_lines, get_file, list_files
 from cocosearchd.search.answers.related import find_related
 from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
@@ -182,7 +182,7 @@ def test_overlaps_of_chunks_are_taken_once(text: str, size: int, overlap: int) -
         first = data.count(b"\n", 0, begin) + 1
         last = first + content.count("\n")
         chunks.append(StoredChunk(begin, end, first, last, content, "", "", (), None, None))
-    assert assembled(chunks) == (text.removesuffix("\n").split("\n") if text else [])
+    assert assemble_lines(chunks) == (text.removesuffix("\n").split("\n") if text else [])
 
 
 @pytest.mark.parametrize(

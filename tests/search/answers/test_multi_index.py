@@ -12,7 +12,7 @@ from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Hit
-from cocosearchd.search.answers.multi_index import merge, order, search_several
+from cocosearchd.search.answers.multi_index import merge_hits, order_hits, search_several
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
@@ -86,8 +86,10 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
         for text in ("send mail", "elephant", "nothing else matters"):
             query = Query(text, limit=limit, use_cache=False)
             widened = [await pipeline.run(record, query, Trace()) for record in records]
-            taken = order([each.hits for each in widened], limit, name=" " not in text)
-            assert (await search_several(pipeline, records, query)).hits == merge(widened, taken)
+            taken = order_hits([each.hits for each in widened], limit, name=" " not in text)
+            assert (await search_several(pipeline, records, query)).hits == merge_hits(
+                widened, taken
+            )
     await corpora[1].save("post.py", "def send_mail_later(address):\n    return 1\n")
     (tmp_path / "two" / "post.py").write_text("another")
     only = Query("send mail", limit=1)
@@ -182,7 +184,7 @@ def answer(index: str, *scores: float, relevance: tuple[float, ...] = ()) -> Ans
 
 
 def in_order(answers: list[Answer], limit: int, *, name: bool = False) -> tuple[Hit, ...]:
-    return merge(answers, order([each.hits for each in answers], limit, name=name))
+    return merge_hits(answers, order_hits([each.hits for each in answers], limit, name=name))
 
 
 def test_merging_goes_by_rank_and_never_by_score() -> None:
@@ -221,7 +223,7 @@ def test_what_is_taken_of_an_index_is_its_first(
         answer(str(place), *([1.0] * len(each)), relevance=tuple(each))
         for place, each in enumerate(found)
     ]
-    taken = order([each.hits for each in answers], limit, name=name)
+    taken = order_hits([each.hits for each in answers], limit, name=name)
     assert len(taken) == min(limit, sum(map(len, found)))
     for place in range(len(found)):
         ranks = [rank for where, rank in taken if where == place]

@@ -1,4 +1,4 @@
-"""Fusion, boosts and selection; `classic` against the documents, spelled out slowly."""
+"""Fusion, boosts and selection; `score_classic` against the documents, spelled out slowly."""
 
 from dataclasses import replace
 
@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from cocosearchd.model import Filter
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import (
-    PROFILES,
     RRF_K,
+    SCORERS,
     RetrievedCandidates,
     ScoredCandidate,
-    classic,
     fuse,
-    fused_code,
     relevance,
-    score,
-    select,
+    score_candidates,
+    score_classic,
+    score_code_fallback,
+    select_results,
     starts_definition,
     to_hit,
 )
@@ -141,9 +141,9 @@ def test_classic_is_what_the_documents_say(
 ) -> None:
     vector, keyword = corpus
     plan = replace(PLAN, keyword=hybrid, limit=limit)
-    chosen = select(
+    chosen = select_results(
         plan,
-        classic(
+        score_classic(
             plan, RetrievedCandidates(tuple(vector), tuple(keyword if hybrid else ()), len(keyword))
         ),
     )
@@ -166,8 +166,8 @@ def test_one_chunk_per_file_keeps_the_best_of_each(
     corpus: tuple[list[Candidate], list[Candidate]], limit: int
 ) -> None:
     legs = RetrievedCandidates(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
-    scored = classic(PLAN, legs)
-    chosen = select(replace(PLAN, all_chunks=False, limit=limit), scored)
+    scored = score_classic(PLAN, legs)
+    chosen = select_results(replace(PLAN, all_chunks=False, limit=limit), scored)
     first = {one.candidate.path: one for one in reversed(scored)}
     expected = [one for one in scored if first[one.candidate.path] is one][:limit]
     assert list(chosen) == expected
@@ -226,22 +226,23 @@ def test_code_doubles_only_definitions_of_what_is_named() -> None:
     uses = candidate("uses", content="def other(): getUser()", definitions=("other",))
     defines = candidate("defines", content="def getUser():", definitions=("Repo.getUser",))
     legs = RetrievedCandidates((), (uses, defines), 2)
-    named = fused_code(PLAN, legs)
+    named = score_code_fallback(PLAN, legs)
     assert [one.candidate.path for one in named] == ["defines", "uses"]
     assert named[0].score == 2 / (RRF_K + 2)
-    plain = fused_code(replace(PLAN, text="find the user", identifiers=()), legs)
+    plain = score_code_fallback(replace(PLAN, text="find the user", identifiers=()), legs)
     assert [one.candidate.path for one in plain] == ["uses", "defines"]
 
 
 def test_relevance_is_comparable_between_modes() -> None:
     found = candidate("a", score=0.42)
-    alone = classic(SEMANTIC, RetrievedCandidates((found,)))[0]
+    alone = score_classic(SEMANTIC, RetrievedCandidates((found,)))[0]
     fused = fuse(RetrievedCandidates((found,), ()))[0]
     assert relevance(alone) == relevance(fused) == 0.42
     assert relevance(fuse(RetrievedCandidates((found,), (found,), 1))[0]) == 1.0
     assert relevance(fuse(RetrievedCandidates((), (found,), 0))[0]) == 0.0
     assert (
-        relevance(classic(SEMANTIC, RetrievedCandidates((candidate("a", score=-0.5),)))[0]) == 0.0
+        relevance(score_classic(SEMANTIC, RetrievedCandidates((candidate("a", score=-0.5),)))[0])
+        == 0.0
     )
 
 
@@ -251,18 +252,23 @@ def test_a_minimum_of_a_third_means_a_cosine_of_a_third(hybrid: bool) -> None:
         (candidate("a", score=0.5), candidate("b", score=0.31), candidate("c", score=0.29))
     )
     plan = replace(PLAN, keyword=hybrid, min_score=0.3)
-    assert [one.candidate.path for one in select(plan, score(plan, legs))] == ["a", "b"]
+    assert [one.candidate.path for one in select_results(plan, score_candidates(plan, legs))] == [
+        "a",
+        "b",
+    ]
 
 
 def test_a_listing_keeps_its_order() -> None:
     plan = replace(PLAN, listing=True, keyword=False, all_chunks=False)
-    listed = score(
+    listed = score_candidates(
         plan,
         RetrievedCandidates(
             keyword=(candidate("b"), candidate("a"), candidate("a", 10)), every_word=3
         ),
     )
-    assert [one.candidate.key for one in select(replace(plan, all_chunks=True), listed)] == [
+    assert [
+        one.candidate.key for one in select_results(replace(plan, all_chunks=True), listed)
+    ] == [
         ("b", 0, 10),
         ("a", 0, 10),
         ("a", 10, 20),
@@ -291,4 +297,4 @@ def test_a_hit_tells_what_it_was_scored_by() -> None:
 
 
 def test_both_profiles_are_there() -> None:
-    assert set(PROFILES) == {"classic", "code"}
+    assert set(SCORERS) == {"classic", "code"}

@@ -12,15 +12,19 @@ from cocosearchd.search.classic.rerankers.base import vector_scores
 from cocosearchd.search.classic.rerankers.functional import (
     WEIGHTS,
     FunctionalReranker,
-    ask,
+    analyse_candidate,
+    analyse_query,
     dynamic_weights,
     features,
-    material,
 )
-from cocosearchd.search.classic.rerankers.question_words import intent, keywords, query_type
+from cocosearchd.search.classic.rerankers.question_words import (
+    classify_intent,
+    classify_query,
+    keywords,
+)
 from cocosearchd.search.classic.rerankers.reranker_choice import Rerankers, spacy_installed
 from cocosearchd.search.classic.rerankers.spacy import WEIGHTS as SPACY_WEIGHTS
-from cocosearchd.search.classic.rerankers.spacy import SpacyReranker, prose
+from cocosearchd.search.classic.rerankers.spacy import SpacyReranker, extract_prose
 from cocosearchd.search.ranking import ScoredCandidate
 from tests.search.candidates import candidate
 
@@ -51,7 +55,7 @@ def test_the_documented_weights() -> None:
     ],
 )
 def test_what_kind_of_question_it_is(text: str, kind: str, aim: str) -> None:
-    assert (query_type(text), intent(text)) == (kind, aim)
+    assert (classify_query(text), classify_intent(text)) == (kind, aim)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_features_really_reach_their_whole_share() -> None:
 def test_the_blend_is_forty_to_sixty() -> None:
     nothing = scored("zzz.bin", "", 1.0)
     text = "create database table function"
-    quality = dict(features(ask(text), material(nothing)))["code_quality"]
+    quality = dict(features(analyse_query(text), analyse_candidate(nothing)))["code_quality"]
     share = 0.60 * dynamic_weights(text)["code_quality"] * quality
     assert FunctionalReranker().rerank(text, [nothing])[0].score == pytest.approx(0.40 + share)
 
@@ -165,9 +169,9 @@ def test_the_blend_is_forty_to_sixty() -> None:
 def test_each_feature_tells_good_from_bad(
     feature: str, text: str, good: ScoredCandidate, bad: ScoredCandidate
 ) -> None:
-    question = ask(text)
-    better = features(question, material(good))[feature]
-    worse = features(question, material(bad))[feature]
+    question = analyse_query(text)
+    better = features(question, analyse_candidate(good))[feature]
+    worse = features(question, analyse_candidate(bad))[feature]
     assert 0 <= worse < better <= 1
 
 
@@ -247,7 +251,7 @@ def test_spacy_reads_comments() -> None:
     ],
 )
 def test_what_code_says_in_plain_language(code: str, says: str) -> None:
-    assert prose(code) == says
+    assert extract_prose(code) == says
 
 
 def test_spacy_features_on_a_small_language() -> None:

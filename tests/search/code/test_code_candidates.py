@@ -18,7 +18,7 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
-from cocosearchd.search.retrieval import COLD
+from cocosearchd.search.retrieval import COLD_WARNING
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
@@ -122,7 +122,7 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     answer = await warm.answer(Query("Router class", use_cache=False), trace)
     assert trace.details["lexical"]["state"] == "cold"
     assert answer.hits[0].path == "server/router.py"
-    assert answer.notes == (COLD,)
+    assert answer.notes == (COLD_WARNING,)
 
 
 async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:

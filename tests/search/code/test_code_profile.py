@@ -10,10 +10,10 @@ import pytest
 from cocosearchd.search.code.code_profile import (
     RankedChunk,
     Weights,
-    best_files,
+    compute_signals,
     load_weights,
     rank_code,
-    signals,
+    rank_files,
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, evidence, view
@@ -52,8 +52,8 @@ def ranked(
 
 def test_every_weight_has_its_signal() -> None:
     weights = load_weights()
-    with_vectors = signals(ask("Router", vector=True)[0])
-    without = signals(ask("Router")[0])
+    with_vectors = compute_signals(ask("Router", vector=True)[0])
+    without = compute_signals(ask("Router")[0])
     for names in (weights.plain, weights.symbol):
         assert names.keys() <= with_vectors.keys()
     for names in (weights.plain_without_vectors, weights.symbol_without_vectors):
@@ -64,7 +64,7 @@ def test_signals_of_a_symbol() -> None:
     found, _ = ask("Router")
     values = {
         name: dict(zip(found.paths, array.tolist(), strict=True))
-        for name, array in signals(found).items()
+        for name, array in compute_signals(found).items()
     }
     assert values["symF"]["src/router.py"] == 1.0  # a type, at the margin
     assert values["stemeq"] == {"src/router.py": 1.0, "src/route_group.py": 0.0, "tests/test_router.py": 0.0,
@@ -103,7 +103,7 @@ def test_vectors_find_what_words_do_not() -> None:
 
 def test_files_without_vectors_stand_at_the_mean() -> None:
     found, _ = ask("router", vector=True)
-    chunk = dict(zip(found.paths, signals(found)["chunk"].tolist(), strict=True))
+    chunk = dict(zip(found.paths, compute_signals(found)["chunk"].tolist(), strict=True))
     # Two files have vectors, cosines 1 and 0: z-scores 1 and -1, a third of each.
     assert (chunk.pop("src/session.py"), chunk.pop("README.md")) == pytest.approx(
         (1 / 3, -1 / 3), abs=1e-3
@@ -151,7 +151,7 @@ def test_equals_stand_by_path_whatever_the_limit_and_the_history(vector: bool) -
 
 def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[RankedChunk, ...]:
     found, symbol = ask("Router", vector, files)
-    assert best_files(found, symbol, load_weights())[: len(files)] == [
+    assert rank_files(found, symbol, load_weights())[: len(files)] == [
         found.paths.index(path) for path in sorted(files)
     ]
     return rank_code(found, symbol, load_weights(), limit)
@@ -181,7 +181,7 @@ NAMED = {
 )
 def test_files_that_define_the_very_name(query: str, sole: dict[str, float]) -> None:
     found, _ = ask(query, files=NAMED)
-    values = dict(zip(found.paths, signals(found)["sole"].tolist(), strict=True))
+    values = dict(zip(found.paths, compute_signals(found)["sole"].tolist(), strict=True))
     assert {path: value for path, value in values.items() if value} == sole
 
 
@@ -208,7 +208,7 @@ def test_a_name_that_no_file_defines_is_in_the_file_that_has_it(vector: bool) ->
     for query in ("after_parent", "after_parent()", "AFTER_PARENT"):
         found, symbol = ask(query, vector, USES)
         assert rank_code(found, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
-    sole = dict(zip(found.paths, signals(found)["sole"].tolist(), strict=True))
+    sole = dict(zip(found.paths, compute_signals(found)["sole"].tolist(), strict=True))
     assert {path for path, value in sole.items() if value} == {"src/deep/in/pool.py"}
 
 
@@ -224,7 +224,7 @@ def test_a_name_that_no_file_defines_is_compared_in_a_large_index(
 
 def test_a_sentence_has_no_file_of_its_own() -> None:
     found, _ = ask("where is after_parent", files=USES)
-    assert not signals(found)["sole"].any()
+    assert not compute_signals(found)["sole"].any()
 
 
 def test_names_of_chunks() -> None:
@@ -254,7 +254,7 @@ def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
 
 
 def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> None:
-    named, unnamed = (signals(ask(query, vector=True)[0]) for query in ("router", "zzz"))
+    named, unnamed = (compute_signals(ask(query, vector=True)[0]) for query in ("router", "zzz"))
     for name in ("lsize", "s_mean", "chunk"):
         assert not named[f"{name}_unnamed"].any()  # router.py explains itself
         assert unnamed[f"{name}_unnamed"].tolist() == unnamed[name].tolist()
@@ -262,7 +262,8 @@ def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> Non
 
 def test_where_words_say_little_they_count_less() -> None:
     clear, weak = (
-        signals(ask(query, vector=True)[0]) for query in ("the session token", "the session zzz")
+        compute_signals(ask(query, vector=True)[0])
+        for query in ("the session token", "the session zzz")
     )
     for name in ("s3", "f_all", "lsize", "chunk"):
         assert not clear[f"{name}_weak"].any()  # a chunk has all that is asked

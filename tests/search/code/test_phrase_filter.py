@@ -219,7 +219,7 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         answer = await corpus.ask(query)
         found = {(hit.path, hit.start_byte) for hit in answer.hits}
         assert found <= holders, (way, phrase)
-        assert found == holders or answer.notes == (phrase_filter.PARTS,), (way, phrase)
+        assert found == holders or answer.notes == (phrase_filter.PARTIAL_WARNING,), (way, phrase)
         whole = whole + (found == holders)
         partly = partly + bool(answer.notes)
         filtered = await corpus.ask(replace(query, paths=("src/**",)))
@@ -381,7 +381,7 @@ async def test_where_there_is_no_time_the_answer_says_so_and_is_not_kept(
     monkeypatch.setattr(phrase_filter, "holding_anywhere", out_of_time)
     for _ in range(2):
         answer = await corpus.ask(Query('"open the" value'))
-        assert answer.notes == (phrase_filter.UNREAD,)
+        assert answer.notes == (phrase_filter.TIMEOUT_WARNING,)
         assert answer.cache == "miss"
         assert all("open the" in hit.content for hit in answer.hits)
 

@@ -28,16 +28,16 @@ class Ansible:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Plays with their tasks inside."""
-        found = yaml_keys.entries(data)
+        found = yaml_keys.read_entries(data)
         return tuple(
             block
             for top in yaml_keys.children(found, None)
             if top.item
-            for block in _top(found, top)
+            for block in _blocks_of_play(found, top)
         )
 
 
-def _top(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
+def _blocks_of_play(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     inside = yaml_keys.children(found, top)
     name = yaml_keys.value_of(found, top, "name", "hosts") or top.key
     if not any(entry.key == "hosts" for entry in inside):

@@ -31,11 +31,13 @@ class Compose:
         """One block for each service, network, volume and so on; other keys at the top are blocks
         of their own.
         """
-        found = yaml_keys.entries(data)
-        return tuple(block for top in yaml_keys.children(found, None) for block in _top(found, top))
+        found = yaml_keys.read_entries(data)
+        return tuple(
+            block for top in yaml_keys.children(found, None) for block in _blocks_of_key(found, top)
+        )
 
 
-def _top(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
+def _blocks_of_key(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     kind = _TYPES.get(top.key)
     if kind is None:
         yield Block("metadata", top.key, top.start_byte, top.end_byte)

@@ -27,11 +27,13 @@ class GithubActions:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Jobs with their steps inside."""
-        found = yaml_keys.entries(data)
-        return tuple(block for top in yaml_keys.children(found, None) for block in _top(found, top))
+        found = yaml_keys.read_entries(data)
+        return tuple(
+            block for top in yaml_keys.children(found, None) for block in _blocks_of_key(found, top)
+        )
 
 
-def _top(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
+def _blocks_of_key(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     if top.key == "jobs":
         for job in yaml_keys.children(found, top):
             yield Block("job", f"job:{job.key}", job.start_byte, job.end_byte)

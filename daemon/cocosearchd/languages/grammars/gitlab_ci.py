@@ -41,14 +41,19 @@ class GitlabCi:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top."""
-        tops = yaml_keys.children(yaml_keys.entries(data), None)
+        tops = yaml_keys.children(yaml_keys.read_entries(data), None)
         return tuple(
-            Block(_type(top.key), f"{_type(top.key)}:{top.key}", top.start_byte, top.end_byte)
+            Block(
+                _block_type(top.key),
+                f"{_block_type(top.key)}:{top.key}",
+                top.start_byte,
+                top.end_byte,
+            )
             for top in tops
         )
 
 
-def _type(key: str) -> str:
+def _block_type(key: str) -> str:
     if key in _GLOBAL:
         return "global"
     return "template" if key.startswith(".") else "job"

@@ -27,13 +27,13 @@ class HelmChart:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top; for each dependency."""
-        found = yaml_keys.entries(data)
+        found = yaml_keys.read_entries(data)
         return tuple(
-            block for top in yaml_keys.children(found, None) for block in _chart(found, top)
+            block for top in yaml_keys.children(found, None) for block in _blocks_of_key(found, top)
         )
 
 
-def _chart(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
+def _blocks_of_key(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     yield Block("metadata", top.key, top.start_byte, top.end_byte)
     if top.key == "dependencies":
         for entry in yaml_keys.children(found, top):
@@ -53,7 +53,7 @@ class HelmValues:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top and each key below it that has keys itself."""
-        found = yaml_keys.entries(data)
+        found = yaml_keys.read_entries(data)
         parents = {id(entry.parent) for entry in found}
         blocks = []
         for entry in found:
@@ -79,10 +79,10 @@ class HelmTemplate:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Named templates; without any, manifests."""
-        return tuple(_defines(data)) or manifests(data)
+        return tuple(_define_blocks(data)) or manifests(data)
 
 
-def _defines(data: bytes) -> list[Block]:
+def _define_blocks(data: bytes) -> list[Block]:
     """Each outermost `define` to its own `end`."""
     found = []
     depth = 0

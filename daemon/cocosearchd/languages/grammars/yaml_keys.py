@@ -39,7 +39,7 @@ class YamlEntry:
             self.parent.inside.append(self)
 
 
-def entries(data: bytes) -> list[YamlEntry]:
+def read_entries(data: bytes) -> list[YamlEntry]:
     """All keys and items in order. An item is an entry; its first key is another one, inside of
     it.
     """
@@ -59,10 +59,10 @@ def entries(data: bytes) -> list[YamlEntry]:
             continue
         scalar = None
         limit = -1 if plain in ("---", "...") else indent
-        _close(around, limit, bool(dashes), match.start())
+        _close_entries(around, limit, bool(dashes), match.start())
         if limit < 0 or (plain is not None and not dashes):
             continue
-        opened = _opened(match, indent, dashes, around[-1] if around else None, len(text))
+        opened = _open_entries(match, indent, dashes, around[-1] if around else None, len(text))
         found += opened
         around += opened
         if _SCALAR.match((match["value"] or plain or "").strip()):
@@ -70,7 +70,7 @@ def entries(data: bytes) -> list[YamlEntry]:
     return found
 
 
-def _close(around: list[YamlEntry], indent: int, dash: bool, end: int) -> None:
+def _close_entries(around: list[YamlEntry], indent: int, dash: bool, end: int) -> None:
     """Ends what a line at this indentation is not inside of. The items of a list may be as deep as
     its key.
     """
@@ -81,13 +81,13 @@ def _close(around: list[YamlEntry], indent: int, dash: bool, end: int) -> None:
         around.pop().end_byte = end
 
 
-def _opened(
+def _open_entries(
     match: re.Match[str], indent: int, dashes: str, parent: YamlEntry | None, end: int
 ) -> list[YamlEntry]:
     """The entries that begin on a line: items for its dashes, then the key."""
     opened: list[YamlEntry] = []
-    key = _plain(match["key"] or "")
-    value = _plain(match["value"] or match["plain"] or "")
+    key = _unquote(match["key"] or "")
+    value = _unquote(match["value"] or match["plain"] or "")
     for dash in _DASH.finditer(dashes):
         opened.append(
             YamlEntry(indent + dash.start(), key, value, True, match.start(), end, parent)
@@ -100,7 +100,7 @@ def _opened(
     return opened
 
 
-def _plain(text: str) -> str:
+def _unquote(text: str) -> str:
     """A key or value without its quotes, and without the comment after it."""
     text = text.strip()
     quoted = _QUOTED.fullmatch(text)

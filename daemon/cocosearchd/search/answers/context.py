@@ -13,7 +13,7 @@ from threading import Lock
 from cocosearchd.languages import scopes
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
-from cocosearchd.search.answers.token_estimate import estimate
+from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.chunks.file_states import FileState
@@ -22,7 +22,7 @@ ELLIPSIS = "..."
 GAP = "…"  # a line that stands for those left out between the signature and the match
 MAX_SIGNATURE_LINES = 4
 MIN_CUT_LINES = 3  # of a hit that does not fit: fewer say nothing
-MAX_MEMORY = 256  # derived contexts per file
+MAX_CACHED_CONTEXTS = 256  # derived contexts per file
 MAX_EXPANDED = 512  # answers: a context of ten hits is some ten kilobytes
 
 
@@ -49,7 +49,7 @@ class LineSpan:
 _Key = tuple[int, ViewOptions, int | None]
 
 
-class _Kept:
+class _ExpansionCache:
     """Expanded hits by the identity of what they were made of, which is held too, so that it stays
     one. Thread-safe.
     """
@@ -76,11 +76,11 @@ class Context:
         self._max_lines = max_lines
         self._line_width = line_width
         self.disk = disk or VerifiedFiles()
-        self._kept = _Kept()
+        self._kept = _ExpansionCache()
 
     def forget(self) -> None:
         """Let go of what was expanded; the next answers are expanded anew."""
-        self._kept = _Kept()
+        self._kept = _ExpansionCache()
 
     def expand(
         self,
@@ -144,11 +144,13 @@ class Context:
             before, after = (
                 ("", "") if text is None or state is None else self._around(hit, text, state, view)
             )
-            content = clipped(hit.content, self._line_width)
+            content = clip_lines(hit.content, self._line_width)
             shown.append(
-                _shown(hit, content, before, after, stale=text is None, overlay=hit.path in unsaved)
+                _with_context(
+                    hit, content, before, after, stale=text is None, overlay=hit.path in unsaved
+                )
             )
-        fitting = fit(tuple(shown), view.budget_chars, view.budget_tokens)
+        fitting = fit_budget(tuple(shown), view.budget_chars, view.budget_tokens)
         return ExpandedHits(fitting, tuple(path for path, text in texts.items() if text is None))
 
     def _around(
@@ -160,7 +162,7 @@ class Context:
         key = (hit.path, hit.start_byte, hit.end_byte, *shown, hash(state.scopes))
         known = text.memory.get(key)
         if known is None:
-            if len(text.memory) >= MAX_MEMORY:
+            if len(text.memory) >= MAX_CACHED_CONTEXTS:
                 text.memory.clear()
             known = text.memory[key] = self._cut(self._span(hit, text, state.scopes, view), text)
         return known
@@ -171,18 +173,24 @@ class Context:
         if view.lines_before is not None or view.lines_after is not None:
             first = hit.start_line - (view.lines_before or 0)
             last = min(hit.end_line + (view.lines_after or 0), text.line_count)
-            return span(hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0)
+            return choose_lines(
+                hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0
+            )
         around = (
             scopes.enclosing(known or b"", text.data, hit.start_byte, hit.end_byte)
             if view.smart
             else None
         )
         if around is None:
-            return span(
+            return choose_lines(
                 hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0
             )
-        return span(
-            hit.start_line, hit.end_line, *around, self._max_lines, signature_lines(text, *around)
+        return choose_lines(
+            hit.start_line,
+            hit.end_line,
+            *around,
+            self._max_lines,
+            count_signature_lines(text, *around),
         )
 
     def _cut(self, parts: LineSpan, text: FileContents) -> tuple[str, str]:
@@ -191,12 +199,14 @@ class Context:
         gap = [GAP] if head and parts.head[1] + 1 < parts.before[0] else []
         width = self._line_width
         return (
-            "\n".join(clip(line, width) for line in (*head, *gap, *before)),
-            "\n".join(clip(line, width) for line in text.lines(*parts.after)),
+            "\n".join(clip_line(line, width) for line in (*head, *gap, *before)),
+            "\n".join(clip_line(line, width) for line in text.lines(*parts.after)),
         )
 
 
-def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines: int) -> LineSpan:
+def choose_lines(
+    start: int, end: int, first: int, last: int, max_lines: int, head_lines: int
+) -> LineSpan:
     """Which lines around the match `start`..`end` to show, out of `first`..`last`, at most
     `max_lines` with the match.
 
@@ -223,7 +233,7 @@ def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines
     return LineSpan((first, first + head - 1), (start - up, start - 1), (end + 1, end + down))
 
 
-def signature_lines(text: FileContents, first: int, last: int) -> int:
+def count_signature_lines(text: FileContents, first: int, last: int) -> int:
     """How many lines from `first` on say what is defined: decorators and attributes, and the line
     after them.
     """
@@ -234,43 +244,45 @@ def signature_lines(text: FileContents, first: int, last: int) -> int:
     return decorators + 1
 
 
-def clipped(text: str, width: int) -> str:
+def clip_lines(text: str, width: int) -> str:
     """Every line of a text cut to `width` characters."""
     if len(text) <= width:
         return text
-    return "\n".join(clip(line, width) for line in text.split("\n"))
+    return "\n".join(clip_line(line, width) for line in text.split("\n"))
 
 
-def clip(line: str, width: int) -> str:
+def clip_line(line: str, width: int) -> str:
     """At most `width` characters (not bytes), the last three of them dots where something is left
     out.
     """
     return line if len(line) <= width else line[: max(0, width - len(ELLIPSIS))] + ELLIPSIS
 
 
-def fit(
+def fit_budget(
     hits: tuple[Hit, ...], budget_chars: int | None, budget_tokens: int | None = None
 ) -> tuple[Hit, ...]:
     """The most useful prefix of the hits whose content and context have at most so many characters
     and tokens.
 
     A hit that does not fit with its context is shown without; the last one is cut at a line if
-    enough of it fits, and the first one is never left out. Tokens are those of `tokens.estimate`,
+    enough of it fits, and the first one is never left out. Tokens are those of `estimate_tokens`,
     with a line for each hit that says where.
     """
     if budget_chars is not None:
-        hits = _within(hits, budget_chars, len, lambda _: 0)
+        hits = _fit(hits, budget_chars, len, lambda _: 0)
     if budget_tokens is not None:
-        hits = _within(hits, budget_tokens, estimate, lambda hit: estimate(head(hit)))
+        hits = _fit(
+            hits, budget_tokens, estimate_tokens, lambda hit: estimate_tokens(hit_heading(hit))
+        )
     return hits
 
 
-def head(hit: Hit) -> str:
+def hit_heading(hit: Hit) -> str:
     """The line above a hit in the compact form."""
     return f"{hit.path}:{hit.start_line}-{hit.end_line} {hit.symbol_name or ''}"
 
 
-def _within(
+def _fit(
     hits: tuple[Hit, ...], left: int, measure: Callable[[str], int], overhead: Callable[[Hit], int]
 ) -> tuple[Hit, ...]:
     kept = list[Hit]()
@@ -282,17 +294,19 @@ def _within(
             kept.append(hit)
             left -= whole
         elif bare <= left:
-            kept.append(_shown(hit, hit.content, "", "", stale=hit.stale, overlay=hit.overlay))
+            kept.append(
+                _with_context(hit, hit.content, "", "", stale=hit.stale, overlay=hit.overlay)
+            )
             left -= bare
         else:
-            cut = _cut(hit.content, left, measure, least=0 if not kept else MIN_CUT_LINES)
+            cut = _cut_text(hit.content, left, measure, least=0 if not kept else MIN_CUT_LINES)
             if cut is not None:
-                kept.append(_shown(hit, cut, "", "", stale=hit.stale, overlay=hit.overlay))
+                kept.append(_with_context(hit, cut, "", "", stale=hit.stale, overlay=hit.overlay))
             break
     return tuple(kept)
 
 
-def _cut(text: str, left: int, measure: Callable[[str], int], least: int) -> str | None:
+def _cut_text(text: str, left: int, measure: Callable[[str], int], least: int) -> str | None:
     """The first lines of a text that fit, and dots; with `least` 0 part of a line, if need be.
     None: too few fit.
     """
@@ -314,7 +328,9 @@ def _cut(text: str, left: int, measure: Callable[[str], int], least: int) -> str
     return part + ELLIPSIS
 
 
-def _shown(hit: Hit, content: str, before: str, after: str, *, stale: bool, overlay: bool) -> Hit:
+def _with_context(
+    hit: Hit, content: str, before: str, after: str, *, stale: bool, overlay: bool
+) -> Hit:
     """Spelled out: `dataclasses.replace` costs ten times as much, and this runs for every shown
     hit.
     """

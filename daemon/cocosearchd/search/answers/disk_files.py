@@ -26,17 +26,17 @@ from cocosearchd.runtime.files.nofollow import open_absolute, status_of
 
 MAX_TEXTS = 128
 MAX_TEXT_BYTES = 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
-MAX_SEEN = 4096
+MAX_READ_RECORDS = 4096
 # Equal fingerprints prove equal content only when the last change lies this far before the read:
 # the clock of some file systems has steps of two seconds.
 SETTLED_NS = 2_000_000_000
 READ_S = 5.0  # a file system that answers at all has read the files of an answer by then
 # under way at once in one root: it may turn out to be silent, and then they hold as many threads
-LOOKS = 4
+MAX_PARALLEL_READS = 4
 _NEWLINE = 10
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-_Print = tuple[int, int, int, int, int]
+_Fingerprint = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,18 @@ class FileContents:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    print: _Print
+class _ReadRecord:
+    print: _Fingerprint
     content_hash: bytes
     settled: bool
 
 
-def text_of(data: bytes) -> FileContents:
+def make_contents(data: bytes) -> FileContents:
     """Bytes as the content of a file."""
-    return FileContents(content_hash(data), data, _line_starts(data))
+    return FileContents(hash_content(data), data, _line_starts(data))
 
 
-def content_hash(data: bytes) -> bytes:
+def hash_content(data: bytes) -> bytes:
     """As `model.FileRecord.content_hash`."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
@@ -90,24 +90,24 @@ class VerifiedFiles:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._seen: OrderedDict[tuple[bytes, str], _Seen] = OrderedDict()
+        self._seen: OrderedDict[tuple[bytes, str], _ReadRecord] = OrderedDict()
         self._texts: OrderedDict[bytes, FileContents] = OrderedDict()
         self._bytes = 0
         self._silent = set[bytes]()  # roots that a look waits for, past its time
         self._free = dict[bytes, asyncio.Semaphore]()
 
     async def within(
-        self, root: bytes, look: Callable[[], Found], within_s: float = READ_S
-    ) -> Found | None:
+        self, root: bytes, look: Callable[[], Result], within_s: float = READ_S
+    ) -> Result | None:
         """What a look at files of `root` finds, in a thread; None if the file system does not
         answer in time.
 
         While it does not, no other look begins there: each would hold a thread, of which all roots
-        have a number. Nor before that is known do more than `LOOKS`, however many ask and give up.
+        have a number. Nor before that is known do more than `MAX_PARALLEL_READS`, however many ask and give up.
         """
         if root in self._silent:
             return None
-        free = self._free.setdefault(root, asyncio.Semaphore(LOOKS))
+        free = self._free.setdefault(root, asyncio.Semaphore(MAX_PARALLEL_READS))
         looking = None
         with anyio.move_on_after(within_s):
             await free.acquire()
@@ -153,23 +153,23 @@ class VerifiedFiles:
     def _known(self, root: bytes, path: str) -> bytes | None:
         """The hash of a file that is as it was when it was read, None if that is not certain."""
         try:
-            found = status_of(_place(root, path))
+            found = status_of(_absolute_path(root, path))
         except (OSError, ValueError):
             return None
         seen = self._seen.get((root, path))
         return (
             seen.content_hash
-            if seen is not None and seen.settled and seen.print == _print(found)
+            if seen is not None and seen.settled and seen.print == _fingerprint(found)
             else None
         )
 
     def _read(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
         begin = time_ns()
-        read = _read_regular(_place(root, path))
+        read = _read_regular(_absolute_path(root, path))
         if read is None:
             return None
         found, data = read
-        text = text_of(data)
+        text = make_contents(data)
         self._remember((root, path), found, text, begin)
         return text if text.content_hash == expected else None
 
@@ -178,9 +178,9 @@ class VerifiedFiles:
     ) -> None:
         settled = max(found.st_mtime_ns, found.st_ctime_ns) + SETTLED_NS < begin
         with self._lock:
-            self._seen[key] = _Seen(_print(found), text.content_hash, settled)
+            self._seen[key] = _ReadRecord(_fingerprint(found), text.content_hash, settled)
             self._seen.move_to_end(key)
-            if len(self._seen) > MAX_SEEN:
+            if len(self._seen) > MAX_READ_RECORDS:
                 self._seen.popitem(last=False)
             if text.content_hash not in self._texts:
                 self._texts[text.content_hash] = text
@@ -191,7 +191,7 @@ class VerifiedFiles:
                 self._bytes -= len(self._texts.popitem(last=False)[1].data)
 
 
-def _place(root: bytes, path: str) -> bytes:
+def _absolute_path(root: bytes, path: str) -> bytes:
     return root.rstrip(b"/") + b"/" + decode_path(path)
 
 
@@ -214,10 +214,10 @@ def _read_regular(place: bytes) -> tuple[os.stat_result, bytes] | None:
             data = file.read(LARGEST_FILE_BYTES)
         except OSError:
             return None
-        return (before, data) if _print(before) == _print(os.fstat(fd)) else None
+        return (before, data) if _fingerprint(before) == _fingerprint(os.fstat(fd)) else None
 
 
-def _print(found: os.stat_result) -> _Print:
+def _fingerprint(found: os.stat_result) -> _Fingerprint:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 

@@ -16,7 +16,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     return fields
 
 
-def describe(
+def describe_results(
     plan: Plan,
     legs: RetrievedCandidates | None,
     scored: list[ScoredCandidate],
@@ -25,25 +25,29 @@ def describe(
     """What each leg found, if legs were asked; for each shown result where it comes from and what
     it was scored by.
     """
-    return _describe_legs(legs) | {
+    return _describe_retrieved(legs) | {
         "candidates": len(scored),
-        "results": [describe_one(plan, one) for one in chosen],
+        "results": [describe_candidate(plan, one) for one in chosen],
     }
 
 
-def _describe_legs(legs: RetrievedCandidates | None) -> dict[str, Any]:
+def _describe_retrieved(legs: RetrievedCandidates | None) -> dict[str, Any]:
     if legs is None:
         return {}
     return {
         "vector_candidates": len(legs.vector),
         "keyword_candidates": len(legs.keyword),
         "keyword_candidates_with_every_word": legs.every_word,
-        "vector": [_place(found.key, found.score) for found in legs.vector[:SHOWN_CANDIDATES]],
-        "keyword": [_place(found.key, found.score) for found in legs.keyword[:SHOWN_CANDIDATES]],
+        "vector": [
+            _describe_key(found.key, found.score) for found in legs.vector[:SHOWN_CANDIDATES]
+        ],
+        "keyword": [
+            _describe_key(found.key, found.score) for found in legs.keyword[:SHOWN_CANDIDATES]
+        ],
     }
 
 
-def describe_one(plan: Plan, one: ScoredCandidate) -> dict[str, Any]:
+def describe_candidate(plan: Plan, one: ScoredCandidate) -> dict[str, Any]:
     """A candidate's score and all that went into it; a leg that did not find it, or was not asked,
     is left out.
     """
@@ -70,5 +74,5 @@ def describe_one(plan: Plan, one: ScoredCandidate) -> dict[str, Any]:
     }
 
 
-def _place(key: tuple[str, int, int], score: float) -> dict[str, Any]:
+def _describe_key(key: tuple[str, int, int], score: float) -> dict[str, Any]:
     return {"path": key[0], "bytes": [key[1], key[2]], "score": score}

@@ -16,7 +16,7 @@ from cocosearchd.exclusion import exclusion
 from cocosearchd.model import IndexRecord, SkipReason
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import language_names, one_of
+from cocosearchd.search.plan import check_choice, language_names
 from cocosearchd.search.query_bounds import check_filters
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
@@ -25,8 +25,8 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.globs import exact_glob, path_matcher
 
 MAX_FILES = 1000
-SUGGESTED = 3  # files of the same name
-LISTED = "`cocosearchctl files` lists what is indexed"
+MAX_SUGGESTIONS = 3  # files of the same name
+LIST_HINT = "`cocosearchctl files` lists what is indexed"
 # Between two chunks that are not neighbours, in content that is put together.
 GAP = "…"
 
@@ -135,7 +135,7 @@ async def get_file(
             f"lines {first_line} to {last_line} are no range",
             "lines count from 1; the last one is included",
         )
-    name, content_hash = await _held(db, indexes, path, overlays or {})
+    name, content_hash = await _locate(db, indexes, path, overlays or {})
     if content_hash is None:
         file = (overlays or {})[name].files[path]
         return _content(name, path, file.language, file.text, (first_line, last_line), "overlay")
@@ -147,7 +147,7 @@ async def get_file(
         await _check_text(db, record, path, readable=text is not None)
     if text is not None:
         return _content(record.name, path, language, text, (first_line, last_line), "disk")
-    whole = assembled(stored[0].chunks if stored else ())
+    whole = assemble_lines(stored[0].chunks if stored else ())
     lines = whole[first_line - 1 : last_line]
     shown_last = first_line + len(lines) - 1
     return FileContent(
@@ -190,17 +190,17 @@ async def _check_text(db: Database, record: IndexRecord, path: str, *, readable:
         )
 
 
-async def holder(
+async def find_owner(
     db: Database,
     indexes: Sequence[IndexRecord],
     path: str,
     overlays: Mapping[str, Overlay] | None = None,
 ) -> str:
     """The name of the index that has a file. Raises as `get_file` does."""
-    return (await _held(db, indexes, path, overlays or {}))[0]
+    return (await _locate(db, indexes, path, overlays or {}))[0]
 
 
-async def _held(
+async def _locate(
     db: Database, indexes: Sequence[IndexRecord], path: str, overlays: Mapping[str, Overlay]
 ) -> tuple[str, bytes | None]:
     """The index that has a file, and the hash of its content; None for unsaved text."""
@@ -216,27 +216,28 @@ async def _held(
         raise InvalidInput(f"{path} is in several indexes: {names}", "name one of them")
     if not holding:
         where = f"index {indexes[0].name} has no" if len(indexes) == 1 else "no index has a"
-        raise NotFound(f"{where} file {path}", await _similar(db, indexes, path))
+        raise NotFound(f"{where} file {path}", await _suggest_paths(db, indexes, path))
     return holding[0]
 
 
-async def _similar(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:
+async def _suggest_paths(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:
     """A hint that names files which end like a path that is in no index: its tail is often all that
     is known.
     """
     name = path.rpartition("/")[2]
     if not name:
-        return LISTED
+        return LIST_HINT
     named = (
         await list_files(db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_FILES)
     ).files
     found = sorted(
-        {file.path for file in named if file.path.rpartition("/")[2] == name}, key=_unlike(path)
+        {file.path for file in named if file.path.rpartition("/")[2] == name},
+        key=_by_common_tail(path),
     )
-    return f"did you mean {' or '.join(found[:SUGGESTED])}?" if found else LISTED
+    return f"did you mean {' or '.join(found[:MAX_SUGGESTIONS])}?" if found else LIST_HINT
 
 
-def _unlike(path: str) -> Callable[[str], tuple[int, str]]:
+def _by_common_tail(path: str) -> Callable[[str], tuple[int, str]]:
     """Orders paths: those that end as `path` does come first."""
     parts = path.split("/")[::-1]
 
@@ -247,7 +248,7 @@ def _unlike(path: str) -> Callable[[str], tuple[int, str]]:
     return key
 
 
-def assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
+def assemble_lines(chunks: Sequence[queries.StoredChunk]) -> list[str]:
     """The lines of a file as its chunks, in order, have them, each at its own place; overlaps are
     taken once.
 
@@ -277,7 +278,7 @@ def assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
 def _language_ids(names: Sequence[str]) -> frozenset[str]:
     known = language_names()
     return frozenset(
-        name for given in names for name in known[one_of("language", given.lower(), known)]
+        name for given in names for name in known[check_choice("language", given.lower(), known)]
     )
 
 

@@ -13,7 +13,7 @@ import anyio
 
 from cocosearchd.errors import CocoSearchError, IdentityMismatch
 from cocosearchd.model import Hit, IndexRecord, decode_path
-from cocosearchd.search.answers.context import fit
+from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.code.file_masks import NO_FILE
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Pipeline, QueryVector, RankedAnswer
@@ -81,7 +81,7 @@ async def search_several(
     if all fail.
     """
     check_same_embedder(records)
-    once = _Once(pipeline, records[0])
+    once = _SharedEmbedding(pipeline, records[0])
     # A budget is for the whole answer, so it is applied after merging.
     unlimited = replace(query, budget_chars=None, budget_tokens=None)
     outcomes: list[RankedAnswer | CocoSearchError | None] = [None] * len(records)
@@ -108,9 +108,11 @@ async def search_several(
     )
     if failed and not findings:
         raise failed[0].error
-    findings = _once_each(findings, query.all_chunks)
+    findings = _deduplicate(findings, query.all_chunks)
     name = not any(map(str.isspace, parse_inline(query.text).words))
-    taken = order([finding.found.hits for finding in findings], pipeline.limit_of(query), name=name)
+    taken = order_hits(
+        [finding.found.hits for finding in findings], pipeline.limit_of(query), name=name
+    )
     shown = Counter(place for place, _ in taken)
     answers = tuple(
         [
@@ -119,11 +121,14 @@ async def search_several(
         ]
     )
     return MergedAnswer(
-        fit(merge(answers, taken), query.budget_chars, query.budget_tokens), answers, failed, traces
+        fit_budget(merge_hits(answers, taken), query.budget_chars, query.budget_tokens),
+        answers,
+        failed,
+        traces,
     )
 
 
-class _Once:
+class _SharedEmbedding:
     """Embeds for all indexes together, and only if one of them has to be searched."""
 
     def __init__(self, pipeline: Pipeline, record: IndexRecord) -> None:
@@ -139,7 +144,7 @@ class _Once:
             return self._done[text]
 
 
-def order(found: Sequence[Sequence[Hit]], limit: int, *, name: bool) -> list[tuple[int, int]]:
+def order_hits(found: Sequence[Sequence[Hit]], limit: int, *, name: bool) -> list[tuple[int, int]]:
     """Which hits of the indexes are shown, in their order: the place of the index, and the rank
     there, from 1.
 
@@ -163,8 +168,8 @@ def _relevance(hit: Hit) -> float:
     return dict(hit.scores).get("relevance", 0.0)
 
 
-def merge(answers: Sequence[Answer], taken: Sequence[tuple[int, int]]) -> tuple[Hit, ...]:
-    """The hits that are taken, as `order` says.
+def merge_hits(answers: Sequence[Answer], taken: Sequence[tuple[int, int]]) -> tuple[Hit, ...]:
+    """The hits that are taken, as `order_hits` says.
 
     A merged hit's score is 1 / (60 + rank in its own index); its own score is kept among `scores`.
     """
@@ -175,7 +180,7 @@ def merge(answers: Sequence[Answer], taken: Sequence[tuple[int, int]]) -> tuple[
     )
 
 
-def _once_each(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[RankedAnswer]:
+def _deduplicate(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[RankedAnswer]:
     """Without what another index has found as well: a file below several roots is one, best said by
     the nearest one.
 
@@ -222,13 +227,13 @@ def check_same_embedder(records: Sequence[IndexRecord]) -> None:
     """
     for record in records[1:]:
         if record.identity.embedder != records[0].identity.embedder:
-            one, other = (_model(each) for each in (records[0], record))
+            one, other = (_model_name(each) for each in (records[0], record))
             raise IdentityMismatch(
                 f"indexes {records[0].name} and {record.name} have different embedders: {one} and {other}",
                 "search them one by one, or reindex one with the embedder of the other",
             )
 
 
-def _model(record: IndexRecord) -> str:
+def _model_name(record: IndexRecord) -> str:
     made = dict(record.identity.embedder)
     return f"{made.get('provider', '?')}/{made.get('model', '?')} ({record.dimension}-d)"

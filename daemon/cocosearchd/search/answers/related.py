@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import Chunk, Filter, Hit, IndexRecord
-from cocosearchd.search.overlay import Overlay, best
+from cocosearchd.search.overlay import Overlay, best_candidates
 from cocosearchd.search.plan import MAX_LIMIT
 from cocosearchd.search.ranking import ScoredCandidate, to_hit
 from cocosearchd.store.chunks import queries
@@ -47,7 +47,7 @@ async def find_related(
     stored = overlay.elsewhere(everywhere) if overlay else everywhere
     found = await queries.vector_search(db, record, vector, stored, count)
     if overlay is not None:
-        found = best((*found, *overlay.compared(everywhere, vector)), count)
+        found = best_candidates((*found, *overlay.compared(everywhere, vector)), count)
     hits = list[Hit]()
     files = {path}
     for rank, candidate in enumerate(found, 1):
@@ -70,11 +70,11 @@ async def _vector_at(
     """The vector of the chunk at a line; None where nothing is known of its text."""
     unsaved = overlay.files.get(path) if overlay else None
     if unsaved is not None and unsaved.chunks:
-        number = _at(path, unsaved.chunks, line)
+        number = _chunk_at(path, unsaved.chunks, line)
         return unsaved.vectors[number] if unsaved.vectors[number].any() else None
     async for file in queries.file_chunks(db, record, [path]):
         if file.chunks and unsaved is None:
-            vector = file.chunks[_at(path, file.chunks, line)].vector
+            vector = file.chunks[_chunk_at(path, file.chunks, line)].vector
             return None if vector is None else np.asarray(vector, dtype=np.float32)
     raise NotFound(
         f"index {record.name} has nothing of {path} at line {line}",
@@ -82,7 +82,7 @@ async def _vector_at(
     )
 
 
-def _at(path: str, chunks: Sequence[Chunk] | Sequence[queries.StoredChunk], line: int) -> int:
+def _chunk_at(path: str, chunks: Sequence[Chunk] | Sequence[queries.StoredChunk], line: int) -> int:
     """Which chunk holds a line, or is the one before it: lines between chunks are blank. At the
     top: the first.
 

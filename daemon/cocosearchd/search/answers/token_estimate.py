@@ -16,7 +16,7 @@ _PIECE = re.compile(
 )
 _WORD = 0.97
 _LONGER = 0.085  # a word, and each of its characters beyond the sixth
-_SHORT = 6
+_SHORT_WORD = 6
 _DIGITS = 1.6
 _BLANKS = 1.74
 _SIGNS = 0.78
@@ -24,14 +24,14 @@ _SIGN = 0.083
 _OTHER = 1.2
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """At least 1 for a text that is not empty."""
     total = 0.0
     for found in _PIECE.finditer(text):
         kind = found.lastindex
         length = found.end() - found.start()
         if kind == 1:
-            total += _WORD + _LONGER * max(0, length - _SHORT)
+            total += _WORD + _LONGER * max(0, length - _SHORT_WORD)
         elif kind == 2:
             total += _DIGITS * -(-length // 3)
         elif kind == 3:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cocosearchd.exclusion import exclusion
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import FileRecord, Filter, IndexRecord, decode_path
-from cocosearchd.search.answers.explain import describe_one
-from cocosearchd.search.classic.retrievers import telling
+from cocosearchd.search.answers.explain import describe_candidate
+from cocosearchd.search.classic.retrievers import content_words
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import ScoredCandidate, relevance
@@ -42,30 +42,32 @@ async def why_not(
     path = path.removeprefix("./").rstrip("/")
     plan = asked.plan
     if asked.overlay is not None and path in asked.overlay.files:
-        return {"path": path} | _unsaved(plan, asked.overlay, path, scored)
+        return {"path": path} | _explain_unsaved(plan, asked.overlay, path, scored)
     stored = next(
         (row for row in await index_records.file_records(db, record, path) if row.path == path),
         None,
     )
     if stored is None or stored.skip_reason is not None or stored.chunk_count == 0:
-        return {"path": path} | await anyio.to_thread.run_sync(_absent, record, path, stored)
+        return {"path": path} | await anyio.to_thread.run_sync(
+            _explain_missing, record, path, stored
+        )
     places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
     if places:
-        return {"path": path} | _placed(plan, scored, places[0])
-    blocking = await _blocking(db, record, plan.where, path)
+        return {"path": path} | _explain_rank(plan, scored, places[0])
+    blocking = await _blocking_filters(db, record, plan.where, path)
     if blocking:
         reason = f"left out by the filter on {' and '.join(blocking)}"
         return {"path": path, "status": "filtered", "reason": reason, "filters": blocking}
-    return {"path": path} | await _not_retrieved(db, record, plan, asked.vector, path)
+    return {"path": path} | await _explain_not_retrieved(db, record, plan, asked.vector, path)
 
 
-def _unsaved(
+def _explain_unsaved(
     plan: Plan, overlay: Overlay, path: str, scored: list[ScoredCandidate]
 ) -> dict[str, Any]:
     """Of a file whose text is not saved: what is on disk plays no part."""
     places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
     if places:
-        return _placed(plan, scored, places[0])
+        return _explain_rank(plan, scored, places[0])
     if not overlay.files[path].chunks:
         return {"status": "empty", "reason": "the unsaved text has nothing to search"}
     if not any(row.path == path for row, _ in overlay.passing(plan.where)):
@@ -76,7 +78,7 @@ def _unsaved(
     }
 
 
-def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[str, Any]:
+def _explain_missing(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[str, Any]:
     if stored is not None and stored.skip_reason is not None:
         row = exclusion(stored.skip_reason)
         return {
@@ -91,7 +93,7 @@ def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[s
     return {"status": "not_indexed", "reason": reason, "on_disk": there}
 
 
-def _placed(plan: Plan, scored: list[ScoredCandidate], place: int) -> dict[str, Any]:
+def _explain_rank(plan: Plan, scored: list[ScoredCandidate], place: int) -> dict[str, Any]:
     one = scored[place - 1]
     # With one result for each file, the place among files is what the limit is compared with.
     ahead = (
@@ -100,7 +102,7 @@ def _placed(plan: Plan, scored: list[ScoredCandidate], place: int) -> dict[str, 
         else range(place - 1)
     )
     rank = len(ahead) + 1
-    known = {"rank": rank, "best_chunk": describe_one(plan, one)}
+    known = {"rank": rank, "best_chunk": describe_candidate(plan, one)}
     if relevance(one) < plan.min_score:
         reason = f"its relevance {relevance(one):.3f} is below min_score {plan.min_score:g}"
         return {"status": "below_min_score", "reason": reason} | known
@@ -112,7 +114,9 @@ def _placed(plan: Plan, scored: list[ScoredCandidate], place: int) -> dict[str, 
     return {"status": "shown", "reason": f"it is result {rank}"} | known
 
 
-async def _blocking(db: Database, record: IndexRecord, where: Filter, path: str) -> list[str]:
+async def _blocking_filters(
+    db: Database, record: IndexRecord, where: Filter, path: str
+) -> list[str]:
     """The restrictions that by themselves leave nothing of the file; all of them if only together
     they do.
     """
@@ -133,13 +137,13 @@ async def _blocking(db: Database, record: IndexRecord, where: Filter, path: str)
     return list(used)
 
 
-async def _not_retrieved(
+async def _explain_not_retrieved(
     db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, path: str
 ) -> dict[str, Any]:
     here = replace(plan.where, paths=(exact_glob(path),))
     best = await queries.vector_search(db, record, vector, here, 1) if vector is not None else ()
     words = (
-        await queries.keyword_search(db, record, telling(split_text(plan.text)), here, 1)
+        await queries.keyword_search(db, record, content_words(split_text(plan.text)), here, 1)
         if plan.keyword
         else ()
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
-from cocosearchd.search.overlay import Overlay, best
+from cocosearchd.search.overlay import Overlay, best_candidates
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import RetrievedCandidates
 from cocosearchd.store.chunks import queries
@@ -41,18 +41,19 @@ async def retrieve(
             )
         return RetrievedCandidates(keyword=symbols, every_word=len(symbols))
     vectors, (words, every_word) = await asyncio.gather(
-        _vector_leg(db, record, stored, vector), _keyword_leg(db, record, stored, wanted=keyword)
+        _search_vectors(db, record, stored, vector),
+        _search_keywords(db, record, stored, wanted=keyword),
     )
     if overlay is None:
         return RetrievedCandidates(vectors, words, every_word)
     if vector is not None:
-        vectors = best((*vectors, *overlay.compared(plan.where, vector)), plan.depth)
+        vectors = best_candidates((*vectors, *overlay.compared(plan.where, vector)), plan.depth)
     if keyword:
-        words, every_word = await _with_unsaved(db, plan, words, every_word, overlay)
+        words, every_word = await _add_unsaved(db, plan, words, every_word, overlay)
     return RetrievedCandidates(vectors, words, every_word)
 
 
-async def _with_unsaved(
+async def _add_unsaved(
     db: Database,
     plan: Plan,
     stored: tuple[queries.Candidate, ...],
@@ -68,7 +69,7 @@ async def _with_unsaved(
     rows = [row for row, _ in overlay.passing(plan.where)]
     words = split_text(plan.text)
     if plan.profile != "classic":
-        words = telling(words)
+        words = content_words(words)
     ranks = await queries.rank_texts(
         db, words, [split_text(f"{row.header}\n{row.content}") for row in rows]
     )
@@ -80,11 +81,11 @@ async def _with_unsaved(
         for row, rank in zip(rows, ranks, strict=True)
         if rank or every
     ]
-    merged = best((*stored, *found), plan.depth)
+    merged = best_candidates((*stored, *found), plan.depth)
     return merged, min(every_word + len(found), len(merged))
 
 
-async def _vector_leg(
+async def _search_vectors(
     db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None
 ) -> tuple[queries.Candidate, ...]:
     if vector is None:
@@ -92,7 +93,7 @@ async def _vector_leg(
     return await queries.vector_search(db, record, vector, plan.where, plan.depth)
 
 
-async def _keyword_leg(
+async def _search_keywords(
     db: Database, record: IndexRecord, plan: Plan, *, wanted: bool
 ) -> tuple[tuple[queries.Candidate, ...], int]:
     """Candidates, and how many of them have every word.
@@ -110,7 +111,7 @@ async def _keyword_leg(
     if plan.profile == "classic":
         every = await queries.keyword_search(db, record, text, plan.where, plan.depth)
         return every, len(every)
-    words = telling(text)
+    words = content_words(text)
     found = await queries.keyword_search(db, record, words, plan.where, plan.depth, any_term=True)
     # the store raises them above the others
     complete = sum(candidate.score >= 1 for candidate in found)
@@ -119,7 +120,7 @@ async def _keyword_leg(
     return found, complete
 
 
-def telling(text: str) -> str:
+def content_words(text: str) -> str:
     """The words of a split text that are not stop words; all of them where nothing else is left."""
     return " ".join(word for word in text.split() if word not in STOP_WORDS) or text
 

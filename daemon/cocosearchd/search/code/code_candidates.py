@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from cocosearchd.model import IndexRecord, MatchType
 from cocosearchd.search.code.code_profile import RankedChunk, Weights
 from cocosearchd.search.code.code_query import CodeQuery
-from cocosearchd.search.code.file_masks import unmet
-from cocosearchd.search.code.phrase_filter import PhraseMatches, with_phrases
-from cocosearchd.search.code.symbol_listing import listed
+from cocosearchd.search.code.file_masks import unmet_filter
+from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_matches
+from cocosearchd.search.code.symbol_listing import list_symbols
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
@@ -23,7 +23,7 @@ from cocosearchd.store.chunks.file_states import FileStates
 from cocosearchd.store.connection.database import Database
 
 WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
-_EVERY_WORD = 0.999  # of the coverage: sums of floats
+_FULL_COVERAGE = 0.999  # of the coverage: sums of floats
 _SIGNALS_SHOWN = 6
 
 
@@ -67,8 +67,8 @@ async def code_candidates(
     if state is None:
         return None
     if plan.listing:
-        listing, complete = await listed(db, newest, lexical, state, plan, weights, overlay)
-        why = None if listing else unmet(plan.where, state.living, record.root)
+        listing, complete = await list_symbols(db, newest, lexical, state, plan, weights, overlay)
+        why = None if listing else unmet_filter(plan.where, state.living, record.root)
         return CodeAnswer(listing, state.generation, complete, None, why)
     # Enough for a reranker or a score limit to choose from.
     needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
@@ -77,7 +77,7 @@ async def code_candidates(
         lexical, state, plan, lexical.query(plan.text), vector, weights, limit, needed, overlay
     )
     if plan.where.phrases:
-        held = await with_phrases(db, newest, ask, needed, trace)
+        held = await rank_phrase_matches(db, newest, ask, needed, trace)
     else:
         held = PhraseMatches(await ask.ranked())
     unsaved = overlay.rows if overlay else {}
@@ -89,16 +89,20 @@ async def code_candidates(
     rows, states = await queries.chunks_with_files(db, record, asked_for, state.chunks)
     by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
-        _scored(by_key[key], one)
+        _make_candidate(by_key[key], one)
         for one in held.ranked
         if (key := (one.path, one.start_byte, one.end_byte)) in by_key
     ]
     complete = held.complete and len(scored) == len(held.ranked)
-    why = held.note if held.ranked else unmet(plan.where, state.living, record.root) or held.note
+    why = (
+        held.note
+        if held.ranked
+        else unmet_filter(plan.where, state.living, record.root) or held.note
+    )
     return CodeAnswer(scored, state.generation, complete, states, why, held.lasting)
 
 
-def _scored(row: queries.Candidate, one: RankedChunk) -> ScoredCandidate:
+def _make_candidate(row: queries.Candidate, one: RankedChunk) -> ScoredCandidate:
     kind: MatchType = "semantic"
     if one.lexical:
         kind = "both" if one.cosine is not None and one.cosine > 0 else "keyword"
@@ -107,7 +111,7 @@ def _scored(row: queries.Candidate, one: RankedChunk) -> ScoredCandidate:
         one.score,
         kind,
         cosine=one.cosine,
-        every_word=one.coverage >= _EVERY_WORD,
+        every_word=one.coverage >= _FULL_COVERAGE,
         features=(
             ("lexical", one.lexical),
             ("coverage", one.coverage),

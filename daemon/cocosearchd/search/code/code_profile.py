@@ -29,12 +29,12 @@ _COSINE_SHARE = 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
-_KNOWN = {
+_SIGNALS = {
     "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq", "test",
     "prose", "hub", "depth", "lsize", "chunk", "file", "lsize_unnamed", "s_mean_unnamed", "chunk_unnamed",
     "s3_weak", "f_all_weak", "lsize_weak", "chunk_weak",
 }  # fmt: skip
-_AS_THEY_ARE = ("p_s", "sole", "stemeq", "test", "prose", "hub", "depth", "lsize")
+_UNSCALED = ("p_s", "sole", "stemeq", "test", "prose", "hub", "depth", "lsize")
 _LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
 
 
@@ -84,7 +84,7 @@ def load_weights(file: str = "") -> Weights:
         raise BadSettings(
             f"{place} holds no weights: {error!r}", "write it with training.ranking.fit"
         ) from error
-    unknown = {name for kind in Weights.__slots__ for name in getattr(found, kind)} - _KNOWN
+    unknown = {name for kind in Weights.__slots__ for name in getattr(found, kind)} - _SIGNALS
     if unknown:
         raise BadSettings(
             f"{place} weighs what is no signal: {', '.join(sorted(unknown))}",
@@ -93,14 +93,14 @@ def load_weights(file: str = "") -> Weights:
     return found
 
 
-def signals(found: FeatureMatrix) -> dict[str, Floats]:
+def compute_signals(found: FeatureMatrix) -> dict[str, Floats]:
     """Every signal of every compared file, scaled so that weights mean the same in each repository:
     name -> (F,).
     """
     values = found.values
     among = found.among
     scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
-    scaled |= {name: values[name] for name in _AS_THEY_ARE}
+    scaled |= {name: values[name] for name in _UNSCALED}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
     scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
     if found.best_cosines is not None and found.file_cosines is not None:
@@ -141,29 +141,31 @@ def rank_code(
     """
     if not len(found.paths):
         return ()
-    scores, parts = _scores(found, symbol, weights)
-    open_files = _open(found, held=held)
+    scores, parts = _score_files(found, symbol, weights)
+    open_files = _eligible_files(found, held=held)
     if allowed_chunks is not None:
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
     top = found.chunk_scores.max(initial=0)
     ranked: list[RankedChunk] = []
     # each gives a chunk, so no others can be shown
-    for file in _best_first(found, scores, open_files, limit):
-        ranked += _of_file(found, file, top, allowed_chunks, per_file, float(scores[file]), parts)
+    for file in _sort_files(found, scores, open_files, limit):
+        ranked += _rank_chunks(
+            found, file, top, allowed_chunks, per_file, float(scores[file]), parts
+        )
         if len(ranked) >= limit:
             break
     return tuple(ranked[:limit])
 
 
-def best_files(found: FeatureMatrix, symbol: bool, weights: Weights) -> list[int]:
+def rank_files(found: FeatureMatrix, symbol: bool, weights: Weights) -> list[int]:
     """All files that may be shown if they hold what was quoted, in the order in which `rank_code`
     has them.
     """
-    scores, _ = _scores(found, symbol, weights)
-    return _best_first(found, scores, _open(found, held=True), len(found.paths))
+    scores, _ = _score_files(found, symbol, weights)
+    return _sort_files(found, scores, _eligible_files(found, held=True), len(found.paths))
 
 
-def _best_first(
+def _sort_files(
     found: FeatureMatrix, scores: Floats, chosen: NDArray[np.bool_], limit: int
 ) -> list[int]:
     """The best `limit` of the chosen files. Equals stand by path: their numbers tell how files came
@@ -173,18 +175,18 @@ def _best_first(
     return sorted(best.tolist(), key=lambda file: (-scores[file], found.paths[file]))
 
 
-def _scores(
+def _score_files(
     found: FeatureMatrix, symbol: bool, weights: Weights
 ) -> tuple[Floats, dict[str, Floats]]:
     """(F,): of the files, and what they are made of."""
-    parts = contributions(signals(found), weights.of(symbol, found.cosines is not None))
+    parts = weighted_signals(compute_signals(found), weights.of(symbol, found.cosines is not None))
     scores = np.zeros(len(found.paths), np.float32)
     for each in parts.values():
         scores += each
     return scores, parts
 
 
-def _open(found: FeatureMatrix, *, held: bool) -> NDArray[np.bool_]:
+def _eligible_files(found: FeatureMatrix, *, held: bool) -> NDArray[np.bool_]:
     """(F,): which files may be shown."""
     known = np.ones(len(found.paths), np.bool_) if held else has_evidence(found)
     return known if found.allowed is None else known & found.allowed
@@ -198,12 +200,14 @@ def has_evidence(found: FeatureMatrix) -> NDArray[np.bool_]:
     return known if found.best_cosines is None else known | (found.best_cosines > 0)
 
 
-def contributions(values: Mapping[str, Floats], weights: Mapping[str, float]) -> dict[str, Floats]:
+def weighted_signals(
+    values: Mapping[str, Floats], weights: Mapping[str, float]
+) -> dict[str, Floats]:
     """Weight x value by signal."""
     return {name: values[name] * np.float32(weight) for name, weight in weights.items()}
 
 
-def chunk_shares(found: FeatureMatrix, start: int, end: int, top: float) -> Floats:
+def score_chunks(found: FeatureMatrix, start: int, end: int, top: float) -> Floats:
     """How well each chunk from `start` to `end` stands for its file. `top`: the best chunk score of
     the index.
     """
@@ -215,7 +219,7 @@ def chunk_shares(found: FeatureMatrix, start: int, end: int, top: float) -> Floa
     return shares
 
 
-def _of_file(
+def _rank_chunks(
     found: FeatureMatrix,
     file: int,
     top: float,
@@ -226,7 +230,7 @@ def _of_file(
 ) -> list[RankedChunk]:
     start = int(found.starts[file])
     end = int(found.starts[file + 1]) if file + 1 < len(found.starts) else len(found.keys)
-    shares = chunk_shares(found, start, end, top)
+    shares = score_chunks(found, start, end, top)
     order = np.argsort(-shares, kind="stable")
     best = (order if allowed is None else order[allowed[start:end][order]])[:per_file] + start
     why = sorted(

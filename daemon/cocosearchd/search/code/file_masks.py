@@ -40,13 +40,13 @@ def passing_files(
         known = frozenset(where.languages)
         mask &= np.fromiter((language in known for language in languages), np.bool_, len(mask))
     if where.paths:
-        mask &= _matching(where.paths, paths)
+        mask &= _match_globs(where.paths, paths)
     if where.not_paths:
-        mask &= ~_matching(where.not_paths, paths)
+        mask &= ~_match_globs(where.not_paths, paths)
     return mask
 
 
-def unmet(where: Filter, living: LiveDocuments, root: bytes) -> str | None:
+def unmet_filter(where: Filter, living: LiveDocuments, root: bytes) -> str | None:
     """Why no file passes the part of a filter that is about files, for people; None where some
     do.
     """
@@ -63,12 +63,12 @@ def unmet(where: Filter, living: LiveDocuments, root: bytes) -> str | None:
     return f"{NO_FILE}passes all of the filters on paths and languages"
 
 
-def _matching(globs: tuple[str, ...], paths: Sequence[str]) -> NDArray[np.bool_]:
+def _match_globs(globs: tuple[str, ...], paths: Sequence[str]) -> NDArray[np.bool_]:
     """(F,): does any of the globs match."""
     return np.fromiter(map(bool, map(path_matcher(globs), paths)), np.bool_, len(paths))
 
 
-def with_unsaved(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:
+def apply_overlay(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:
     """The chunks that pass, those of files in an overlay as that has them."""
     if overlay is None:
         return chunks

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
-from cocosearchd.search.code.code_profile import RankedChunk, best_files
+from cocosearchd.search.code.code_profile import RankedChunk, rank_files
 from cocosearchd.search.code.code_query import CodeQuery
-from cocosearchd.search.code.file_masks import passing_files, with_unsaved
+from cocosearchd.search.code.file_masks import apply_overlay, passing_files
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.scoring.phrase_candidates import (
     PhraseCandidates,
@@ -40,16 +40,24 @@ from cocosearchd.store.chunks.phrase_matches import (
 from cocosearchd.store.connection.database import Database
 
 # texts that are read before anything is ranked: one costs PostgreSQL 3 to 6 microseconds
-FEW = 1000
+FEW_CHUNKS = 1000
 # chunks that are read by their keys, when the files that are compared hold too little
-MANY = 20_000
-SCANNED = 120_000  # texts, as PostgreSQL expects, that it looks through for a whole answer
+MAX_KEYED_CHUNKS = 20_000
+MAX_SCANNED_TEXTS = (
+    120_000  # texts, as PostgreSQL expects, that it looks through for a whole answer
+)
 SCAN_MS = 2000  # for what is beyond, if nothing is found otherwise
 # files of the first lot for each that is wanted; and how many times as many are in the next
 _FIRST_LOT = 2
 _GROWTH = 3
-PARTS = "more may hold the phrase as part of a longer word: there are too many texts to look through; a filter helps"
-UNREAD = "not every text could be looked through for the phrase in time; a filter on paths or languages helps"
+PARTIAL_WARNING = (
+    "more may hold the phrase as part of a longer word: "
+    "there are too many texts to look through; a filter helps"
+)
+TIMEOUT_WARNING = (
+    "not every text could be looked through for the phrase in time; "
+    "a filter on paths or languages helps"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ class PhraseMatches:
     lasting: bool = True
 
 
-async def with_phrases(
+async def rank_phrase_matches(
     db: Database, newest: IndexRecord, ask: CodeQuery, needed: int, trace: Trace
 ) -> PhraseMatches:
     """The best chunks that hold all phrases of the plan, and pass the rest of its filter. Raises
@@ -72,10 +80,10 @@ async def with_phrases(
 
     `needed` results are looked for; a plan that is explained ranks more of them.
     """
-    look = _Look(db, newest, ask)
+    look = _PhraseSearch(db, newest, ask)
     possible = await asyncio.to_thread(look.possible)
     try:
-        return await _held(look, possible, needed)
+        return await _find_matches(look, possible, needed)
     finally:
         can = size_of(possible.sure)
         likely = size_of(possible.whole)
@@ -85,12 +93,14 @@ async def with_phrases(
         )
 
 
-async def _held(look: "_Look", possible: PhraseCandidates, needed: int) -> PhraseMatches:
+async def _find_matches(
+    look: "_PhraseSearch", possible: PhraseCandidates, needed: int
+) -> PhraseMatches:
     ask = look.ask
-    whole = await look.wholly(possible, FEW, FEW)
+    whole = await look.wholly(possible, FEW_CHUNKS, FEW_CHUNKS)
     if whole is not None:
         return await look.held(whole)
-    if size_of(possible.whole) <= FEW:
+    if size_of(possible.whole) <= FEW_CHUNKS:
         known = await look.among(possible.whole)
         if look.results(known) >= needed:
             return await look.held(known)
@@ -105,7 +115,7 @@ async def _held(look: "_Look", possible: PhraseCandidates, needed: int) -> Phras
 
 
 @dataclass(slots=True)
-class _Look:
+class _PhraseSearch:
     """Looks for the phrases of one question.
 
     `steps`: what was read. `in_time`: nothing has taken too long yet. `complete`: no file that was
@@ -139,7 +149,7 @@ class _Look:
         if chunks is not None:
             allowed &= np.logical_or.reduceat(chunks, found.starts)
         found = replace(found, allowed=allowed)
-        return found, best_files(found, self.ask.terms.symbol, self.ask.weights)
+        return found, rank_files(found, self.ask.terms.symbol, self.ask.weights)
 
     def results(self, chunks: Starts) -> int:
         """How many results some chunks give."""
@@ -155,7 +165,7 @@ class _Look:
         """Read the files in their order, until there are as many results as are ranked."""
         where = self.ask.plan.where
         overlay = self.ask.overlay
-        unsaved = with_unsaved({}, overlay, where)
+        unsaved = apply_overlay({}, overlay, where)
         chunks = dict[str, NDArray[np.int64]]()
         at = 0
         size = _FIRST_LOT * self.ask.limit
@@ -174,17 +184,17 @@ class _Look:
         """Of all that can hold the phrases, if that is not too much; else of what is likely to, and
         what is `known`.
         """
-        whole = await self.wholly(possible, MANY, SCANNED)
+        whole = await self.wholly(possible, MAX_KEYED_CHUNKS, MAX_SCANNED_TEXTS)
         if whole is not None:
             return await self.held(whole)
-        if size_of(possible.whole) <= MANY:
+        if size_of(possible.whole) <= MAX_KEYED_CHUNKS:
             known = known | await self.among(possible.whole)
             if known:
-                return await self.held(known, PARTS)
+                return await self.held(known, PARTIAL_WARNING)
         whole = await self.scanned()
         if whole is not None:
             return await self.held(whole)
-        return await self.held(known, UNREAD, lasting=False)
+        return await self.held(known, TIMEOUT_WARNING, lasting=False)
 
     async def wholly(self, possible: PhraseCandidates, keys: int, texts: int) -> Starts | None:
         """All chunks that hold the phrases, if it takes no more than so many keys or texts to know;
@@ -193,7 +203,7 @@ class _Look:
         By their keys or by PostgreSQL's index of words, whichever leaves less to be read.
         """
         sure = size_of(possible.sure)
-        if sure <= min(keys, FEW):
+        if sure <= min(keys, FEW_CHUNKS):
             return await self.among(possible.sure)
         named = min(
             await expected(self.db, self.newest, self.ask.plan.where), self.ask.state.chunks
@@ -227,4 +237,4 @@ class _Look:
         self.complete &= all(read.generations.get(path, seen + 1) <= seen for path in paths)
 
     def _shown(self, chunks: Starts) -> Starts:
-        return with_unsaved(chunks, self.ask.overlay, self.ask.plan.where)
+        return apply_overlay(chunks, self.ask.overlay, self.ask.plan.where)

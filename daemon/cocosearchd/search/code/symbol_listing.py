@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _MatchingFile:
     """A file with chunks that pass, those in the case that was typed first."""
 
     # none of them is in that case; how far its place puts it behind others; path
@@ -36,7 +36,7 @@ class _File:
     keys: Ints  # (chunks, 2): first and last byte
 
 
-async def listed(
+async def list_symbols(
     db: Database,
     record: IndexRecord,
     lexical: LexicalIndex,
@@ -51,7 +51,7 @@ async def listed(
     Where a name is given, files with the case it was typed in come first, and then by what their
     places say for definitions; kinds alone are listed by path. Raises `StoreUnavailable`.
     """
-    keys = await asyncio.to_thread(_keys, lexical, state, plan, weights)
+    keys = await asyncio.to_thread(_ranked_keys, lexical, state, plan, weights)
     unsaved = {row.key: row for row in overlay.symbols(plan.where)} if overlay else {}
     stored = await queries.symbols_at(
         db, record, [key for key in keys if key not in unsaved], plan.where
@@ -65,13 +65,15 @@ async def listed(
     return scored, len(found) == len(keys)
 
 
-def _keys(lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weights) -> list[Key]:
+def _ranked_keys(
+    lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weights
+) -> list[Key]:
     shown = file_mask(plan.where, state.living)
-    standing = _standing(state.living, weights)
+    standing = _place_scores(state.living, weights)
     found = [
         one
         for number in range(len(state.parts))
-        for one in _of_part(lexical, state, plan, number, shown, standing)
+        for one in _segment_files(lexical, state, plan, number, shown, standing)
     ]
     keys: list[Key] = []
     for one in sorted(found, key=lambda one: one.order):
@@ -81,14 +83,14 @@ def _keys(lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weig
     return keys[: plan.depth]
 
 
-def _of_part(
+def _segment_files(
     lexical: LexicalIndex,
     state: IndexSnapshot,
     plan: Plan,
     number: int,
     shown: Mask | None,
     standing: Floats,
-) -> list[_File]:
+) -> list[_MatchingFile]:
     """The files of a part that have chunks which pass. `shown` and `standing` are of all living
     files.
     """
@@ -99,7 +101,7 @@ def _of_part(
     files = slice(living.starts[number], living.ends[number])
     passing = lexical.symbols.of(part.segment, where.symbol_types, where.symbol_name)
     chunks = np.flatnonzero(
-        passing & _chunks(part, local if shown is None else local[shown[files]])
+        passing & _chunks_of_files(part, local if shown is None else local[shown[files]])
     )
     if not len(chunks):
         return []
@@ -113,7 +115,7 @@ def _of_part(
     behind = -standing[own] if where.symbol_name else np.zeros(len(own), np.float32)
     some = np.logical_or.reduceat(cased, starts)
     return [
-        _File(
+        _MatchingFile(
             (not agrees, value, living.paths[file]),
             part.segment.keys[each[np.argsort(~case, kind="stable")]],
         )
@@ -128,7 +130,7 @@ def _of_part(
     ]
 
 
-def _standing(living: LiveDocuments, weights: Weights) -> Floats:
+def _place_scores(living: LiveDocuments, weights: Weights) -> Floats:
     """(F,): what the places of files say for definitions: tests, prose and what lies deep stand
     behind.
     """
@@ -138,7 +140,7 @@ def _standing(living: LiveDocuments, weights: Weights) -> Floats:
     return found
 
 
-def _chunks(part: SegmentView, files: Ints) -> Mask:
+def _chunks_of_files(part: SegmentView, files: Ints) -> Mask:
     """(C,): the chunks of some files of a part."""
     chosen = np.zeros(part.segment.file_count, np.bool_)
     chosen[files] = True

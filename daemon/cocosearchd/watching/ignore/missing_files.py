@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.languages.detect import supported
+from cocosearchd.languages.detect import is_supported
 from cocosearchd.model import encode_path
 from cocosearchd.watching.git.ignore_files import read_ignore_file
 from cocosearchd.watching.git.repository import repository_at
@@ -81,7 +81,7 @@ def _by_rules(scope: Scope, settings: IndexingSettings, path: bytes) -> str | No
         return "it matches none of indexing.include"
     return (
         None
-        if supported(encode_path(name))
+        if is_supported(encode_path(name))
         else "its type is not one that is indexed (indexing.extend_include)"
     )
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.languages.detect import supported
+from cocosearchd.languages.detect import is_supported
 from cocosearchd.model import encode_path
 from cocosearchd.watching.git.ignore_files import IgnoreText, read_ignore_file
 from cocosearchd.watching.git.repository import (
@@ -265,7 +265,7 @@ class Scope:
     def considers(self, name: bytes) -> bool:
         """Whether files of this name can be in scope at all; cheap, reads nothing."""
         wanted = (
-            self._include is not None or self._also is not EMPTY or supported(encode_path(name))
+            self._include is not None or self._also is not EMPTY or is_supported(encode_path(name))
         )
         return wanted and not self._secret(name, name)
 
@@ -296,7 +296,7 @@ class Scope:
             return True
         if self._include is not None:
             return self._include.ignores(path, name) is True
-        return supported(encode_path(name))
+        return is_supported(encode_path(name))
 
     def _secret(self, path: bytes, name: bytes) -> bool:
         return (

@@ -20,12 +20,12 @@ from cocosearchd.search.classic.rerankers.question_words import (
     VERBS,
     Intent,
     QueryType,
-    intent,
+    classify_intent,
+    classify_query,
     keywords,
-    query_type,
 )
 from cocosearchd.search.plan import identifiers
-from cocosearchd.search.ranking import ScoredCandidate, ordered, rescored
+from cocosearchd.search.ranking import ScoredCandidate, sort_candidates, with_score
 
 WEIGHTS: dict[str, float] = {
     "entity_relevance": 0.15,
@@ -50,7 +50,7 @@ INTENT_FACTORS: dict[Intent, dict[str, float]] = {
     "debug": {"technical_overlap": 1.5, "code_quality": 1.4},
     "other": {},
 }
-ENOUGH_OCCURRENCES = 3  # of a keyword; more say nothing new
+MAX_OCCURRENCES = 3  # of a keyword; more say nothing new
 LONG_LINE = 120
 
 _COMMENT = re.compile(r"^[^\S\n]*+(?:#|//|/\*|\*|--)|<!--", re.MULTILINE)
@@ -91,18 +91,18 @@ class FunctionalReranker:
 
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
-        question = ask(text)
+        question = analyse_query(text)
         weights = dynamic_weights(text)
-        return ordered(
-            rescored(one, *_blend(vector, features(question, material(one)), weights))
+        return sort_candidates(
+            with_score(one, *_blend(vector, features(question, analyse_candidate(one)), weights))
             for one, vector in zip(scored, vector_scores(scored), strict=True)
         )
 
 
 def dynamic_weights(text: str) -> dict[str, float]:
     """The nine weights for this question; they sum to 1."""
-    by_type = QUERY_TYPE_FACTORS[query_type(text)]
-    by_intent = INTENT_FACTORS[intent(text)]
+    by_type = QUERY_TYPE_FACTORS[classify_query(text)]
+    by_intent = INTENT_FACTORS[classify_intent(text)]
     raw = {
         name: weight * by_type.get(name, 1.0) * by_intent.get(name, 1.0)
         for name, weight in WEIGHTS.items()
@@ -111,7 +111,7 @@ def dynamic_weights(text: str) -> dict[str, float]:
     return {name: weight / total for name, weight in raw.items()}
 
 
-def ask(text: str) -> AnalysedQuery:
+def analyse_query(text: str) -> AnalysedQuery:
     """Take a query apart."""
     words = keywords(text)
     known = set(words)
@@ -125,7 +125,7 @@ def ask(text: str) -> AnalysedQuery:
     )
 
 
-def material(one: ScoredCandidate) -> AnalysedCandidate:
+def analyse_candidate(one: ScoredCandidate) -> AnalysedCandidate:
     """Take a candidate apart."""
     found = one.candidate
     words = tuple(split_text(found.content).split())
@@ -146,19 +146,19 @@ def features(question: AnalysedQuery, found: AnalysedCandidate) -> dict[str, flo
     candidate.
     """
     return {
-        "entity_relevance": _share(
+        "entity_relevance": _matching_share(
             question.entities, lambda name: name in found.folded or name in found.path
         ),
-        "action_match": _share(
+        "action_match": _matching_share(
             question.verbs, lambda verb: not VERBS[verb].isdisjoint(found.known)
         ),
-        "technical_overlap": _share(question.keywords, lambda word: word in found.known),
+        "technical_overlap": _matching_share(question.keywords, lambda word: word in found.known),
         "file_appropriateness": _file_appropriateness(question, found),
         "keyword_matches": _keyword_matches(question, found),
-        "domain_relevance": _share(
+        "domain_relevance": _matching_share(
             tuple(question.domains), lambda name: not DOMAINS[name].isdisjoint(found.known)
         ),
-        "code_structure_match": _share(
+        "code_structure_match": _matching_share(
             question.structures, lambda name: bool(STRUCTURES[name][1].search(found.text))
         ),
         "educational_value": _educational_value(found),
@@ -176,20 +176,20 @@ def _blend(
     )
 
 
-def _share(wanted: Sequence[str], has: Callable[[str], bool]) -> float:
+def _matching_share(wanted: Sequence[str], has: Callable[[str], bool]) -> float:
     return sum(map(has, wanted)) / len(wanted) if wanted else 0.0
 
 
 def _file_appropriateness(question: AnalysedQuery, found: AnalysedCandidate) -> float:
-    named = _share(question.keywords, lambda word: word in found.stem)
+    named = _matching_share(question.keywords, lambda word: word in found.stem)
     if not question.file_kinds:
         return named
     return (named + (found.language in question.file_kinds)) / 2
 
 
 def _keyword_matches(question: AnalysedQuery, found: AnalysedCandidate) -> float:
-    counted = sum(min(found.words.count(word), ENOUGH_OCCURRENCES) for word in question.keywords)
-    return counted / (ENOUGH_OCCURRENCES * len(question.keywords)) if question.keywords else 0.0
+    counted = sum(min(found.words.count(word), MAX_OCCURRENCES) for word in question.keywords)
+    return counted / (MAX_OCCURRENCES * len(question.keywords)) if question.keywords else 0.0
 
 
 def _educational_value(found: AnalysedCandidate) -> float:

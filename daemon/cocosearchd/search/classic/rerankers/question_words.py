@@ -12,7 +12,7 @@ QueryType = Literal["how_to", "fix_error", "find_example", "other"]
 Intent = Literal["learn", "implement", "debug", "other"]
 
 # What people say around a question, and the stop words.
-_ASIDES = STOP_WORDS | {
+_FILLER_WORDS = STOP_WORDS | {
     "i",
     "me",
     "my",
@@ -115,16 +115,16 @@ FILE_KINDS: dict[str, frozenset[str]] = {
     "stylesheet": frozenset({"css"}),
 }
 
-_ERROR = re.compile(
+_ERROR_WORDS = re.compile(
     r"\b(?:fix|error|errors|exception|bug|fail|fails|failed|failing|crash|broken|issue|wrong)\b"
 )
-_EXAMPLE = re.compile(r"\b(?:example|examples|sample|usage|demo|snippet|show me)\b")
-_HOW = re.compile(r"\bhow\b|\bsteps?\b|\bguide\b|\btutorial\b")
-_DEBUG = re.compile(
+_EXAMPLE_WORDS = re.compile(r"\b(?:example|examples|sample|usage|demo|snippet|show me)\b")
+_HOW_TO_WORDS = re.compile(r"\bhow\b|\bsteps?\b|\bguide\b|\btutorial\b")
+_DEBUG_WORDS = re.compile(
     r"\b(?:debug|fix|error|exception|bug|crash|trace|fail|fails|failing|broken|why)\b"
 )
-_IMPLEMENT = re.compile(r"\b(?:implement|create|build|add|write|make|extend|support)\b")
-_LEARN = re.compile(
+_IMPLEMENT_WORDS = re.compile(r"\b(?:implement|create|build|add|write|make|extend|support)\b")
+_LEARN_WORDS = re.compile(
     r"\b(?:learn|understand|explain|what|how|overview|documentation|tutorial|meaning)\b"
 )
 
@@ -133,27 +133,29 @@ def keywords(text: str) -> tuple[str, ...]:
     """The distinct words of a question without stop words; identifiers are split before
     lower-casing.
     """
-    parts = [word for word in split_text(text).split() if word not in _ASIDES and len(word) > 1]
+    parts = [
+        word for word in split_text(text).split() if word not in _FILLER_WORDS and len(word) > 1
+    ]
     return tuple(dict.fromkeys(parts)) or tuple(dict.fromkeys(split_text(text).split()))
 
 
-def query_type(text: str) -> QueryType:
+def classify_query(text: str) -> QueryType:
     """What kind of question it is; an error weighs more than an example, an example more than a
     how-to.
     """
     lowered = text.lower()
-    if _ERROR.search(lowered):
+    if _ERROR_WORDS.search(lowered):
         return "fix_error"
-    if _EXAMPLE.search(lowered):
+    if _EXAMPLE_WORDS.search(lowered):
         return "find_example"
-    return "how_to" if _HOW.search(lowered) else "other"
+    return "how_to" if _HOW_TO_WORDS.search(lowered) else "other"
 
 
-def intent(text: str) -> Intent:
+def classify_intent(text: str) -> Intent:
     """What the person is about to do."""
     lowered = text.lower()
-    if _DEBUG.search(lowered):
+    if _DEBUG_WORDS.search(lowered):
         return "debug"
-    if _IMPLEMENT.search(lowered):
+    if _IMPLEMENT_WORDS.search(lowered):
         return "implement"
-    return "learn" if _LEARN.search(lowered) else "other"
+    return "learn" if _LEARN_WORDS.search(lowered) else "other"

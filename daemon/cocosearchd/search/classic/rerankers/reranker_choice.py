@@ -9,7 +9,12 @@ from threading import Lock
 
 from cocosearchd.search.classic.rerankers.base import Reranker
 from cocosearchd.search.classic.rerankers.functional import FunctionalReranker
-from cocosearchd.search.classic.rerankers.spacy import MODEL, SpacyReranker, open_spacy, prose
+from cocosearchd.search.classic.rerankers.spacy import (
+    MODEL,
+    SpacyReranker,
+    extract_prose,
+    open_spacy,
+)
 from cocosearchd.search.plan import RerankerName
 from cocosearchd.search.ranking import ScoredCandidate
 
@@ -47,7 +52,7 @@ class Rerankers:
         if name == "disabled" or not scored:
             return None
         if name == "functional" or (
-            name == "auto" and not (spacy_installed() and _linguistic(text, scored))
+            name == "auto" and not (spacy_installed() and _suits_spacy(text, scored))
         ):
             return self._functional
         with self._loading:
@@ -60,6 +65,6 @@ def spacy_installed() -> bool:
     return find_spec("spacy") is not None and find_spec(MODEL) is not None
 
 
-def _linguistic(text: str, scored: Sequence[ScoredCandidate]) -> bool:
+def _suits_spacy(text: str, scored: Sequence[ScoredCandidate]) -> bool:
     plain = len(text.split()) > LONG_QUESTION_WORDS or _PLAIN_LANGUAGE.search(text) is not None
-    return plain and any(prose(one.candidate.content) for one in scored)
+    return plain and any(extract_prose(one.candidate.content) for one in scored)

@@ -16,7 +16,7 @@ from cocosearchd.languages.identifiers import split_text
 from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
 from cocosearchd.search.classic.rerankers.question_words import DOMAINS
 from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder
-from cocosearchd.search.ranking import ScoredCandidate, ordered, rescored
+from cocosearchd.search.ranking import ScoredCandidate, sort_candidates, with_score
 
 MODEL = "en_core_web_sm"
 # CocoRAG, reranker-design.md, "spaCy NLP Reranker"; divided by their sum, so that features reach
@@ -52,7 +52,7 @@ class SpacyReranker:
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
         question = self._language(text)
-        proses = [prose(one.candidate.content) for one in scored]
+        proses = [extract_prose(one.candidate.content) for one in scored]
         total = sum(WEIGHTS.values())
         again = []
         for one, vector, doc in zip(
@@ -61,8 +61,8 @@ class SpacyReranker:
             values = features(question, doc, one.candidate.content)
             weighted = sum(WEIGHTS[name] * value for name, value in values.items()) / total
             named = (("vector_score", vector), *values.items())
-            again.append(rescored(one, VECTOR_SHARE * vector + FEATURE_SHARE * weighted, named))
-        return ordered(again)
+            again.append(with_score(one, VECTOR_SHARE * vector + FEATURE_SHARE * weighted, named))
+        return sort_candidates(again)
 
 
 def open_spacy() -> SpacyReranker:
@@ -83,13 +83,15 @@ def open_spacy() -> SpacyReranker:
         ) from None
 
 
-def prose(code: str) -> str:
+def extract_prose(code: str) -> str:
     """What a piece of code says in plain language: its comments and docstrings."""
-    inner = (_inner(code[span.start : span.end], span.enclosure) for span in _PROSE.spans(code))
+    inner = (
+        _strip_marks(code[span.start : span.end], span.enclosure) for span in _PROSE.spans(code)
+    )
     return " ".join(" ".join(inner).split())[:MAX_PROSE_CHARS]
 
 
-def _inner(text: str, enclosure: Enclosure | None) -> str:
+def _strip_marks(text: str, enclosure: Enclosure | None) -> str:
     """A comment or docstring without its marks."""
     if enclosure is None:
         return _LINE_MARK.sub("", text, count=1)
@@ -107,8 +109,12 @@ def features(question: Any, doc: Any, code: str) -> dict[str, float]:
     return {
         "semantic_similarity": _cosine(question.vector, doc.vector) if len(doc) else 0.0,
         "linguistic_overlap": len(asked & has) / len(asked | has) if asked else 0.0,
-        "syntactic_match": VERB_SHARE * _share(_of(question, "VERB"), _of(doc, "VERB"))
-        + NOUN_SHARE * _share(_of(question, "NOUN", "PROPN"), _of(doc, "NOUN", "PROPN")),
+        "syntactic_match": VERB_SHARE
+        * _overlap_share(_tagged_lemmas(question, "VERB"), _tagged_lemmas(doc, "VERB"))
+        + NOUN_SHARE
+        * _overlap_share(
+            _tagged_lemmas(question, "NOUN", "PROPN"), _tagged_lemmas(doc, "NOUN", "PROPN")
+        ),
         "technical_relevance": len(technical & has) / len(technical) if technical else 0.0,
         "code_quality": (bool(len(doc)) + bool(_DEFINES.search(code))) / 2,
     }
@@ -124,11 +130,11 @@ def _lemmas(doc: Any) -> frozenset[str]:
     return frozenset(lemmas | {part for parts in split if len(parts) > 1 for part in parts})
 
 
-def _of(doc: Any, *tags: str) -> frozenset[str]:
+def _tagged_lemmas(doc: Any, *tags: str) -> frozenset[str]:
     return frozenset(token.lemma_.lower() for token in doc if token.pos_ in tags)
 
 
-def _share(wanted: frozenset[str], has: frozenset[str]) -> float:
+def _overlap_share(wanted: frozenset[str], has: frozenset[str]) -> float:
     return len(wanted & has) / len(wanted) if wanted else 0.0
 
 
