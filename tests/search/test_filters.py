@@ -35,8 +35,8 @@ async def test_a_filter_that_no_file_passes_is_told(db: Database, tmp_path: Path
         ),
     ):
         answer = await corpus.ask(question)
-        assert (answer.hits, answer.notes) == ((), (note,)), question
-    assert not (await corpus.ask("serve lang:python")).notes
+        assert (answer.hits, answer.warnings) == ((), (note,)), question
+    assert not (await corpus.ask("serve lang:python")).warnings
 
 
 @pytest.mark.parametrize("profile", ["code", "classic"])
@@ -87,8 +87,8 @@ async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(
         await words[corpus.record.name].catch_up()
     pipeline = Pipeline(db, one.embedder, SearchSettings(), words.get)
     found = await search_several(pipeline, (one.record, two.record), Query("serve path:lib/**"))
-    assert ([hit.path for hit in found.hits], found.notes) == (["lib/b.py"], ())
+    assert ([hit.path for hit in found.hits], found.warnings) == (["lib/b.py"], ())
     nothing = await search_several(pipeline, (one.record, two.record), Query("serve path:etc/**"))
-    assert nothing.notes == tuple(
+    assert nothing.warnings == tuple(
         f"{name}: no file is at etc/** below {tmp_path}/{name}" for name in ("one", "two")
     )

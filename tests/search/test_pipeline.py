@@ -329,7 +329,7 @@ async def test_words_are_found_while_the_model_is_away(db: Database, tmp_path: P
         answer = await corpus.ask(Query("deliver message", profile=profile))
         assert answer.hits[0].path == "app/mail.py"
         assert answer.hits[0].match_type == "keyword"
-        assert "the model does not answer" in answer.notes[0]
+        assert "the model does not answer" in answer.warnings[0]
         again = await corpus.ask(Query("deliver message", profile=profile))
         assert again.cache == "miss", "the model may be back"
 
@@ -337,7 +337,7 @@ async def test_words_are_found_while_the_model_is_away(db: Database, tmp_path: P
 async def test_a_text_the_model_knows_nothing_of(shared: Corpus) -> None:
     answer = await shared.ask("??? !!!")
     assert answer.hits == ()
-    assert "none of them" in answer.notes[0]
+    assert "none of them" in answer.warnings[0]
 
 
 async def test_vectors_of_different_models_are_never_compared(shared: Corpus) -> None:

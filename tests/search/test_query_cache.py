@@ -156,7 +156,7 @@ def test_answers_age() -> None:
     clock.now = 60.0
     assert cache.exact(1, (1, 0), PLAN) is None
     assert cache.similar(1, (1, 0), PLAN, unit(1, 0)) is None
-    assert cache.last_known(1, PLAN) is None
+    assert cache.latest(1, PLAN) is None
     assert cache.statistics().entries == cache.statistics().bytes == 0
 
 
@@ -208,7 +208,7 @@ def test_an_older_answer_is_kept_for_when_the_store_is_away() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found(generation=1))
     assert cache.exact(1, (2, 0), PLAN) is None
-    assert cache.last_known(1, PLAN) == found(generation=1)
+    assert cache.latest(1, PLAN) == found(generation=1)
 
 
 def test_many_questions_of_one_kind_find_each_other_and_leave_no_trace() -> None:
@@ -234,7 +234,7 @@ def test_hits_and_misses_are_counted() -> None:
     cache.put(1, PLAN, unit(1, 0), found())
     cache.exact(1, (1, 0), PLAN)
     cache.similar(1, (1, 0), PLAN, unit(1, 0))
-    cache.missed()
+    cache.count_miss()
     statistics = cache.statistics()
     assert (statistics.exact_hits, statistics.semantic_hits, statistics.misses) == (1, 1, 1)
 

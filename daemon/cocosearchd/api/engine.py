@@ -120,7 +120,7 @@ class Engine(WorkspaceVerbs):
             roots[answer.index].suspect(answer.changed_paths)
             freshness = _judged(freshness, answer, f"{answer.index}: ")
         if merged.failed:
-            freshness = replace(freshness, fresh=False, reason=merged.lacking)
+            freshness = replace(freshness, fresh=False, reason=merged.incomplete_reason)
         for index in indexes:
             await self._say_absence(index, merged.traces[index.record.name].details)
         timings = {"sync": (synced - began) * 1000, "total": (time.perf_counter() - began) * 1000}
@@ -131,7 +131,7 @@ class Engine(WorkspaceVerbs):
             freshness,
             "exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
             timings,
-            (*notes, *merged.notes),
+            (*notes, *merged.warnings),
             {name: dict(trace.details) for name, trace in merged.traces.items()}
             if explains(request)
             else None,
@@ -168,7 +168,7 @@ class Engine(WorkspaceVerbs):
             for one in self._indexes.all()
             if one.refusal is not None
         ]
-        return {one.note: one.error.hint for one in failed}
+        return {one.warning: one.error.hint for one in failed}
 
     async def _search_one(
         self,
@@ -194,7 +194,7 @@ class Engine(WorkspaceVerbs):
             _judged(freshness, answer),
             answer.cache,
             trace.timings_ms,
-            (*notes, *answer.notes),
+            (*notes, *answer.warnings),
             dict(trace.details) if explains(request) else None,
         )
 

@@ -45,21 +45,25 @@ GRAMMARS: tuple[Grammar, ...] = (
 def detect_kind(path: str, head: str, language: str) -> str:
     """The first grammar of a language that claims the file; the language itself where none does."""
     return next(
-        (one.name for one in GRAMMARS if language in one.within and one.matches(path, head)),
+        (
+            one.name
+            for one in GRAMMARS
+            if language in one.base_languages and one.matches(path, head)
+        ),
         language,
     )
 
 
 def base_language(language: str) -> str:
     """`yaml` for `github-actions`; a language of the table for itself."""
-    return next((one.within[0] for one in GRAMMARS if one.name == language), language)
+    return next((one.base_languages[0] for one in GRAMMARS if one.name == language), language)
 
 
 def language_kinds(language: str) -> tuple[str, ...]:
     """All ids that files of a language may have: `yaml` with its workflows, charts and
     manifests.
     """
-    return (language, *(one.name for one in GRAMMARS if language in one.within))
+    return (language, *(one.name for one in GRAMMARS if language in one.base_languages))
 
 
 def read_blocks(language: str, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:

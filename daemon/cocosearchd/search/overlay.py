@@ -62,12 +62,12 @@ class Overlay:
             for path, file in self.files.items()
         }
 
-    def elsewhere(self, where: Filter) -> Filter:
+    def exclude_overlaid(self, where: Filter) -> Filter:
         """A filter that leaves out what this overlay hides."""
         hidden = tuple(exact_glob(path) for path in self.files)
         return replace(where, not_paths=tuple(sorted({*where.not_paths, *hidden})))
 
-    def passing(self, where: Filter) -> tuple[tuple[Candidate, Vector], ...]:
+    def matching_chunks(self, where: Filter) -> tuple[tuple[Candidate, Vector], ...]:
         """The chunks that pass a filter, each with its vector."""
         return tuple(
             (self.rows[(file.path, chunk.start_byte, chunk.end_byte)], vector)
@@ -77,9 +77,9 @@ class Overlay:
             if _chunk_passes(chunk, where)
         )
 
-    def symbols(self, where: Filter) -> tuple[Candidate, ...]:
+    def matching_symbols(self, where: Filter) -> tuple[Candidate, ...]:
         """The definitions that pass a filter, as the store lists them."""
-        named = (row for row, _ in self.passing(where) if row.symbol_name)
+        named = (row for row, _ in self.matching_chunks(where) if row.symbol_name)
         return tuple(with_symbol(row, self._symbols[row.key], where) for row in named)
 
     @cached_property
@@ -92,7 +92,7 @@ class Overlay:
             for chunk in file.chunks
         }
 
-    def compared(self, where: Filter, vector: Vector) -> tuple[Candidate, ...]:
+    def compare_vectors(self, where: Filter, vector: Vector) -> tuple[Candidate, ...]:
         """The chunks that pass a filter and have a vector, with their cosine similarity as score.
 
         The question is rounded as PostgreSQL does it, so that both are compared alike.
@@ -101,7 +101,7 @@ class Overlay:
         asked /= np.linalg.norm(asked) or 1
         return tuple(
             replace(row, score=float(own @ asked / np.linalg.norm(own)))
-            for row, own in self.passing(where)
+            for row, own in self.matching_chunks(where)
             if len(own) == len(asked) and own.any()
         )
 

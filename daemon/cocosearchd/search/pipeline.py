@@ -52,7 +52,7 @@ class Answer:
     generation: int
     cache: CacheUse = "miss"
     changed_paths: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     outdated: str | None = None
 
 
@@ -63,7 +63,7 @@ class RankedAnswer:
     """
 
     record: IndexRecord
-    found: CachedHits
+    ranking: CachedHits
     cache: CacheUse
     view: ViewOptions
     overlay: Overlay | None = None
@@ -75,9 +75,9 @@ class QueryVector:
     """A query's vector, `(dimension,)` or None, and why there is none."""
 
     vector: NDArray[np.float32] | None
-    note: str | None = None
+    warning: str | None = None
     # False: it may be there for the next question, so the answer is not worth keeping
-    lasting: bool = True
+    cacheable: bool = True
 
 
 Embed = Callable[[str, Trace], Awaitable[QueryVector]]
@@ -106,7 +106,7 @@ class Pipeline:
         self._db = db
         self._settings = settings
         self._embedder_of = embedder_of or (lambda _: embedder)
-        self._looker = Retriever(db, lexical_of, load_weights(settings.weights_file))
+        self._retriever = Retriever(db, lexical_of, load_weights(settings.weights_file))
         self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
         self._languages = language_names()
@@ -120,9 +120,9 @@ class Pipeline:
         `overlay` is what the client has not saved. Raises `InvalidInput`, `IdentityMismatch` and,
         with nothing in the cache, `StoreUnavailable`.
         """
-        return await self.show(await self.find(record, query, trace, overlay=overlay), trace)
+        return await self.expand(await self.rank(record, query, trace, overlay=overlay), trace)
 
-    async def find(
+    async def rank(
         self,
         record: IndexRecord,
         query: Query,
@@ -138,14 +138,14 @@ class Pipeline:
             plan = make_plan(query, self._settings, self._languages)
             view = make_view(query)
             plan = replace(plan, where=make_relative(plan.where, record.root))
-            lexical = self._looker.lexical(record, plan)
+            lexical = self._retriever.lexical(record, plan)
             if lexical is not None and lexical.warm:
                 plan = replace(plan, lexical=True)  # a warm answer is another one than a cold one
             if overlay is not None:
                 plan = replace(plan, overlay=overlay.digest)
-            trace.tell("plan", lambda: describe_plan(plan))
+            trace.record("plan", lambda: describe_plan(plan))
         try:
-            found, use = await self._find(
+            found, use = await self._rank(
                 record,
                 plan,
                 query,
@@ -154,7 +154,7 @@ class Pipeline:
                 overlay,
             )
         except StoreUnavailable as error:
-            kept = self._cache.last_known(record.number, plan)
+            kept = self._cache.latest(record.number, plan)
             if kept is None:
                 raise
             return RankedAnswer(
@@ -162,13 +162,13 @@ class Pipeline:
             )
         return RankedAnswer(record, found, use, view, overlay)
 
-    async def show(self, finding: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
+    async def expand(self, finding: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
         """The first `count` hits with their context; None: all.
 
         Context is from files that are as they were indexed; hits of others show what was stored,
         and are marked stale.
         """
-        found = finding.found
+        found = finding.ranking
         if not found.hits or count == 0:
             return _make_answer(finding, (), ())
         with trace.stage("expand"):
@@ -178,7 +178,7 @@ class Pipeline:
             hits = found.hits
             files = found.files
             expand = partial(self._context.expand, root, hits, files, view, overlay, count)
-            expanded = await self.disk.within(root, expand) or self._context.unread(
+            expanded = await self.disk.run_bounded(root, expand) or self._context.expand_stored(
                 hits, view, overlay, count
             )
         return _make_answer(finding, expanded.hits, expanded.changed_paths)
@@ -194,14 +194,14 @@ class Pipeline:
             with trace.stage("embed"):
                 vector = await self._embedder_of(made_by).embed_query(text)
         except EmbedderUnavailable as error:
-            return QueryVector(None, f"found by words only: {error.message}", lasting=False)
+            return QueryVector(None, f"found by words only: {error.message}", cacheable=False)
         return (
             QueryVector(vector)
             if vector.any()
             else QueryVector(None, "found by words only: the model knows none of them")
         )
 
-    def limit_of(self, query: Query) -> int:
+    def effective_limit(self, query: Query) -> int:
         """How many results a query asks for."""
         return self._settings.limit if query.limit is None else query.limit
 
@@ -225,7 +225,7 @@ class Pipeline:
         self.disk.forget(record.root)
         self._context.forget()
 
-    async def _find(
+    async def _rank(
         self,
         record: IndexRecord,
         plan: Plan,
@@ -237,10 +237,10 @@ class Pipeline:
         """Ranked hits of one generation: kept ones, or found now. An explained run hears of kept
         ones, and finds.
         """
-        lexical = self._looker.lexical(record, plan)
+        lexical = self._retriever.lexical(record, plan)
         state = (record.generation, lexical.moves if lexical is not None else 0)
         found = self._cache.exact(record.number, state, plan) if query.use_cache else None
-        trace.tell("cache", lambda: {"exact": found is not None})
+        trace.record("cache", lambda: {"exact": found is not None})
         if found is not None and not trace.explain:
             return found, "exact"
         embedded = QueryVector(None) if plan.listing else await embed(plan.text, trace)
@@ -251,14 +251,18 @@ class Pipeline:
                 found = self._cache.similar(record.number, state, plan, vector)
                 if found is not None:
                     return found, "semantic"
-        self._cache.missed()
-        look = await self._looker.look(record, RetrievalRequest(plan, vector, overlay), trace)
-        hits = tuple(to_hit(record.name, one) for one in look.chosen)
-        notes = tuple(note for note in (embedded.note, look.note) if note)
+        self._cache.count_miss()
+        look = await self._retriever.retrieve(
+            record, RetrievalRequest(plan, vector, overlay), trace
+        )
+        hits = tuple(to_hit(record.name, one) for one in look.selected)
+        notes = tuple(note for note in (embedded.warning, look.warning) if note)
         found = CachedHits(look.generation, hits, look.files, notes, state[1])
-        if query.use_cache and embedded.lasting and look.lasting:
+        if query.use_cache and embedded.cacheable and look.cacheable:
             self._cache.put(record.number, plan, vector, found)
-        trace.tell("ranking", lambda: describe_results(plan, look.legs, look.scored, look.chosen))
+        trace.record(
+            "ranking", lambda: describe_results(plan, look.retrieved, look.scored, look.selected)
+        )
         if query.why_not is not None:
             trace.details["why_not"] = await why_not(
                 self._db,
@@ -285,13 +289,13 @@ class Pipeline:
 def _make_answer(
     finding: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]
 ) -> Answer:
-    found = finding.found
+    found = finding.ranking
     return Answer(
         finding.record.name,
         hits,
         found.generation,
         finding.cache,
         changed_paths,
-        found.notes,
+        found.warnings,
         finding.outdated,
     )

@@ -42,7 +42,7 @@ class CachedHits:
     generation: int
     hits: tuple[Hit, ...]
     files: tuple[FileState, ...]
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     moves: int = 0
 
     @property
@@ -64,8 +64,8 @@ class CacheStatistics:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    found: CachedHits
-    family: bytes
+    hits: CachedHits
+    group: bytes
     slot: int  # row in the family's matrix, -1 without a vector
     size: int
     expires: float
@@ -85,7 +85,7 @@ class QueryCache:
         self._ttl_s = ttl_s
         self._clock = clock
         self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
-        self._families: dict[tuple[int, State, bytes], _VectorGroup] = {}
+        self._groups: dict[tuple[int, State, bytes], _VectorGroup] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
 
     def exact(self, index: int, state: State, plan: Plan) -> CachedHits | None:
@@ -98,14 +98,14 @@ class QueryCache:
         """The answer to the most similar question with the same filters, profile and telling
         words.
         """
-        family = self._families.get((index, state, digest(paraphrase_key(plan))))
+        family = self._groups.get((index, state, digest(paraphrase_key(plan))))
         found = None
         while family is not None and found is None and (near := family.nearest(vector)) is not None:
             found = self._valid((index, near), state)  # None: it was too old, and is gone now
         self._semantic += found is not None
         return found
 
-    def missed(self) -> None:
+    def count_miss(self) -> None:
         """Count a question that neither level could answer."""
         self._misses += 1
 
@@ -121,21 +121,19 @@ class QueryCache:
             return
         slot = -1
         if vector is not None and vector.any():
-            group = self._families.setdefault(
-                (index, found.state, family), _VectorGroup(len(vector))
-            )
+            group = self._groups.setdefault((index, found.state, family), _VectorGroup(len(vector)))
             slot = group.add(key[1], vector)
         self._entries[key] = _Entry(found, family, slot, size, self._clock() + self._ttl_s)
         self._bytes += size
         while self._bytes > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
-    def last_known(self, index: int, plan: Plan) -> CachedHits | None:
+    def latest(self, index: int, plan: Plan) -> CachedHits | None:
         """The answer to this plan at any generation, for when PostgreSQL is away. Counts
         nothing.
         """
         entry = self._entries.get((index, digest(plan)))
-        return entry.found if entry is not None and entry.expires > self._clock() else None
+        return entry.hits if entry is not None and entry.expires > self._clock() else None
 
     def forget(self, index: int) -> None:
         """Drop what is kept for one index; the others keep everything."""
@@ -150,22 +148,22 @@ class QueryCache:
 
     def _valid(self, key: tuple[int, bytes], state: State) -> CachedHits | None:
         entry = self._entries.get(key)
-        if entry is None or entry.found.state != state:
+        if entry is None or entry.hits.state != state:
             return None  # one of another state stays, for when PostgreSQL is away
         if entry.expires <= self._clock():
             self._drop(key)
             return None
         self._entries.move_to_end(key)
-        return entry.found
+        return entry.hits
 
     def _drop(self, key: tuple[int, bytes]) -> None:
         entry = self._entries.pop(key, None)
         if entry is None:
             return
         self._bytes -= entry.size
-        place = (key[0], entry.found.state, entry.family)
-        if entry.slot >= 0 and self._families[place].remove(entry.slot):
-            del self._families[place]
+        place = (key[0], entry.hits.state, entry.group)
+        if entry.slot >= 0 and self._groups[place].remove(entry.slot):
+            del self._groups[place]
 
 
 class _VectorGroup:

@@ -60,17 +60,17 @@ class RetrievalAttempt:
     """What one look gave: everything in order, what is shown of it, and the state of the shown
     files.
 
-    `legs` is None when the lexical index answered. `lasting` is False for an answer that is not
-    worth keeping, `note` is what a person should know of it.
+    `retrieved` is None when the lexical index answered. `cacheable` is False for an answer that is not
+    worth keeping, `warning` is what a person should know of it.
     """
 
-    legs: RetrievedCandidates | None
+    retrieved: RetrievedCandidates | None
     scored: list[ScoredCandidate]
-    chosen: tuple[ScoredCandidate, ...]
+    selected: tuple[ScoredCandidate, ...]
     generation: int
     files: tuple[FileState, ...]
-    lasting: bool = True
-    note: str | None = None
+    cacheable: bool = True
+    warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class _RankedCandidates:
     legs.
     """
 
-    legs: RetrievedCandidates | None
+    retrieved: RetrievedCandidates | None
     scored: list[ScoredCandidate]
     generation: int | None = None
     complete: bool = True  # every candidate still had its row
-    lasting: bool = True
-    note: str | None = None
+    cacheable: bool = True
+    warning: str | None = None
     states: FileStates | None = None  # of the files of all candidates; None: still to be read
 
 
@@ -108,7 +108,7 @@ class Retriever:
         )
         return found if found is not None and found.number == record.number else None
 
-    async def look(
+    async def retrieve(
         self, record: IndexRecord, asked: RetrievalRequest, trace: Trace
     ) -> RetrievalAttempt:
         """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`,
@@ -121,7 +121,7 @@ class Retriever:
             if isinstance(look, RetrievalAttempt):
                 return look
             generation = look
-        trace.tell("snapshot", lambda: True)
+        trace.record("snapshot", lambda: True)
         async with snapshot(self._db) as still:
             generation = await index_records.generation(still, record)
             found = await self._legs(still, record, asked, trace)
@@ -129,7 +129,7 @@ class Retriever:
         assert isinstance(look, RetrievalAttempt), "a snapshot agrees with itself"
         # With the lexical index there, these are not the hits that the same question gets in a
         # quieter moment.
-        return look if self.lexical(record, asked.plan) is None else replace(look, lasting=False)
+        return look if self.lexical(record, asked.plan) is None else replace(look, cacheable=False)
 
     async def _judged(
         self,
@@ -157,7 +157,9 @@ class Retriever:
             *(states.files[path] for path in paths if path in states.files),
             *(unsaved[path] for path in shown if path in unsaved),
         )
-        return RetrievalAttempt(found.legs, scored, chosen, seen, files, found.lasting, found.note)
+        return RetrievalAttempt(
+            found.retrieved, scored, chosen, seen, files, found.cacheable, found.warning
+        )
 
     async def _ranked(
         self, record: IndexRecord, asked: RetrievalRequest, generation: int, trace: Trace
@@ -192,19 +194,19 @@ class Retriever:
                 if behind
                 else "not used"
             )
-            trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
+            trace.record("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
                 return _RankedCandidates(
                     None,
                     code.scored,
                     code.generation,
                     code.complete,
-                    code.lasting,
-                    code.note,
+                    code.cacheable,
+                    code.warning,
                     code.states,
                 )
         ranked = await self._legs(self._db, record, asked, trace)
-        return replace(ranked, lasting=not behind)
+        return replace(ranked, cacheable=not behind)
 
     async def _legs(
         self, db: Database, record: IndexRecord, asked: RetrievalRequest, trace: Trace
@@ -222,7 +224,7 @@ class Retriever:
             scored = score_candidates(
                 plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs
             )
-        return _RankedCandidates(legs, scored, note=note)
+        return _RankedCandidates(legs, scored, warning=note)
 
     async def _reranked(
         self, plan: Plan, scored: list[ScoredCandidate], trace: Trace

@@ -32,7 +32,7 @@ class Trace:
         finally:
             self.timings_ms[name] = self.timings_ms.get(name, 0.0) + (perf_counter() - begin) * 1000
 
-    def tell(self, name: str, describe: Callable[[], Any]) -> None:
+    def record(self, name: str, describe: Callable[[], Any]) -> None:
         """Record a detail, JSON-able. `describe` is only called when the run is explained."""
         if self.explain:
             self.details[name] = describe()

@@ -28,32 +28,33 @@ async def test_a_silent_file_system_holds_few_threads() -> None:
 
     try:
         gone = [
-            asyncio.create_task(disk.within(SILENT, look)) for _ in range(10 * MAX_PARALLEL_READS)
+            asyncio.create_task(disk.run_bounded(SILENT, look))
+            for _ in range(10 * MAX_PARALLEL_READS)
         ]
         await asyncio.sleep(0.05)
         for task in gone:
             task.cancel()  # who asked has gone away: what holds a thread still does
         await asyncio.wait(gone)
-        asked = [disk.within(SILENT, look, 0.2) for _ in range(10 * MAX_PARALLEL_READS)]
+        asked = [disk.run_bounded(SILENT, look, 0.2) for _ in range(10 * MAX_PARALLEL_READS)]
         assert set(await asyncio.gather(*asked)) == {None}
         assert len(begun) == MAX_PARALLEL_READS
-        assert await disk.within(OTHER, lambda: "seen") == "seen"
+        assert await disk.run_bounded(OTHER, lambda: "seen") == "seen"
     finally:
         answers.set()
-    assert await disk.within(SILENT, look) == "seen"
+    assert await disk.run_bounded(SILENT, look) == "seen"
 
 
 async def test_one_that_has_not_answered_in_time_is_not_asked_until_it_has() -> None:
     disk = VerifiedFiles()
     answers = threading.Event()
     try:
-        assert await disk.within(SILENT, answers.wait, 0.05) is None
+        assert await disk.run_bounded(SILENT, answers.wait, 0.05) is None
         async with asyncio.timeout(1):
-            assert await disk.within(SILENT, answers.wait) is None
+            assert await disk.run_bounded(SILENT, answers.wait) is None
     finally:
         answers.set()
     for _ in range(1000):  # until the thread has said so
-        if await disk.within(SILENT, lambda: "seen") == "seen":
+        if await disk.run_bounded(SILENT, lambda: "seen") == "seen":
             return
         await asyncio.sleep(0.01)
     pytest.fail("it is not asked again")

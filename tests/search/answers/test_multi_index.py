@@ -111,7 +111,7 @@ async def test_one_that_fails_is_told_beside_the_others(db: Database, tmp_path: 
     merged = await search_several(pipeline, records, Query("send mail"))
     assert [failed.index for failed in merged.failed] == ["two"]
     assert {hit.index for hit in merged.hits} == {"one", "three"}
-    assert any(note.startswith("two: not searched") for note in merged.notes)
+    assert any(note.startswith("two: not searched") for note in merged.warnings)
 
 
 async def test_when_all_fail_the_error_is_told(db: Database, tmp_path: Path) -> None:

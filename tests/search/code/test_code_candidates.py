@@ -109,7 +109,7 @@ async def test_filters_on_files_and_chunks(warm: Warm) -> None:
 
 async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     trace = Trace(explain=True)
-    assert not (await warm.answer("Router", trace)).notes
+    assert not (await warm.answer("Router", trace)).warnings
     assert trace.details["lexical"] == {
         "state": "warm",
         "generation": warm.corpus.record.generation,
@@ -122,7 +122,7 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     answer = await warm.answer(Query("Router class", use_cache=False), trace)
     assert trace.details["lexical"]["state"] == "cold"
     assert answer.hits[0].path == "server/router.py"
-    assert answer.notes == (COLD_WARNING,)
+    assert answer.warnings == (COLD_WARNING,)
 
 
 async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,7 +192,7 @@ def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool
     assert best.path == "globals.js"
     assert best.start_byte > 0  # not the chunk that only speaks of it
     assert best.score > second.score + 0.5
-    assert dict(best.signals)["sole"] == pytest.approx(load_weights().of(True, vector)["sole"])
+    assert dict(best.signals)["sole"] == pytest.approx(load_weights().select(True, vector)["sole"])
 
 
 USES = {

@@ -219,16 +219,19 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         answer = await corpus.ask(query)
         found = {(hit.path, hit.start_byte) for hit in answer.hits}
         assert found <= holders, (way, phrase)
-        assert found == holders or answer.notes == (phrase_filter.PARTIAL_WARNING,), (way, phrase)
+        assert found == holders or answer.warnings == (phrase_filter.PARTIAL_WARNING,), (
+            way,
+            phrase,
+        )
         whole = whole + (found == holders)
-        partly = partly + bool(answer.notes)
+        partly = partly + bool(answer.warnings)
         filtered = await corpus.ask(replace(query, paths=("src/**",)))
         expected_ = {key for key in holders if key[0].startswith("src/")}
-        assert {(hit.path, hit.start_byte) for hit in filtered.hits} == expected_ or filtered.notes
+        assert {(hit.path, hit.start_byte) for hit in filtered.hits} == expected_ or filtered.warnings
         three = await corpus.ask(replace(query, limit=3, all_chunks=False))
         assert len({hit.path for hit in three.hits}) == len(three.hits), "one of each file"
         assert {(hit.path, hit.start_byte) for hit in three.hits} <= holders
-        assert len(three.hits) == min(3, len({path for path, _ in holders})) or three.notes, (
+        assert len(three.hits) == min(3, len({path for path, _ in holders})) or three.warnings, (
             way,
             phrase,
         )
@@ -381,7 +384,7 @@ async def test_where_there_is_no_time_the_answer_says_so_and_is_not_kept(
     monkeypatch.setattr(phrase_filter, "holding_anywhere", out_of_time)
     for _ in range(2):
         answer = await corpus.ask(Query('"open the" value'))
-        assert answer.notes == (phrase_filter.TIMEOUT_WARNING,)
+        assert answer.warnings == (phrase_filter.TIMEOUT_WARNING,)
         assert answer.cache == "miss"
         assert all("open the" in hit.content for hit in answer.hits)
 

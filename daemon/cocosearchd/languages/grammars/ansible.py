@@ -20,7 +20,7 @@ class Ansible:
     """
 
     name = "ansible"
-    within = ("yaml",)
+    base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
         """By its folder, or a play at the top."""

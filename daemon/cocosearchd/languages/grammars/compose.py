@@ -21,7 +21,7 @@ class Compose:
     """`service:web`, `network:front`, `volume:data`."""
 
     name = "docker-compose"
-    within = ("yaml",)
+    base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
         """By the name of the file."""

@@ -19,7 +19,7 @@ class GithubActions:
     """
 
     name = "github-actions"
-    within = ("yaml",)
+    base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
         """A workflow by its folder; an action by its name and `runs:`."""

@@ -30,7 +30,7 @@ class GitlabCi:
     """`job:build` is a job, `template:.base` a hidden one, `global:stages` a setting."""
 
     name = "gitlab-ci"
-    within = ("yaml",)
+    base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
         """By the name of the file or its folder."""

@@ -19,7 +19,7 @@ class HelmChart:
     """Chart.yaml: `dependency:redis`, else the keys at the top."""
 
     name = "helm-chart"
-    within = ("yaml",)
+    base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
         """By the name of the file."""
@@ -45,7 +45,7 @@ class HelmValues:
     """values.yaml and its variants: `section:image`."""
 
     name = "helm-values"
-    within = ("yaml",)
+    base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
         """By the name of the file."""
@@ -71,7 +71,7 @@ class HelmTemplate:
     """A template of a chart: `define:app.labels`, or the manifests that it makes."""
 
     name = "helm-template"
-    within = ("gotemplate", "yaml", "text")  # with actions inside it is no YAML
+    base_languages = ("gotemplate", "yaml", "text")  # with actions inside it is no YAML
 
     def matches(self, path: str, head: str) -> bool:
         """By its folder, and an action or helper inside."""

@@ -22,7 +22,7 @@ class Kubernetes:
     """`kind:Deployment/name:web`; several manifests in a file are blocks of their own."""
 
     name = "kubernetes"
-    within = ("yaml",)
+    base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
         """By `apiVersion` and `kind` at the top."""
@@ -37,7 +37,7 @@ class ArgoCd:
     """Applications, their sets and projects: `kind:Application/name:shop`."""
 
     name = "argocd"
-    within = ("yaml",)
+    base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
         """By the API group and kind."""

@@ -31,12 +31,12 @@ class YamlEntry:
     start_byte: int
     end_byte: int
     parent: "YamlEntry | None"
-    inside: list["YamlEntry"] = field(default_factory=list)
+    children: list["YamlEntry"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Takes its place below its parent."""
         if self.parent is not None:
-            self.parent.inside.append(self)
+            self.parent.children.append(self)
 
 
 def read_entries(data: bytes) -> list[YamlEntry]:
@@ -110,7 +110,7 @@ def _unquote(text: str) -> str:
 
 def children(found: list[YamlEntry], parent: YamlEntry | None) -> list[YamlEntry]:
     """The entries directly inside of one; None: those at the top."""
-    return [entry for entry in found if entry.parent is None] if parent is None else parent.inside
+    return [entry for entry in found if entry.parent is None] if parent is None else parent.children
 
 
 def value_of(found: list[YamlEntry], parent: YamlEntry, *keys: str) -> str:

@@ -50,7 +50,7 @@ class Grammar(Handler, Protocol):
         """The language id of such files: `github-actions`."""
 
     @property
-    def within(self) -> tuple[str, ...]:
+    def base_languages(self) -> tuple[str, ...]:
         """The languages it is a kind of; the first is the one it is parsed as."""
 
     def matches(self, path: str, head: str) -> bool:

@@ -115,7 +115,7 @@ class Context:
             self._kept.put(key, (hits, found))
         return found
 
-    def unread(
+    def expand_stored(
         self, hits: tuple[Hit, ...], view: ViewOptions, overlay: Overlay | None, count: int | None
     ) -> ExpandedHits:
         """As `expand` where no file can be read: hits as they are stored, marked stale."""

@@ -96,7 +96,7 @@ class VerifiedFiles:
         self._silent = set[bytes]()  # roots that a look waits for, past its time
         self._free = dict[bytes, asyncio.Semaphore]()
 
-    async def within(
+    async def run_bounded(
         self, root: bytes, look: Callable[[], Result], within_s: float = READ_S
     ) -> Result | None:
         """What a look at files of `root` finds, in a thread; None if the file system does not

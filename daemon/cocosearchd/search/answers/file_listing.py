@@ -140,7 +140,9 @@ async def get_file(
         file = (overlays or {})[name].files[path]
         return _content(name, path, file.language, file.text, (first_line, last_line), "overlay")
     record = next(each for each in indexes if each.name == name)
-    text = await disk.within(record.root, partial(disk.verified, record.root, path, content_hash))
+    text = await disk.run_bounded(
+        record.root, partial(disk.verified, record.root, path, content_hash)
+    )
     stored = [file async for file in queries.file_chunks(db, record, [path])]
     language = stored[0].language if stored else ""
     if not stored or not stored[0].chunks:

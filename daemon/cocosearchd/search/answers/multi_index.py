@@ -30,7 +30,7 @@ class FailedIndex:
     error: CocoSearchError
 
     @property
-    def note(self) -> str:
+    def warning(self) -> str:
         """What is said of it beside the hits of the others."""
         return f"{self.index}: not searched: {self.error.message}"
 
@@ -47,7 +47,7 @@ class MergedAnswer:
     traces: dict[str, Trace]
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What a person should know, each with the index it is about.
 
         That a filter leaves nothing of one index is no news where others have hits.
@@ -55,15 +55,15 @@ class MergedAnswer:
         said = (
             f"{answer.index}: {note}"
             for answer in self.answers
-            for note in answer.notes
+            for note in answer.warnings
             if not (self.hits and note.startswith(NO_FILE))
         )
-        return (*said, *(failed.note for failed in self.failed))
+        return (*said, *(failed.warning for failed in self.failed))
 
     @property
-    def lacking(self) -> str | None:
+    def incomplete_reason(self) -> str | None:
         """Why the answer does not show all that was asked for, None where it does."""
-        return "; ".join(failed.note for failed in self.failed) or None
+        return "; ".join(failed.warning for failed in self.failed) or None
 
 
 async def search_several(
@@ -91,7 +91,7 @@ async def search_several(
         try:
             trace = traces[record.name]
             overlay = (overlays or {}).get(record.name)
-            outcomes[place] = await pipeline.find(
+            outcomes[place] = await pipeline.rank(
                 record, unlimited, trace, embed=once.embed, overlay=overlay
             )
         except CocoSearchError as error:
@@ -111,12 +111,12 @@ async def search_several(
     findings = _deduplicate(findings, query.all_chunks)
     name = not any(map(str.isspace, parse_inline(query.text).words))
     taken = order_hits(
-        [finding.found.hits for finding in findings], pipeline.limit_of(query), name=name
+        [finding.ranking.hits for finding in findings], pipeline.effective_limit(query), name=name
     )
     shown = Counter(place for place, _ in taken)
     answers = tuple(
         [
-            await pipeline.show(finding, traces[finding.record.name], shown[place])
+            await pipeline.expand(finding, traces[finding.record.name], shown[place])
             for place, finding in enumerate(findings)
         ]
     )
@@ -204,7 +204,7 @@ def _deduplicate(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[Ran
     every = [
         (rank, n, hit)
         for n, each in enumerate(findings)
-        for rank, hit in enumerate(each.found.hits)
+        for rank, hit in enumerate(each.ranking.hits)
         if unsaved.get(place(n, hit.path), n) == n
     ]
     told = dict[tuple[bytes, int], int]()
@@ -213,8 +213,8 @@ def _deduplicate(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[Ran
     return [
         replace(
             each,
-            found=replace(
-                each.found, hits=tuple(h for _, m, h in every if m == n and told[file(n, h)] == n)
+            ranking=replace(
+                each.ranking, hits=tuple(h for _, m, h in every if m == n and told[file(n, h)] == n)
             ),
         )
         for n, each in enumerate(findings)

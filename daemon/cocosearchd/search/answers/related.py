@@ -44,10 +44,10 @@ async def find_related(
         return ()
     count = CANDIDATES_PER_RESULT * (limit + 1)
     everywhere = Filter()
-    stored = overlay.elsewhere(everywhere) if overlay else everywhere
+    stored = overlay.exclude_overlaid(everywhere) if overlay else everywhere
     found = await queries.vector_search(db, record, vector, stored, count)
     if overlay is not None:
-        found = best_candidates((*found, *overlay.compared(everywhere, vector)), count)
+        found = best_candidates((*found, *overlay.compare_vectors(everywhere, vector)), count)
     hits = list[Hit]()
     files = {path}
     for rank, candidate in enumerate(found, 1):

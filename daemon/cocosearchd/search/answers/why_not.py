@@ -70,7 +70,7 @@ def _explain_unsaved(
         return _explain_rank(plan, scored, places[0])
     if not overlay.files[path].chunks:
         return {"status": "empty", "reason": "the unsaved text has nothing to search"}
-    if not any(row.path == path for row, _ in overlay.passing(plan.where)):
+    if not any(row.path == path for row, _ in overlay.matching_chunks(plan.where)):
         return {"status": "filtered", "reason": "its unsaved text is left out by the filters"}
     return {
         "status": "not_retrieved",

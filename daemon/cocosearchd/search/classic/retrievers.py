@@ -30,12 +30,12 @@ async def retrieve(
     """Ask the legs that there is something to ask of; for a listing, the symbols. Raises
     `StoreUnavailable`.
     """
-    stored = plan if overlay is None else replace(plan, where=overlay.elsewhere(plan.where))
+    stored = plan if overlay is None else replace(plan, where=overlay.exclude_overlaid(plan.where))
     if plan.listing:
         symbols = await queries.list_symbols(db, record, stored.where, plan.depth)
         if overlay is not None:
             symbols = tuple(
-                sorted((*symbols, *overlay.symbols(plan.where)), key=lambda row: row.key)[
+                sorted((*symbols, *overlay.matching_symbols(plan.where)), key=lambda row: row.key)[
                     : plan.depth
                 ]
             )
@@ -47,7 +47,9 @@ async def retrieve(
     if overlay is None:
         return RetrievedCandidates(vectors, words, every_word)
     if vector is not None:
-        vectors = best_candidates((*vectors, *overlay.compared(plan.where, vector)), plan.depth)
+        vectors = best_candidates(
+            (*vectors, *overlay.compare_vectors(plan.where, vector)), plan.depth
+        )
     if keyword:
         words, every_word = await _add_unsaved(db, plan, words, every_word, overlay)
     return RetrievedCandidates(vectors, words, every_word)
@@ -66,7 +68,7 @@ async def _add_unsaved(
     Those that have some of the words only, which `code` adds while its lexical index is cold, are
     left to the vectors.
     """
-    rows = [row for row, _ in overlay.passing(plan.where)]
+    rows = [row for row, _ in overlay.matching_chunks(plan.where)]
     words = split_text(plan.text)
     if plan.profile != "classic":
         words = content_words(words)

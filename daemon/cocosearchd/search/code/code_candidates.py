@@ -32,16 +32,16 @@ class CodeAnswer:
     """Candidates best first with their rows, the generation they are of, and whether every one
     still had its row.
 
-    `states`: their files, read with the rows; None: still to be read. `note`: what a person should
-    know, None for nothing; `lasting` is False if the next time there may be more to say.
+    `states`: their files, read with the rows; None: still to be read. `warning`: what a person should
+    know, None for nothing; `cacheable` is False if the next time there may be more to say.
     """
 
     scored: list[ScoredCandidate]
     generation: int
     complete: bool
     states: FileStates | None
-    note: str | None = None
-    lasting: bool = True
+    warning: str | None = None
+    cacheable: bool = True
 
 
 async def code_candidates(
@@ -79,27 +79,27 @@ async def code_candidates(
     if plan.where.phrases:
         held = await rank_phrase_matches(db, newest, ask, needed, trace)
     else:
-        held = PhraseMatches(await ask.ranked())
+        held = PhraseMatches(await ask.rank())
     unsaved = overlay.rows if overlay else {}
     asked_for = [
         key
-        for one in held.ranked
+        for one in held.chunks
         if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved
     ]
     rows, states = await queries.chunks_with_files(db, record, asked_for, state.chunks)
     by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
         _make_candidate(by_key[key], one)
-        for one in held.ranked
+        for one in held.chunks
         if (key := (one.path, one.start_byte, one.end_byte)) in by_key
     ]
-    complete = held.complete and len(scored) == len(held.ranked)
+    complete = held.complete and len(scored) == len(held.chunks)
     why = (
-        held.note
-        if held.ranked
-        else unmet_filter(plan.where, state.living, record.root) or held.note
+        held.warning
+        if held.chunks
+        else unmet_filter(plan.where, state.living, record.root) or held.warning
     )
-    return CodeAnswer(scored, state.generation, complete, states, why, held.lasting)
+    return CodeAnswer(scored, state.generation, complete, states, why, held.cacheable)
 
 
 def _make_candidate(row: queries.Candidate, one: RankedChunk) -> ScoredCandidate:

@@ -47,7 +47,7 @@ class Weights:
     plain_without_vectors: Mapping[str, float]
     symbol_without_vectors: Mapping[str, float]
 
-    def of(self, symbol: bool, vectors: bool) -> Mapping[str, float]:
+    def select(self, symbol: bool, vectors: bool) -> Mapping[str, float]:
         """The set for a question."""
         if vectors:
             return self.symbol if symbol else self.plain
@@ -179,7 +179,9 @@ def _score_files(
     found: FeatureMatrix, symbol: bool, weights: Weights
 ) -> tuple[Floats, dict[str, Floats]]:
     """(F,): of the files, and what they are made of."""
-    parts = weighted_signals(compute_signals(found), weights.of(symbol, found.cosines is not None))
+    parts = weighted_signals(
+        compute_signals(found), weights.select(symbol, found.cosines is not None)
+    )
     scores = np.zeros(len(found.paths), np.float32)
     for each in parts.values():
         scores += each

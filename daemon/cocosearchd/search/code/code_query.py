@@ -46,38 +46,38 @@ class CodeQuery:
     needed: int
     overlay: Overlay | None = None
 
-    async def judged(self, judge: Callable[[FeatureMatrix], T], choice: Choice) -> T:
+    async def evaluate(self, judge: Callable[[FeatureMatrix], T], choice: Choice) -> T:
         """What `judge` makes of the evidence, in a thread. `choice`: which files may be shown."""
         return await self.lexical.judged(
             self.state, judge, self.terms, self.vector, choice, self.needed
         )
 
-    async def ranked(self, chunks: Starts | None = None) -> tuple[RankedChunk, ...]:
+    async def rank(self, chunks: Starts | None = None) -> tuple[RankedChunk, ...]:
         """The best of the chunks that pass; None: of those that pass the filter on symbols, if
         there is one.
         """
-        return await self.judged(
-            partial(self.best, chunks=chunks), partial(self.files_shown, chunks=chunks)
+        return await self.evaluate(
+            partial(self.rank_compared, chunks=chunks), partial(self.allowed_files, chunks=chunks)
         )
 
-    def best(self, found: FeatureMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
-        """As `ranked`, of what is known of the compared files."""
+    def rank_compared(self, found: FeatureMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
+        """As `rank`, of what is known of the compared files."""
         return rank_code(
             found,
             self.terms.symbol,
             self.weights,
             self.limit,
-            allowed_chunks=self.chunks_shown(found)
+            allowed_chunks=self.allowed_chunks(found)
             if chunks is None
             else chunk_mask(found, chunks),
             per_file=self.limit if self.plan.all_chunks else 1,
             held=chunks is not None,
         )
 
-    def files_shown(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
+    def allowed_files(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
         """(F,): the files that pass the filter and have chunks that do; None: all."""
         passing = file_mask(self.plan.where, living)
-        symbols = self.symbols() if chunks is None else None
+        symbols = self.symbol_masks() if chunks is None else None
         if chunks is not None:
             having = np.fromiter(
                 (path in chunks for path in living.paths), np.bool_, len(living.paths)
@@ -88,16 +88,16 @@ class CodeQuery:
             return passing
         return having if passing is None else having & passing
 
-    def chunks_shown(self, found: FeatureMatrix) -> Mask | None:
+    def allowed_chunks(self, found: FeatureMatrix) -> Mask | None:
         """(C,): the compared chunks that pass the filter on symbols; None: all."""
-        symbols = self.symbols()
+        symbols = self.symbol_masks()
         if symbols is None:
             return None
         return joined(
             [mask[each.chunks] for mask, each in zip(symbols, found.compared, strict=True)]
         )
 
-    def symbols(self) -> list[Mask] | None:
+    def symbol_masks(self) -> list[Mask] | None:
         """By part (C,): the chunks that pass the filter on symbols; None: all. The first time it
         takes a while.
         """

@@ -74,7 +74,7 @@ def apply_overlay(chunks: Starts, overlay: Overlay | None, where: Filter) -> Sta
         return chunks
     found = {path: starts for path, starts in chunks.items() if path not in overlay.files}
     unsaved: dict[str, list[int]] = {}
-    for row, _ in overlay.passing(where):
+    for row, _ in overlay.matching_chunks(where):
         unsaved.setdefault(row.path, []).append(row.start_byte)
     return found | {path: np.array(sorted(starts), np.int64) for path, starts in unsaved.items()}
 

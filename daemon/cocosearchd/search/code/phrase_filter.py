@@ -66,10 +66,10 @@ class PhraseMatches:
     `CodeAnswer` for the others.
     """
 
-    ranked: tuple[RankedChunk, ...]
+    chunks: tuple[RankedChunk, ...]
     complete: bool = True
-    note: str | None = None
-    lasting: bool = True
+    warning: str | None = None
+    cacheable: bool = True
 
 
 async def rank_phrase_matches(
@@ -87,7 +87,7 @@ async def rank_phrase_matches(
     finally:
         can = size_of(possible.sure)
         likely = size_of(possible.whole)
-        trace.tell(
+        trace.record(
             "phrases",
             lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps},
         )
@@ -105,12 +105,14 @@ async def _find_matches(
         if look.results(known) >= needed:
             return await look.held(known)
     else:
-        found, order = await ask.judged(
+        found, order = await ask.evaluate(
             look.in_order, lambda _: files_of(ask.state.parts, possible.whole)
         )
         known = await look.best_first(found, order)
         if look.results(known) >= needed or len(found.paths) == ask.state.files:
-            return PhraseMatches(await asyncio.to_thread(ask.best, found, known), look.complete)
+            return PhraseMatches(
+                await asyncio.to_thread(ask.rank_compared, found, known), look.complete
+            )
     return await look.everywhere(possible, known)
 
 
@@ -138,14 +140,14 @@ class _PhraseSearch:
             state.parts,
             state.living,
             words,
-            self.ask.files_shown(state.living),
-            chunks=self.ask.symbols(),
+            self.ask.allowed_files(state.living),
+            chunks=self.ask.symbol_masks(),
         )
 
     def in_order(self, found: FeatureMatrix) -> tuple[FeatureMatrix, list[int]]:
         """The compared files that may be shown, best first, wherever they have the words."""
         allowed = passing_files(self.ask.plan.where, found.paths, found.languages)
-        chunks = self.ask.chunks_shown(found)
+        chunks = self.ask.allowed_chunks(found)
         if chunks is not None:
             allowed &= np.logical_or.reduceat(chunks, found.starts)
         found = replace(found, allowed=allowed)
@@ -156,10 +158,10 @@ class _PhraseSearch:
         return sum(map(len, chunks.values())) if self.ask.plan.all_chunks else len(chunks)
 
     async def held(
-        self, chunks: Starts, note: str | None = None, *, lasting: bool = True
+        self, chunks: Starts, warning: str | None = None, *, cacheable: bool = True
     ) -> PhraseMatches:
         """The best of the chunks that hold the phrases."""
-        return PhraseMatches(await self.ask.ranked(chunks), self.complete, note, lasting)
+        return PhraseMatches(await self.ask.rank(chunks), self.complete, warning, cacheable)
 
     async def best_first(self, found: FeatureMatrix, order: list[int]) -> Starts:
         """Read the files in their order, until there are as many results as are ranked."""
@@ -194,7 +196,7 @@ class _PhraseSearch:
         whole = await self.scanned()
         if whole is not None:
             return await self.held(whole)
-        return await self.held(known, TIMEOUT_WARNING, lasting=False)
+        return await self.held(known, TIMEOUT_WARNING, cacheable=False)
 
     async def wholly(self, possible: PhraseCandidates, keys: int, texts: int) -> Starts | None:
         """All chunks that hold the phrases, if it takes no more than so many keys or texts to know;

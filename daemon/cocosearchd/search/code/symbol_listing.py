@@ -52,7 +52,7 @@ async def list_symbols(
     places say for definitions; kinds alone are listed by path. Raises `StoreUnavailable`.
     """
     keys = await asyncio.to_thread(_ranked_keys, lexical, state, plan, weights)
-    unsaved = {row.key: row for row in overlay.symbols(plan.where)} if overlay else {}
+    unsaved = {row.key: row for row in overlay.matching_symbols(plan.where)} if overlay else {}
     stored = await queries.symbols_at(
         db, record, [key for key in keys if key not in unsaved], plan.where
     )
