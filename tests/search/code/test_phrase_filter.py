@@ -167,10 +167,16 @@ def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
 
 WAYS: dict[str, dict[str, int]] = {
     "few": {},
-    "compared": {"FEW": 0},
-    "keys": {"FEW": 0, "PROMISING": 2, "NAMED": 1},
-    "scan": {"FEW": 0, "PROMISING": 2, "NAMED": 1, "MANY": 0},
-    "words": {"FEW": 20, "PROMISING": 2, "NAMED": 1, "MANY": 20, "SCANNED": -1},
+    "compared": {"FEW_CHUNKS": 0},
+    "keys": {"FEW_CHUNKS": 0, "PROMISING": 2, "NAMED": 1},
+    "scan": {"FEW_CHUNKS": 0, "PROMISING": 2, "NAMED": 1, "MAX_KEYED_CHUNKS": 0},
+    "words": {
+        "FEW_CHUNKS": 20,
+        "PROMISING": 2,
+        "NAMED": 1,
+        "MAX_KEYED_CHUNKS": 20,
+        "MAX_SCANNED_TEXTS": -1,
+    },
 }
 
 
@@ -227,7 +233,9 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         partly = partly + bool(answer.warnings)
         filtered = await corpus.ask(replace(query, paths=("src/**",)))
         expected_ = {key for key in holders if key[0].startswith("src/")}
-        assert {(hit.path, hit.start_byte) for hit in filtered.hits} == expected_ or filtered.warnings
+        assert {
+            (hit.path, hit.start_byte) for hit in filtered.hits
+        } == expected_ or filtered.warnings
         three = await corpus.ask(replace(query, limit=3, all_chunks=False))
         assert len({hit.path for hit in three.hits}) == len(three.hits), "one of each file"
         assert {(hit.path, hit.start_byte) for hit in three.hits} <= holders
