@@ -30,7 +30,7 @@ BOUNDED = {
     ): "parts a group into single files; what was made whole is not outdated again",
     ("code_digest.py", "_files"): "walks the installed package, which is ours",
     ("parse_cache.py", "_sources"): "walks the installed package, which is ours",
-    ("symbols.py", "_clean"): "a name has at most 400 bytes, and each call takes 8 of them",
+    ("symbols.py", "_clean_name"): "a name has at most 400 bytes, and each call takes 8 of them",
     ("repository.py", "GitRules.keeps"): "calls itself once, without the slash at the end",
     ("git_config.py", "_RepositoryConfig._included"): "goes at most MAX_INCLUDE_DEPTH deep",
     ("git_config.py", "_RepositoryConfig.lines"): "goes at most MAX_INCLUDE_DEPTH deep",

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import BadSettings
@@ -83,6 +83,7 @@ def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 @settings(max_examples=150)
+@example(("a.pl", b"sub add {\n    p"))  # Perl is parsed with a line break at the end
 @given(mutated())
 def test_mutated_files(case: tuple[str, bytes]) -> None:
     check(parse(*case))

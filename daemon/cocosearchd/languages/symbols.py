@@ -186,7 +186,8 @@ class _Definition:
         self.clause = group == "clause"
         outer = _outermost_wrapper(node, single)
         self.start = outer.start_byte
-        self.end = outer.end_byte
+        # The parser may see one byte more: Perl gets a final line break from `parse_tree`.
+        self.end = min(outer.end_byte, len(data))
         self.start_line = outer.start_point.row + 1
         # Go by the last byte: some nodes end after a line break.
         row, column = outer.end_point
@@ -197,8 +198,8 @@ class _Definition:
         body = bodies[0] if bodies else node.child_by_field_name("body")
         self.body = None if body is None else body.start_byte
         # the body is the node after the definition
-        if body is not None and body.end_byte > self.end:
-            self.end = body.end_byte
+        if body is not None and body.end_byte > outer.end_byte:
+            self.end = min(body.end_byte, len(data))
             self.end_line = body.end_point.row + 1
         self.owner, self.name = _owner_and_name(captures, data)
         if "kind" in captures:
