@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.embedding.providers.static_model import PARTS, TermWeights, digest_of
+from cocosearchd.embedding.providers.static_model import PARTS, TermWeights, model_digest
 
 DATA = Path(__file__).resolve().parent.parent / "daemon" / "cocosearchd" / "embedding" / "data"
 # Of `static.TermWeights`, in use. Training weighs headers more, as its sentences speak of names
@@ -52,7 +52,7 @@ def main() -> None:
         "dimension": rows.shape[1],
         **asdict(weighing),
         "buckets": int(stored["buckets"]),
-        "sha256": digest_of(arguments.to, arguments.name, weighing),
+        "sha256": model_digest(arguments.to, arguments.name, weighing),
     }
     (arguments.to / f"{arguments.name}.json").write_text(
         json.dumps(about, indent=2) + "\n", "utf-8"

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.embedding.providers.static_model import ComputedDict, runs
+from cocosearchd.embedding.providers.static_model import ComputedDict, letter_runs
 from cocosearchd.embedding.providers.word_tokens import pieces, words
 
 Ints = NDArray[np.int64]
@@ -55,7 +55,7 @@ class Lexicon:
 
     def counter(self, text: str) -> Counter[int]:
         """How often each word occurs, words as numbers."""
-        return Counter(chain.from_iterable(map(self._runs.__getitem__, runs(text))))
+        return Counter(chain.from_iterable(map(self._runs.__getitem__, letter_runs(text))))
 
     def header(self, path: str, names: str, path_share: float) -> dict[int, float]:
         """The same of a header, in which each word of the path counts only so much."""

@@ -42,7 +42,7 @@ from cocosearchd.config.settings import (
     value_of,
 )
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
-from cocosearchd.embedding.factory import api_key, open_embedder, patience_s
+from cocosearchd.embedding.factory import api_key, open_embedder, query_timeout_s
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailable
 from cocosearchd.indexes.registry import IndexRegistry
@@ -58,7 +58,7 @@ from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.runtime.watchdog import WatchdogPlan, watched
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store.connection.database import Database, without_password
-from cocosearchd.store.connection.instance_lock import hold
+from cocosearchd.store.connection.instance_lock import hold_instance_lock
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.server_log import ServerLog
@@ -223,16 +223,18 @@ async def _serve(running: RunningParts) -> None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
     # of an embedded server the lock of the state directory sees to that
     if running.store.postgres is None:
-        await tasks.start(hold, db)  # before anything is changed there that another daemon uses
+        await tasks.start(
+            hold_instance_lock, db
+        )  # before anything is changed there that another daemon uses
     await migrate_registry(db)
     embedder = LazyEmbedder(
         partial(open_embedder, settings.embedder, places.api_key),
-        patience_s=patience_s(settings.embedder),
+        query_timeout_s=query_timeout_s(settings.embedder),
     )
     embedders = EmbedderRegistry(
         embedder, settings.embedder, partial(open_embedder, api_key=places.api_key), places.api_key
     )
-    with anyio.move_on_after(patience_s(settings.embedder)):  # words are found without it
+    with anyio.move_on_after(query_timeout_s(settings.embedder)):  # words are found without it
         await _try_embedder(embedder)
     engine, indexes = await _engine(running, embedders, stop)
     engines.append((engine, indexes))
@@ -286,10 +288,10 @@ async def _engine(
     )
     updater = Updater(spec, on_commit, back=batches_back(usable_cores()))
     indexes = IndexRegistry(db, updater, embedder, running.loaded, places.state, running.tasks)
-    pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.of)
+    pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.get)
     # What is read of an index must have in it what a daemon that was killed has sent: nobody tells
     # of that any more.
-    await db.outlive(spec.series)
+    await db.wait_for_predecessors(spec.series)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
@@ -387,7 +389,7 @@ async def _ended(postgres: EmbeddedPostgres) -> None:
 
 async def _try_embedder(embedder: LazyEmbedder) -> None:
     try:
-        await embedder.opened()
+        await embedder.open()
     except EmbedderUnavailable as error:
         log.warning("embedder_unavailable", extra={"error": error.message, "hint": error.hint})
 
@@ -417,7 +419,7 @@ async def _watchdog(notifier: Notifier, every_s: float, own: Database | None) ->
         if own is not None:
             with suppress(StoreUnavailable):
                 await own.ping()
-        if own is None or not own.silent:
+        if own is None or not own.unresponsive:
             notifier.alive()
         await anyio.sleep(every_s)
 

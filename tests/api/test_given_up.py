@@ -15,7 +15,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store import index_records
-from cocosearchd.store.connection.database import Connection, Database, ServerSilence
+from cocosearchd.store.connection.database import Connection, Database, LivenessCheck
 from tests.indexes.test_config_sync import shop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -25,7 +25,7 @@ class Away(Database):
     """PostgreSQL that does not answer: the one of the tests is shared, and cannot be ended."""
 
     def __init__(self) -> None:
-        self._silence = ServerSilence()
+        self._silence = LivenessCheck()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -85,7 +85,7 @@ async def test_a_new_index_runs_when_nobody_waits_for_it(dsn: str, tmp_path: Pat
         other, begun, lacking = (
             os.fsencode(tmp_path / "other"),
             anyio.Event(),
-            index_records.lacking,
+            index_records.count_outdated_chunks,
         )
 
         async def slow(db: Database, record: Any) -> int:
@@ -94,7 +94,7 @@ async def test_a_new_index_runs_when_nobody_waits_for_it(dsn: str, tmp_path: Pat
             return await lacking(db, record)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(index_records, "lacking", slow)
+            patch.setattr(index_records, "count_outdated_chunks", slow)
             await given_up(bench.indexes.add(other, None, ()), begun)
         index, created = await bench.indexes.add(other, None, ())
         assert (index.record.name, created) == ("other", False)

@@ -40,12 +40,12 @@ class Model:
 
 async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
     model, counters = Model(), ReuseCounters()
-    first = await CachingEmbedder.over(model, tmp_path, 1 << 20, counters)
+    first = await CachingEmbedder.create(model, tmp_path, 1 << 20, counters)
     made = await first.embed_documents(["one", "two", "one"])
     again = await first.embed_documents(["two", "three"])
     await first.aclose()
     assert model.asked == ["one", "two", "three"]
-    second = await CachingEmbedder.over(model, tmp_path, 1 << 20, counters)
+    second = await CachingEmbedder.create(model, tmp_path, 1 << 20, counters)
     found = await second.embed_documents(["three", "one", "four"])
     await second.aclose()
     assert model.asked == ["one", "two", "three", "four"]
@@ -60,10 +60,10 @@ async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
 
 async def test_what_nothing_is_known_of_is_asked_again(tmp_path: Path) -> None:
     model = Model()
-    embedder = await CachingEmbedder.over(model, tmp_path, 1 << 20, ReuseCounters())
+    embedder = await CachingEmbedder.create(model, tmp_path, 1 << 20, ReuseCounters())
     assert not (await embedder.embed_documents(["refused"])).any()
     await embedder.aclose()
-    embedder = await CachingEmbedder.over(model, tmp_path, 1 << 20, ReuseCounters())
+    embedder = await CachingEmbedder.create(model, tmp_path, 1 << 20, ReuseCounters())
     await embedder.embed_documents(["refused"])
     await embedder.aclose()
     assert model.asked == ["refused"] * 2
@@ -73,7 +73,7 @@ async def test_without_room_for_it_everything_is_computed(tmp_path: Path) -> Non
     (tmp_path / "in the way").write_text("")
     for folder, limit in ((tmp_path / "in the way", 1 << 20), (tmp_path / "off", 0)):
         model = Model()
-        embedder = await CachingEmbedder.over(model, folder, limit, ReuseCounters())
+        embedder = await CachingEmbedder.create(model, folder, limit, ReuseCounters())
         await embedder.embed_documents(["one"])
         await embedder.embed_documents(["one"])
         await embedder.aclose()

@@ -10,7 +10,7 @@ import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding import lazy
-from cocosearchd.embedding.factory import open_embedder, patience_s
+from cocosearchd.embedding.factory import open_embedder, query_timeout_s
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from tests.embedding.ollama_server import Script, ollama_server, vector_of
@@ -31,7 +31,7 @@ def settings(script: Script) -> Iterator[EmbedderSettings]:
 
 @pytest.fixture
 async def embedder(settings: EmbedderSettings) -> AsyncIterator[LazyEmbedder]:
-    made = LazyEmbedder(partial(open_embedder, settings), patience_s(settings))
+    made = LazyEmbedder(partial(open_embedder, settings), query_timeout_s(settings))
     yield made
     await made.aclose()
 
@@ -46,11 +46,11 @@ async def refused(embedder: LazyEmbedder) -> None:
 async def test_questions_do_not_wait_for_a_server_that_is_frozen(
     embedder: LazyEmbedder, script: Script
 ) -> None:
-    await embedder.opened()
+    await embedder.open()
     script.delay_s, began = FROZEN_S, time.monotonic()
-    for _ in range(lazy.LATE_AT_MOST + 2):
+    for _ in range(lazy.PENDING_LIMIT + 2):
         await refused(embedder)
-    assert len(script.requests) <= 1 + lazy.LATE_AT_MOST, "it is not asked without end"
+    assert len(script.requests) <= 1 + lazy.PENDING_LIMIT, "it is not asked without end"
     script.delay_s = 0.0
     await anyio.sleep(max(0.0, began + FROZEN_S * 2 - time.monotonic()))
     expected = vector_of("search_query: where", 8)
@@ -66,14 +66,14 @@ async def test_a_server_that_loads_its_model_is_asked_on(
     script.delay_s = FROZEN_S
     await refused(embedder)
     assert embedder.error is not None
-    await embedder.opened()
+    await embedder.open()
     assert [request["input"] for request in script.requests].count(["probe"]) == 1
 
 
 async def test_whoever_no_longer_asks_keeps_nothing_going(
     embedder: LazyEmbedder, script: Script
 ) -> None:
-    await embedder.opened()
+    await embedder.open()
     script.delay_s = FROZEN_S
     with anyio.move_on_after(0.1) as scope:
         await embedder.embed_query("where")
@@ -87,7 +87,7 @@ async def test_what_a_late_server_shows_to_be_wrong_fails_no_question(script: Sc
     script.status, script.ignores_dimensions = 503, True
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url, dimension=64)
-        embedder = LazyEmbedder(partial(open_embedder, settings), patience_s(settings))
+        embedder = LazyEmbedder(partial(open_embedder, settings), query_timeout_s(settings))
         with pytest.raises(EmbedderUnavailable, match="busy"):
             await embedder.embed_query("where")
         script.status = 0
@@ -98,11 +98,11 @@ async def test_what_a_late_server_shows_to_be_wrong_fails_no_question(script: Sc
         assert "the settings ask for 64" in embedder.error.message
         await anyio.sleep(lazy.RETRY_S)
         with pytest.raises(BadSettings, match="the settings ask for 64"):
-            await embedder.opened()
+            await embedder.open()
         await embedder.aclose()
 
 
 def test_a_model_in_this_process_is_waited_for() -> None:
-    assert patience_s(EmbedderSettings()) is None
-    assert patience_s(EmbedderSettings(provider="onnx")) is None
-    assert patience_s(EmbedderSettings(provider="openai", query_timeout_s=7.0)) == 7.0
+    assert query_timeout_s(EmbedderSettings()) is None
+    assert query_timeout_s(EmbedderSettings(provider="onnx")) is None
+    assert query_timeout_s(EmbedderSettings(provider="openai", query_timeout_s=7.0)) == 7.0

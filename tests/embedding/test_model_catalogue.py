@@ -7,10 +7,10 @@ import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
-from cocosearchd.embedding.embedder_registry import EmbedderRegistry, as_made
+from cocosearchd.embedding.embedder_registry import EmbedderRegistry, settings_for
 from cocosearchd.embedding.factory import PROVIDERS, open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
-from cocosearchd.embedding.model_catalogue import CatalogueEntry, catalogue
+from cocosearchd.embedding.model_catalogue import CatalogueEntry, list_models
 from cocosearchd.embedding.providers.builtin import version
 from cocosearchd.errors import EmbedderUnavailable
 from tests.embedding.ollama_server import Script, ollama_server
@@ -26,7 +26,7 @@ async def test_every_provider_is_listed() -> None:
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url, model="nomic-embed-text")
         embedder = await open_embedder(settings)
-        found = await catalogue(settings, embedder.fingerprint, "")
+        found = await list_models(settings, embedder.fingerprint, "")
         await embedder.aclose()
     assert {model.provider for model in found} == set(PROVIDERS)
     assert CatalogueEntry("builtin", version(), "available", "ships with cocosearchd") in found
@@ -40,17 +40,17 @@ async def test_every_provider_is_listed() -> None:
 async def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
     (ollama,) = [
         m
-        for m in await catalogue(EmbedderSettings(ollama_url=NOWHERE), None, "")
+        for m in await list_models(EmbedderSettings(ollama_url=NOWHERE), None, "")
         if m.provider == "ollama"
     ]
     assert ollama.state == "unreachable"
     assert NOWHERE in ollama.detail
     settings = EmbedderSettings(provider="openai", url=NOWHERE, model="m", ollama_url=NOWHERE)
-    (openai,) = [m for m in await catalogue(settings, None, "key") if m.provider == "openai"]
+    (openai,) = [m for m in await list_models(settings, None, "key") if m.provider == "openai"]
     assert (openai.model, openai.state) == ("m", "unreachable")
     assert "key" not in openai.detail
     settings = EmbedderSettings(provider="onnx", model=str(tmp_path), ollama_url=NOWHERE)
-    (onnx,) = [m for m in await catalogue(settings, None, "") if m.provider == "onnx"]
+    (onnx,) = [m for m in await list_models(settings, None, "") if m.provider == "onnx"]
     assert onnx.state in ("unreachable", "not installed")
 
 
@@ -61,18 +61,18 @@ async def made_by(settings: EmbedderSettings) -> tuple[tuple[str, str], ...]:
 
 async def test_an_index_finds_the_embedder_it_was_made_by() -> None:
     builtin = LazyEmbedder(lambda: open_embedder(EmbedderSettings()))
-    await builtin.opened()
+    await builtin.open()
     away = EmbedderRegistry(builtin, EmbedderSettings(ollama_url=NOWHERE), open_embedder)
-    assert away.of(builtin.fingerprint.pairs()) is builtin
+    assert away.get(builtin.fingerprint.pairs()) is builtin
     script = Script(dimension=8)
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url)
         pairs = await made_by(settings)
-        assert await made_by(as_made(EmbedderSettings(ollama_url=url), pairs)) == pairs
+        assert await made_by(settings_for(EmbedderSettings(ollama_url=url), pairs)) == pairs
         async with aclosing(
             EmbedderRegistry(builtin, EmbedderSettings(ollama_url=url), open_embedder)
         ) as embedders:
-            former = embedders.of(pairs)
+            former = embedders.get(pairs)
             assert len(await former.embed_query("a question")) == 8
             assert former.fingerprint.pairs() == pairs
         script.models = {"nomic-embed-text:latest": "sha256:other"}
@@ -80,9 +80,9 @@ async def test_an_index_finds_the_embedder_it_was_made_by() -> None:
             EmbedderRegistry(builtin, EmbedderSettings(ollama_url=url), open_embedder)
         ) as embedders:
             with pytest.raises(EmbedderUnavailable, match="another one of its name"):
-                await embedders.of(pairs).embed_query("a question")
+                await embedders.get(pairs).embed_query("a question")
     with pytest.raises(EmbedderUnavailable):
-        await away.of(pairs).embed_query("a question")
+        await away.get(pairs).embed_query("a question")
     await away.aclose()
 
 
@@ -97,24 +97,24 @@ async def test_a_former_server_is_asked_only_where_settings_say_that_it_is() -> 
         return await open_embedder(EmbedderSettings())
 
     configured = LazyEmbedder(lambda: open_embedder(EmbedderSettings()))
-    await configured.opened()
+    await configured.open()
     for settings in (EmbedderSettings(), EmbedderSettings(provider="ollama", url=NOWHERE)):
         async with aclosing(EmbedderRegistry(configured, settings, open_it)) as embedders:
             with pytest.raises(
                 EmbedderUnavailable, match="where its server was is not in the settings"
             ):
-                await embedders.of(made).embed_query("a question")
+                await embedders.get(made).embed_query("a question")
     assert not asked
-    assert as_made(EmbedderSettings(url=NOWHERE), made).url == NOWHERE
-    assert as_made(EmbedderSettings(provider="openai", url=NOWHERE), made).url == NOWHERE
-    assert as_made(EmbedderSettings(provider="openai", url=NOWHERE), ollama).url == "", (
+    assert settings_for(EmbedderSettings(url=NOWHERE), made).url == NOWHERE
+    assert settings_for(EmbedderSettings(provider="openai", url=NOWHERE), made).url == NOWHERE
+    assert settings_for(EmbedderSettings(provider="openai", url=NOWHERE), ollama).url == "", (
         "it has a setting of its own"
     )
 
 
 async def test_the_shipped_model_is_said_to_be_in_use() -> None:
     embedder = await open_embedder(EmbedderSettings())
-    found = await catalogue(EmbedderSettings(ollama_url=NOWHERE), embedder.fingerprint, "")
+    found = await list_models(EmbedderSettings(ollama_url=NOWHERE), embedder.fingerprint, "")
     await embedder.aclose()
     assert [(m.model, m.state) for m in found if m.provider == "builtin"] == [
         (embedder.fingerprint.model, "in use")

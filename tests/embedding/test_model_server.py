@@ -12,8 +12,8 @@ import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.factory import api_key, open_embedder
-from cocosearchd.embedding.model_catalogue import catalogue
-from cocosearchd.embedding.model_server import shown
+from cocosearchd.embedding.model_catalogue import list_models
+from cocosearchd.embedding.model_server import display_url
 from cocosearchd.errors import BadSettings, CocoSearchError, EmbedderUnavailable
 from tests.embedding.ollama_server import serving
 
@@ -71,7 +71,7 @@ async def test_an_answer_that_drips_is_given_up(provider: str) -> None:
         with anyio.fail_after(10), pytest.raises(EmbedderUnavailable, match="too slow"):
             await open_embedder(settings(provider, url))
         with anyio.fail_after(10):
-            found = await catalogue(settings(provider, url), None, "")
+            found = await list_models(settings(provider, url), None, "")
     assert [model.state for model in found if model.provider == provider] == ["unreachable"]
 
 
@@ -88,7 +88,7 @@ async def test_a_list_of_models_that_is_none(tags: bytes) -> None:
     with answering(tags=tags) as url:
         found = [
             m.state
-            for m in await catalogue(settings("ollama", url), None, "")
+            for m in await list_models(settings("ollama", url), None, "")
             if m.provider == "ollama"
         ]
     assert found[0] in ("not installed", "unreachable")
@@ -100,7 +100,7 @@ async def test_no_error_says_who_asks(provider: str) -> None:
     with pytest.raises(EmbedderUnavailable) as caught:
         await open_embedder(settings(provider, url))
     assert "http://***@127.0.0.1:1/v1" in caught.value.message
-    listed = await catalogue(settings(provider, url), None, "")
+    listed = await list_models(settings(provider, url), None, "")
     assert SECRET not in f"{caught.value.message} {caught.value.hint} {listed}"
 
 
@@ -143,4 +143,4 @@ async def test_a_proxy_that_cannot_be_is_said_to_be_one(
     ],
 )
 def test_urls_as_they_are_shown(url: str, safe: str) -> None:
-    assert shown(url) == safe
+    assert display_url(url) == safe

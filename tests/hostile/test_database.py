@@ -23,7 +23,7 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.server import accounts
 from cocosearchd.store.server.binaries import find_install
 from cocosearchd.store.server.embedded import SOCKET, EmbeddedPostgres
-from cocosearchd.store.server.processes import identify, processes
+from cocosearchd.store.server.processes import identify, list_processes
 from cocosearchd.store.server.roles import DAEMON, SUPERUSER
 from tests.conftest import QUICK
 from tests.daemon import Daemon, copy_cluster
@@ -370,7 +370,7 @@ def test_initialising_is_closed_to_the_account_that_is_lent(home: Path) -> None:
     start.start()
     deadline, part = time.monotonic() + 20, server.data.with_name("data.part")
     while not (
-        started := [found.pid for found in processes() if f"initdb -D {part}" in found.command]
+        started := [found.pid for found in list_processes() if f"initdb -D {part}" in found.command]
     ):
         assert time.monotonic() < deadline
         time.sleep(0.01)

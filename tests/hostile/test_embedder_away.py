@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cocosearchd.embedding.base import EmbedderFingerprint
-from cocosearchd.embedding.offline import fingerprint_of
+from cocosearchd.embedding.offline import fingerprint_from_pairs
 from tests.daemon import Daemon, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.store.remote import free_port
@@ -138,9 +138,11 @@ def test_a_fingerprint_is_read_back_from_its_pairs() -> None:
     fingerprint = EmbedderFingerprint(
         "ollama", "nomic-embed-text", "sha256:1", 768, "doc: ", "query: ", 2048
     )
-    assert fingerprint_of(fingerprint.pairs()) == fingerprint
-    assert fingerprint_of((*fingerprint.pairs(), ("zeal", "1"))) is None
+    assert fingerprint_from_pairs(fingerprint.pairs()) == fingerprint
+    assert fingerprint_from_pairs((*fingerprint.pairs(), ("zeal", "1"))) is None
     assert (
-        fingerprint_of(tuple(pair for pair in fingerprint.pairs() if pair[0] != "dimension"))
+        fingerprint_from_pairs(
+            tuple(pair for pair in fingerprint.pairs() if pair[0] != "dimension")
+        )
         is None
     )

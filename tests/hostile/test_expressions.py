@@ -20,7 +20,7 @@ from cocosearchd.search.lexical.analysis.text_definitions import (
     comments,
     comments_within,
 )
-from cocosearchd.store.globs import MAX_GLOB, Matcher, path_matcher, spelled_out, symbol_matcher
+from cocosearchd.store.globs import MAX_GLOB, Matcher, longest_literal, path_matcher, symbol_matcher
 from tests.hostile import expressions
 
 REPOSITORY = Path(__file__).parents[2]
@@ -174,7 +174,7 @@ MADE: dict[str, Callable[[int], object]] = {
     "wide stars of a glob": lambda size: _match_long_name(path_matcher(["**a" * 60 + "b"])),
     "stars and sets of a glob": lambda size: _match_long_name(path_matcher(["*[!b]" * 60 + "b"])),
     "stars of a symbol": lambda size: _match_long_name(symbol_matcher("*a" * 60 + "b")),
-    "spelled out": lambda size: spelled_out("[" * MAX_GLOB),
+    "spelled out": lambda size: longest_literal("[" * MAX_GLOB),
     "defaults of settings": lambda size: list(
         expanded([SettingEntry("a", "${a:-" * (size // 5), "place")], lambda name: None)
     ),

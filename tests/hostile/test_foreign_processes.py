@@ -24,7 +24,13 @@ from cocosearch_ipc.trust import ownership
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.server import processes
 from cocosearchd.store.server.embedded import SOCKET, EmbeddedPostgres
-from cocosearchd.store.server.processes import Process, identify, listener_uid, process, send_signal
+from cocosearchd.store.server.processes import (
+    Process,
+    identify,
+    listener_uid,
+    read_process,
+    send_signal,
+)
 from tests.daemon import Daemon, copy_cluster, passing_daemon
 from tests.hostile.other_users import AS_ROOT, NOBODY, as_user, needs_root
 
@@ -53,7 +59,9 @@ def impostor(
     with subprocess.Popen(command, **options) as running:  # type: ignore[call-overload]
         try:
             deadline = time.monotonic() + 10
-            while (found := process(running.pid)) is None or not found.command.startswith(name):
+            while (found := read_process(running.pid)) is None or not found.command.startswith(
+                name
+            ):
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             yield running
@@ -145,7 +153,7 @@ def test_a_pid_file_that_names_a_foreign_process(server: EmbeddedPostgres) -> No
 
 def test_a_signal_never_meets_who_got_the_number_later() -> None:
     with subprocess.Popen(["sleep", "60"]) as running:
-        current = process(running.pid)
+        current = read_process(running.pid)
         assert current is not None
         send_signal(
             Process(current.pid, current.parent, current.command, current.started - 1),

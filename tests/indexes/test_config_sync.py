@@ -27,7 +27,7 @@ from cocosearchd.model import Commit, Filter
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import list_symbols
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.invalidation import AffectedFiles, remake
+from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from tests.embedding.ollama_server import Script, ollama_server
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +100,7 @@ async def running(
     )
     async with Database.open(dsn, settings.database) as db, anyio.create_task_group() as tasks:
         embedder = LazyEmbedder(partial(open_embedder, settings.embedder, ""))
-        await embedder.opened()
+        await embedder.open()
 
         async def on_commit(commit: Commit) -> None:
             await indexes.committed(commit)
@@ -243,7 +243,7 @@ async def test_a_version_that_finds_other_symbols_reads_the_files_of_the_languag
     async with shop(dsn, tmp_path) as bench:
         record = bench.index.record
         older = dict(record.made_with) | {"query.go": "of an older version"}
-        await remake(bench.db, record, record.identity, older, AffectedFiles())
+        await invalidate(bench.db, record, record.identity, older, AffectedFiles())
     async with running(dsn, tmp_path) as bench:
         assert "1 file" in bench.index.said[0]
         assert dict(bench.index.record.made_with) == dict(record.made_with)
@@ -330,7 +330,7 @@ async def test_a_switch_of_embedders_leaves_no_task_and_nothing_of_the_former_in
         async with shop(dsn, tmp_path, loaded=load(None, variables)) as bench:
             tasks, former = supervised(), weakref.ref(bench.index.lexical)
             script.models = {"nomic-embed-text:latest": "sha256:other"}
-            await bench.embedder.reopened()
+            await bench.embedder.reopen()
             following = (await bench.indexes.rebuild("shop")).following
             assert following is not None
             end = anyio.current_time() + 60

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cocosearchd.embedding.vector_cache import VectorCache, key_of
+from cocosearchd.embedding.vector_cache import VectorCache, text_key
 from cocosearchd.runtime.disk_cache import DiskCache
 
 
@@ -30,7 +30,7 @@ def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> No
     """While it is in use: what is read of it first is sound, and each question would fail for
     ever.
     """
-    path, keys = tmp_path / "kept.sqlite", [key_of(f"{n}") for n in range(4000)]
+    path, keys = tmp_path / "kept.sqlite", [text_key(f"{n}") for n in range(4000)]
     kept = DiskCache(path, 8 << 20)
     kept.put((key, b"x" * 512) for key in keys)
     kept.close()
@@ -128,11 +128,11 @@ def test_what_is_put_comes_behind_what_is_there(tmp_path: Path) -> None:
     """Keys are digests: in their order, each value would write a page of its own."""
     path = tmp_path / "kept.sqlite"
     kept = DiskCache(path, 8 << 20)
-    kept.put((key_of(f"{n}"), b"x" * 512) for n in range(4000))
+    kept.put((text_key(f"{n}"), b"x" * 512) for n in range(4000))
     kept.flush()
     other = sqlite3.connect(path)
     assert other.execute("pragma wal_checkpoint(truncate)").fetchone() == (0, 0, 0)
-    kept.put((key_of(f"new {n}"), b"y" * 512) for n in range(100))
+    kept.put((text_key(f"new {n}"), b"y" * 512) for n in range(100))
     kept.flush()
     assert Path(f"{path}-wal").stat().st_size < 100 * 4096 * 2 // 3
     other.close()
@@ -145,10 +145,10 @@ def test_vectors_of_the_version_before_are_found(tmp_path: Path) -> None:
     former.execute(
         "create table vectors (key blob primary key, used integer not null, vector blob not null)"
     )
-    former.execute("insert into vectors values (?, 1, ?)", (key_of("one"), vector.tobytes()))
+    former.execute("insert into vectors values (?, 1, ?)", (text_key("one"), vector.tobytes()))
     former.commit()
     former.close()
     store = VectorCache(path, 1 << 20)
-    np.testing.assert_array_equal(store.vectors([key_of("one")], 4)[key_of("one")], vector)
-    assert not store.vectors([key_of("one")], 8), "of another dimension"
+    np.testing.assert_array_equal(store.vectors([text_key("one")], 4)[text_key("one")], vector)
+    assert not store.vectors([text_key("one")], 8), "of another dimension"
     store.close()

@@ -20,7 +20,7 @@ from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.index_roles import next_index, promote
+from cocosearchd.store.index_roles import ensure_next_index, promote_index
 from tests.search.corpus import Corpus, new_corpus
 from tests.search.lexical.direct import DirectAnalyser
 
@@ -215,13 +215,13 @@ async def test_a_question_is_not_answered_by_an_index_that_has_taken_the_name(
         for key, value in corpus.record.identity.embedder
     )
     identity = replace(corpus.record.identity, embedder=made_by)
-    following = await next_index(db, corpus.record, corpus.record.dimension * 2, identity)
+    following = await ensure_next_index(db, corpus.record, corpus.record.dimension * 2, identity)
     words = LexicalIndex(db, following, tmp_path / "new", DirectAnalyser())
     await words.catch_up()
     other = replace(corpus, record=following, embedder=Wide(), lexical=words)
     for _ in range(3):
         await other.save("a.py", "def former():\n    return 1\n")
-    await promote(db, corpus.record, following)
+    await promote_index(db, corpus.record, following)
     pipeline = Pipeline(db, corpus.embedder, SearchSettings(), lambda _: words)
     trace = Trace(explain=True)
     answer = await pipeline.run(corpus.record, Query("where is the former one"), trace)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import Chunk, Fingerprint, IndexIdentity, IndexRecord, ParseReport
-from cocosearchd.store.chunks.manifest import compared, placed, sheet_of
+from cocosearchd.store.chunks.manifest import build_manifest, compare_manifest, stored_chunk_order
 from cocosearchd.store.chunks.queries import FileWrite, replace_files, stored_files
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
@@ -97,14 +97,16 @@ async def differing(
     for write, stored in zip(
         writes, await stored_files(db, record, [one.path for one in writes]), strict=True
     ):
-        order = placed(write.chunks)
-        found = compared(sheet_of(write.chunks, order), stored, write.content_hash, aside=True)
+        order = stored_chunk_order(write.chunks)
+        found = compare_manifest(
+            build_manifest(write.chunks, order), stored, write.content_hash, retain=True
+        )
         numbers = [order[place] for place in found.new]
         chunks, vectors = (
             tuple(write.chunks[number] for number in numbers),
             write.vectors[np.array(numbers, int)],
         )
-        made.append(replace(write, chunks=chunks, vectors=vectors, compared=found))
+        made.append(replace(write, chunks=chunks, vectors=vectors, diff=found))
     return made
 
 

@@ -21,7 +21,7 @@ from cocosearchd.store.index_records import (
     list_indexes,
     pack_fingerprint,
     set_topics,
-    slugs,
+    slug_candidates,
     statistics,
     unpack_fingerprint,
 )
@@ -99,12 +99,12 @@ async def test_dimension_out_of_bounds_is_an_error_and_leaves_nothing(db: Databa
 
 @given(st.text(min_size=1))
 def test_slugs_are_valid_and_do_not_run_out(name: str) -> None:
-    found = list(islice(slugs(name), 4))
+    found = list(islice(slug_candidates(name), 4))
     assert len(set(found)) == 4
     assert all(
         slug.isascii() and len(slug) <= 22 and slug.replace("_", "a").isalnum() for slug in found
     )
-    assert found == list(islice(slugs(name), 4))
+    assert found == list(islice(slug_candidates(name), 4))
 
 
 UNSIGNED, SIGNED = st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1)

@@ -10,7 +10,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.queries import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import generation
-from cocosearchd.store.index_roles import next_index, promote
+from cocosearchd.store.index_roles import ensure_next_index, promote_index
 from tests.store.support import DIMENSION, IDENTITY, file_write, new_index
 
 OTHER = replace(IDENTITY, embedder=(("dimension", str(DIMENSION)), ("model", "other")))
@@ -33,12 +33,12 @@ async def test_a_promoted_index_lies_above_both(
     other's hits.
     """
     current = await new_index(db)
-    following = await next_index(db, current, DIMENSION, OTHER)
+    following = await ensure_next_index(db, current, DIMENSION, OTHER)
     before = (
         await write_times(db, current, former_commits),
         await write_times(db, following, next_commits),
     )
-    promoted = await promote(db, current, following)
+    promoted = await promote_index(db, current, following)
     assert (promoted.name, promoted.number) == (current.name, following.number)
     assert promoted.generation > max(before)
     assert await generation(db, promoted) == promoted.generation

@@ -11,7 +11,7 @@ from cocosearchd.model import Filter, IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import keyword_search, replace_file
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.invalidation import AffectedFiles, remake
+from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from tests.store.support import IDENTITY, file_write, fingerprint, new_index
 
 BIG = 5000
@@ -48,7 +48,7 @@ async def forgotten(db: Database, record: IndexRecord) -> set[str]:
         (AffectedFiles(skipped=("secret",)), {"key.txt"}),
         (AffectedFiles(larger_than=BIG - 1), {"big.go"}),
         (AffectedFiles(larger_than=BIG), set()),
-        (AffectedFiles(holding="PRIVATE KEY"), {"test_tls.py"}),
+        (AffectedFiles(containing="PRIVATE KEY"), {"test_tls.py"}),
         (AffectedFiles(skipped=("secret",), languages=("go",)), {"key.txt", "big.go"}),
     ],
 )
@@ -56,7 +56,7 @@ async def test_exactly_what_is_affected_is_forgotten(
     db: Database, affected: AffectedFiles, expected: set[str]
 ) -> None:
     record = await corpus(db)
-    changed, files = await remake(db, record, IDENTITY, {"max_file_bytes": "9"}, affected)
+    changed, files = await invalidate(db, record, IDENTITY, {"max_file_bytes": "9"}, affected)
     assert await forgotten(db, record) == expected
     assert files == len(expected)
     assert changed == replace(
@@ -68,7 +68,7 @@ async def test_exactly_what_is_affected_is_forgotten(
 
 async def test_another_chunker_keeps_the_rows_and_refuses_the_old_writers(db: Database) -> None:
     record = await corpus(db)
-    changed, files = await remake(db, record, RECHUNKED, {}, AffectedFiles())
+    changed, files = await invalidate(db, record, RECHUNKED, {}, AffectedFiles())
     assert (changed.identity, changed.generation, files) == (RECHUNKED, 4, 4)
     assert [hit.path for hit in await keyword_search(db, changed, "alpha", Filter(), 9)] == ["a.py"]
     with pytest.raises(IdentityMismatch):
@@ -81,4 +81,4 @@ async def test_an_index_that_is_gone(db: Database) -> None:
     record = await corpus(db)
     await index_records.drop_index(db, record)
     with pytest.raises(NotFound):
-        await remake(db, record, IDENTITY, {}, AffectedFiles())
+        await invalidate(db, record, IDENTITY, {}, AffectedFiles())

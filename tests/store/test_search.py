@@ -25,11 +25,11 @@ from cocosearchd.store.chunks.queries import (
     replace_file,
     vector_search,
 )
-from cocosearchd.store.chunks.retained_chunks import drop_spares
+from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
-from cocosearchd.store.filters import words_of_phrase
+from cocosearchd.store.filters import phrase_query
 from cocosearchd.store.index_records import drop_index
 from tests.store.support import file_write, new_index, vector_of
 
@@ -179,9 +179,9 @@ async def test_phrases_are_found_wherever_they_stand(db: Database) -> None:
 
 
 def test_what_a_phrase_says_of_words() -> None:
-    assert words_of_phrase("open file") == "'file':*"
-    assert words_of_phrase("the Open x2 FILE_name()") == "'open' & 'file':*"
-    assert [words_of_phrase(phrase) for phrase in ("open", "a (b", "1 2", "open 7")] == [
+    assert phrase_query("open file") == "'file':*"
+    assert phrase_query("the Open x2 FILE_name()") == "'open' & 'file':*"
+    assert [phrase_query(phrase) for phrase in ("open", "a (b", "1 2", "open 7")] == [
         "",
         "",
         "",
@@ -320,7 +320,7 @@ async def test_a_worn_vector_index_is_made_anew(dsn: str) -> None:
         await ensure_vector_index(db, record, build_at=1000, drop_below=500)
         for n in range(4):
             await delete_file(db, record, f"dir{n}/{n}.x")
-        await drop_spares(db, record, 0.0)
+        await drop_retained_chunks(db, record, 0.0)
         async with db.connection() as connection:
             await connection.execute("select pg_stat_force_next_flush()")
             await connection.execute("select 1")

@@ -23,7 +23,7 @@ from cocosearchd.api.requests import explains, query_of, wants_symbols, with_def
 from cocosearchd.api.saved_queries import MIN_RELEVANCE, SavedQuery, gathered
 from cocosearchd.api.workspace_verbs import AT_REST, WorkspaceVerbs, least
 from cocosearchd.config.settings import Settings
-from cocosearchd.embedding.base import digest_of
+from cocosearchd.embedding.base import pairs_digest
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.errors import (
     CocoSearchError,
@@ -82,7 +82,7 @@ class Engine(WorkspaceVerbs):
         stop: Callable[[], None],
     ) -> None:
         super().__init__(
-            db, indexes, settings, OverlaySessions(embedders.of, OverlayParser()), pipeline.disk
+            db, indexes, settings, OverlaySessions(embedders.get, OverlayParser()), pipeline.disk
         )
         self._embedders, self._embedder = embedders, embedders.configured
         self._pipeline, self._updater = pipeline, updater
@@ -204,7 +204,7 @@ class Engine(WorkspaceVerbs):
             raise InvalidInput(
                 f"{request.path!r} is not an absolute path", "give the whole path of a directory"
             )
-        await self._embedder.opened()
+        await self._embedder.open()
         index, created = await self._indexes.add(
             os.fsencode(request.path), request.name, request.topics
         )
@@ -299,7 +299,7 @@ class Engine(WorkspaceVerbs):
     async def reindex(self, request: p.IndexRequest) -> p.IndexProgress:
         """Index every file again, with the embedder and settings of now."""
         name = (await self._indexes.one(request.index, request.cwd)).record.name
-        await self._embedders.look_again()
+        await self._embedders.recheck_configured()
         return await self._progress(await self._indexes.rebuild(name))
 
     async def sync(self, request: p.SyncRequest) -> p.SyncReply:
@@ -363,7 +363,7 @@ class Engine(WorkspaceVerbs):
     def _model_use(self, index: RunningIndex, configured: str | None) -> w.ModelUse:
         following = index.following.record if index.following else None
         return replies.model_use(
-            index.record, following, digest_of(index.record.identity.embedder), configured
+            index.record, following, pairs_digest(index.record.identity.embedder), configured
         )
 
     async def shutdown(self, request: p.Empty) -> p.ShutdownReply:  # noqa: ARG002 - the shape of a verb
@@ -454,7 +454,9 @@ class Engine(WorkspaceVerbs):
         """
         if index.lacking:
             with contextlib.suppress(StoreUnavailable):
-                index.lacking = await soon(index_records.lacking(self._db, index.record), STATUS_S)
+                index.lacking = await soon(
+                    index_records.count_outdated_chunks(self._db, index.record), STATUS_S
+                )
         if not index.lacking:
             return ()
         name, count = index.record.name, f"{index.lacking:,} chunks"

@@ -34,13 +34,13 @@ class EmbedderFingerprint:
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of `pairs`."""
-        return digest_of(self.pairs())
+        return pairs_digest(self.pairs())
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.model} ({self.dimension}-d, fp {self.digest()[:8]})"
 
 
-def digest_of(pairs: tuple[tuple[str, str], ...]) -> str:
+def pairs_digest(pairs: tuple[tuple[str, str], ...]) -> str:
     """The digest of a fingerprint that has these pairs."""
     return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 

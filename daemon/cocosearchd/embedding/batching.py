@@ -19,7 +19,7 @@ PROBE = "probe"
 
 # Takes texts, gives a vector each. Raises `BatchRefused` for the whole list, `EmbedderUnavailable`
 # if nothing would pass.
-Ask = Callable[[Sequence[str]], Awaitable[Vectors]]
+EmbedBatch = Callable[[Sequence[str]], Awaitable[Vectors]]
 
 
 class BatchRefused(Exception):
@@ -28,7 +28,9 @@ class BatchRefused(Exception):
     """
 
 
-async def embed_all(texts: Sequence[str], dimension: int, batch_size: int, ask: Ask) -> Vectors:
+async def embed_all(
+    texts: Sequence[str], dimension: int, batch_size: int, ask: EmbedBatch
+) -> Vectors:
     """Shape ``(len(texts), dimension)``, L2-normalised. A blank text, or one that is refused alone,
     gets a zero row.
 
@@ -41,11 +43,11 @@ async def embed_all(texts: Sequence[str], dimension: int, batch_size: int, ask: 
         vectors[numbers] = await _ask_or_split(
             [texts[number] for number in numbers], dimension, ask
         )
-    return normalised(vectors)
+    return normalise(vectors)
 
 
 async def embed_by_length(
-    texts: Sequence[str], dimension: int, batch_size: int, ask: Ask
+    texts: Sequence[str], dimension: int, batch_size: int, ask: EmbedBatch
 ) -> Vectors:
     """As `embed_all`, in batches of like length: each text of a batch costs a local model as much
     as its longest.
@@ -58,9 +60,9 @@ async def embed_by_length(
     return vectors
 
 
-async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
+async def _ask_or_split(texts: list[str], dimension: int, ask: EmbedBatch) -> Vectors:
     try:
-        return checked(await ask(texts), len(texts), dimension)
+        return check_vectors(await ask(texts), len(texts), dimension)
     except BatchRefused as refusal:
         await _require_life(dimension, ask, refusal)
         if len(texts) == 1:
@@ -70,12 +72,12 @@ async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
     return np.concatenate([first, await _ask_or_split(texts[half:], dimension, ask)])
 
 
-async def _require_life(dimension: int, ask: Ask, refusal: BatchRefused) -> None:
+async def _require_life(dimension: int, ask: EmbedBatch, refusal: BatchRefused) -> None:
     """What refuses everything is out of order, not choosy: without this each text would be given up
     one by one.
     """
     try:
-        checked(await ask([PROBE]), 1, dimension)
+        check_vectors(await ask([PROBE]), 1, dimension)
     except BatchRefused as again:
         raise EmbedderUnavailable(
             f"the embedding model refuses every text: {again}",
@@ -83,21 +85,23 @@ async def _require_life(dimension: int, ask: Ask, refusal: BatchRefused) -> None
         ) from refusal
 
 
-async def _ask_shorter(text: str, dimension: int, ask: Ask, refusal: BatchRefused) -> Vectors:
+async def _ask_shorter(
+    text: str, dimension: int, ask: EmbedBatch, refusal: BatchRefused
+) -> Vectors:
     """The vector of the longest passing half, quarter, … of a refused text; a zero row if a short
     one is refused.
     """
     while len(text) > SHORTEST_CUT:
         text = text[: len(text) // 2]
         try:
-            return checked(await ask([text]), 1, dimension)
+            return check_vectors(await ask([text]), 1, dimension)
         except BatchRefused as again:
             refusal = again
     logger.warning("text_not_embedded", extra={"reason": str(refusal), "characters": len(text)})
     return np.zeros((1, dimension), dtype=np.float32)
 
 
-def checked(vectors: Vectors, count: int, dimension: int) -> Vectors:
+def check_vectors(vectors: Vectors, count: int, dimension: int) -> Vectors:
     """The vectors, if there are as many and as long as promised and all finite. Raises
     `EmbedderUnavailable`.
     """
@@ -111,7 +115,7 @@ def checked(vectors: Vectors, count: int, dimension: int) -> Vectors:
     return vectors
 
 
-def normalised(vectors: Vectors) -> Vectors:
+def normalise(vectors: Vectors) -> Vectors:
     """Rows of length 1; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     rows: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)

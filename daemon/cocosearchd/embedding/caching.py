@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
-from cocosearchd.embedding.vector_cache import VectorCache, key_of
+from cocosearchd.embedding.vector_cache import VectorCache, text_key
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class CachingEmbedder:
         self._embedder, self._store, self._counters = embedder, store, counters
 
     @classmethod
-    async def over(
+    async def create(
         cls, embedder: Embedder, folder: Path, limit_bytes: int, counters: ReuseCounters
     ) -> "CachingEmbedder":
         """With a file of this embedder's own in `folder`; without one where there cannot be one, or
@@ -60,7 +60,7 @@ class CachingEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """As `Embedder`. What is remembered has the precision of halves."""
-        keys = [key_of(text) for text in texts]
+        keys = [text_key(text) for text in texts]
         known = self._store.vectors(keys, self.fingerprint.dimension) if self._store else {}
         vectors = np.empty((len(texts), self.fingerprint.dimension), np.float32)
         missing = {key: number for number, key in enumerate(keys) if key not in known}
@@ -77,11 +77,11 @@ class CachingEmbedder:
         self._counters.reused += len(texts) - len(missing)
         return vectors
 
-    def learn(self, texts: Sequence[str], halves: NDArray[np.float16]) -> None:
+    def add_vectors(self, texts: Sequence[str], halves: NDArray[np.float16]) -> None:
         """What the same model has made of texts elsewhere; counts as computed. For the event
         loop.
         """
-        self._remember(dict(zip(map(key_of, texts), halves, strict=True)))
+        self._remember(dict(zip(map(text_key, texts), halves, strict=True)))
         self._counters.computed += len(texts)
 
     async def embed_query(self, text: str) -> Vectors:
@@ -99,5 +99,5 @@ class CachingEmbedder:
         if self._store is None:
             return
         # A zero row may be a text that a server refused today.
-        self._store.keep((key, half) for key, half in halves.items() if half.any())
+        self._store.put_vectors((key, half) for key, half in halves.items() if half.any())
         self._store.flush_soon()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.factory import PROVIDERS, SERVERS, patience_s
+from cocosearchd.embedding.factory import PROVIDERS, SERVERS, query_timeout_s
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CATALOGUE = "cocosearchd.embedding.model_catalogue"
 Pairs = tuple[tuple[str, str], ...]  # of a fingerprint
-OpenIt = Callable[[EmbedderSettings], Awaitable[Embedder]]
+OpenEmbedder = Callable[[EmbedderSettings], Awaitable[Embedder]]
 
 
 class EmbedderRegistry:
@@ -33,17 +33,17 @@ class EmbedderRegistry:
         self,
         configured: LazyEmbedder,
         settings: EmbedderSettings,
-        open_it: OpenIt,
+        open_embedder: OpenEmbedder,
         api_key: str = "",
     ) -> None:
-        """`open_it` opens what settings say; it raises `EmbedderUnavailable` and `BadSettings` as
+        """`open_embedder` opens what settings say; it raises `EmbedderUnavailable` and `BadSettings` as
         `open_embedder`.
         """
-        self.configured, self._settings, self._open = configured, settings, open_it
+        self.configured, self._settings, self._open = configured, settings, open_embedder
         self._api_key = api_key
         self._former: dict[Pairs, LazyEmbedder] = {}
 
-    def of(self, pairs: Pairs) -> LazyEmbedder:
+    def get(self, pairs: Pairs) -> LazyEmbedder:
         """The embedder that makes such vectors. What it is asked raises `EmbedderUnavailable` when
         there is none now.
 
@@ -59,18 +59,18 @@ class EmbedderRegistry:
             return self.configured
         if pairs not in self._former:
             self._former[pairs] = LazyEmbedder(
-                partial(self._opened, pairs), patience_s(as_made(self._settings, pairs))
+                partial(self._opened, pairs), query_timeout_s(settings_for(self._settings, pairs))
             )
         return self._former[pairs]
 
-    async def look_again(self) -> None:
+    async def recheck_configured(self) -> None:
         """See that the configured one is known, as it is now. Raises `EmbedderUnavailable`,
         `BadSettings`.
         """
         if self._settings.provider in SERVERS:
-            await self.configured.reopened()
+            await self.configured.reopen()
         else:
-            await self.configured.opened()
+            await self.configured.open()
 
     async def models(self) -> "tuple[CatalogueEntry, ...]":
         """What could be used."""
@@ -91,7 +91,7 @@ class EmbedderRegistry:
         what = f"{made['provider']}/{made['model']} of the index"
         if made["provider"] not in PROVIDERS:
             raise EmbedderUnavailable(f"{what} is not known to this version")
-        settings = as_made(self._settings, pairs)
+        settings = settings_for(self._settings, pairs)
         if made["provider"] == "openai" != self._settings.provider and not settings.url:
             # It may have been on this machine; by default, texts would go to a server on the
             # internet.
@@ -110,7 +110,7 @@ class EmbedderRegistry:
         return embedder
 
 
-def as_made(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
+def settings_for(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
     """The settings that an embedder of this fingerprint had; where it is reached is as now."""
     made = dict(pairs)
     # The fingerprint of a local model holds the name of its directory only; the settings may still

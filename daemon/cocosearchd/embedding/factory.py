@@ -32,7 +32,7 @@ SERVERS = {"ollama", "openai"}  # what they are asked may take as long as they l
 EXTRAS = {"onnx", "sentence-transformers"}
 
 
-def patience_s(settings: EmbedderSettings) -> float | None:
+def query_timeout_s(settings: EmbedderSettings) -> float | None:
     """How long a question waits for its vector, in seconds; None: a model in this process is waited
     for.
     """

@@ -20,21 +20,21 @@ RETRY_S = 2.0
 # Nor be patient while earlier ones are still not answered. So many go on by themselves, as a model
 # that is being loaded should be. A failure of a server that is not asked again unless somebody
 # needs a vector, as each costs something.
-FAILED_S = 60.0
-HURRIED_S, LATE_AT_MOST = 0.25, 4
+FAILURE_TTL_S = 60.0
+BUSY_TIMEOUT_S, PENDING_LIMIT = 0.25, 4
 
 
 class LazyEmbedder:
-    """Implements `Embedder` over `open_it`. `fingerprint` raises `EmbedderUnavailable` until the
+    """Implements `Embedder` over `open_embedder`. `fingerprint` raises `EmbedderUnavailable` until the
     first success.
 
-    A question waits `patience_s` for its vector; None: as long as it takes.
+    A question waits `query_timeout_s` for its vector; None: as long as it takes.
     """
 
     def __init__(
-        self, open_it: Callable[[], Awaitable[Embedder]], patience_s: float | None = None
+        self, open_embedder: Callable[[], Awaitable[Embedder]], query_timeout_s: float | None = None
     ) -> None:
-        self._open_it, self._patience_s = open_it, patience_s
+        self._open_embedder, self._query_timeout_s = open_embedder, query_timeout_s
         self._late = set[asyncio.Task[Vectors]]()  # nobody waits for them any more
         self._embedder: Embedder | None = None
         self._replaced = list[Embedder]()
@@ -54,7 +54,7 @@ class LazyEmbedder:
     async def ping(self) -> None:
         """Ask whether the model is there, at no cost. Raises `EmbedderUnavailable`.
 
-        What the last call failed of counts as well, until one succeeds, or for `FAILED_S` where
+        What the last call failed of counts as well, until one succeeds, or for `FAILURE_TTL_S` where
         trying costs something.
         """
         if self._embedder is None:
@@ -63,7 +63,7 @@ class LazyEmbedder:
             prove=self._failure is not None
         ):
             self._failure = None
-        if self._failure is not None and time.monotonic() - self._failed_at < FAILED_S:
+        if self._failure is not None and time.monotonic() - self._failed_at < FAILURE_TTL_S:
             raise self._failure
 
     @property
@@ -73,7 +73,7 @@ class LazyEmbedder:
             raise self._error
         return self._embedder.fingerprint
 
-    async def opened(self) -> Embedder:
+    async def open(self) -> Embedder:
         """The embedder, opened now if need be. Raises `EmbedderUnavailable`, at once within
         `RETRY_S` of a failure.
 
@@ -85,7 +85,7 @@ class LazyEmbedder:
                 if time.monotonic() - self._tried_at < RETRY_S:
                     raise self._error
                 try:
-                    self._embedder = await self._open_it()
+                    self._embedder = await self._open_embedder()
                 except (EmbedderUnavailable, BadSettings) as error:
                     self._error, self._tried_at = (
                         EmbedderUnavailable(error.message, error.hint),
@@ -94,16 +94,16 @@ class LazyEmbedder:
                     raise
             return self._embedder
 
-    async def reopened(self) -> None:
+    async def reopen(self) -> None:
         """Ask anew what there is: a server may have another model under the same name. Raises as
         `opened`.
 
         One that cannot be asked now has the model that is known.
         """
-        before = await self.opened()
+        before = await self.open()
         async with self._opening:
             try:
-                now = await self._open_it()
+                now = await self._open_embedder()
             except EmbedderUnavailable:
                 return
             if now.fingerprint == before.fingerprint:
@@ -114,28 +114,30 @@ class LazyEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """As `Embedder`."""
-        embedder = await self.opened()
+        embedder = await self.open()
         with self._outcome():
             return await embedder.embed_documents(texts)
 
     async def embed_query(self, text: str) -> Vectors:
         """As `Embedder`."""
-        if self._patience_s is None:
+        if self._query_timeout_s is None:
             return await self._vector(text)
-        patience_s = min(HURRIED_S, self._patience_s) if self._late else self._patience_s
-        if len(self._late) >= LATE_AT_MOST:
-            raise _silent(self._patience_s)
+        query_timeout_s = (
+            min(BUSY_TIMEOUT_S, self._query_timeout_s) if self._late else self._query_timeout_s
+        )
+        if len(self._late) >= PENDING_LIMIT:
+            raise _silent(self._query_timeout_s)
         task = asyncio.create_task(self._vector(text))
-        if not await ended(task, patience_s):
+        if not await ended(task, query_timeout_s):
             self._late.add(task)
             task.add_done_callback(self._late.discard)
             with self._outcome():
-                raise _silent(self._patience_s)
+                raise _silent(self._query_timeout_s)
         return task.result()
 
     async def _vector(self, text: str) -> Vectors:
         try:
-            embedder = await self.opened()
+            embedder = await self.open()
         except BadSettings:
             raise self._error from None
         with self._outcome():

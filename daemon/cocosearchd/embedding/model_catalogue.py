@@ -14,7 +14,7 @@ import httpx
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint
 from cocosearchd.embedding.factory import PROVIDERS
-from cocosearchd.embedding.model_server import is_loopback, scrubbed, shown
+from cocosearchd.embedding.model_server import display_url, is_loopback, redact
 from cocosearchd.embedding.providers import builtin
 
 TIMEOUT_S = 2.0  # a person looks at the list; a server that takes longer is as good as away
@@ -32,7 +32,7 @@ class CatalogueEntry:
     detail: str = ""
 
 
-async def catalogue(
+async def list_models(
     settings: EmbedderSettings, opened: EmbedderFingerprint | None, api_key: str
 ) -> tuple[CatalogueEntry, ...]:
     """By provider, in the order of `open.PROVIDERS`. `opened` is the configured one's, if it could
@@ -61,7 +61,7 @@ async def _ollama(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
     ).rstrip("/")
     reply, trouble = await _asked(f"{url}/api/tags", {})
     if trouble:
-        return [CatalogueEntry("ollama", "", "unreachable", f"{shown(url)}: {trouble}")]
+        return [CatalogueEntry("ollama", "", "unreachable", f"{display_url(url)}: {trouble}")]
     listed = reply.get("models")
     names = (
         [str(each.get("name", "")) for each in listed if isinstance(each, dict)]
@@ -74,10 +74,10 @@ async def _ollama(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
                 "ollama",
                 "",
                 "not installed",
-                f"{shown(url)} has no model: ollama pull nomic-embed-text",
+                f"{display_url(url)} has no model: ollama pull nomic-embed-text",
             )
         ]
-    return [CatalogueEntry("ollama", name, "available", shown(url)) for name in sorted(names)]
+    return [CatalogueEntry("ollama", name, "available", display_url(url)) for name in sorted(names)]
 
 
 async def _openai(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
@@ -98,7 +98,7 @@ async def _openai(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
             "openai",
             settings.model,
             "unreachable" if trouble else "available",
-            trouble or shown(url),
+            trouble or display_url(url),
         )
     ]
 
@@ -162,7 +162,7 @@ async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str
         RecursionError,
         TimeoutError,
     ) as error:
-        text = scrubbed(str(error), url, headers.get("Authorization", "").removeprefix("Bearer "))
+        text = redact(str(error), url, headers.get("Authorization", "").removeprefix("Bearer "))
         return {}, text.splitlines()[0] if text else type(error).__name__
     return (found, "") if isinstance(found, dict) else ({}, "the answer is no object")
 

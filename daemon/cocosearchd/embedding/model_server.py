@@ -26,12 +26,12 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def shown(url: str) -> str:
+def display_url(url: str) -> str:
     """The URL as it may be logged."""
     return mask_address(url)
 
 
-def scrubbed(text: str, url: str, *secrets: str) -> str:
+def redact(text: str, url: str, *secrets: str) -> str:
     """What a server or a library says of a request to `url`: it may quote the address or the
     key.
     """
@@ -39,7 +39,7 @@ def scrubbed(text: str, url: str, *secrets: str) -> str:
 
 
 @contextmanager
-def making_a_client(url: str) -> Iterator[None]:
+def client_settings_errors(url: str) -> Iterator[None]:
     """Turns into `BadSettings` what keeps a client from being made: the URL, or the environment's
     proxies.
     """
@@ -48,14 +48,14 @@ def making_a_client(url: str) -> Iterator[None]:
     # the last: a proxy that speaks SOCKS
     except (httpx.InvalidURL, ValueError, ImportError) as error:
         raise BadSettings(
-            f"{shown(url)} cannot be asked: {scrubbed(str(error), url)}",
+            f"{display_url(url)} cannot be asked: {redact(str(error), url)}",
             "look at its URL, and at the proxies of the environment",
         ) from None
 
 
-def silence(url: str, error: Exception) -> str:
+def no_answer_message(url: str, error: Exception) -> str:
     """That a server has not answered, for people."""
     if isinstance(error, httpx.TimeoutException | TimeoutError):
-        return f"{shown(url)} is too slow"
-    reason = scrubbed(str(error), url)
-    return f"{shown(url)} does not answer{f': {reason}' if reason else ''}"
+        return f"{display_url(url)} is too slow"
+    reason = redact(str(error), url)
+    return f"{display_url(url)} does not answer{f': {reason}' if reason else ''}"

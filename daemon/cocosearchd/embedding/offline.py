@@ -15,15 +15,15 @@ _WHOLE_NUMBERS, _TRUTHS = ("dimension", "max_tokens"), {"True": True, "False": F
 
 
 class OfflineEmbedder:
-    """Implements `Embedder` over what `open_it` gives each time, which must have the promised
+    """Implements `Embedder` over what `open_embedder` gives each time, which must have the promised
     fingerprint.
     """
 
     def __init__(
-        self, fingerprint: EmbedderFingerprint, open_it: Callable[[], Awaitable[Embedder]]
+        self, fingerprint: EmbedderFingerprint, open_embedder: Callable[[], Awaitable[Embedder]]
     ) -> None:
         self.fingerprint = fingerprint
-        self._open_it = open_it
+        self._open_embedder = open_embedder
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """As `Embedder`."""
@@ -37,7 +37,7 @@ class OfflineEmbedder:
         """As `Embedder`: who opens it closes it."""
 
     async def _opened(self) -> Embedder:
-        embedder = await self._open_it()
+        embedder = await self._open_embedder()
         if embedder.fingerprint != self.fingerprint:
             raise EmbedderUnavailable(
                 f"{embedder.fingerprint} is not what the index was made by, {self.fingerprint}",
@@ -46,7 +46,7 @@ class OfflineEmbedder:
         return embedder
 
 
-def fingerprint_of(pairs: Pairs) -> EmbedderFingerprint | None:
+def fingerprint_from_pairs(pairs: Pairs) -> EmbedderFingerprint | None:
     """The fingerprint that has these pairs; None of a version that wrote others."""
     values: dict[str, Any] = dict(pairs)
     try:

@@ -15,7 +15,7 @@ from cocosearchd.runtime.disk_cache import DiskCache
 Half = NDArray[np.float16]
 
 
-def key_of(text: str) -> bytes:
+def text_key(text: str) -> bytes:
     """Of a text as it is embedded."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
@@ -32,6 +32,6 @@ class VectorCache(DiskCache):
             if len(raw) == size
         }
 
-    def keep(self, vectors: Iterable[tuple[bytes, Half]]) -> None:
+    def put_vectors(self, vectors: Iterable[tuple[bytes, Half]]) -> None:
         """Keep vectors."""
         self.put((key, vector.astype(np.float16).tobytes()) for key, vector in vectors)

@@ -28,7 +28,7 @@ from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.runtime.deadlines import ended
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.invalidation import remake
+from cocosearchd.store.invalidation import invalidate
 from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.watched_root import WatchedRoot
@@ -279,7 +279,7 @@ class ConfigSync:
             return record, 0
         identity, noted = _wanted(record, rules)
         async with self._remaking:
-            return await remake(
+            return await invalidate(
                 self._db, record, identity, noted, affected(dict(record.made_with), noted)
             )
 

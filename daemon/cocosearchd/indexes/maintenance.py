@@ -7,7 +7,7 @@ import anyio
 
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.runtime.interpreter import collect_and_give_back
-from cocosearchd.store.chunks.retained_chunks import drop_spares
+from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import drop_vector_index, ensure_vector_index
 from cocosearchd.store.connection.database import Database
 
@@ -41,7 +41,7 @@ class Removals:
             await self._noted.wait()
             await anyio.sleep(TIDY_S)
             self._noted = anyio.Event()
-            await self._db.renew()
+            await self._db.replace_connections()
             await self._forget()
             await anyio.to_thread.run_sync(collect_and_give_back)
 
@@ -78,5 +78,5 @@ async def clear_spares(db: Database, index: RunningIndex) -> None:
         generation = index.record.generation
         if generation != seen or anyio.current_time() - looked > SPARES_AT_REST_S:
             seen, looked = generation, anyio.current_time()
-            if dropped := await drop_spares(db, index.record):
+            if dropped := await drop_retained_chunks(db, index.record):
                 log.info("spare_rows_dropped", extra={"index": index.record.name, "rows": dropped})

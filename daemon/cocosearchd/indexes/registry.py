@@ -116,9 +116,10 @@ class IndexRegistry(IndexLookup):
         self.analyser.warm_up()
         async with self._changing:
             await self._tuning.read(self._tuning.loaded)
-            await index_roles.drop_former(self._db)
+            await index_roles.drop_retired_indexes(self._db)
             following = {
-                record.root: record for record in await index_roles.list_standing(self._db, "next")
+                record.root: record
+                for record in await index_roles.list_indexes_by_role(self._db, "next")
             }
             for record in await index_records.list_indexes(self._db):
                 start = partial(self._start, record, following.get(record.root))
@@ -255,7 +256,7 @@ class IndexRegistry(IndexLookup):
             if index.following is not None and index.following.record.identity == identity:
                 return index
             await self._abandon(index)
-            following = await index_roles.next_index(
+            following = await index_roles.ensure_next_index(
                 self._db, index.record, fingerprint.dimension, identity
             )
             await self._stop(index)
@@ -381,7 +382,11 @@ class IndexRegistry(IndexLookup):
         record, settings, files = await self._tuning.begin(
             record, threads, ANSWERS_S, refused=refused, there=there
         )
-        lacking = await index_records.lacking(self._db, record) if lacking is None else lacking
+        lacking = (
+            await index_records.count_outdated_chunks(self._db, record)
+            if lacking is None
+            else lacking
+        )
         index = self._made(record, settings, refusal, lacking)
         index.given = given
         if files:
@@ -443,12 +448,12 @@ class IndexRegistry(IndexLookup):
                         await self._replace(index, following)
         await anyio.sleep(GRACE_S)  # questions that began before may still read the old tables
         async with self._changing:
-            await index_roles.drop_former(self._db)
+            await index_roles.drop_retired_indexes(self._db)
         over.cancel()
         await anyio.sleep_forever()  # until that is heard: a supervised task has no end
 
     async def _replace(self, index: RunningIndex, following: RunningIndex) -> None:
-        promoted = await index_roles.promote(self._db, index.record, following.record)
+        promoted = await index_roles.promote_index(self._db, index.record, following.record)
         following.record = replace(promoted, topics=index.record.topics)
         following.given = index.given
         self._running[promoted.name], index.following = following, None

@@ -82,7 +82,7 @@ def affected(before: Notes, now: Notes) -> AffectedFiles:
         languages=tuple(_kinds(languages)),
         skipped=tuple(skipped),
         larger_than=limit,
-        holding=holding,
+        containing=holding,
     )
 
 

@@ -18,9 +18,9 @@ from cocosearchd.model import Chunk, Filter, spellings
 from cocosearchd.search.answers.disk_files import FileContents
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, names_of
 from cocosearchd.store.chunks.file_states import FileState
-from cocosearchd.store.chunks.manifest import symbols_of
+from cocosearchd.store.chunks.manifest import chunk_symbols
 from cocosearchd.store.chunks.queries import Candidate, Key
-from cocosearchd.store.chunks.rows import with_symbol
+from cocosearchd.store.chunks.rows import name_matching_symbol
 from cocosearchd.store.globs import exact_glob, path_matcher, symbol_matcher
 
 Vector = NDArray[np.float32]
@@ -80,7 +80,7 @@ class Overlay:
     def matching_symbols(self, where: Filter) -> tuple[Candidate, ...]:
         """The definitions that pass a filter, as the store lists them."""
         named = (row for row, _ in self.matching_chunks(where) if row.symbol_name)
-        return tuple(with_symbol(row, self._symbols[row.key], where) for row in named)
+        return tuple(name_matching_symbol(row, self._symbols[row.key], where) for row in named)
 
     @cached_property
     def _symbols(self) -> Mapping[Key, tuple[tuple[str, str], ...]]:
@@ -126,7 +126,7 @@ def chunk_text(chunk: Chunk, path: str) -> ChunkText:
         chunk.text,
         chunk.definitions,
         names_of(chunk.header, path),
-        tuple(symbols_of(chunk)),
+        tuple(chunk_symbols(chunk)),
     )
 
 
@@ -192,5 +192,5 @@ def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
     wanted = symbol_matcher(where.symbol_name) if where.symbol_name else None
     return any(
         (not where.symbol_types or kind in where.symbol_types) and (wanted is None or wanted(name))
-        for kind, name in symbols_of(chunk)
+        for kind, name in chunk_symbols(chunk)
     )

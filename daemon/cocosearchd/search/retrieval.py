@@ -32,7 +32,7 @@ from cocosearchd.search.trace import Trace
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.file_states import FileState, FileStates, file_states
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.connection.read_snapshot import snapshot
+from cocosearchd.store.connection.read_snapshot import open_snapshot
 
 # Before a transaction is worth its price: a writer commits some ten times a second, a look takes
 # some milliseconds.
@@ -122,7 +122,7 @@ class Retriever:
                 return look
             generation = look
         trace.record("snapshot", lambda: True)
-        async with snapshot(self._db) as still:
+        async with open_snapshot(self._db) as still:
             generation = await index_records.generation(still, record)
             found = await self._legs(still, record, asked, trace)
             look = await self._judged(still, record, asked, found, generation, trace)

@@ -36,14 +36,14 @@ def filter_sql(where: Filter) -> Condition:
     return _condition(_restrictions(where))
 
 
-def of_chunks(where: Filter) -> Condition:
+def chunk_filter_sql(where: Filter) -> Condition:
     """The part of a filter about phrases and symbols, for chunks that are found by their keys:
     without indexes.
     """
     return _condition(chain(_of_symbols(where), _texts(where)))
 
 
-def phrase_words(where: Filter) -> Condition:
+def phrase_words_sql(where: Filter) -> Condition:
     """What the index of words can say of phrases, for the statistics of PostgreSQL to estimate."""
     return _condition(_words(where))
 
@@ -90,13 +90,13 @@ def _texts(where: Filter) -> Iterator[_Restriction]:
 
 def _words(where: Filter) -> Iterator[_Restriction]:
     for phrase in where.phrases:
-        found = [words_of_phrase(each) for each in spellings(phrase)]
+        found = [phrase_query(each) for each in spellings(phrase)]
         if all(found):
             words = " | ".join(f"({words})" for words in dict.fromkeys(found))
             yield "content_tsv @@ to_tsquery('simple', {words})", {"words": words}
 
 
-def words_of_phrase(phrase: str) -> str:
+def phrase_query(phrase: str) -> str:
     """A text search that every chunk with the phrase passes, so that the index leaves few texts to
     be read; or "".
 

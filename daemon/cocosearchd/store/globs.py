@@ -125,7 +125,7 @@ def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
     return lambda name: any(automaton.matches(name) for automaton in automata)
 
 
-def spelled_out(glob: str) -> str:
+def longest_literal(glob: str) -> str:
     """The longest run of ASCII letters, digits and underscores that is in all that matches a glob,
     in some case; or "".
 

@@ -18,7 +18,7 @@ from cocosearchd.model import FileRecord, Fingerprint, IndexIdentity, IndexRecor
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import (
     drop_tables,
-    registered,
+    registered_indexes,
     schema_change,
     upgrade_tables,
 )
@@ -81,7 +81,7 @@ def unpack_fingerprint(packed: bytes | None) -> Fingerprint | None:
     return None if packed is None else Fingerprint._make(_FINGERPRINT.unpack(packed))
 
 
-def slugs(name: str) -> Iterator[str]:
+def slug_candidates(name: str) -> Iterator[str]:
     """Candidates for the part of table names that stands for an index, best first, without end.
 
     The name itself where it can be used as it is; else its beginning and a hash of it, so that it
@@ -138,10 +138,10 @@ async def insert_index(
     topics, standing.
     """
     used = {row[0] for row in await (await connection.execute(statement("taken_slugs"))).fetchall()}
-    slug = next(slug for slug in slugs(values["name"]) if slug not in used)
+    slug = next(slug for slug in slug_candidates(values["name"]) if slug not in used)
     row = values | identity_values(dimension, identity) | {"slug": slug}
     await connection.execute(statement("insert_index"), row)
-    (record,) = await registered(connection, values["name"])
+    (record,) = await registered_indexes(connection, values["name"])
     await upgrade_tables(connection, record)
     return record
 
@@ -151,19 +151,19 @@ async def list_indexes(db: Database) -> tuple[IndexRecord, ...]:
     more.
     """
     async with db.connection() as connection:
-        return await registered(connection, standing="current")
+        return await registered_indexes(connection, role="current")
 
 
-async def numbers(db: Database) -> frozenset[int]:
+async def index_numbers(db: Database) -> frozenset[int]:
     """Of all indexes, whatever their standing."""
     async with db.connection() as connection:
-        return frozenset(record.number for record in await registered(connection))
+        return frozenset(record.number for record in await registered_indexes(connection))
 
 
 async def drop_index(db: Database, record: IndexRecord) -> Counts:
     """Forget an index, its tables and its row; how much is gone. Raises `NotFound`."""
     async with schema_change(db) as connection:
-        await still_there(connection, record)
+        await require_index(connection, record)
         counts = await _counts(connection, record)
         # Tables first, the registry's row last: the order in which a write locks them.
         await drop_tables(connection, record)
@@ -186,7 +186,7 @@ async def generation(db: Database, record: IndexRecord) -> int:
             await connection.execute(statement("generation"), {"number": record.number})
         ).fetchone()
     if row is None:
-        raise gone(record)
+        raise index_not_found(record)
     return int(row[0])
 
 
@@ -282,12 +282,14 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
     )
 
 
-async def lacking(db: Database, record: IndexRecord) -> int:
+async def count_outdated_chunks(db: Database, record: IndexRecord) -> int:
     """How many chunks were written before their symbols were stored one by one: filters see only
     one of each.
     """
     async with db.connection() as connection:
-        row = await (await connection.execute(statement("lacking", record))).fetchone()
+        row = await (
+            await connection.execute(statement("count_outdated_chunks", record))
+        ).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -361,15 +363,15 @@ async def _counts(connection: Connection, record: IndexRecord) -> Counts:
     )
 
 
-async def still_there(connection: Connection, record: IndexRecord) -> None:
+async def require_index(connection: Connection, record: IndexRecord) -> None:
     """Raises `NotFound` for an index that somebody has dropped."""
     if not any(
-        other.number == record.number for other in await registered(connection, record.name)
+        other.number == record.number for other in await registered_indexes(connection, record.name)
     ):
-        raise gone(record)
+        raise index_not_found(record)
 
 
-def gone(record: IndexRecord) -> NotFound:
+def index_not_found(record: IndexRecord) -> NotFound:
     """What to raise when an index is not in the registry any more."""
     return NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
 

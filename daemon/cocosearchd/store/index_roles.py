@@ -9,12 +9,12 @@ import secrets
 
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.connection.migrate import drop_tables, registered, schema_change
+from cocosearchd.store.connection.migrate import drop_tables, registered_indexes, schema_change
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.index_records import drop_index, insert_index, still_there
+from cocosearchd.store.index_records import drop_index, insert_index, require_index
 
 
-async def next_index(
+async def ensure_next_index(
     db: Database, current: IndexRecord, dimension: int, identity: IndexIdentity
 ) -> IndexRecord:
     """The empty index that is to take the place of `current`; the one that is there, if it has this
@@ -23,8 +23,8 @@ async def next_index(
     Raises `NotFound`.
     """
     async with schema_change(db) as connection:
-        await still_there(connection, current)
-        for other in await registered(connection, standing="next"):
+        await require_index(connection, current)
+        for other in await registered_indexes(connection, role="next"):
             if other.root == current.root and other.identity == identity:
                 return other
             if other.root == current.root:
@@ -40,13 +40,13 @@ async def next_index(
         return await insert_index(connection, values, dimension, identity)
 
 
-async def promote(db: Database, current: IndexRecord, following: IndexRecord) -> IndexRecord:
+async def promote_index(db: Database, current: IndexRecord, following: IndexRecord) -> IndexRecord:
     """Let the next index take the name of the current one, which becomes a former one. Raises
     `NotFound`.
     """
     async with schema_change(db) as connection:
-        await still_there(connection, current)
-        await still_there(connection, following)
+        await require_index(connection, current)
+        await require_index(connection, following)
         values = {
             "old": current.number,
             "new": following.number,
@@ -55,17 +55,17 @@ async def promote(db: Database, current: IndexRecord, following: IndexRecord) ->
         }
         await connection.execute(statement("retire_index"), values)
         await connection.execute(statement("promote_index"), values)
-        (promoted,) = await registered(connection, current.name)
+        (promoted,) = await registered_indexes(connection, current.name)
         return promoted
 
 
-async def list_standing(db: Database, standing: str) -> tuple[IndexRecord, ...]:
+async def list_indexes_by_role(db: Database, role: str) -> tuple[IndexRecord, ...]:
     """The `next` or `former` indexes, oldest first."""
     async with db.connection() as connection:
-        return await registered(connection, standing=standing)
+        return await registered_indexes(connection, role=role)
 
 
-async def drop_former(db: Database) -> None:
+async def drop_retired_indexes(db: Database) -> None:
     """Drop what has been replaced. Raises `StoreUnavailable`."""
-    for record in await list_standing(db, "former"):
+    for record in await list_indexes_by_role(db, "former"):
         await drop_index(db, record)

@@ -15,9 +15,9 @@ from psycopg.types.json import Jsonb
 
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.connection.migrate import registered, schema_change
+from cocosearchd.store.connection.migrate import registered_indexes, schema_change
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.index_records import identity_values, still_there
+from cocosearchd.store.index_records import identity_values, require_index
 
 NO_LIMIT = (1 << 63) - 1
 
@@ -30,10 +30,10 @@ class AffectedFiles:
     languages: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()  # reasons
     larger_than: int = NO_LIMIT  # bytes
-    holding: str = ""  # a text in one of their chunks
+    containing: str = ""  # a text in one of their chunks
 
 
-async def remake(
+async def invalidate(
     db: Database,
     record: IndexRecord,
     identity: IndexIdentity,
@@ -53,11 +53,11 @@ async def remake(
         "languages": list(affected.languages),
         "skipped": list(affected.skipped),
         "larger_than": affected.larger_than,
-        "holding": affected.holding,
+        "holding": affected.containing,
     }
     async with schema_change(db) as connection:
-        await still_there(connection, record)
-        cursor = await connection.execute(statement("forget_fingerprints", record), values)
+        await require_index(connection, record)
+        cursor = await connection.execute(statement("clear_fingerprints", record), values)
         if identity != record.identity:
             await connection.execute(
                 statement("set_chunker"), identity_values(record.dimension, identity) | number
@@ -65,5 +65,5 @@ async def remake(
         await connection.execute(
             statement("set_made_with"), {"made_with": Jsonb(dict(made_with))} | number
         )
-        (changed,) = await registered(connection, record.name)
+        (changed,) = await registered_indexes(connection, record.name)
     return changed, cursor.rowcount

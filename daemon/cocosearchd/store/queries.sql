@@ -69,10 +69,10 @@ select coalesce(
     current_schema()
 )
 
--- name: try_sole_use
+-- name: try_instance_lock
 select pg_try_advisory_lock(%(key)s)
 
--- name: sole_user
+-- name: instance_lock_holder
 -- Who has the lock: the name of its session, and where it comes from.
 select application_name, coalesce(host(client_addr), 'this machine')
 from pg_locks join pg_stat_activity using (pid)
@@ -119,7 +119,7 @@ where number = %(number)s
 -- name: set_made_with
 update cocosearch_indexes set made_with = %(made_with)s where number = %(number)s
 
--- name: forget_fingerprints
+-- name: clear_fingerprints
 -- Of the files that other settings would make other rows of: a scan then reads them again. Bytes 17 to 24 of a
 -- fingerprint are the size.
 update {files} set fingerprint = null
@@ -220,7 +220,7 @@ where parse_status = 'error' and starts_with(error_message, %(mark)s)
 order by filename
 limit %(limit)s
 
--- name: lacking
+-- name: count_outdated_chunks
 -- Chunks whose rows are older than the columns of their symbols.
 select count(*) from {chunks} where symbol_kinds is null and {live}
 
@@ -310,12 +310,12 @@ set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, ge
     skip_reason = excluded.skip_reason, scopes = excluded.scopes, ordinals = excluded.ordinals,
     starts = excluded.starts, first_lines = excluded.first_lines
 
--- name: upsert_spares
+-- name: upsert_retained_chunks
 insert into {spares} (filename, ordinals)
 select filename, ordinals::int8[] from unnest(%(filenames)s::text[], %(ordinals)s::text[]) as given(filename, ordinals)
 on conflict (filename) do update set ordinals = excluded.ordinals, since = excluded.since
 
--- name: delete_spares
+-- name: delete_retained_chunks
 delete from {spares} where filename = any(%(filenames)s::text[])
 
 -- name: upsert_parses
@@ -384,7 +384,7 @@ select exists (select from file) or exists (select from parse)
 c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, c.language_id, c.block_type,
 c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
 
--- name: has_spares
+-- name: has_retained_chunks
 select exists (select from {spares})
 
 -- name: live
@@ -396,7 +396,7 @@ not exists (
       and s.ordinals[width_bucket({chunks}.ordinal, s.ordinals)] = {chunks}.ordinal
 )
 
--- name: passing_live
+-- name: filter_live
 -- Of a row of chunks: that it passes a filter and is no spare one.
 {filter} and {live}
 
@@ -486,7 +486,7 @@ select {columns}, best.score
 from best join {chunks} c using (filename, ordinal), {place}
 order by best.score desc, filename, ordinal
 
--- name: first_passing
+-- name: first_matches
 -- Where there are no words to rank by.
 with best as materialized (
     select filename, ordinal from {chunks} where {filter} order by filename, ordinal limit %(limit)s
@@ -618,7 +618,7 @@ select generation,
 from cocosearch_indexes
 where number = {number}
 
--- name: passing_chunks
+-- name: count_matching_chunks
 select count(*) from {chunks} where filename = %(filename)s and {filter} and {live}
 
 -- name: lock_maintenance
@@ -650,7 +650,7 @@ reindex index concurrently {chunks_vector}
 -- name: drop_vector_index
 drop index concurrently if exists {chunks_vector}
 
--- name: old_spares
+-- name: expired_retained_chunks
 -- Files whose spare rows are as old, or the oldest while there are more spare rows than may be.
 select filename
 from (
@@ -661,7 +661,7 @@ from (
 ) as aged
 where beyond or since < now() - make_interval(secs => %(age_s)s)
 
--- name: drop_spares
+-- name: drop_retained_chunks
 -- Of files that are locked.
 with old as (delete from {spares} where filename = any(%(filenames)s::text[]) returning filename, ordinals),
      gone as (

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from cocosearchd.embedding.providers.builtin import DATA, NAME
 from cocosearchd.embedding.providers.static_model import (
+    CACHED_RUNS,
     PARTS,
-    REMEMBERED_RUNS,
     Encoder,
-    digest_of,
+    letter_runs,
     load,
-    runs,
+    model_digest,
 )
 from cocosearchd.embedding.providers.word_tokens import pieces, words
 from cocosearchd.errors import EmbedderUnavailable
@@ -54,7 +54,7 @@ def test_golden_vectors(encoder: Encoder) -> None:
 
 
 def test_the_files_are_whole() -> None:
-    assert digest_of(DATA, NAME, MODEL.weighing) == MODEL.sha256
+    assert model_digest(DATA, NAME, MODEL.weighing) == MODEL.sha256
     assert MODEL.rows.shape == (len(MODEL.words) + MODEL.buckets, 256)
     assert MODEL.rows.dtype == np.int8
     assert MODEL.scales.shape == (len(MODEL.rows),)
@@ -88,13 +88,13 @@ def test_every_text_gives_a_unit_row_or_zero(texts: list[str]) -> None:
 
 @given(st.text())
 def test_remembering_runs_changes_no_word(text: str) -> None:
-    assert [word for run in runs(text) for word in words(run)] == words(text)
+    assert [word for run in letter_runs(text) for word in words(run)] == words(text)
 
 
 def test_what_was_asked_before_changes_nothing(encoder: Encoder) -> None:
     text = "def frobnicateQuuxes(zyzzyva): return unheardOfIdentifier(zyzzyva)"
     before = encoder.queries([text])
-    encoder.queries([f"strange{number}word{number}" for number in range(REMEMBERED_RUNS + 10)])
+    encoder.queries([f"strange{number}word{number}" for number in range(CACHED_RUNS + 10)])
     np.testing.assert_array_equal(encoder.queries([text]), before)
 
 
@@ -188,7 +188,7 @@ def test_sentences_find_their_functions(encoder: Encoder) -> None:
 
 def test_another_weighing_is_another_model() -> None:
     other = replace(MODEL.weighing, header=0.5)
-    assert digest_of(DATA, NAME, other) != MODEL.sha256
+    assert model_digest(DATA, NAME, other) != MODEL.sha256
 
 
 def test_docstrings_of_this_project_find_their_functions(encoder: Encoder) -> None:

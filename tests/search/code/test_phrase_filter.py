@@ -33,10 +33,10 @@ from cocosearchd.search.lexical.segments.segment import SegmentView, build
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.phrase_matches import (
-    expected,
-    holding_anywhere,
-    holding_in_chunks,
-    holding_in_files,
+    all_phrase_matches,
+    estimate_phrase_matches,
+    phrase_matches_in_chunks,
+    phrase_matches_in_files,
 )
 from cocosearchd.store.chunks.queries import file_chunks
 from cocosearchd.store.connection.database import Database
@@ -187,7 +187,7 @@ def choose(way: str, patch: pytest.MonkeyPatch) -> None:
             candidate_selection if name in ("PROMISING", "NAMED") else phrase_filter, name, value
         )
     if way not in ("few", "scan"):
-        patch.setattr(phrase_filter, "expected", many)
+        patch.setattr(phrase_filter, "estimate_phrase_matches", many)
 
 
 async def many(*_: object) -> int:
@@ -389,7 +389,7 @@ async def test_where_there_is_no_time_the_answer_says_so_and_is_not_kept(
     async def out_of_time(*_: object) -> None:
         """A small index is looked through in any time."""
 
-    monkeypatch.setattr(phrase_filter, "holding_anywhere", out_of_time)
+    monkeypatch.setattr(phrase_filter, "all_phrase_matches", out_of_time)
     for _ in range(2):
         answer = await corpus.ask(Query('"open the" value'))
         assert answer.warnings == (phrase_filter.TIMEOUT_WARNING,)
@@ -429,11 +429,11 @@ async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(
     )
     where = Filter(phrases=("Open THE",))
     every = ["a.py", "b.py", "gone.py"]
-    read = await holding_in_files(db, corpus.record, where, every)
+    read = await phrase_matches_in_files(db, corpus.record, where, every)
     assert {path: starts.tolist() for path, starts in read.starts.items()} == {"a.py": [0]}
     assert read.generations == {"a.py": 1, "b.py": 2}
     await corpus.save("b.py", "open the file, too\n")
-    read = await holding_in_files(db, corpus.record, where, every)
+    read = await phrase_matches_in_files(db, corpus.record, where, every)
     assert read.starts.keys() == read.generations.keys() == {"a.py", "b.py"}
     assert read.generations["b.py"] == 3
     keys = [
@@ -441,11 +441,11 @@ async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(
         async for file in file_chunks(db, corpus.record, None)
         for chunk in file.chunks
     ]
-    read = await holding_in_chunks(
+    read = await phrase_matches_in_chunks(
         db, corpus.record, Filter(phrases=("too",)), [*keys, ("gone.py", 0, 5)]
     )
     assert (set(read.starts), read.generations) == ({"b.py"}, {"a.py": 1, "b.py": 3})
-    assert await expected(db, corpus.record, where) >= 0
+    assert await estimate_phrase_matches(db, corpus.record, where) >= 0
 
 
 async def test_looking_through_everything_ends_in_time(db: Database, tmp_path: Path) -> None:
@@ -453,8 +453,8 @@ async def test_looking_through_everything_ends_in_time(db: Database, tmp_path: P
     where = Filter(phrases=("the file",), paths=("a.*",))
     async with db.connection() as holder, holder.transaction():
         await holder.execute(compose("lock table {chunks} in access exclusive mode", corpus.record))
-        assert await holding_anywhere(db, corpus.record, where, 50) is None
-    found = await holding_anywhere(db, corpus.record, where, 1000)
+        assert await all_phrase_matches(db, corpus.record, where, 50) is None
+    found = await all_phrase_matches(db, corpus.record, where, 1000)
     assert found is not None
     assert {path: starts.tolist() for path, starts in found.items()} == {"a.py": [0]}
     async with db.connection() as connection:

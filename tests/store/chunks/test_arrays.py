@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.store.chunks.arrays import NONE, array, array_of_numbers, numbers_in
+from cocosearchd.store.chunks.arrays import (
+    EMPTY_ARRAY,
+    array_literal,
+    number_array_literal,
+    parse_number_array,
+)
 from cocosearchd.store.connection.database import Database
 
 AWKWARD = [
@@ -35,13 +40,13 @@ async def test_postgresql_reads_what_was_meant(db: Database) -> None:
     async with db.connection() as connection:
         cursor = await connection.execute(
             "select %s::text[], %s::bytea[], %s::int8[], %s::text[]",
-            [array(texts), array(raw), array(numbers), array([])],
+            [array_literal(texts), array_literal(raw), array_literal(numbers), array_literal([])],
         )
         assert await cursor.fetchone() == (texts, raw, numbers, [])
 
 
 @given(st.sets(st.integers(-(2**63), 2**63 - 1)))
 def test_numbers_come_back(numbers: set[int]) -> None:
-    assert numbers_in(array_of_numbers(sorted(numbers))) == numbers
-    assert array_of_numbers(sorted(numbers)) == array(sorted(numbers))
-    assert (array([]), numbers_in(NONE)) == (NONE, frozenset())
+    assert parse_number_array(number_array_literal(sorted(numbers))) == numbers
+    assert number_array_literal(sorted(numbers)) == array_literal(sorted(numbers))
+    assert (array_literal([]), parse_number_array(EMPTY_ARRAY)) == (EMPTY_ARRAY, frozenset())

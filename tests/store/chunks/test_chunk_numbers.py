@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.store.chunks.chunk_numbers import STEP, assigned
+from cocosearchd.store.chunks.chunk_numbers import STEP, assign_numbers
 
 CONTENTS = st.lists(st.sampled_from("abcdefgh"), max_size=12)
 
 
 def numbered(contents: Sequence[str]) -> dict[int, str]:
-    ordinals, kept = assigned({}, contents)
+    ordinals, kept = assign_numbers({}, contents)
     assert not kept
     return dict(zip(ordinals, contents, strict=True))
 
@@ -23,7 +23,7 @@ def test_ordinals_ascend_with_the_places_and_rows_that_stay_are_what_is_wanted(
 ) -> None:
     rows = numbered(first)
     for wanted in later:
-        ordinals, kept = assigned(rows, wanted)
+        ordinals, kept = assign_numbers(rows, wanted)
         assert len(ordinals) == len(wanted)
         assert ordinals == sorted(set(ordinals))
         assert {ordinal: content for ordinal, content in rows.items() if ordinal in kept} == {
@@ -56,7 +56,7 @@ def test_ordinals_ascend_with_the_places_and_rows_that_stay_are_what_is_wanted(
     ],
 )
 def test_as_many_rows_stay_as_can(before: str, after: str, stay: int) -> None:
-    _, kept = assigned(numbered(before), after)
+    _, kept = assign_numbers(numbered(before), after)
     assert len(kept) == stay
 
 
@@ -64,18 +64,18 @@ def test_there_is_room_in_one_spot_for_long_and_then_all_are_numbered_anew() -> 
     rows, contents = numbered(["first", "last"]), ["first", "last"]
     for step in range(32):
         contents.insert(1, f"{step}")
-        ordinals, kept = assigned(rows, contents)
+        ordinals, kept = assign_numbers(rows, contents)
         assert len(kept) == len(rows), step
         rows = dict(zip(ordinals, contents, strict=True))
     contents.insert(1, "one too many")
-    ordinals, kept = assigned(rows, contents)
+    ordinals, kept = assign_numbers(rows, contents)
     assert (ordinals, kept) == ([STEP * place for place in range(35)], frozenset())
 
 
 def test_what_is_changed_again_and_again_takes_no_room() -> None:
     rows = numbered(["a", "0", "b"])
     for step in range(200):
-        ordinals, kept = assigned(rows, ["a", f"{step} changed", "b"])
+        ordinals, kept = assign_numbers(rows, ["a", f"{step} changed", "b"])
         assert len(kept) == 2
         rows = dict(zip(ordinals, ["a", f"{step} changed", "b"], strict=True))
 
@@ -86,7 +86,7 @@ def test_a_file_may_grow_at_its_ends_without_end(*, front: bool) -> None:
     rows = numbered(contents)
     for step in range(1, 300):
         contents = [f"{step}", *contents] if front else [*contents, f"{step}"]
-        ordinals, kept = assigned(rows, contents)
+        ordinals, kept = assign_numbers(rows, contents)
         assert len(kept) == step
         rows = dict(zip(ordinals, contents, strict=True))
     assert max(map(abs, rows)) < 1 << 42
@@ -100,7 +100,7 @@ def test_what_is_taken_is_taken_by_none_as_long_as_there_is_room(
     rows, live = numbered(first), first
     for wanted in later:
         taken = frozenset(ordinal for ordinal, content in rows.items() if content in live)
-        ordinals, kept = assigned(rows, wanted, taken)
+        ordinals, kept = assign_numbers(rows, wanted, taken)
         assert ordinals == sorted(set(ordinals))
         assert len(ordinals) == len(wanted)
         assert kept <= rows.keys()
@@ -113,7 +113,7 @@ def test_two_contents_that_differ_as_a_whole_take_turns_without_counting_up() ->
     rows = numbered("abcdef")
     for step in range(300):
         wanted = [f"{step} {number}" for number in range(6)]
-        ordinals, kept = assigned(rows, wanted, rows.keys())
+        ordinals, kept = assign_numbers(rows, wanted, rows.keys())
         assert not kept
         assert not rows.keys() & set(ordinals)
         rows = dict(zip(ordinals, wanted, strict=True))
@@ -134,7 +134,7 @@ def test_what_changes_for_ever_beside_what_is_taken_does_not_count_up(
     for step in range(1, 300):
         live = {ordinal: content for ordinal, content in rows.items() if ordinal not in beside}
         wanted = [*head, *(f"{step} {number}" for number in range(6)), *tail]
-        ordinals, kept = assigned(rows, wanted, rows.keys())
+        ordinals, kept = assign_numbers(rows, wanted, rows.keys())
         assert len(kept) == len(head) + len(tail)
         assert not (rows.keys() - kept) & set(ordinals)
         beside = (
@@ -148,8 +148,8 @@ def test_what_changes_for_ever_beside_what_is_taken_does_not_count_up(
 
 def test_where_there_is_no_room_beside_what_is_taken_that_is_overwritten() -> None:
     rows = {0: "a", 1: "gone", 2: "b"}
-    assert assigned(rows, ["a", "new", "b"], frozenset({1})) == ([0, 1, 2], {0, 2})
-    assert assigned(rows, ["a", "new", "newer", "b"], frozenset({1})) == (
+    assert assign_numbers(rows, ["a", "new", "b"], frozenset({1})) == ([0, 1, 2], {0, 2})
+    assert assign_numbers(rows, ["a", "new", "newer", "b"], frozenset({1})) == (
         [STEP * n for n in range(4)],
         frozenset(),
     )

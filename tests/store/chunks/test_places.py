@@ -104,9 +104,11 @@ async def answers(db: Database, record: IndexRecord, keys: Sequence[Key]) -> lis
         found,
         (await chunks_with_files(db, record, keys))[0],
         sorted(symbols, key=lambda hit: hit.key),
-        starts((await phrase_matches.holding_in_chunks(db, record, phrase, keys)).starts),
-        starts((await phrase_matches.holding_in_files(db, record, phrase, list(TEXTS))).starts),
-        starts(await phrase_matches.holding_anywhere(db, record, phrase, 5000) or {}),
+        starts((await phrase_matches.phrase_matches_in_chunks(db, record, phrase, keys)).starts),
+        starts(
+            (await phrase_matches.phrase_matches_in_files(db, record, phrase, list(TEXTS))).starts
+        ),
+        starts(await phrase_matches.all_phrase_matches(db, record, phrase, 5000) or {}),
         [replace(file, generation=0) async for file in file_chunks(db, record, None)],
         [(file.path, file.chunks, file.digest) async for file in file_texts(db, record, None)],
         sorted((file.path, file.digest) for file in await file_digests(db, record, list(TEXTS))),

@@ -22,11 +22,17 @@ from cocosearchd.store.chunks.queries import (
     replace_files,
     vector_search,
 )
-from cocosearchd.store.chunks.retained_chunks import drop_spares
+from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
-from cocosearchd.store.index_records import counts, damaged_files, lacking, statistics, table_digest
+from cocosearchd.store.index_records import (
+    count_outdated_chunks,
+    counts,
+    damaged_files,
+    statistics,
+    table_digest,
+)
 from tests.store.support import (
     differing,
     file_write,
@@ -74,7 +80,7 @@ async def test_no_question_sees_them(db: Database) -> None:
         hit.content for hit in await list_symbols(db, record, Filter(symbol_name="one"), 9)
     ] == ["one: 2"]
     assert (await counts(db, record)).chunks == (await statistics(db, record)).chunks == len(OTHER)
-    assert await lacking(db, record) == 0
+    assert await count_outdated_chunks(db, record) == 0
 
 
 async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> None:
@@ -116,7 +122,7 @@ async def test_the_best_are_read_from_indexes_beside_spare_rows(db: Database) ->
     values = {"vector": HalfVector(vector_of("asked")), "limit": 20, "breadth": 100}
     async with db.connection() as connection:
         await connection.execute(compose("analyze {chunks}", record))
-        everything = statement("passing_live", record, filter=sql.SQL("true"))
+        everything = statement("filter_live", record, filter=sql.SQL("true"))
         for name, index in (("vector_nearest", "chunks_vector"), ("list_symbols", "chunks_key")):
             query = sql.SQL("explain {}").format(
                 statement(name, record, filter=sql.SQL("{}").format(everything))
@@ -202,8 +208,8 @@ async def test_there_are_no_more_of_them_than_others(db: Database) -> None:
         await replace_files(db, record, [file_write(path, *MAIN) for path in paths])
         await replace_files(db, record, (), paths)
     before = await table_digest(db, record)
-    assert await drop_spares(db, record) == 0, "few in any case"
-    assert await drop_spares(db, record, least=1) == 64 - 20
+    assert await drop_retained_chunks(db, record) == 0, "few in any case"
+    assert await drop_retained_chunks(db, record, least=1) == 64 - 20
     left = {path for path, _, spare in await rows(db, record) if spare}
     assert left == {f"turn{turn}/{n}.py" for turn in (6, 7) for n in range(2)} | {"turn5/1.py"}
     assert await table_digest(db, record) == before
@@ -259,7 +265,7 @@ async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
         await replace_file(db, record, file_write(f"f{number}.py", *MAIN))
     await switch(db, record, *(file_write(f"f{number}.py", *OTHER) for number in range(450)))
     before = await table_digest(db, record)
-    assert await drop_spares(db, record) == 0, "they are young"
+    assert await drop_retained_chunks(db, record) == 0, "they are young"
     async with db.connection() as connection:
         await connection.execute(
             compose(
@@ -270,9 +276,9 @@ async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
     # does not make them younger
     await replace_file(db, record, file_write("f9.py", "saved", *OTHER))
     await replace_file(db, record, file_write("f9.py", *OTHER))
-    assert await drop_spares(db, record) == 2 * 449
+    assert await drop_retained_chunks(db, record) == 2 * 449
     assert {path for path, _, spare in await rows(db, record) if spare} == {"f7.py"}
-    assert await drop_spares(db, record, 0.0) == 2
+    assert await drop_retained_chunks(db, record, 0.0) == 2
     assert await table_digest(db, record) == before
     assert await damaged_files(db, record) == ()
     assert await switch(db, record, file_write("f9.py", *MAIN)) == 2
@@ -283,7 +289,7 @@ async def test_what_was_compared_with_dropped_rows_is_not_written(db: Database) 
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
     made = await differing(db, record, [file_write("a.py", *MAIN)])
-    await drop_spares(db, record, 0.0)
+    await drop_retained_chunks(db, record, 0.0)
     before = await table_digest(db, record)
     with pytest.raises(OutdatedManifest):
         await replace_files(db, record, made)
@@ -325,7 +331,7 @@ async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -
                     there.pop(path, None)
                 continue
             case 1:
-                await drop_spares(db, record, 0.0)
+                await drop_retained_chunks(db, record, 0.0)
                 continue
             case 2:
                 # as if by other rules

@@ -34,7 +34,7 @@ from cocosearchd.store.index_records import (
     statistics,
     table_digest,
 )
-from cocosearchd.store.invalidation import AffectedFiles, remake
+from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from tests.store.support import IDENTITY, file_write, fingerprint, new_index, words_of
 
 
@@ -336,7 +336,9 @@ async def test_damage_is_noticed(db: Database) -> None:
 async def test_a_write_for_another_identity_leaves_nothing(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", "one: 1"))
-    changed, _ = await remake(db, record, replace(IDENTITY, header_version=2), {}, AffectedFiles())
+    changed, _ = await invalidate(
+        db, record, replace(IDENTITY, header_version=2), {}, AffectedFiles()
+    )
     before = await table_digest(db, changed)
     with pytest.raises(IdentityMismatch):
         await replace_file(db, record, file_write("a.py", "two: 2"))

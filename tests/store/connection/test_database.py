@@ -15,8 +15,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database, without_password
-from cocosearchd.store.connection.liveness_check import PatientConnection
-from cocosearchd.store.connection.preflight import check_server_version, check_sessions
+from cocosearchd.store.connection.liveness_check import MonitoredConnection
+from cocosearchd.store.connection.preflight import check_server_version, check_session_pooling
 from cocosearchd.store.server.roles import SUPERUSER
 from tests.store.remote import PASSWORD, RemoteServer, free_port
 
@@ -163,13 +163,13 @@ async def test_a_pooler_that_shares_sessions(dsn: str) -> None:
     """What one transaction locks would be locked for ever, and the next daemon wait for it in
     vain.
     """
-    connection = await PatientConnection.connect(dsn, autocommit=True)
+    connection = await MonitoredConnection.connect(dsn, autocommit=True)
 
-    async def same() -> PatientConnection:
+    async def same() -> MonitoredConnection:
         return connection  # to PostgreSQL, two clients of such a pooler are one session
 
     with pytest.raises(StoreUnavailable, match="another session") as caught:
-        await check_sessions(connection, same)
+        await check_session_pooling(connection, same)
     assert "pool_mode = session" in caught.value.hint
     async with Database.open(dsn, DatabaseSettings(url=dsn)) as db:
         await db.ping()
@@ -384,14 +384,14 @@ async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: st
     # One connection: another one that is just being made would have to wait behind who waits for
     # all of them.
     one = DatabaseSettings(pool_min=1, pool_max=1)
-    async with Database.open(dsn, one, successor=7) as before, before.connection() as connection:
+    async with Database.open(dsn, one, series=7) as before, before.connection() as connection:
         await connection.execute("select 1")
         with pytest.raises(StoreUnavailable, match="for a process that has ended"):
-            async with Database.open(dsn, DatabaseSettings(), successor=7):
+            async with Database.open(dsn, DatabaseSettings(), series=7):
                 pass
-        async with Database.open(dsn, DatabaseSettings(), successor=8) as elsewhere:
+        async with Database.open(dsn, DatabaseSettings(), series=8) as elsewhere:
             await elsewhere.ping()
-    async with Database.open(dsn, DatabaseSettings(), successor=7) as after:
+    async with Database.open(dsn, DatabaseSettings(), series=7) as after:
         await after.ping()
 
 
@@ -399,11 +399,11 @@ async def test_who_reads_waits_for_them_as_well(dsn: str, db: Database) -> None:
     # One connection: another one that is just being made would have to wait behind who waits for
     # all of them.
     one = DatabaseSettings(pool_min=1, pool_max=1)
-    async with Database.open(dsn, one, successor=7) as before, before.connection() as connection:
+    async with Database.open(dsn, one, series=7) as before, before.connection() as connection:
         await connection.execute("select 1")
         with pytest.raises(StoreUnavailable, match="for a process that has ended"):
-            await db.outlive(7, limit_s=0)
-        await db.outlive(8, limit_s=0)
-        reading = asyncio.create_task(db.outlive(7))
+            await db.wait_for_predecessors(7, limit_s=0)
+        await db.wait_for_predecessors(8, limit_s=0)
+        reading = asyncio.create_task(db.wait_for_predecessors(7))
         assert not (await asyncio.wait({reading}, timeout=LOCK_TIMEOUT_MS / 1000 + 0.5))[0]
     await reading

@@ -21,14 +21,14 @@ HOLDERS = (
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TAKEN_S", "LOOK_S", "AGAIN_S"):
+    for name in ("ACQUIRE_TIMEOUT_S", "CHECK_INTERVAL_S", "RETRY_INTERVAL_S"):
         monkeypatch.setattr(instance_lock, name, 0.1)
 
 
 @asynccontextmanager
 async def held(db: Database) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
-        await tasks.start(instance_lock.hold, db)
+        await tasks.start(instance_lock.hold_instance_lock, db)
         yield
         tasks.cancel_scope.cancel()
 
@@ -73,12 +73,12 @@ async def test_a_server_that_is_away_for_long_is_said_once(
         await connections(outside, dsn, allowed=False)
         await outside.execute("select pg_terminate_backend(%s)", (before,))
         await anyio.sleep(1)  # ten times as long as until the next try
-        assert said(caplog) == ["sole_use_lost"]
+        assert said(caplog) == ["instance_lock_lost"]
         await connections(outside, dsn, allowed=True)
         with anyio.fail_after(20):
             while len(said(caplog)) < 2:  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.02)
-        assert said(caplog) == ["sole_use_lost", "sole_use_again"]
+        assert said(caplog) == ["instance_lock_lost", "instance_lock_reacquired"]
         assert await refused(db)
 
 
@@ -103,7 +103,7 @@ async def test_who_was_away_while_another_came_ends(db: Database) -> None:
 
 async def away_while_another_comes(db: Database) -> None:
     async with held(db), db.session({}) as connection:
-        key, (pid,) = await instance_lock.key_of(connection), await holders(db)
+        key, (pid,) = await instance_lock.lock_key(connection), await holders(db)
         await connection.execute(
             "select pg_terminate_backend(%s), pg_advisory_lock(%s)", (pid, key)
         )
@@ -114,4 +114,4 @@ async def test_registries_in_other_schemas_are_others(db: Database) -> None:
     async with db.connection() as connection:
         await connection.execute("create schema other")
     async with held(db), db.session({"search_path": "other"}) as elsewhere, db.session({}) as here:
-        assert await instance_lock.key_of(elsewhere) != await instance_lock.key_of(here)
+        assert await instance_lock.lock_key(elsewhere) != await instance_lock.lock_key(here)

@@ -17,7 +17,7 @@ from cocosearchd.store.chunks.queries import (
     replace_file,
     vector_search,
 )
-from cocosearchd.store.chunks.retained_chunks import drop_spares
+from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection import statements
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
@@ -136,7 +136,7 @@ async def test_an_old_index_answers_and_says_what_it_lacks(db: Database) -> None
         "app/users.py",
         "notes.md",
     }
-    assert await index_records.lacking(db, record) == await counted(db, record) == 7
+    assert await index_records.count_outdated_chunks(db, record) == await counted(db, record) == 7
     # One symbol of a chunk is known, and the last names of the others.
     assert await found(db, record, Filter(symbol_types=("method",))) == {"app/users.py"}
     assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"}, (
@@ -161,7 +161,9 @@ async def test_files_written_since_are_exact(db: Database) -> None:
     )
     chunk = replace(write.chunks[0], symbols=symbols)
     await replace_file(db, record, replace(write, chunks=(chunk,)))
-    assert await index_records.lacking(db, record) == await counted(db, record) - 1 == 6
+    assert (
+        await index_records.count_outdated_chunks(db, record) == await counted(db, record) - 1 == 6
+    )
     new = {"tests/test_users.py"}
     assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"} | new
     assert await found(db, record, Filter(symbol_types=("class",), symbol_name="fake")) == new
@@ -170,7 +172,7 @@ async def test_files_written_since_are_exact(db: Database) -> None:
     )
     assert await found(db, record, Filter(symbol_types=("method",), symbol_name="fake.*")) == new
     await replace_file(db, record, write)
-    assert await index_records.lacking(db, record) == 6, (
+    assert await index_records.count_outdated_chunks(db, record) == 6, (
         "without symbols is not the same as not known"
     )
 
@@ -224,7 +226,7 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     for path, given in texts.items():
         await replace_file(db, record, file_write(path, "new: 0", *given))
         await replace_file(db, record, file_write(path, *given))
-    await drop_spares(db, record, 0.0)
+    await drop_retained_chunks(db, record, 0.0)
     await ensure_vector_index(db, record, build_at=1)
     before, chunks = (
         await index_records.table_digest(db, record),

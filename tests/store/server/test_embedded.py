@@ -28,7 +28,7 @@ from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.index_records import damaged_files, generation, list_indexes
 from cocosearchd.store.server import embedded, server_log
 from cocosearchd.store.server.embedded import DEFAULTS, EmbeddedPostgres
-from cocosearchd.store.server.processes import processes
+from cocosearchd.store.server.processes import list_processes
 from tests.store.support import file_write, new_index
 
 SMALL = {"shared_buffers": "16MB"}
@@ -79,7 +79,7 @@ def ask(dsn: str, query: str) -> object:
 
 
 def gone(pid: int) -> bool:
-    return all(found.pid != pid or not found.command for found in processes())
+    return all(found.pid != pid or not found.command for found in list_processes())
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
@@ -259,7 +259,7 @@ def test_killed_initialisation(servers: Servers, seed: int) -> None:
     thread.start()
     initialising = f"-D {one.data.with_name('data.part')}"
     deadline = time.monotonic() + 10
-    while not (found := [other.pid for other in processes() if initialising in other.command]):
+    while not (found := [other.pid for other in list_processes() if initialising in other.command]):
         assert time.monotonic() < deadline
     time.sleep(random.uniform(0, 0.3))
     for pid in found:
@@ -301,7 +301,7 @@ def test_a_setting_that_postgresql_refuses(servers: Servers) -> None:
 
 def test_log_is_bounded(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_log, "LOG_LIMIT", 2000)
-    monkeypatch.setattr(server_log, "LOG_KEPT", 500)
+    monkeypatch.setattr(server_log, "LOG_TAIL", 500)
     server = servers()
     dsn = server.ensure()
     for _ in range(40):

@@ -20,7 +20,7 @@ from cocosearchd.store.server.embedded import EmbeddedPostgres
 from tests.conftest import QUICK
 from tests.daemon import copy_cluster, freezing
 
-TIMEOUT_MS, SILENCE_S = 500, 0.7
+TIMEOUT_MS, LIVENESS_S = 500, 0.7
 Freeze = Callable[[], contextlib.AbstractContextManager[None]]
 
 
@@ -50,8 +50,10 @@ async def patient(
     own_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Database]:
     """Patience as in the product, but shorter."""
-    monkeypatch.setattr("cocosearchd.store.connection.liveness_check.SILENCE_S", SILENCE_S)
-    monkeypatch.setattr("cocosearchd.store.connection.database.SILENCE_S", SILENCE_S)
+    monkeypatch.setattr(
+        "cocosearchd.store.connection.liveness_check.LIVENESS_TIMEOUT_S", LIVENESS_S
+    )
+    monkeypatch.setattr("cocosearchd.store.connection.database.LIVENESS_TIMEOUT_S", LIVENESS_S)
     settings = DatabaseSettings(pool_min=2, pool_max=3, statement_timeout_ms=TIMEOUT_MS)
     async with Database.open(own_server.dsn, settings) as db:
         yield db
@@ -59,7 +61,7 @@ async def patient(
 
 async def gives_up(work: Coroutine[Any, Any, Any]) -> None:
     """Within its patience, and in one sentence that says what is wrong and what to do."""
-    async with asyncio.timeout(2 * (SILENCE_S + TIMEOUT_MS / 1000)):
+    async with asyncio.timeout(2 * (LIVENESS_S + TIMEOUT_MS / 1000)):
         with pytest.raises(StoreUnavailable, match="is there, and answers nothing") as caught:
             await work
     assert "look at its processes" in caught.value.hint
@@ -96,7 +98,7 @@ async def test_whoever_asks_is_told_and_a_thawed_server_is_used_at_once(
         with frozen():
             await gives_up(patient.ping())
             await asyncio.gather(*(gives_up(patient.ping()) for _ in range(8)))
-        async with asyncio.timeout(SILENCE_S):
+        async with asyncio.timeout(LIVENESS_S):
             await patient.ping()
         await asyncio.gather(*(patient.ping() for _ in range(8)))
     assert await sessions(patient) <= 3
@@ -141,7 +143,7 @@ async def test_whoever_is_cancelled_does_not_wait_for_it_either(
     await asyncio.sleep(0.2)
     with frozen():
         work.cancel()
-        done, _ = await asyncio.wait({work}, timeout=3 * SILENCE_S)
+        done, _ = await asyncio.wait({work}, timeout=3 * LIVENESS_S)
     assert done
     assert work.cancelled()
     await patient.ping()
@@ -160,11 +162,11 @@ async def test_a_pause_of_everybody_is_no_silence(patient: Database, frozen: Fre
     task = asyncio.create_task(work())
     await asyncio.sleep(0.1)
     with frozen():
-        time.sleep(SILENCE_S + TIMEOUT_MS / 1000 + 0.5)  # noqa: ASYNC251 - the loop is to stand still
+        time.sleep(LIVENESS_S + TIMEOUT_MS / 1000 + 0.5)  # noqa: ASYNC251 - the loop is to stand still
     await task
 
 
 async def test_what_takes_its_time_is_given_it(patient: Database) -> None:
     """Where the server itself has no limit, as in changes of tables."""
     async with schema_change(patient) as connection:
-        await connection.execute("select pg_sleep(%s)", (TIMEOUT_MS / 1000 + SILENCE_S + 0.2,))
+        await connection.execute("select pg_sleep(%s)", (TIMEOUT_MS / 1000 + LIVENESS_S + 0.2,))

@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.store.server import processes as module
-from cocosearchd.store.server.processes import children, handle, process, processes
+from cocosearchd.store.server.processes import (
+    child_pids,
+    list_processes,
+    open_process_handle,
+    read_process,
+)
 
 
 def test_this_process_is_listed() -> None:
-    (me,) = [found for found in processes() if found.pid == os.getpid()]
+    (me,) = [found for found in list_processes() if found.pid == os.getpid()]
     assert me.parent == os.getppid()
     assert "pytest" in me.command
 
@@ -27,11 +32,11 @@ def test_ps_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         with monkeypatch.context() as patch:
             patch.setattr(module, "PROC", Path("/nonexistent"))
-            (listed,) = [found for found in processes() if found.pid == child.pid]
-            searched = children(os.getpid())
+            (listed,) = [found for found in list_processes() if found.pid == child.pid]
+            searched = child_pids(os.getpid())
         assert listed.parent == os.getpid()
         assert child.pid in searched
-        assert child.pid in children(os.getpid())
+        assert child.pid in child_pids(os.getpid())
         assert " -D /some where/pg/data -c config_file=" in listed.command
     finally:
         child.communicate(b"\n")
@@ -40,7 +45,7 @@ def test_ps_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no such descriptors here")
 def test_the_end_of_a_process_is_an_event() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    descriptor = handle(child.pid)
+    descriptor = open_process_handle(child.pid)
     assert descriptor is not None
     try:
         assert select.select([descriptor], [], [], 0)[0] == []
@@ -49,10 +54,10 @@ def test_the_end_of_a_process_is_an_event() -> None:
     finally:
         os.close(descriptor)
         child.communicate()
-    assert handle(child.pid) is None
+    assert open_process_handle(child.pid) is None
 
 
 def test_a_process_that_is_gone() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    assert process(child.pid) is None
+    assert read_process(child.pid) is None

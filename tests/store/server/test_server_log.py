@@ -46,7 +46,7 @@ def test_a_long_log_is_cut_while_the_server_runs(
 ) -> None:
     """By weeks of complaints. None of them is told again for that, and the one after it is."""
     monkeypatch.setattr(server_log, "LOG_LIMIT", 2000)
-    monkeypatch.setattr(server_log, "LOG_KEPT", 500)
+    monkeypatch.setattr(server_log, "LOG_TAIL", 500)
     file = tmp_path / "postgres.log"
     log = ServerLog(file)
     log.trim()

@@ -15,11 +15,11 @@ from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batching import PROBE, BatchRefused, embed_all
 from cocosearchd.embedding.model_server import (
+    client_settings_errors,
+    display_url,
     is_loopback,
-    making_a_client,
-    scrubbed,
-    shown,
-    silence,
+    no_answer_message,
+    redact,
 )
 from cocosearchd.errors import EmbedderUnavailable
 
@@ -102,7 +102,7 @@ async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedde
     """
     del api_key
     url, model = settings.url or settings.ollama_url, settings.model or DEFAULT_MODEL
-    with making_a_client(url):
+    with client_settings_errors(url):
         client = ollama.AsyncClient(
             host=url, timeout=settings.timeout_s, trust_env=not is_loopback(url)
         )
@@ -146,13 +146,14 @@ async def _digest(
             listed = await client.list()
     except ollama.ResponseError as error:
         raise EmbedderUnavailable(
-            f"Ollama at {shown(url)} answers {error.status_code} to /api/tags", "is it Ollama?"
+            f"Ollama at {display_url(url)} answers {error.status_code} to /api/tags",
+            "is it Ollama?",
         ) from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
         raise _unreachable(url, error) from None
     except (ValueError, RecursionError) as error:
         raise EmbedderUnavailable(
-            f"what answers at {shown(url)} is not Ollama: {scrubbed(str(error), url)}",
+            f"what answers at {display_url(url)} is not Ollama: {redact(str(error), url)}",
             "set COCOSEARCH_OLLAMA_URL",
         ) from None
     for known in listed.models:
@@ -181,7 +182,7 @@ async def _ask(
         # by status: the texts differ between versions
         if error.status_code == httpx.codes.NOT_FOUND:
             raise _missing(model) from None
-        reason = scrubbed(str(error), settings.url or settings.ollama_url)
+        reason = redact(str(error), settings.url or settings.ollama_url)
         if error.status_code in INPUT_STATUS:
             raise BatchRefused(reason) from None
         raise EmbedderUnavailable(
@@ -190,7 +191,7 @@ async def _ask(
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
         raise _unreachable(settings.url or settings.ollama_url, error) from None
     except (ValueError, RecursionError) as error:
-        reason = scrubbed(str(error), settings.url or settings.ollama_url)
+        reason = redact(str(error), settings.url or settings.ollama_url)
         raise EmbedderUnavailable(
             f"Ollama's answer cannot be read: {reason}", "is it Ollama?"
         ) from None
@@ -208,9 +209,9 @@ def _missing(model: str) -> EmbedderUnavailable:
 
 def _unreachable(url: str, error: Exception) -> EmbedderUnavailable:
     said = (
-        silence(url, error)
+        no_answer_message(url, error)
         if not isinstance(error, ConnectionError)
-        else f"{shown(url)} does not answer"
+        else f"{display_url(url)} does not answer"
     )
     return EmbedderUnavailable(
         f"Ollama at {said}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL"

@@ -17,11 +17,11 @@ from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batching import PROBE, BatchRefused, embed_all
 from cocosearchd.embedding.model_server import (
+    client_settings_errors,
+    display_url,
     is_loopback,
-    making_a_client,
-    scrubbed,
-    shown,
-    silence,
+    no_answer_message,
+    redact,
 )
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
@@ -94,7 +94,7 @@ class OpenAIEmbedder:
                 status = reply.status_code
         except (httpx.HTTPError, TimeoutError) as error:
             raise EmbedderUnavailable(
-                silence(str(self._client.base_url), error), "check embedder.url"
+                no_answer_message(str(self._client.base_url), error), "check embedder.url"
             ) from error
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise _refused_key(status, self._settings)
@@ -114,11 +114,11 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
     url = (settings.url or DEFAULT_URL).rstrip("/")
     if not (api_key.isascii() and api_key.isprintable()):
         raise BadSettings(
-            f"the key for {shown(url)} has characters that no request can carry",
+            f"the key for {display_url(url)} has characters that no request can carry",
             f"set {settings.api_key_variable}",
         )
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    with making_a_client(url):
+    with client_settings_errors(url):
         client = httpx.AsyncClient(
             base_url=url,
             headers=headers,
@@ -131,7 +131,7 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
             probe = await _ask(client, settings, model, [PROBE], ())
         except BatchRefused as refusal:
             raise EmbedderUnavailable(
-                f"{shown(url)} does not embed: {refusal}", "check embedder.model"
+                f"{display_url(url)} does not embed: {refusal}", "check embedder.model"
             ) from None
         on_failure.pop_all()
     fingerprint = EmbedderFingerprint(
@@ -166,7 +166,7 @@ async def _ask(
             async with asyncio.timeout(settings.timeout_s):
                 reply = await client.post("/embeddings", json=body)
         except (httpx.HTTPError, TimeoutError) as error:
-            raise EmbedderUnavailable(silence(url, error), "check embedder.url") from None
+            raise EmbedderUnavailable(no_answer_message(url, error), "check embedder.url") from None
         if reply.status_code != httpx.codes.TOO_MANY_REQUESTS or pause_s is None:
             break
         await anyio.sleep(min(_asked_pause_s(reply, pause_s), LONGEST_PAUSE_S))
@@ -178,9 +178,9 @@ async def _ask(
             raise ValueError("numbers in the place of vectors")
         return rows
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        reason = scrubbed(str(error), url)
+        reason = redact(str(error), url)
         raise EmbedderUnavailable(
-            f"{shown(url)} answers what is not embeddings: {reason}", "check the URL"
+            f"{display_url(url)} answers what is not embeddings: {reason}", "check the URL"
         ) from None
 
 
@@ -190,7 +190,7 @@ def _raise_for(reply: httpx.Response, settings: EmbedderSettings, url: str) -> N
         reply.request.headers.get("Authorization", "").removeprefix("Bearer "),
     )
     # servers quote keys that they refuse
-    text = scrubbed(" ".join(reply.text.split()), url, key)[:200]
+    text = redact(" ".join(reply.text.split()), url, key)[:200]
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         raise _refused_key(status, settings)
     if status == httpx.codes.NOT_FOUND:

@@ -27,14 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.embedding.base import Vectors
-from cocosearchd.embedding.providers.word_tokens import pieces, plain, words
+from cocosearchd.embedding.providers.word_tokens import pieces, strip_accents, words
 from cocosearchd.errors import EmbedderUnavailable
 
 PARTS = (".words", ".rows.npy", ".scales.npy")
 _RUN = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 # Both bound memory, about 10 MB and 4 MB: identifiers repeat within a project, not for ever.
-REMEMBERED_RUNS, REMEMBERED_UNKNOWN = 60_000, 4096
+CACHED_RUNS, CACHED_UNKNOWN_WORDS = 60_000, 4096
 _BLOCK = 16  # texts at a time: the vectors of their words, about 1 MB, stay in a core's cache
 _LEARNED = 64  # words at a time, for the same reason
 # word number -> how often: in the body, in the header
@@ -77,7 +77,7 @@ def load(home: Path, name: str) -> StaticModel:
     try:
         about = json.loads((home / f"{name}.json").read_text("utf-8"))
         weighing = TermWeights(about["power"], about["header"], about["path"])
-        digest = digest_of(home, name, weighing)
+        digest = model_digest(home, name, weighing)
         if digest != about["sha256"]:
             raise EmbedderUnavailable(
                 f"the built-in model {name} is damaged: {digest[:12]}…", "install cocosearchd again"
@@ -92,7 +92,7 @@ def load(home: Path, name: str) -> StaticModel:
     return StaticModel(about["version"], digest, weighing, about["buckets"], known, rows, scales)
 
 
-def digest_of(home: Path, name: str, weighing: TermWeights) -> str:
+def model_digest(home: Path, name: str, weighing: TermWeights) -> str:
     """SHA-256 over all that shapes a vector, as `NAME.json` records it."""
     digest = hashlib.sha256(repr((weighing.power, weighing.header, weighing.path)).encode())
     for part in PARTS:
@@ -100,13 +100,13 @@ def digest_of(home: Path, name: str, weighing: TermWeights) -> str:
     return digest.hexdigest()
 
 
-def runs(text: str) -> list[str]:
+def letter_runs(text: str) -> list[str]:
     """The stretches of letters and digits of a text without accents, in order. Words never reach
     across them.
     """
     if text.isascii():
         return text.translate(_BLANKS).split()  # four times as fast as the pattern
-    return _RUN.findall(plain(text))
+    return _RUN.findall(strip_accents(text))
 
 
 class ComputedDict(dict[str, tuple[int, ...]]):
@@ -121,7 +121,7 @@ class ComputedDict(dict[str, tuple[int, ...]]):
         return value
 
 
-class _Unknown:
+class _UnknownWords:
     """Words that are not in the vocabulary, numbered beyond the matrix in order of appearance, and
     their vectors.
 
@@ -197,7 +197,7 @@ class Encoder:
         # As plain arrays: the class of a mapped one costs more in each call than the call itself.
         self._rows, self._scales = np.asarray(model.rows), np.asarray(model.scales)
         self._known = {word: number for number, word in enumerate(model.words)}
-        self._unknown = _Unknown(model, self._rows, self._scales)
+        self._unknown = _UnknownWords(model, self._rows, self._scales)
         # runs, and those with unknown words
         self._runs, self._strange = ComputedDict(self._words_of), list[str]()
 
@@ -214,7 +214,7 @@ class Encoder:
     def _encoded(self, texts: Sequence[str], counted: Callable[[str], Counts]) -> Vectors:
         vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
         for start in range(0, len(texts), _BLOCK):
-            if len(self._runs) > REMEMBERED_RUNS or len(self._unknown) > REMEMBERED_UNKNOWN:
+            if len(self._runs) > CACHED_RUNS or len(self._unknown) > CACHED_UNKNOWN_WORDS:
                 self._forget()
             block = slice(start, start + _BLOCK)
             self._add([counted(text) for text in texts[block]], vectors[block])
@@ -240,7 +240,7 @@ class Encoder:
         """The words in order, as numbers. Half of all the time goes here: no loop of ours
         inside.
         """
-        return chain.from_iterable(map(self._runs.__getitem__, runs(text)))
+        return chain.from_iterable(map(self._runs.__getitem__, letter_runs(text)))
 
     def _words_of(self, run: str) -> tuple[int, ...]:
         found = words(run)
@@ -291,7 +291,7 @@ class Encoder:
         return vectors
 
     def _forget(self) -> None:
-        if len(self._runs) > REMEMBERED_RUNS:
+        if len(self._runs) > CACHED_RUNS:
             self._runs.clear()
         # Runs of known words alone stay: no number of theirs is given anew.
         for run in self._strange:

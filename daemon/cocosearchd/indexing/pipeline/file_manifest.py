@@ -9,7 +9,7 @@ from cocosearchd.indexing.pipeline.parse_result import SUM_BYTES, is_summed, sum
 from cocosearchd.model import Chunk, ParseReport, SkipReason, Symbol
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
-from cocosearchd.store.chunks.manifest import ChunkManifest, placed, sheet_of
+from cocosearchd.store.chunks.manifest import ChunkManifest, build_manifest, stored_chunk_order
 
 _REPORT, _SYMBOL = (
     attrgetter(*(one.name for one in fields(kind))) for kind in (ParseReport, Symbol)
@@ -55,9 +55,9 @@ def file_sheet(
     skip: SkipReason | None,
 ) -> FileManifest:
     """Of a file all of whose chunks are described."""
-    order = placed(chunks)
+    order = stored_chunk_order(chunks)
     described = tuple(_chunk(chunks[number]) for number in order)
-    return FileManifest(sheet_of(chunks, order), language, report, scopes, described, skip)
+    return FileManifest(build_manifest(chunks, order), language, report, scopes, described, skip)
 
 
 def packed_sheet(one: FileManifest) -> bytes:

@@ -26,7 +26,7 @@ from cocosearchd.indexing.pool.bulk_messages import (
 from cocosearchd.languages import scopes
 from cocosearchd.model import Chunk
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
-from cocosearchd.store.chunks.manifest import new_places, placed
+from cocosearchd.store.chunks.manifest import new_positions, stored_chunk_order
 
 
 def made(order: TaskRequest, embedder: BuiltinEmbedder) -> list[TaskResult]:
@@ -60,7 +60,7 @@ def _described(asked: TaskInput, order: TaskRequest) -> _Described:
     whole = file_manifest.file_sheet(
         chunks, asked.language, cut.report, scopes.pack(cut.symbols), None
     )
-    places, by_place = new_places(whole.sheet, asked.stored), placed(chunks)
+    places, by_place = new_positions(whole.sheet, asked.stored), stored_chunk_order(chunks)
     new_chunks = tuple(chunks[by_place[place]] for place in places)
     return _Described(
         parse_result.packed_outline(cut), file_manifest.packed_sheet(whole), new_chunks, lasting

@@ -32,7 +32,7 @@ from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
-from cocosearchd.embedding.offline import OfflineEmbedder, fingerprint_of
+from cocosearchd.embedding.offline import OfflineEmbedder, fingerprint_from_pairs
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import indexer_messages
 from cocosearchd.indexing.cores import crew_size, usable_cores
@@ -218,20 +218,20 @@ class Indexer:
         try:
             return await self._opened_embedder_of(record)
         except EmbedderUnavailable:
-            fingerprint = fingerprint_of(record.identity.embedder)
+            fingerprint = fingerprint_from_pairs(record.identity.embedder)
             if fingerprint is None:
                 raise
             return OfflineEmbedder(fingerprint, partial(self._opened_embedder_of, record))
 
     async def _opened_embedder_of(self, record: IndexRecord) -> Embedder:
         with contextlib.suppress(EmbedderUnavailable):
-            await self._embedders.configured.opened()
-        return await self._embedders.of(record.identity.embedder).opened()
+            await self._embedders.configured.open()
+        return await self._embedders.get(record.identity.embedder).open()
 
     async def _opened_embedder(self, settings: EmbedderSettings) -> Embedder:
         folder = Path(self._spec.state_dir) / "embeddings"
         embedder = await open_embedder(settings, self._spec.api_key)
-        return await CachingEmbedder.over(embedder, folder, settings.cache_bytes, self._counters)
+        return await CachingEmbedder.create(embedder, folder, settings.cache_bytes, self._counters)
 
     async def _outlines(self, rules: RowRules) -> ParseCache:
         """Those of an index, kept with those of all others."""
@@ -256,7 +256,9 @@ class Indexer:
                 async with contextlib.AsyncExitStack() as stack:  # what is not of use is closed
                     database = await stack.enter_async_context(opening)
                     memory = self._spec.memories / await index_records.incarnation(database)
-                    numbers = {str(number) for number in await index_records.numbers(database)}
+                    numbers = {
+                        str(number) for number in await index_records.index_numbers(database)
+                    }
                     await asyncio.to_thread(prune, self._spec.memories, memory, numbers)
                     self._stack.push_async_callback(stack.pop_all().aclose)
                 self._store = database, memory

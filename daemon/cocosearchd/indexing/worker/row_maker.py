@@ -48,7 +48,12 @@ from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
-from cocosearchd.store.chunks.manifest import ManifestDiff, StoredFile, compared, placed
+from cocosearchd.store.chunks.manifest import (
+    ManifestDiff,
+    StoredFile,
+    compare_manifest,
+    stored_chunk_order,
+)
 from cocosearchd.store.chunks.queries import FileWrite
 
 # Texts of several files go to the embedder together; a provider cuts further as its own settings
@@ -88,7 +93,7 @@ class FileExtract:
     skip: SkipReason | None = None
     scopes: bytes | None = None
     # then `chunks` are those that are not stored, and others go aside
-    compared: ManifestDiff | None = None
+    diff: ManifestDiff | None = None
     made: TaskResult | None = None  # then the words and vectors of `chunks` are known
 
 
@@ -259,7 +264,7 @@ class RowMaker:
             return None
         halves = np.frombuffer(one.made.halves, np.float16).reshape(len(texts), self._dimension)
         if isinstance(self._embedder, CachingEmbedder):
-            self._embedder.learn(texts, halves)
+            self._embedder.add_vectors(texts, halves)
         return halves.astype(np.float32)
 
 
@@ -385,7 +390,7 @@ def _words(chunks: Sequence[Chunk], made: TaskResult) -> Callable[[Chunk], str]:
 
 
 def _of_sheet(source: SourceFile, row: StoredFile, known: FileManifest) -> FileExtract:
-    found = compared(known.sheet, row, source.content_hash, aside=True)
+    found = compare_manifest(known.sheet, row, source.content_hash, retain=True)
     chunks = known.chunks(found.new, source.data)
     return FileExtract(known.language, chunks, known.report, known.skip, known.scopes, found)
 
@@ -394,10 +399,11 @@ def _of_extract(
     source: SourceFile, one: FileExtract, made: FileManifest, row: StoredFile
 ) -> FileExtract:
     """Of a file whose chunks are at hand: none is cut out again."""
-    found, order = compared(made.sheet, row, source.content_hash, aside=True), placed(one.chunks)
-    return replace(
-        one, chunks=tuple(one.chunks[order[place]] for place in found.new), compared=found
+    found, order = (
+        compare_manifest(made.sheet, row, source.content_hash, retain=True),
+        stored_chunk_order(one.chunks),
     )
+    return replace(one, chunks=tuple(one.chunks[order[place]] for place in found.new), diff=found)
 
 
 def extract(source: SourceFile, language: str, outline: ParsedFile) -> FileExtract:
@@ -419,5 +425,5 @@ def file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) -> Fi
         keywords=keywords if extract.made is None else _words(extract.chunks, extract.made),
         skip_reason=extract.skip,
         scopes=extract.scopes,
-        compared=extract.compared,
+        diff=extract.diff,
     )

@@ -21,7 +21,7 @@ from cocosearchd.search.ranking import ScoredCandidate, relevance
 from cocosearchd.search.retrieval import RetrievalRequest
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
-from cocosearchd.store.chunks.file_states import passing_chunks
+from cocosearchd.store.chunks.file_states import count_matching_chunks
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.globs import exact_glob
 
@@ -130,9 +130,11 @@ async def _blocking_filters(
     }
     used = {name: part for name, part in parts.items() if part != Filter()}
     alone = [
-        name for name, part in used.items() if not await passing_chunks(db, record, path, part)
+        name
+        for name, part in used.items()
+        if not await count_matching_chunks(db, record, path, part)
     ]
-    if alone or await passing_chunks(db, record, path, where):
+    if alone or await count_matching_chunks(db, record, path, where):
         return alone
     return list(used)
 

@@ -108,7 +108,7 @@ async def _search_keywords(
         return (), 0
     text = split_text(plan.text)
     if not text and plan.where.phrases:
-        holding = await queries.first_passing(db, record, plan.where, plan.depth)
+        holding = await queries.first_matches(db, record, plan.where, plan.depth)
         return holding, len(holding)
     if plan.profile == "classic":
         every = await queries.keyword_search(db, record, text, plan.where, plan.depth)

@@ -30,12 +30,12 @@ from cocosearchd.search.lexical.scoring.phrase_candidates import (
 from cocosearchd.search.lexical.segments.live_documents import files_of
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.phrase_matches import (
-    PhraseReading,
     Starts,
-    expected,
-    holding_anywhere,
-    holding_in_chunks,
-    holding_in_files,
+    StoredPhraseMatches,
+    all_phrase_matches,
+    estimate_phrase_matches,
+    phrase_matches_in_chunks,
+    phrase_matches_in_files,
 )
 from cocosearchd.store.connection.database import Database
 
@@ -174,7 +174,7 @@ class _PhraseSearch:
         while at < len(order) and self.results(chunks) < self.ask.limit:
             lot = [found.paths[file] for file in order[at : at + size]]
             saved = [path for path in lot if overlay is None or path not in overlay.files]
-            read = await holding_in_files(self.db, self.newest, where, saved)
+            read = await phrase_matches_in_files(self.db, self.newest, where, saved)
             self._compare(read, saved)
             chunks |= read.starts | {path: unsaved[path] for path in lot if path in unsaved}
             at = at + size
@@ -208,7 +208,8 @@ class _PhraseSearch:
         if sure <= min(keys, FEW_CHUNKS):
             return await self.among(possible.sure)
         named = min(
-            await expected(self.db, self.newest, self.ask.plan.where), self.ask.state.chunks
+            await estimate_phrase_matches(self.db, self.newest, self.ask.plan.where),
+            self.ask.state.chunks,
         )
         if sure <= min(keys, named):
             return await self.among(possible.sure)
@@ -220,7 +221,7 @@ class _PhraseSearch:
         keys = await asyncio.to_thread(keys_of, self.ask.state.parts, self.ask.state.living, chunks)
         unsaved = self.ask.overlay.files if self.ask.overlay else {}
         saved = [key for key in keys if key[0] not in unsaved]
-        read = await holding_in_chunks(self.db, self.newest, self.ask.plan.where, saved)
+        read = await phrase_matches_in_chunks(self.db, self.newest, self.ask.plan.where, saved)
         self._compare(read, {path for path, _, _ in saved})
         return self._shown(read.starts)
 
@@ -229,11 +230,11 @@ class _PhraseSearch:
         if not self.in_time:
             return None
         self.steps.append("what the index of words leaves, by PostgreSQL")
-        found = await holding_anywhere(self.db, self.newest, self.ask.plan.where, SCAN_MS)
+        found = await all_phrase_matches(self.db, self.newest, self.ask.plan.where, SCAN_MS)
         self.in_time = found is not None
         return None if found is None else self._shown(found)
 
-    def _compare(self, read: PhraseReading, paths: Iterable[str]) -> None:
+    def _compare(self, read: StoredPhraseMatches, paths: Iterable[str]) -> None:
         """A file that is newer, or gone, may have held the phrases in the state that is asked."""
         seen = self.ask.state.generation
         self.complete &= all(read.generations.get(path, seen + 1) <= seen for path in paths)

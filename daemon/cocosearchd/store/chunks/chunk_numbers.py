@@ -14,7 +14,7 @@ STEP = 1 << 32
 Content = TypeVar("Content", bound=Hashable)
 
 
-def assigned(
+def assign_numbers(
     old: Mapping[int, Content], wanted: Sequence[Content], taken: Set[int] = frozenset()
 ) -> tuple[list[int], Set[int]]:
     """The ordinals of the chunks of a file, by place, and which of them are of rows that stay as

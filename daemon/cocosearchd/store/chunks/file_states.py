@@ -7,7 +7,7 @@ from cocosearchd.model import Filter, IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filters import filter_sql
-from cocosearchd.store.index_records import gone
+from cocosearchd.store.index_records import index_not_found
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,18 @@ async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -
         await cursor.execute(statement("file_states", record), {"filenames": list(paths)})
         row = await cursor.fetchone()
     if row is None:
-        raise gone(record)
+        raise index_not_found(record)
     generation, *columns = row
     return FileStates(
         generation, {values[0]: FileState(*values) for values in zip(*columns, strict=True)}
     )
 
 
-async def passing_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:
+async def count_matching_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:
     """How many chunks of one file pass a filter."""
     condition, values = filter_sql(where)
     async with db.connection() as connection:
-        query = statement("passing_chunks", record, filter=condition)
+        query = statement("count_matching_chunks", record, filter=condition)
         row = await (await connection.execute(query, values | {"filename": path})).fetchone()
     assert row, "an aggregate has a row"
     return int(row[0])

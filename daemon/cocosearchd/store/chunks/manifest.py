@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cocosearchd.model import Chunk
-from cocosearchd.store.chunks.arrays import NONE, numbers_in
-from cocosearchd.store.chunks.chunk_numbers import assigned
+from cocosearchd.store.chunks.arrays import EMPTY_ARRAY, parse_number_array
+from cocosearchd.store.chunks.chunk_numbers import assign_numbers
 
 # Raise it when rows get a column, or texts are split into other words: rows of the version before
 # are then written anew with the next change of their file.
@@ -54,7 +54,7 @@ class StoredFile:
     file: tuple[Any, ...]  # of its row what `rows.COMPARED` and `rows.PLACES` name
     parse: tuple[Any, ...]  # language, status, error count, error message
     chunks: bytes  # ordinal, bytes and hash of each row, packed; spare ones too
-    spares: str = NONE  # the ordinals of those, as PostgreSQL writes an array
+    retained: str = EMPTY_ARRAY  # the ordinals of those, as PostgreSQL writes an array
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,73 +63,73 @@ class ManifestDiff:
     places need new ones.
     """
 
-    sheet: ChunkManifest
+    manifest: ChunkManifest
     stored: StoredFile
-    ordinals: Sequence[int]  # by place
+    chunk_numbers: Sequence[int]  # by position
     gone: tuple[int, ...]  # ordinals
     new: tuple[int, ...]  # places
-    spares: tuple[int, ...] = ()  # ordinals
+    retained: tuple[int, ...] = ()  # ordinals
 
 
-def stored_file(row: Sequence[Any]) -> StoredFile:
+def stored_file_from_row(row: Sequence[Any]) -> StoredFile:
     """A row of the statement stored_files."""
     file, parse, chunks, spares = (*row[:6], *row[10:13]), row[6:10], row[13], row[14]
-    return StoredFile(file, tuple(parse), chunks or b"", spares or NONE)
+    return StoredFile(file, tuple(parse), chunks or b"", spares or EMPTY_ARRAY)
 
 
-def compared(
-    sheet: ChunkManifest, stored: StoredFile, content_hash: bytes, *, aside: bool
+def compare_manifest(
+    manifest: ChunkManifest, stored: StoredFile, content_hash: bytes, *, retain: bool
 ) -> ManifestDiff:
     """Which rows stay, go and come, of a file that has now the content of this hash.
 
-    With `aside` the rows of the content of before, where there are any, are spare ones from now on,
+    With `retain` the rows of the content of before, where there are any, are spare ones from now on,
     in place of those that were so. Without, they are if that leaves no others: who saves again and
     again may still go back to what was there in the beginning. Where the content is the same, rows
     were made by other rules, and nobody comes back to them.
     """
-    old, ordinals, kept = _assigned(sheet, stored.chunks)
-    spare = old.keys() & numbers_in(stored.spares)
+    old, ordinals, kept = _assigned(manifest, stored.chunks)
+    spare = old.keys() & parse_number_array(stored.retained)
     before = old.keys() - spare
     staying: Set[int] = spare.difference(ordinals)
-    if not kept and not set(sheet.contents).isdisjoint(old.values()):
+    if not kept and not set(manifest.contents).isdisjoint(old.values()):
         staying = frozenset()  # all are numbered anew: what is needed of them is written again
-    elif stored.file[0] != content_hash and ((aside and before) or not staying):
+    elif stored.file[0] != content_hash and ((retain and before) or not staying):
         staying = before.difference(ordinals)
     spares = tuple(sorted(staying))
     stays = kept | staying
     gone = tuple(ordinal for ordinal in old if ordinal not in stays)
-    return ManifestDiff(sheet, stored, ordinals, gone, _new(ordinals, kept), spares)
+    return ManifestDiff(manifest, stored, ordinals, gone, _new(ordinals, kept), spares)
 
 
-def new_places(sheet: ChunkManifest, chunks: bytes) -> tuple[int, ...]:
+def new_positions(manifest: ChunkManifest, chunks: bytes) -> tuple[int, ...]:
     """As `ManifestDiff.new`, for who knows nothing of what is stored but `StoredFile.chunks`."""
-    _, ordinals, kept = _assigned(sheet, chunks)
+    _, ordinals, kept = _assigned(manifest, chunks)
     return _new(ordinals, kept)
 
 
 def _assigned(
-    sheet: ChunkManifest, chunks: bytes
+    manifest: ChunkManifest, chunks: bytes
 ) -> tuple[Mapping[int, Content], Sequence[int], Set[int]]:
     old = {ordinal: (size, digest) for ordinal, size, digest in _STORED.iter_unpack(chunks)}
-    return old, *assigned(old, sheet.contents, old.keys())
+    return old, *assign_numbers(old, manifest.contents, old.keys())
 
 
 def _new(ordinals: Sequence[int], kept: Set[int]) -> tuple[int, ...]:
     return tuple(place for place, ordinal in enumerate(ordinals) if ordinal not in kept)
 
 
-def sheet_of(chunks: Sequence[Chunk], order: Sequence[int]) -> ChunkManifest:
-    """Of the chunks of a file; `order` are the numbers of those that are stored, see `placed`."""
+def build_manifest(chunks: Sequence[Chunk], order: Sequence[int]) -> ChunkManifest:
+    """Of the chunks of a file; `order` are the numbers of those that are stored, see `stored_chunk_order`."""
     kept = [chunks[number] for number in order]
     return ChunkManifest(
         tuple(chunk.start_byte for chunk in kept),
         tuple(chunk.start_line for chunk in kept),
-        tuple((chunk.end_byte - chunk.start_byte, digest_of(chunk)) for chunk in kept),
+        tuple((chunk.end_byte - chunk.start_byte, chunk_digest(chunk)) for chunk in kept),
         sum(len(chunk.definitions) for chunk in chunks),
     )
 
 
-def placed(chunks: Sequence[Chunk]) -> list[int]:
+def stored_chunk_order(chunks: Sequence[Chunk]) -> list[int]:
     """The numbers of the chunks that are stored, by place.
 
     An empty range is not stored. Of two chunks that begin at the same byte the longer one is, or
@@ -143,7 +143,7 @@ def placed(chunks: Sequence[Chunk]) -> list[int]:
     return [longest[start] for start in sorted(longest)]
 
 
-def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:
+def chunk_symbols(chunk: Chunk) -> list[tuple[str, str]]:
     """(kind, qualified name) of what the chunk is or is part of, then of what is defined in it;
     each once.
     """
@@ -153,7 +153,7 @@ def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:
     return list(dict.fromkeys(pairs))
 
 
-def digest_of(chunk: Chunk) -> bytes:
+def chunk_digest(chunk: Chunk) -> bytes:
     """Of all that is stored but where it is, and with the NULs: the vector was made of the text as
     it was read.
     """
@@ -168,7 +168,7 @@ def digest_of(chunk: Chunk) -> bytes:
         chunk.symbol_name,
         chunk.symbol_signature,
         chunk.definitions,
-        symbols_of(chunk),
+        chunk_symbols(chunk),
     )
     # The text last and as it is: what is in front ends where its last bracket closes.
     whole = f"{kept!r}{chunk.text}"

@@ -15,14 +15,14 @@ from cocosearchd.store.chunks.queries import Key
 from cocosearchd.store.chunks.rows import Row
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
-from cocosearchd.store.filters import Condition, filter_sql, of_chunks, phrase_words
+from cocosearchd.store.filters import Condition, chunk_filter_sql, filter_sql, phrase_words_sql
 
 # path -> first bytes of the chunks that hold the phrases, ascending
 Starts = dict[str, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
-class PhraseReading:
+class StoredPhraseMatches:
     """Of some files: the chunks that hold all phrases, and the generation of each file that is
     there.
     """
@@ -31,18 +31,18 @@ class PhraseReading:
     generations: Mapping[str, int]
 
 
-async def holding_in_files(
+async def phrase_matches_in_files(
     db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]
-) -> PhraseReading:
+) -> StoredPhraseMatches:
     """The chunks of some files that hold the phrases of a filter and pass its symbols. Nothing
     about files counts.
     """
     return await _read(db, record, "phrases_in_files", where, {"filenames": list(paths)})
 
 
-async def holding_in_chunks(
+async def phrase_matches_in_chunks(
     db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]
-) -> PhraseReading:
+) -> StoredPhraseMatches:
     """Those of some chunks that hold the phrases of a filter and pass its symbols. Nothing about
     files counts.
     """
@@ -54,7 +54,7 @@ async def holding_in_chunks(
     return await _read(db, record, "phrases_in_chunks", where, values)
 
 
-async def holding_anywhere(
+async def all_phrase_matches(
     db: Database, record: IndexRecord, where: Filter, limit_ms: int
 ) -> Starts | None:
     """All chunks that pass a filter; None if finding them takes longer than `limit_ms`."""
@@ -71,11 +71,11 @@ async def holding_anywhere(
         raise
 
 
-async def expected(db: Database, record: IndexRecord, where: Filter) -> int:
-    """About how many texts `holding_anywhere` has to read for the phrases of a filter. Nothing is
+async def estimate_phrase_matches(db: Database, record: IndexRecord, where: Filter) -> int:
+    """About how many texts `all_phrase_matches` has to read for the phrases of a filter. Nothing is
     read for that.
     """
-    ((plan,),) = await _rows(db, record, "estimate_matches", phrase_words(where), {})
+    ((plan,),) = await _rows(db, record, "estimate_matches", phrase_words_sql(where), {})
     return int(plan[0]["Plan"]["Plan Rows"])
 
 
@@ -86,10 +86,10 @@ def _starts_of(packed: bytes) -> NDArray[np.int64]:
 
 async def _read(
     db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]
-) -> PhraseReading:
-    rows = await _rows(db, record, name, of_chunks(where), values)
+) -> StoredPhraseMatches:
+    rows = await _rows(db, record, name, chunk_filter_sql(where), values)
     found = {path: _starts_of(packed) for path, _, packed in rows if packed}
-    return PhraseReading(found, {path: generation for path, generation, _ in rows})
+    return StoredPhraseMatches(found, {path: generation for path, generation, _ in rows})
 
 
 async def _rows(

@@ -14,29 +14,29 @@ from psycopg import sql
 
 from cocosearchd.errors import IdentityMismatch
 from cocosearchd.model import Filter, Fingerprint, IndexRecord
-from cocosearchd.store.chunks.arrays import array
+from cocosearchd.store.chunks.arrays import array_literal
 from cocosearchd.store.chunks.file_states import FileState, FileStates
-from cocosearchd.store.chunks.manifest import StoredFile, stored_file
-from cocosearchd.store.chunks.row_changes import ONE_PLAN, in_turns, write_chunks, write_files
+from cocosearchd.store.chunks.manifest import StoredFile, stored_file_from_row
+from cocosearchd.store.chunks.row_changes import PREPARE, cooperatively, write_chunks, write_files
 from cocosearchd.store.chunks.rows import (
     FINGERPRINTS,
     Candidate,
     FileChange,
     FileChunks,
+    FileRows,
     FileWrite,
     Key,
     Row,
     StoredChunk,
-    WantedRows,
-    candidate,
-    columns_of,
-    stored_chunk,
-    with_symbol,
+    candidate_from_row,
+    name_matching_symbol,
+    stored_chunk_from_row,
+    to_columns,
 )
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import compose, named_statements, statement
 from cocosearchd.store.filters import filter_sql, only_paths, without_paths
-from cocosearchd.store.index_records import gone, identity_digest, pack_fingerprint
+from cocosearchd.store.index_records import identity_digest, index_not_found, pack_fingerprint
 
 __all__ = [
     "Candidate",
@@ -83,9 +83,9 @@ async def delete_file(db: Database, record: IndexRecord, path: str) -> int:
 
 
 async def replace_files(
-    db: Database, record: IndexRecord, writes: Sequence[FileWrite], gone: Sequence[str] = ()
+    db: Database, record: IndexRecord, writes: Sequence[FileWrite], deleted: Sequence[str] = ()
 ) -> int:
-    """Make the rows of files what `writes` say and forget `gone`, in one transaction; the
+    """Make the rows of files what `writes` say and forget `deleted`, in one transaction; the
     generation after it.
 
     No path may be named twice. Only chunks whose content differs are written; where the others are
@@ -95,22 +95,26 @@ async def replace_files(
     and now needs chunks that were not made; then nothing is written.
     """
     wanted = [
-        row async for row in in_turns(WantedRows(write, record.dimension) for write in writes)
+        row async for row in cooperatively(FileRows(write, record.dimension) for write in writes)
     ]
-    paths = sorted([*(write.path for write in writes), *gone])
+    paths = sorted([*(write.path for write in writes), *deleted])
     async with db.connection() as connection, connection.transaction():
         await connection.execute(
-            statement("lock_files", record), {"filenames": array(paths)}, prepare=ONE_PLAN
+            statement("lock_files", record), {"filenames": array_literal(paths)}, prepare=PREPARE
         )
         changes = await _changes(connection, record, wanted)
         changed = [change for change in changes if change.differs]
         if same := [change.file for change in changes if not change.differs]:
             await connection.execute(
-                statement("set_fingerprints", record), columns_of(same, FINGERPRINTS)
+                statement("set_fingerprints", record), to_columns(same, FINGERPRINTS)
             )
         found = (
-            await _row(connection, statement("delete_files", record), {"filenames": array(gone)})
-            if gone
+            await _row(
+                connection,
+                statement("delete_files", record),
+                {"filenames": array_literal(deleted)},
+            )
+            if deleted
             else None
         )
         if not changed and not (found and found[0]):
@@ -139,9 +143,9 @@ async def refresh_fingerprints(
     `seen` is (path, content hash, fingerprint). Nothing becomes a new generation.
     """
     values = {
-        "filenames": array(path for path, _, _ in seen),
-        "hashes": array(content_hash for _, content_hash, _ in seen),
-        "fingerprints": array(pack_fingerprint(fingerprint) for _, _, fingerprint in seen),
+        "filenames": array_literal(path for path, _, _ in seen),
+        "hashes": array_literal(content_hash for _, content_hash, _ in seen),
+        "fingerprints": array_literal(pack_fingerprint(fingerprint) for _, _, fingerprint in seen),
     }
     async with db.connection() as connection:
         rows = await (
@@ -207,7 +211,7 @@ async def keyword_search(
     return (raised + tuple(hit for hit in others if hit.key not in keys))[:limit]
 
 
-async def first_passing(
+async def first_matches(
     db: Database, record: IndexRecord, where: Filter, limit: int
 ) -> tuple[Candidate, ...]:
     """Chunks that pass a filter, by path and place; their score is 0."""
@@ -215,7 +219,7 @@ async def first_passing(
     async with db.connection() as connection:
         condition = await _of_live(connection, record, condition)
         return await _candidates(
-            connection, record, "first_passing", condition, values | {"limit": limit}
+            connection, record, "first_matches", condition, values | {"limit": limit}
         )
 
 
@@ -245,12 +249,12 @@ async def chunks_with_files(
         )
         rows = await cursor.fetchall()
     if not rows:
-        raise gone(record)
+        raise index_not_found(record)
     found, files = list[Candidate](), dict[str, FileState]()
     for *columns, content_hash, written, scopes in rows:
         path = columns[0]
         if path is not None:
-            found.append(candidate(columns[:-1]))
+            found.append(candidate_from_row(columns[:-1]))
         if path not in files and written is not None:
             files[path] = FileState(path, content_hash, written, scopes)
     return tuple(found), FileStates(rows[0][-4], files)
@@ -284,15 +288,17 @@ async def symbols_at(
 
 def _asked(keys: Sequence[Key]) -> dict[str, str]:
     return {
-        "filenames": array(path for path, _, _ in keys),
-        "starts": array(start for _, start, _ in keys),
-        "ends": array(end for _, _, end in keys),
+        "filenames": array_literal(path for path, _, _ in keys),
+        "starts": array_literal(start for _, start, _ in keys),
+        "ends": array_literal(end for _, _, end in keys),
     }
 
 
 def _with_symbols(rows: Iterable[Sequence[Any]], where: Filter) -> tuple[Candidate, ...]:
     return tuple(
-        with_symbol(candidate(row), tuple(zip(kinds or (), names or (), strict=True)), where)
+        name_matching_symbol(
+            candidate_from_row(row), tuple(zip(kinds or (), names or (), strict=True)), where
+        )
         for *row, kinds, names in rows
     )
 
@@ -322,33 +328,33 @@ async def file_chunks(
                 chunks = []
             head = row[:3]
             if row[3] is not None:
-                chunks.append(stored_chunk(row[3:]))
+                chunks.append(stored_chunk_from_row(row[3:]))
         if head is not None:
             yield FileChunks(*(*head, tuple(chunks)))
 
 
 async def _changes(
-    connection: Connection, record: IndexRecord, wanted: Sequence[WantedRows]
+    connection: Connection, record: IndexRecord, wanted: Sequence[FileRows]
 ) -> list[FileChange]:
     """What differs from what is stored, file by file."""
     if not wanted:
         return []
     stored = await _stored(connection, record, [rows.write.path for rows in wanted])
     pairs = zip(wanted, stored, strict=True)
-    return [change async for change in in_turns(rows.change(each) for rows, each in pairs)]
+    return [change async for change in cooperatively(rows.change(each) for rows, each in pairs)]
 
 
 async def _stored(
     connection: Connection, record: IndexRecord, paths: Sequence[str]
 ) -> list[StoredFile]:
     async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement("stored_files", record), {"filenames": array(paths)})
-        return [stored_file(row) for row in await cursor.fetchall()]
+        await cursor.execute(statement("stored_files", record), {"filenames": array_literal(paths)})
+        return [stored_file_from_row(row) for row in await cursor.fetchall()]
 
 
 async def _bump(connection: Connection, record: IndexRecord) -> int:
     identity = {"identity": identity_digest(record.identity)}
-    row = await _row(connection, statement("bump_generation", record), identity, prepare=ONE_PLAN)
+    row = await _row(connection, statement("bump_generation", record), identity, prepare=PREPARE)
     if row is None:
         await _generation(connection, record)
         raise IdentityMismatch(
@@ -360,7 +366,7 @@ async def _bump(connection: Connection, record: IndexRecord) -> int:
 async def _generation(connection: Connection, record: IndexRecord) -> int:
     row = await _row(connection, statement("generation"), {"number": record.number})
     if row is None:
-        raise gone(record)
+        raise index_not_found(record)
     return int(row[0])
 
 
@@ -395,10 +401,10 @@ async def _of_live(
     """A condition, and that a row is no spare one. Asking each row costs more than asking whether
     there are any.
     """
-    row = await _row(connection, statement("has_spares", record), {})
+    row = await _row(connection, statement("has_retained_chunks", record), {})
     if not row or not row[0]:
         return condition
-    return compose(named_statements()["passing_live"], record, filter=condition)
+    return compose(named_statements()["filter_live"], record, filter=condition)
 
 
 async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
@@ -436,7 +442,7 @@ async def _candidates(
 ) -> tuple[Candidate, ...]:
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(statement(name, record, filter=condition), values)
-        return tuple(candidate(row) for row in await cursor.fetchall())
+        return tuple(candidate_from_row(row) for row in await cursor.fetchall())
 
 
 async def _row(

@@ -9,13 +9,13 @@ from cocosearchd.store.connection.statements import statement
 # Whoever changes branches comes back within days, a weekend between them. Until then they take as
 # much room as what has replaced them: at most as much as the whole index, and what a small one may
 # have.
-KEPT_S = 3 * 86_400.0
-LEAST_CHUNKS = 10_000
+RETENTION_S = 3 * 86_400.0
+RETAINED_CHUNKS_MIN = 10_000
 FILES_AT_ONCE = 200  # locked together, for some milliseconds
 
 
-async def drop_spares(
-    db: Database, record: IndexRecord, age_s: float = KEPT_S, least: int = LEAST_CHUNKS
+async def drop_retained_chunks(
+    db: Database, record: IndexRecord, age_s: float = RETENTION_S, least: int = RETAINED_CHUNKS_MIN
 ) -> int:
     """Drop the spare rows of files that have had them for so long; how many there were. No answer
     changes by it.
@@ -24,7 +24,9 @@ async def drop_spares(
     """
     async with db.connection() as connection:
         values = {"age_s": age_s, "least": least}
-        rows = await (await connection.execute(statement("old_spares", record), values)).fetchall()
+        rows = await (
+            await connection.execute(statement("expired_retained_chunks", record), values)
+        ).fetchall()
     paths = sorted(row[0] for row in rows)
     return sum(
         [
@@ -41,6 +43,8 @@ async def _dropped(db: Database, record: IndexRecord, paths: Sequence[str]) -> i
     values = {"filenames": list(paths)}
     async with db.connection() as connection, connection.transaction():
         await connection.execute(statement("lock_files", record), values)
-        row = await (await connection.execute(statement("drop_spares", record), values)).fetchone()
+        row = await (
+            await connection.execute(statement("drop_retained_chunks", record), values)
+        ).fetchone()
     assert row, "an aggregate has a row"
     return int(row[0])

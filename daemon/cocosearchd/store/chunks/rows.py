@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
-from cocosearchd.store.chunks.arrays import array, array_of_numbers
+from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
 from cocosearchd.store.chunks.manifest import (
     ManifestDiff,
     OutdatedManifest,
     StoredFile,
-    compared,
-    placed,
-    sheet_of,
-    symbols_of,
+    build_manifest,
+    chunk_symbols,
+    compare_manifest,
+    stored_chunk_order,
 )
 from cocosearchd.store.globs import symbol_matcher
 from cocosearchd.store.index_records import pack_fingerprint
@@ -78,7 +78,7 @@ class FileWrite:
     report: ParseReport
     skip_reason: SkipReason | None = None
     scopes: bytes | None = None  # of `languages.scopes`
-    compared: ManifestDiff | None = None
+    diff: ManifestDiff | None = None
     keywords: Callable[[Chunk], str] = field(kw_only=True)
 
 
@@ -153,11 +153,11 @@ class FileChange:
     parse: Mapping[str, Any] | None
     gone: tuple[int, ...]
     new: tuple[Row, ...]
-    spares: str | None  # None: as they were
+    retained: str | None  # None: as they were
     differs: bool
 
 
-class WantedRows:
+class FileRows:
     """The rows a file shall have, made as far as they are needed: most chunks of a changed file are
     stored already.
     """
@@ -172,46 +172,51 @@ class WantedRows:
         self._halves = write.vectors.astype(np.float16)
         # of each chunk whether anything is known
         self._known: Any = self._halves.any(axis=-1).tolist()
-        if write.compared is not None:
-            self._sheet, places = write.compared.sheet, write.compared.new
+        if write.diff is not None:
+            self._manifest, places = write.diff.manifest, write.diff.new
             self._numbers = {place: number for number, place in enumerate(places)}
         else:
-            order = placed(write.chunks)
-            self._sheet, self._numbers = sheet_of(write.chunks, order), dict(enumerate(order))
+            order = stored_chunk_order(write.chunks)
+            self._manifest, self._numbers = (
+                build_manifest(write.chunks, order),
+                dict(enumerate(order)),
+            )
 
     def change(self, stored: StoredFile) -> FileChange:
         """What differs from what is stored. Raises `OutdatedManifest` where that needs a chunk that
         was not made.
         """
-        before = self.write.compared
+        before = self.write.diff
         found = before if before is not None and before.stored == stored else self._compared(stored)
         if not self._numbers.keys() >= set(found.new):
             raise OutdatedManifest(self.write.path)
         places = [
-            array_of_numbers(numbers)
-            for numbers in (found.ordinals, self._sheet.starts, self._sheet.lines)
+            number_array_literal(numbers)
+            for numbers in (found.chunk_numbers, self._manifest.starts, self._manifest.lines)
         ]
-        file = file_values(self.write, self._sheet.symbol_count, len(found.ordinals), places)
+        file = file_values(
+            self.write, self._manifest.symbol_count, len(found.chunk_numbers), places
+        )
         parse = parse_values(self.write)
-        new = tuple(self._row(place, found.ordinals[place]) for place in found.new)
+        new = tuple(self._row(place, found.chunk_numbers[place]) for place in found.new)
         same_file = stored.file == tuple(file[name] for name in (*COMPARED, *PLACES))
         same_parse = stored.parse == (tuple(parse.values())[1:] if parse else (None,) * 4)
         spares = (
-            array_of_numbers(found.spares)
-            if array_of_numbers(found.spares) != stored.spares
+            number_array_literal(found.retained)
+            if number_array_literal(found.retained) != stored.retained
             else None
         )
         differs = bool(found.gone or new or spares) or not (same_file and same_parse)
         return FileChange(self.write.path, file, parse, found.gone, new, spares, differs)
 
     def _compared(self, stored: StoredFile) -> ManifestDiff:
-        return compared(
-            self._sheet, stored, self.write.content_hash, aside=self.write.compared is not None
+        return compare_manifest(
+            self._manifest, stored, self.write.content_hash, retain=self.write.diff is not None
         )
 
     def _row(self, place: int, ordinal: int) -> Row:
         """For the statement copy_chunks; the last column is the chunk's hash."""
-        number, (size, digest) = self._numbers[place], self._sheet.contents[place]
+        number, (size, digest) = self._numbers[place], self._manifest.contents[place]
         chunk, vector = (
             self.write.chunks[number],
             HalfVector(self._halves[number]) if self._known[number] else None,
@@ -221,11 +226,13 @@ class WantedRows:
         return (self.write.path, ordinal, text, words, vector, *columns, digest)
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, str]:
+def to_columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, str]:
     """Values by row as arrays by column, for a statement that unnests them; `names`: parameter ->
     name in a row.
     """
-    return {parameter: array([row[name] for row in rows]) for parameter, name in names.items()}
+    return {
+        parameter: array_literal([row[name] for row in rows]) for parameter, name in names.items()
+    }
 
 
 def file_values(
@@ -258,13 +265,15 @@ def parse_values(write: FileWrite) -> dict[str, Any] | None:
     }
 
 
-def candidate(row: Sequence[Any]) -> Candidate:
+def candidate_from_row(row: Sequence[Any]) -> Candidate:
     """A row of `columns` and a score."""
     *columns, definitions, header, score = row
     return Candidate(*(*columns, tuple(definitions), header, float(score)))
 
 
-def with_symbol(found: Candidate, symbols: Sequence[tuple[str, str]], where: Filter) -> Candidate:
+def name_matching_symbol(
+    found: Candidate, symbols: Sequence[tuple[str, str]], where: Filter
+) -> Candidate:
     """The candidate, named after the first of its symbols, (kind, qualified name), that passes the
     symbol filter.
     """
@@ -277,7 +286,7 @@ def with_symbol(found: Candidate, symbols: Sequence[tuple[str, str]], where: Fil
     return found
 
 
-def stored_chunk(row: Sequence[Any]) -> StoredChunk:
+def stored_chunk_from_row(row: Sequence[Any]) -> StoredChunk:
     """A row of the statement file_chunks, from its fourth column on."""
     *columns, definitions, symbol_type, symbol_name, half = row
     vector = None if half is None else half.to_numpy()
@@ -299,7 +308,7 @@ def _columns(chunk: Chunk, size: int) -> Row:
     )
     clean = (text if text is None else _clean(text) for text in texts)
     definitions = [_clean(name) for name in chunk.definitions]
-    pairs = symbols_of(chunk)
+    pairs = chunk_symbols(chunk)
     kinds, names = [_clean(kind) for kind, _ in pairs], [_clean(name) for _, name in pairs]
     lines = chunk.end_line - chunk.start_line + 1
     return (*clean, size, lines, definitions, _clean(chunk.header), kinds, names)

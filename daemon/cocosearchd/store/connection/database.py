@@ -26,8 +26,16 @@ from cocosearchd.errors import (
     StoreUnavailable,
 )
 from cocosearchd.runtime.masking import HARMLESS, mask_urls
-from cocosearchd.store.connection.liveness_check import SILENCE_S, PatientConnection, Unresponsive
-from cocosearchd.store.connection.preflight import cannot_connect, check_sessions, checked
+from cocosearchd.store.connection.liveness_check import (
+    LIVENESS_TIMEOUT_S,
+    MonitoredConnection,
+    Unresponsive,
+)
+from cocosearchd.store.connection.preflight import (
+    check_database,
+    check_session_pooling,
+    connection_error,
+)
 
 CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
 # The pool tries again with pauses that double; whoever comes after it gave up makes it try at once.
@@ -36,7 +44,7 @@ RECONNECT_S = 0.5
 # until a connection beyond pool_min that was not used is closed, and with it a process of the
 # server
 IDLE_S = 20.0
-OUTLIVE_S = 60.0  # the longest statement of who writes
+PREDECESSORS_LIMIT_S = 60.0  # the longest statement of who writes
 
 # A prepared plan outlives changed settings and grown tables: a filtered vector query then kept an
 # index scan with a recall of one half. Without a threshold nothing is prepared; with this one, what
@@ -49,26 +57,26 @@ _CONNECT: Mapping[str, Any] = {
 }
 _ONLY_WHEN_ASKED = sys.maxsize
 
-Connection = PatientConnection
+Connection = MonitoredConnection
 
 
-class ServerSilence:
+class LivenessCheck:
     """Whether the server said nothing when it was asked last."""
 
     def __init__(self) -> None:
-        self.known = False
+        self.unresponsive = False
 
     async def check(self, connection: Connection) -> None:
         """Of each connection that is handed out: a restarted server costs no caller an error, a
         frozen one no time.
         """
         try:
-            with connection.patient(SILENCE_S):
+            with connection.answer_timeout(LIVENESS_TIMEOUT_S):
                 await connection.execute("")
         except Unresponsive:
-            self.known = True
+            self.unresponsive = True
             raise
-        self.known = False
+        self.unresponsive = False
 
 
 class Database:
@@ -79,15 +87,13 @@ class Database:
         pool: AsyncConnectionPool[Connection],
         conninfo: str,
         versions: tuple[str, str],
-        patience_s: float,
-        silence: ServerSilence,
+        checkout_timeout_s: float,
+        liveness: LivenessCheck,
     ) -> None:
-        self._pool, self._conninfo, self._patience_s, self._silence = (
-            pool,
-            conninfo,
-            patience_s,
-            silence,
-        )
+        self._pool = pool
+        self._conninfo = conninfo
+        self._checkout_timeout_s = checkout_timeout_s
+        self._liveness = liveness
         self.server_version, self.pgvector_version = versions
         # Questions and saves find a connection, however many indexes are read whole or cleaned up.
         self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
@@ -99,13 +105,13 @@ class Database:
         dsn: str,
         settings: DatabaseSettings,
         checkout_timeout_s: float = CHECKOUT_TIMEOUT_S,
-        successor: int | None = None,
+        series: int | None = None,
     ) -> AsyncIterator["Database"]:
         """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and hold a pool to it.
 
         Whoever asks for a connection waits `checkout_timeout_s` for a server that is being
-        restarted, and `SILENCE_S` for one that is frozen. A statement is waited for a little longer
-        than it may take. `successor` is the number of a series of processes, of which one lives at
+        restarted, and `LIVENESS_TIMEOUT_S` for one that is frozen. A statement is waited for a little longer
+        than it may take. `series` is the number of a series of processes, of which one lives at
         a time: what those before this one began in the database has ended, one way or the other,
         before this returns. A process that is killed does not end its transactions: a commit that
         the server has received may still be under way. Installs the extension where it is available
@@ -113,31 +119,32 @@ class Database:
         shows a password.
         """
         conninfo = _conninfo(dsn, settings)
-        limit_ms, silence = settings.statement_timeout_ms, ServerSilence()
-        patience_s = limit_ms / 1000 + SILENCE_S if limit_ms else None
-        versions = await _check(conninfo, successor, patience_s, own=not settings.url)
+        limit_ms = settings.statement_timeout_ms
+        liveness = LivenessCheck()
+        answer_timeout_s = limit_ms / 1000 + LIVENESS_TIMEOUT_S if limit_ms else None
+        versions = await _check(conninfo, series, answer_timeout_s, own=not settings.url)
         pool = AsyncConnectionPool[Connection](
             conninfo,
-            connection_class=PatientConnection,
+            connection_class=MonitoredConnection,
             min_size=settings.pool_min,
             max_size=settings.pool_max,
             timeout=checkout_timeout_s,
             max_idle=IDLE_S,
             reconnect_timeout=RECONNECT_S,
-            configure=partial(_configure, successor, patience_s),
-            check=silence.check,
+            configure=partial(_configure, series, answer_timeout_s),
+            check=liveness.check,
             open=False,
             kwargs={**_CONNECT, "prepare_threshold": None if settings.url else _ONLY_WHEN_ASKED},
         )
         async with pool:
-            yield cls(pool, conninfo, versions, checkout_timeout_s, silence)
+            yield cls(pool, conninfo, versions, checkout_timeout_s, liveness)
 
     @property
-    def silent(self) -> bool:
+    def unresponsive(self) -> bool:
         """Whether the server was there and said nothing, when it was asked last."""
-        return self._silence.known
+        return self._liveness.unresponsive
 
-    async def renew(self) -> None:
+    async def replace_connections(self) -> None:
         """Replace all connections, each once it is free: a server's process keeps what it knows of
         dropped tables.
         """
@@ -150,21 +157,21 @@ class Database:
         Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for what else
         it refuses.
         """
-        async with self._connected(self._patience_s) as connection:
+        async with self._connected(self._checkout_timeout_s) as connection:
             yield connection
 
-    async def reach(self, patience_s: float) -> None:
+    async def reach(self, timeout_s: float) -> None:
         """As `ping`, waiting no longer than this for a server that is being restarted."""
-        async with self._connected(patience_s) as connection:
+        async with self._connected(timeout_s) as connection:
             await connection.execute("select 1")
 
     @asynccontextmanager
-    async def _connected(self, patience_s: float) -> AsyncIterator[Connection]:
+    async def _connected(self, timeout_s: float) -> AsyncIterator[Connection]:
         try:
             async with AsyncExitStack() as stack:
-                yield await self._checked_out(stack, patience_s)
+                yield await self._checked_out(stack, timeout_s)
         except psycopg.Error as error:
-            self._silence.known |= isinstance(error, Unresponsive)
+            self._liveness.unresponsive |= isinstance(error, Unresponsive)
             raise _translated(error) from error
 
     @asynccontextmanager
@@ -175,17 +182,17 @@ class Database:
         async with self._long_work, self.connection() as connection:
             yield connection
 
-    async def _checked_out(self, stack: AsyncExitStack, patience_s: float) -> Connection:
+    async def _checked_out(self, stack: AsyncExitStack, timeout_s: float) -> Connection:
         """A connection that goes back with the stack. Raises `PoolTimeout`, `Unresponsive`."""
         began = time.monotonic()
         while True:
-            left = began + patience_s - time.monotonic()
+            left = began + timeout_s - time.monotonic()
             try:
                 return await stack.enter_async_context(
                     self._pool.connection(timeout=min(left, RECONNECT_S))
                 )
             except PoolTimeout:
-                if self._silence.known and time.monotonic() - began >= SILENCE_S:
+                if self._liveness.unresponsive and time.monotonic() - began >= LIVENESS_TIMEOUT_S:
                     raise Unresponsive("the server is silent") from None
                 if left <= RECONNECT_S:
                     raise
@@ -201,7 +208,7 @@ class Database:
             [str(given), *(f"-c {name}={value}" for name, value in settings.items())]
         )
         try:
-            connection = await PatientConnection.connect(
+            connection = await MonitoredConnection.connect(
                 make_conninfo(self._conninfo, options=options), **_CONNECT
             )
             try:
@@ -211,7 +218,9 @@ class Database:
         except psycopg.Error as error:
             raise _translated(error) from error
 
-    async def outlive(self, successor: int, limit_s: float = OUTLIVE_S) -> None:
+    async def wait_for_predecessors(
+        self, series: int, limit_s: float = PREDECESSORS_LIMIT_S
+    ) -> None:
         """Wait until nothing is under way that processes of a series have begun, none of which may
         be alive any more.
 
@@ -222,7 +231,7 @@ class Database:
         while True:
             try:
                 async with self.connection() as connection:
-                    return await _outlive(connection, successor)
+                    return await _wait_for_predecessors(connection, series)
             except StoreUnavailable:
                 if time.monotonic() >= end:
                     raise
@@ -288,21 +297,21 @@ def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
 
 
 async def _configure(
-    successor: int | None, patience_s: float | None, connection: Connection
+    series: int | None, answer_timeout_s: float | None, connection: Connection
 ) -> None:
     """Of each new connection of a pool."""
-    connection.patience_s = patience_s
+    connection.answer_timeout_s = answer_timeout_s
     await register_vector_async(connection)
-    if successor is not None:
-        await connection.execute("select pg_advisory_lock_shared(%s)", (successor,))
+    if series is not None:
+        await connection.execute("select pg_advisory_lock_shared(%s)", (series,))
 
 
-async def _outlive(connection: Connection, successor: int) -> None:
+async def _wait_for_predecessors(connection: Connection, series: int) -> None:
     """Wait until no connection of a process before this one is left. Raises `StoreUnavailable`."""
     try:
         # no longer than lock_timeout
-        await connection.execute("select pg_advisory_lock(%s)", (successor,))
-        await connection.execute("select pg_advisory_unlock(%s)", (successor,))
+        await connection.execute("select pg_advisory_lock(%s)", (series,))
+        await connection.execute("select pg_advisory_unlock(%s)", (series,))
     except psycopg.errors.LockNotAvailable:
         raise StoreUnavailable(
             "PostgreSQL still works for a process that has ended",
@@ -311,22 +320,22 @@ async def _outlive(connection: Connection, successor: int) -> None:
 
 
 async def _check(
-    conninfo: str, successor: int | None, patience_s: float | None, *, own: bool
+    conninfo: str, series: int | None, answer_timeout_s: float | None, *, own: bool
 ) -> tuple[str, str]:
     """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
-    connect = partial(PatientConnection.connect, conninfo, **_CONNECT)
+    connect = partial(MonitoredConnection.connect, conninfo, **_CONNECT)
     try:
         connection = await connect()
     except psycopg.OperationalError as error:
-        raise cannot_connect(conninfo, error) from None
-    connection.patience_s = patience_s
+        raise connection_error(conninfo, error) from None
+    connection.answer_timeout_s = answer_timeout_s
     try:
         async with connection:
-            vector = await checked(connection)
+            vector = await check_database(connection)
             if not own:
-                await check_sessions(connection, connect)
-            if successor is not None:
-                await _outlive(connection, successor)
+                await check_session_pooling(connection, connect)
+            if series is not None:
+                await _wait_for_predecessors(connection, series)
             return connection.info.parameter_status("server_version") or "", vector
     except psycopg.Error as error:
         raise _translated(error) from error

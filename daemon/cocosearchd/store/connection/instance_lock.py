@@ -14,20 +14,20 @@ from anyio.abc import TaskStatus
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.connection.database import Connection, Database
-from cocosearchd.store.connection.liveness_check import SILENCE_S
+from cocosearchd.store.connection.liveness_check import LIVENESS_TIMEOUT_S
 from cocosearchd.store.connection.statements import statement
 
 log = logging.getLogger(__name__)
 
-TAKEN_S = 5.0  # for the session of a daemon that has just ended
-LOOK_S, AGAIN_S = 10.0, 1.0
+ACQUIRE_TIMEOUT_S = 5.0  # for the session of a daemon that has just ended
+CHECK_INTERVAL_S, RETRY_INTERVAL_S = 10.0, 1.0
 
 
 class LockHeld(StoreUnavailable):
     """Another daemon uses the registry."""
 
 
-async def hold(db: Database, *, task_status: TaskStatus[None]) -> None:
+async def hold_instance_lock(db: Database, *, task_status: TaskStatus[None]) -> None:
     """Be the only daemon of this registry until cancelled; `task_status` is told when it is so.
 
     A session that is lost is replaced. Raises `LockHeld` when another daemon uses the registry, be
@@ -41,38 +41,40 @@ async def hold(db: Database, *, task_status: TaskStatus[None]) -> None:
                 if not told:
                     task_status.started()
                 elif lost:
-                    log.info("sole_use_again")
+                    log.info("instance_lock_reacquired")
                 told, lost = True, False
                 await _until_lost(connection)
         except StoreUnavailable as error:
             if isinstance(error, LockHeld) or not told:
                 raise
             if not lost:  # once, however long the server is away
-                log.warning("sole_use_lost", extra={"error": error.message})
+                log.warning("instance_lock_lost", extra={"error": error.message})
             lost = True
-            await anyio.sleep(AGAIN_S)
+            await anyio.sleep(RETRY_INTERVAL_S)
 
 
 async def _until_lost(connection: Connection) -> None:
     while True:
-        await anyio.sleep(LOOK_S)
-        with connection.patient(SILENCE_S):
+        await anyio.sleep(CHECK_INTERVAL_S)
+        with connection.answer_timeout(LIVENESS_TIMEOUT_S):
             await connection.execute("select 1")
 
 
 async def _take(connection: Connection, name: str) -> None:
     """Returns when the lock is held. Raises `LockHeld`."""
-    with connection.patient(SILENCE_S):
+    with connection.answer_timeout(LIVENESS_TIMEOUT_S):
         await connection.execute(statement("name_session"), {"name": name})
-        key = await key_of(connection)
-        end = anyio.current_time() + TAKEN_S
+        key = await lock_key(connection)
+        end = anyio.current_time() + ACQUIRE_TIMEOUT_S
         while True:
             row = await (
-                await connection.execute(statement("try_sole_use"), {"key": key})
+                await connection.execute(statement("try_instance_lock"), {"key": key})
             ).fetchone()
             if row and row[0]:
                 return
-            row = await (await connection.execute(statement("sole_user"), {"key": key})).fetchone()
+            row = await (
+                await connection.execute(statement("instance_lock_holder"), {"key": key})
+            ).fetchone()
             # the server has not heard yet that a session is lost
             ours = row is not None and row[0] == name
             if row and not ours and anyio.current_time() >= end:
@@ -80,10 +82,10 @@ async def _take(connection: Connection, name: str) -> None:
                     f"another cocosearchd, from {row[1]}, uses this database",
                     "stop that one, or give this one a database or a schema of its own in COCOSEARCH_DATABASE_URL",
                 )
-            await anyio.sleep(AGAIN_S if ours else AGAIN_S / 10)
+            await anyio.sleep(RETRY_INTERVAL_S if ours else RETRY_INTERVAL_S / 10)
 
 
-async def key_of(connection: Connection) -> int:
+async def lock_key(connection: Connection) -> int:
     """Of the registry, which need not be there yet. Positive, as the halves by which PostgreSQL
     shows a lock are.
     """

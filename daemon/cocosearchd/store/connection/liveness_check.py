@@ -18,7 +18,7 @@ import psycopg
 
 # for what a server that lives does in some milliseconds: to take an empty statement, or to cancel
 # one
-SILENCE_S = 2.0
+LIVENESS_TIMEOUT_S = 2.0
 # The time is waited for in parts, so that a pause of the whole machine counts as one part of it at
 # most.
 _PARTS = 4
@@ -30,28 +30,28 @@ class Unresponsive(psycopg.OperationalError):
     """PostgreSQL has not answered for a while."""
 
 
-class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """Waits `patience_s` for each answer, then hangs up and raises `Unresponsive`; None: for
+class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """Waits `answer_timeout_s` for each answer, then hangs up and raises `Unresponsive`; None: for
     ever.
     """
 
-    patience_s: float | None = None
+    answer_timeout_s: float | None = None
     _timer: asyncio.TimerHandle | None = None
     _hung_up = False
 
     @contextlib.contextmanager
-    def patient(self, seconds: float | None) -> Iterator[None]:
+    def answer_timeout(self, seconds: float | None) -> Iterator[None]:
         """Another patience for a while."""
-        before, self.patience_s = self.patience_s, seconds
+        before, self.answer_timeout_s = self.answer_timeout_s, seconds
         try:
             yield
         finally:
-            self.patience_s = before
+            self.answer_timeout_s = before
 
     # its arguments are the driver's own affair
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
         """One answer of the server. Raises `Unresponsive`."""
-        self._expect(self.patience_s)
+        self._expect(self.answer_timeout_s)
         try:
             return await super().wait(*args, **kwargs)
         except psycopg.OperationalError:
@@ -61,12 +61,12 @@ class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         finally:
             self._expect(None)
 
-    async def cancel_safe(self, *, timeout: float = SILENCE_S) -> None:
+    async def cancel_safe(self, *, timeout: float = LIVENESS_TIMEOUT_S) -> None:
         """Ask the server to end the statement. The driver does when a task is cancelled, and then
         waits for the end.
         """
-        self._expect(SILENCE_S)
-        await super().cancel_safe(timeout=min(timeout, SILENCE_S))
+        self._expect(LIVENESS_TIMEOUT_S)
+        await super().cancel_safe(timeout=min(timeout, LIVENESS_TIMEOUT_S))
 
     def _expect(self, within_s: float | None) -> None:
         """An answer within so many seconds, from now on; None: nothing is waited for."""

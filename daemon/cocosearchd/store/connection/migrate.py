@@ -17,7 +17,7 @@ async def migrate_registry(db: Database) -> None:
 
     Idempotent; daemons that race take turns. Raises `StoreUnavailable` if a newer version was here.
     """
-    async with schema_change(db, patience_s=None) as connection:
+    async with schema_change(db, answer_timeout_s=None) as connection:
         version = 0
         if await _one(connection, "registry_exists"):
             version = await _one(connection, "registry_version")
@@ -26,36 +26,36 @@ async def migrate_registry(db: Database) -> None:
         await connection.execute(
             statement("set_registry_version"), {"version": len(migrations("registry"))}
         )
-        for record in await registered(connection):
+        for record in await registered_indexes(connection):
             await upgrade_tables(connection, record)
 
 
 @asynccontextmanager
 async def schema_change(
-    db: Database, patience_s: float | None = CHANGE_S
+    db: Database, answer_timeout_s: float | None = CHANGE_S
 ) -> AsyncIterator[Connection]:
     """A transaction in which tables are made or dropped: one at a time in the whole database, and
     with time to wait.
 
-    `patience_s` bounds each statement, in place of a timeout of the server: see
-    `PatientConnection`.
+    `answer_timeout_s` bounds each statement, in place of a timeout of the server: see
+    `MonitoredConnection`.
     """
     async with db.connection() as connection:
-        with connection.patient(patience_s):
+        with connection.answer_timeout(answer_timeout_s):
             async with connection.transaction():
                 await connection.execute(statement("begin_schema_change"))
                 await connection.execute(statement("lock_schema"))
                 yield connection
 
 
-async def registered(
-    connection: Connection, name: str | None = None, standing: str | None = None
+async def registered_indexes(
+    connection: Connection, name: str | None = None, role: str | None = None
 ) -> tuple[IndexRecord, ...]:
     """The indexes in the registry, by number; with a `name`, the one that has it or none; or those
     of a `standing`.
     """
     rows = await (
-        await connection.execute(statement("indexes"), {"name": name, "standing": standing})
+        await connection.execute(statement("indexes"), {"name": name, "standing": role})
     ).fetchall()
     return tuple(
         IndexRecord(

@@ -9,14 +9,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.store.connection.liveness_check import PatientConnection
+from cocosearchd.store.connection.liveness_check import MonitoredConnection
 from cocosearchd.store.server.binaries import MIN_PGVECTOR
 
 MIN_SERVER = 140_000  # PostgreSQL 14, as server_version_num
 EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fails when raced
 
 
-async def checked(connection: PatientConnection) -> str:
+async def check_database(connection: MonitoredConnection) -> str:
     """The version of pgvector in a database that can be used. Raises `StoreUnavailable`."""
     check_server_version(connection.info.server_version)
     _check_encoding(connection)
@@ -33,8 +33,8 @@ def check_server_version(version: int) -> None:
         )
 
 
-async def check_sessions(
-    connection: PatientConnection, connect: Callable[[], Awaitable[PatientConnection]]
+async def check_session_pooling(
+    connection: MonitoredConnection, connect: Callable[[], Awaitable[MonitoredConnection]]
 ) -> None:
     """A pooler may give each transaction another session: what the locks of ours hold is then held
     by nobody, for ever.
@@ -44,7 +44,7 @@ async def check_sessions(
     """
     before = await _session(connection)
     async with await connect() as other, other.transaction():
-        other.patience_s = connection.patience_s
+        other.answer_timeout_s = connection.answer_timeout_s
         pooled = await _session(other) == before or await _session(connection) != before
     if pooled:
         raise StoreUnavailable(
@@ -53,13 +53,13 @@ async def check_sessions(
         )
 
 
-async def _session(connection: PatientConnection) -> int:
+async def _session(connection: MonitoredConnection) -> int:
     row = await (await connection.execute("select pg_backend_pid()")).fetchone()
     assert row
     return int(row[0])
 
 
-def _check_encoding(connection: PatientConnection) -> None:
+def _check_encoding(connection: MonitoredConnection) -> None:
     """Another encoding lacks characters that files have; SQL_ASCII knows none."""
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
@@ -69,7 +69,7 @@ def _check_encoding(connection: PatientConnection) -> None:
         )
 
 
-async def _ensure_pgvector(connection: PatientConnection) -> str:
+async def _ensure_pgvector(connection: MonitoredConnection) -> str:
     installed = """
     select extversion, nspname, to_regtype('halfvec') is not null
     from pg_extension join pg_namespace n on n.oid = extnamespace where extname = 'vector'
@@ -94,7 +94,7 @@ async def _ensure_pgvector(connection: PatientConnection) -> str:
     return version
 
 
-async def _create_pgvector(connection: PatientConnection) -> None:
+async def _create_pgvector(connection: MonitoredConnection) -> None:
     database = connection.info.dbname
     try:
         async with connection.transaction():
@@ -112,7 +112,7 @@ async def _create_pgvector(connection: PatientConnection) -> None:
         ) from None
 
 
-def cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnavailable:
+def connection_error(conninfo: str, error: psycopg.OperationalError) -> StoreUnavailable:
     """One sentence and a hint for why a connection was refused."""
     given = conninfo_to_dict(conninfo)
     user, database = given.get("user") or "", given.get("dbname") or given.get("user") or ""

@@ -23,7 +23,7 @@ class ReadSnapshot(Database):
 
 
 @asynccontextmanager
-async def snapshot(db: Database) -> AsyncIterator[ReadSnapshot]:
+async def open_snapshot(db: Database) -> AsyncIterator[ReadSnapshot]:
     """What `db` is at this moment, to be read with any function that reads. Raises as
     `Database.connection` does.
     """

@@ -8,7 +8,7 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.server.accounts import Account
 
 
-def own(path: Path, uid: int, mode: int, former: int | None = None) -> None:
+def ensure_owned(path: Path, uid: int, mode: int, former: int | None = None) -> None:
     """Make `path` a directory of `uid` with `mode`; it may be the caller's or a `former` owner's
     until then.
 
@@ -18,7 +18,7 @@ def own(path: Path, uid: int, mode: int, former: int | None = None) -> None:
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = path.lstat()
     if path.is_symlink() or status.st_uid not in (uid, os.geteuid(), former):
-        raise foreign(path)
+        raise foreign_owner(path)
     if status.st_mode & 0o022:
         hint = f"see that nothing in it is from others, then `chmod go-w {path}`"
         raise StoreUnavailable(f"others can write to {path}", hint)
@@ -28,7 +28,7 @@ def own(path: Path, uid: int, mode: int, former: int | None = None) -> None:
     path.chmod(mode)
 
 
-def foreign(path: Path) -> StoreUnavailable:
+def foreign_owner(path: Path) -> StoreUnavailable:
     """The error for a file or directory that is not ours."""
     return StoreUnavailable(
         f"{path} belongs to somebody else", "remove it, or use another state directory"
@@ -43,7 +43,7 @@ def owner(path: Path) -> int | None:
         return None
 
 
-def hand_over(folder: Path, account: Account) -> None:
+def transfer_ownership(folder: Path, account: Account) -> None:
     """Give a directory and everything in it to `account`; links are not followed.
 
     Each directory is closed to its former owner before it is listed; `folder` itself is the

@@ -29,18 +29,23 @@ from cocosearchd.store.server.accounts import (
     server_account,
 )
 from cocosearchd.store.server.binaries import Install, copy_install, find_install
-from cocosearchd.store.server.directories import foreign, hand_over, own, owner
+from cocosearchd.store.server.directories import (
+    ensure_owned,
+    foreign_owner,
+    owner,
+    transfer_ownership,
+)
 from cocosearchd.store.server.processes import (
     Process,
-    children,
-    handle,
+    child_pids,
     identify,
+    list_processes,
     listener_uid,
-    process,
-    processes,
+    open_process_handle,
+    read_process,
     send_signal,
 )
-from cocosearchd.store.server.server_log import trim
+from cocosearchd.store.server.server_log import trim_log
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +124,7 @@ class EmbeddedPostgres:
             install = self._install()
             self._initialise(install)
             self._configure(install)
-            trim(self.log)
+            trim_log(self.log)
             self._start(install)
             roles.prepare_roles(self.superuser_dsn)
         return self.dsn
@@ -144,7 +149,7 @@ class EmbeddedPostgres:
     def _resume(self) -> None:
         """Who has stopped its processes does not keep it from being told anything."""
         for pid in self.pids():
-            if running := process(pid):
+            if running := read_process(pid):
                 send_signal(running, signal.SIGCONT)
 
     def pids(self) -> tuple[int, ...]:
@@ -152,7 +157,7 @@ class EmbeddedPostgres:
         server = self._postmaster()
         if server is None:
             return ()
-        return (server.pid, *children(server.pid))
+        return (server.pid, *child_pids(server.pid))
 
     def running(self) -> bool:
         """Whether there is a server, as `pids` says; cheap enough to ask every second."""
@@ -165,9 +170,9 @@ class EmbeddedPostgres:
         return self.running() and (self.run / SOCKET).exists()
 
     def handle(self) -> int | None:
-        """What becomes readable when the running server ends, as `processes.handle` has it."""
+        """What becomes readable when the running server ends, as `list_processes.open_process_handle` has it."""
         server = self._postmaster()
-        found = None if server is None else handle(server.pid)
+        found = None if server is None else open_process_handle(server.pid)
         if found is not None and self._postmaster() != server:
             os.close(found)  # of whoever has its number now
             return None
@@ -176,14 +181,14 @@ class EmbeddedPostgres:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Prepares `home` and holds its lock, so that racing daemons take turns."""
-        own(self.home, os.geteuid(), 0o711 if self.account else 0o700)
+        ensure_owned(self.home, os.geteuid(), 0o711 if self.account else 0o700)
         self._check_reach()
         with (self.home / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # until closed; the server does not inherit it
             self._choose_account()  # who had the lock before may have settled it
             self._take_over()
-            own(self.home / "pg", self.uid, 0o700)
-            own(self.run, self.uid, 0o700)
+            ensure_owned(self.home / "pg", self.uid, 0o700)
+            ensure_owned(self.run, self.uid, 0o700)
             yield
 
     def _check_reach(self) -> None:
@@ -209,13 +214,13 @@ class EmbeddedPostgres:
         if self.account is None or before is None or before == self.uid:
             return
         if self.data.is_symlink() or (before != os.geteuid() and not is_shared(before)):
-            raise foreign(folder)
+            raise foreign_owner(folder)
         self.stop()
         if self.running():
             raise StoreUnavailable(
                 "PostgreSQL runs as another user, and does not stop", f"see {self.log}"
             )
-        own(folder, os.geteuid(), 0o700, former=before)
+        ensure_owned(folder, os.geteuid(), 0o700, former=before)
         if is_shared(before):
             hint = f"if other programs run as it, delete {folder} and index again"
             log.warning(
@@ -227,7 +232,7 @@ class EmbeddedPostgres:
         (self.data / "postgresql.auto.conf").unlink(missing_ok=True)
         if (run_owner := owner(self.run)) is not None and is_shared(run_owner):
             shutil.rmtree(self.run)
-        hand_over(folder, self.account)
+        transfer_ownership(folder, self.account)
 
     def _install(self) -> Install:
         """The programs to run, as copies where the account cannot reach the originals."""
@@ -286,8 +291,8 @@ class EmbeddedPostgres:
         part.mkdir(0o700)
         os.chown(part, account.uid, account.gid)
         yield account
-        hand_over(part, self.account)
-        own(folder, self.uid, 0o700)
+        transfer_ownership(part, self.account)
+        ensure_owned(folder, self.uid, 0o700)
 
     def _configure(self, install: Install) -> None:
         """Writes the configuration; one that differs, or other programs, restart a running
@@ -396,10 +401,10 @@ class EmbeddedPostgres:
         if self._child and self._child.poll() is not None:
             self._child = None
         if self._child:
-            return process(self._child.pid) or Process(self._child.pid, os.getpid(), "")
-        if self._seen and self._seen == process(self._seen.pid):
+            return read_process(self._child.pid) or Process(self._child.pid, os.getpid(), "")
+        if self._seen and self._seen == read_process(self._seen.pid):
             return self._seen
-        servers = [running for running in processes() if self._is_server(running)]
+        servers = [running for running in list_processes() if self._is_server(running)]
         pids = {running.pid for running in servers}
         self._seen = next((running for running in servers if running.parent not in pids), None)
         return self._seen

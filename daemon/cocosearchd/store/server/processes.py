@@ -46,11 +46,11 @@ class Identity:
     directory: str
 
 
-def processes() -> Iterator[Process]:
+def list_processes() -> Iterator[Process]:
     """All processes the caller may see."""
     if (PROC / "self" / "cmdline").exists():
         for entry in PROC.iterdir():
-            if entry.name.isdigit() and (found := process(int(entry.name))):
+            if entry.name.isdigit() and (found := read_process(int(entry.name))):
                 yield found
         return
     # macOS has no /proc. -ww: do not cut the line at the width of a terminal.
@@ -62,7 +62,7 @@ def processes() -> Iterator[Process]:
         yield Process(int(pid), int(parent), command)
 
 
-def process(pid: int) -> Process | None:
+def read_process(pid: int) -> Process | None:
     """One process, from Linux's /proc; None when it is gone, and on other systems."""
     try:
         stat = (PROC / str(pid) / "stat").read_bytes()
@@ -94,13 +94,13 @@ def uids_in_use() -> frozenset[int]:
 
 def send_signal(target: Process, order: signal.Signals) -> None:
     """Signal that very process; nothing where it is gone, and its number maybe another's."""
-    descriptor = handle(target.pid)
+    descriptor = open_process_handle(target.pid)
     if descriptor is None:
         if not hasattr(os, "pidfd_open"):  # macOS
             _kill(target.pid, order)
         return
     try:
-        current = process(target.pid)
+        current = read_process(target.pid)
         if current is not None and current.started == target.started:
             signal.pidfd_send_signal(descriptor, order)
     except ProcessLookupError:
@@ -126,7 +126,7 @@ def listener_uid(path: Path) -> int | None:
         return int(struct.unpack_from("II", connection.getsockopt(0, 1, 76))[1])
 
 
-def handle(pid: int) -> int | None:
+def open_process_handle(pid: int) -> int | None:
     """A descriptor that can be read once the process has ended, to be closed; None where there is
     no such thing.
     """
@@ -138,12 +138,12 @@ def handle(pid: int) -> int | None:
         return None
 
 
-def children(pid: int) -> tuple[int, ...]:
+def child_pids(pid: int) -> tuple[int, ...]:
     """The processes that `pid` has started and that still run, sorted."""
     try:  # most kernels keep a list
         listed = (PROC / str(pid) / "task" / str(pid) / "children").read_bytes()
     except OSError:
-        return tuple(sorted(found.pid for found in processes() if found.parent == pid))
+        return tuple(sorted(found.pid for found in list_processes() if found.parent == pid))
     return tuple(sorted(map(int, listed.split())))
 
 

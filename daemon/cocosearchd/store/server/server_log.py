@@ -15,17 +15,17 @@ _LEVELS = {
     "PANIC": logging.ERROR,
 }
 MAX_BYTES = 1 << 16  # of one look: a flood is told by its end
-LOG_LIMIT, LOG_KEPT = 4 << 20, 1 << 20  # bytes
+LOG_LIMIT, LOG_TAIL = 4 << 20, 1 << 20  # bytes
 
 
-def trim(path: Path) -> bool:
+def trim_log(path: Path) -> bool:
     """Keep the end of a long log; whether it was one. The server appends, so cutting below its feet
     is safe.
     """
     if not path.exists() or path.stat().st_size <= LOG_LIMIT:
         return False
     with path.open("r+b") as output:
-        output.seek(-LOG_KEPT, os.SEEK_END)
+        output.seek(-LOG_TAIL, os.SEEK_END)
         kept = output.read()
         output.seek(0)
         output.truncate()
@@ -60,7 +60,7 @@ class ServerLog:
 
     def trim(self) -> None:
         """As the function; to be called after `unread`, since what is kept counts as read."""
-        if trim(self._path):
+        if trim_log(self._path):
             self._read = self._size()
 
     def _size(self) -> int:

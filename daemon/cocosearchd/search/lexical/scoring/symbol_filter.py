@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.analysis.terms import term_hash
 from cocosearchd.search.lexical.segments.segment import Segment
-from cocosearchd.store.globs import Matcher, spelled_out, symbol_matcher
+from cocosearchd.store.globs import Matcher, longest_literal, symbol_matcher
 
 Mask = NDArray[np.bool_]
 _Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, whether its case counts
@@ -60,7 +60,7 @@ def symbols_in(
             segment.symbol_kinds, np.array([term_hash(kind) for kind in kinds], np.uint64)
         )
     if name:
-        some = np.flatnonzero(wanted & _holding(segment, spelled_out(name)))
+        some = np.flatnonzero(wanted & _holding(segment, longest_literal(name)))
         wanted = np.zeros(len(wanted), np.bool_)
         wanted[some] = _matching(segment, some, symbol_matcher(name, cased=cased))
     mask = np.zeros(segment.chunk_count, np.bool_)
