@@ -56,7 +56,8 @@ def runtime_dir(env: Mapping[str, str]) -> str:
     if env.get("COCOSEARCH_STATE_DIR"):
         return os.path.join(state_dir(env), "run")
     uid = os.geteuid()
-    usual, base = f"/run/user/{uid}", xdg(env, "XDG_RUNTIME_DIR")
+    usual = f"/run/user/{uid}"
+    base = xdg(env, "XDG_RUNTIME_DIR")
     if base and base != usual:
         return os.path.join(base, "cocosearch")
     if system := _of_system("/run"):

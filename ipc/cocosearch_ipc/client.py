@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 VERSION = "0.1.0"  # the distribution's; a constant, because to read its metadata costs 12 ms
 SPEAKS = 1  # protocol.PROTOCOL_VERSION; not imported, because dataclasses cost the hot path 8 ms
-UNAVAILABLE, TIMED_OUT = -32001, -32006  # protocol's codes
-NOT_RUNNING, REFUSED_SOCKET = "not running", "socket refused"
+# protocol's codes
+UNAVAILABLE = -32001
+TIMED_OUT = -32006
+NOT_RUNNING = "not running"
+REFUSED_SOCKET = "socket refused"
 MAX_REPLY_BYTES = 256 << 20
 LOOK_S = 2.0  # of silence
 SESSION_S = 365 * 86_400.0  # an editor may rest for as long as it likes
@@ -46,7 +49,10 @@ class CallFailed(Exception):
         self, message: str, hint: str = "", *, code: int = UNAVAILABLE, reason: str = ""
     ) -> None:
         super().__init__(message)
-        self.message, self.hint, self.code, self.reason = message, hint, code, reason
+        self.message = message
+        self.hint = hint
+        self.code = code
+        self.reason = reason
 
 
 def call(
@@ -290,11 +296,9 @@ def _result(head: bytes, payload: bytes) -> Any:
         if "error" not in message:
             return message["result"]
         error = message["error"]
-        code, text, hint = (
-            error["code"],
-            error["message"],
-            (error.get("data") or {}).get("hint", ""),
-        )
+        code = error["code"]
+        text = error["message"]
+        hint = (error.get("data") or {}).get("hint", "")
     except (ValueError, KeyError, TypeError, AttributeError):
         status = head.split(b"\r\n", 1)[0].decode("latin-1") or "nothing"
         raise CallFailed(

@@ -14,21 +14,17 @@ PROTOCOL_VERSION = 1
 MAX_LINE_BYTES = 4 << 20  # of one message of MCP through the stdio bridge
 
 # Error codes. -32768..-32000 are JSON-RPC's own; ours are stable and documented.
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = (
-    -32700,
-    -32600,
-    -32601,
-    -32602,
-    -32603,
-)
-UNAVAILABLE, NOT_FOUND, CONFLICT, REFUSED, MISMATCH, TIMED_OUT = (
-    -32001,
-    -32002,
-    -32003,
-    -32004,
-    -32005,
-    -32006,
-)
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+UNAVAILABLE = -32001
+NOT_FOUND = -32002
+CONFLICT = -32003
+REFUSED = -32004
+MISMATCH = -32005
+TIMED_OUT = -32006
 
 
 class Failure(Exception):
@@ -38,7 +34,8 @@ class Failure(Exception):
 
     def __init__(self, message: str, hint: str = "", *, code: int | None = None) -> None:
         super().__init__(message)
-        self.message, self.hint = message, hint
+        self.message = message
+        self.hint = hint
         if code is not None:
             self.code = code
 

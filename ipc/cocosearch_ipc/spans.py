@@ -11,7 +11,8 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-_SDK, _API = "opentelemetry.sdk.trace", "opentelemetry.trace"
+_SDK = "opentelemetry.sdk.trace"
+_API = "opentelemetry.trace"
 _NOTHING = nullcontext()
 
 

@@ -154,7 +154,8 @@ def target(tmp_path_factory: pytest.TempPathFactory, cluster: Path) -> Iterator[
 
 
 def test_every_text_parameter_of_every_method_takes_or_refuses_anything(target: Target) -> None:
-    asked, defects = 0, list[str]()
+    asked = 0
+    defects = list[str]()
     for method, name, make in _texts():
         for value in NASTY:
             asked += 1
@@ -218,7 +219,8 @@ async def test_every_text_parameter_of_every_tool_as_well(target: Target) -> Non
         target.traversals()[0],
         str(target.root.parent / "secret.txt"),
     )
-    defects, asked = list[str](), 0
+    defects = list[str]()
+    asked = 0
     async with Client(transport) as asking:
         for tool in await asking.list_tools():
             fixed = {

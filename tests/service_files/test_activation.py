@@ -47,7 +47,8 @@ def idle() -> Iterator[Daemon]:
 )
 def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daemon) -> None:
     (idle.home / "run").mkdir(mode=0o700, exist_ok=True)
-    rpc, told = idle.home / "run" / "rpc.sock", idle.home / "notify"
+    rpc = idle.home / "run" / "rpc.sock"
+    told = idle.home / "notify"
     notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notifications.bind(str(told))
     notifications.settimeout(60)

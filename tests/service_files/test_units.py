@@ -64,7 +64,8 @@ needs_systemd = pytest.mark.skipif(
 
 def units(path: Path) -> list[tuple[str, str, str]]:
     """(section, key, value) of a unit file, in order."""
-    found, section = list[tuple[str, str, str]](), ""
+    found = list[tuple[str, str, str]]()
+    section = ""
     for line in path.read_text("utf-8").splitlines():
         if line.startswith("["):
             section = line.strip("[]")

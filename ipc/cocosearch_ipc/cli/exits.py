@@ -18,15 +18,13 @@ SUMMARY = (
     "Exit codes: 0 done, 1 the daemon answered with an error, 2 wrong usage, 69 the daemon is not running or cannot be "
     "reached, 75 it runs already, 78 a setting is wrong, 130 interrupted."
 )
-OK, FAILED, USAGE, NOT_RUNNING, ALREADY_RUNNING, BAD_SETTINGS, INTERRUPTED = (
-    0,
-    1,
-    2,
-    69,
-    75,
-    78,
-    130,
-)
+OK = 0
+FAILED = 1
+USAGE = 2
+NOT_RUNNING = 69
+ALREADY_RUNNING = 75
+BAD_SETTINGS = 78
+INTERRUPTED = 130
 
 # protocol's codes: INVALID_PARAMS, METHOD_NOT_FOUND, UNAVAILABLE
 _OF_CODE = {-32602: USAGE, -32601: FAILED, -32001: NOT_RUNNING}

@@ -57,7 +57,11 @@ class Verb:
     """
 
     def __init__(self, name: str, help_text: str, example: str, add: Add, run: str) -> None:
-        self.name, self.help, self.example, self.add, self.run = name, help_text, example, add, run
+        self.name = name
+        self.help = help_text
+        self.example = example
+        self.add = add
+        self.run = run
 
     def function(self) -> Run:
         """What does it, imported now."""

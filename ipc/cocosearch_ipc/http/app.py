@@ -79,12 +79,16 @@ class FrontEnd:
         max_body_bytes: int = 1 << 20,
         hosts: Iterable[str] = (),
     ) -> None:
-        self.engine, self.token, self.version = engine, token, version
+        self.engine = engine
+        self.token = token
+        self.version = version
         self._proof = PortProof()
         allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
-        self.rpc, self._looking = Dispatcher(engine), Dispatcher(engine, only=site.METHODS)
+        self.rpc = Dispatcher(engine)
+        self._looking = Dispatcher(engine, only=site.METHODS)
         self._mcp = _LateMcp(engine, roots, version, allowed)
-        http, sse = self._mcp.http, self._mcp.sse
+        http = self._mcp.http
+        sse = self._mcp.sse
         unix = _Paths(
             {
                 "/rpc": _handler("POST", partial(self._rpc, self.rpc)),
@@ -213,8 +217,13 @@ class _LateMcp:
     def __init__(
         self, engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]
     ) -> None:
-        self._engine, self._roots, self._version, self._hosts = engine, roots, version, hosts
-        self._wanted, self._ready, self._stopping = anyio.Event(), anyio.Event(), anyio.Event()
+        self._engine = engine
+        self._roots = roots
+        self._version = version
+        self._hosts = hosts
+        self._wanted = anyio.Event()
+        self._ready = anyio.Event()
+        self._stopping = anyio.Event()
         self._mcp: _Mcp | None = None
 
     async def run(self) -> None:
@@ -231,7 +240,8 @@ class _LateMcp:
             self._hosts,
             abandon_on_cancel=True,
         )
-        http, sse = server.http_app("/mcp"), server.sse_app("/sse")
+        http = server.http_app("/mcp")
+        sse = server.sse_app("/sse")
         async with AsyncExitStack() as stack:
             for app in (http, sse):
                 await stack.enter_async_context(app.router.lifespan_context(app))

@@ -59,7 +59,10 @@ class LoopbackGuard:
     def __init__(
         self, app: App, token: TokenFile, hosts: frozenset[str], open_paths: frozenset[str]
     ) -> None:
-        self.app, self.token, self.hosts, self.open_paths = app, token, hosts, open_paths
+        self.app = app
+        self.token = token
+        self.hosts = hosts
+        self.open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = (header(scope, b"host") or b"").decode("latin-1").lower()
@@ -87,7 +90,8 @@ class LimitedBody:
     """
 
     def __init__(self, app: App, max_bytes: int) -> None:
-        self.app, self.max_bytes = app, max_bytes
+        self.app = app
+        self.max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
@@ -113,7 +117,9 @@ class LimitedBody:
         await self.app(scope, _replayed(body, receive), send)
 
     async def _read(self, receive: Receive) -> bytes | None:
-        parts, size, more = list[bytes](), 0, True
+        parts = list[bytes]()
+        size = 0
+        more = True
         while more:
             message = await receive()
             more = message["type"] == "http.request" and bool(message.get("more_body"))
@@ -145,7 +151,8 @@ class Drainable:
     def __init__(self, app: App) -> None:
         self.app = app
         self.draining = False
-        self._calls, self._streams = set[anyio.CancelScope](), set[anyio.CancelScope]()
+        self._calls = set[anyio.CancelScope]()
+        self._streams = set[anyio.CancelScope]()
         self._ended = anyio.Event()
 
     async def drain(self) -> None:

@@ -99,9 +99,12 @@ class _Listening:
         self, front: FrontEnd, bound: BoundSockets, server: "_Server", group: anyio.abc.TaskGroup
     ) -> None:
         self.bound = bound
-        self._front, self._server, self._group = front, server, group
+        self._front = front
+        self._server = server
+        self._group = group
         self._sessions = list[_BridgeSession]()
-        self._looking, self._accepting = anyio.CancelScope(), anyio.CancelScope()
+        self._looking = anyio.CancelScope()
+        self._accepting = anyio.CancelScope()
 
     def leave(self) -> None:
         """Look no longer."""
@@ -133,7 +136,8 @@ class _Listening:
 
     async def _move(self, bound: BoundSockets) -> None:
         """Go on with other sockets. Who is connected stays."""
-        former, self.bound = self.bound, bound
+        former = self.bound
+        self.bound = bound
         if bound is not former:
             log.warning("sockets_made_again", extra={"files": [str(path) for path in bound.files]})
         if bound.lock is not former.lock:
@@ -223,9 +227,12 @@ class _Server(uvicorn.Server):
         tls: ssl.SSLContext | None,
     ) -> None:
         super().__init__(config)
-        self._tcp, self._tls = tcp, tls
+        self._tcp = tcp
+        self._tls = tls
         self._peers = PeerFinder(time.monotonic)
-        self.ready, self.ended, self._leaving = anyio.Event(), anyio.Event(), anyio.Event()
+        self.ready = anyio.Event()
+        self.ended = anyio.Event()
+        self._leaving = anyio.Event()
         self._on_start = started
 
     @contextlib.contextmanager
@@ -253,7 +260,8 @@ class _Server(uvicorn.Server):
 
     async def move(self, rpc: socket.socket) -> None:
         """Listen on another Unix socket in place of the one before."""
-        former, self.servers[0] = self.servers[0], await self._listen(rpc, None)
+        former = self.servers[0]
+        self.servers[0] = await self._listen(rpc, None)
         former.close()
 
     async def _listen(self, sock: socket.socket, secure: ssl.SSLContext | None) -> asyncio.Server:

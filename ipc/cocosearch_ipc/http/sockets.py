@@ -113,7 +113,8 @@ def bind(
         )
         rpc = given.get("rpc") or stack.enter_context(_unix(rpc_path))
         bridge = given.get("bridge") or stack.enter_context(_unix(bridge_path))
-        tcp, lacking = given.get("mcp"), ""
+        tcp = given.get("mcp")
+        lacking = ""
         if tcp is None and port is not None:
             try:
                 tcp = _tcp(host, port)
@@ -270,7 +271,8 @@ def launchd(names: Sequence[str]) -> dict[str, socket.socket]:
         return {}
     found = dict[str, socket.socket]()
     for name in names:
-        descriptors, count = ctypes.POINTER(ctypes.c_int)(), ctypes.c_size_t()
+        descriptors = ctypes.POINTER(ctypes.c_int)()
+        count = ctypes.c_size_t()
         failed = library.launch_activate_socket(
             name.encode(), ctypes.byref(descriptors), ctypes.byref(count)
         )

@@ -23,7 +23,8 @@ MODERN = "2026-07-28"
 ROOTS_WAIT_S = 2.0
 SILENT_S = 60.0  # a client that did not answer is not asked again before
 # keys in a connection's memory
-_ROOTS, _CHANGES = "cocosearch roots", "cocosearch changes of roots"
+_ROOTS = "cocosearch roots"
+_CHANGES = "cocosearch changes of roots"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from cocosearch_ipc.mcp.client_project import MODERN
 from cocosearch_ipc.render.visible import visible
 
 ANSWER_S = 300.0  # a person may be away from the screen; then nothing is changed
-KEY, FIELD = "consent", "confirm"
+KEY = "consent"
+FIELD = "confirm"
 
 
 async def require_consent(

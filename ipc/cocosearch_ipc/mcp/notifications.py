@@ -52,7 +52,8 @@ class Notifications:
         self._wanted: dict[object, dict[str, str]] = {}
         self._somebody = anyio.Event()
         self._news = anyio.Event()
-        self._relisted, self._changed = False, set[str]()
+        self._relisted = False
+        self._changed = set[str]()
         self._watching: anyio.CancelScope | None = None
         _install(server, self)
 
@@ -141,7 +142,8 @@ class Notifications:
                 log.info("watch_ended", extra={"reason": failure.message})
             await anyio.sleep(AGAIN_S)
             # nobody knows what was missed
-            self._relisted, self._changed = True, self._changed | self._asked().keys()
+            self._relisted = True
+            self._changed = self._changed | self._asked().keys()
             self._news.set()
 
     def _asked(self) -> dict[str, str]:
@@ -162,8 +164,10 @@ class Notifications:
             await self._news.wait()
             await anyio.sleep(TOGETHER_S)
             self._news = anyio.Event()
-            relisted, changed = self._relisted, self._changed
-            self._relisted, self._changed = False, set()
+            relisted = self._relisted
+            changed = self._changed
+            self._relisted = False
+            self._changed = set()
             if relisted:
                 await self._bus.publish(ResourcesListChanged())
             for uri in sorted(changed):

@@ -133,7 +133,8 @@ class _Unanswered:
     """The requests of a session that its client has no answer to yet."""
 
     def __init__(self) -> None:
-        self._ids, self._fewer = set[str | int | None](), anyio.Event()
+        self._ids = set[str | int | None]()
+        self._fewer = anyio.Event()
 
     def note(self, message: SessionMessage) -> None:
         """What was read or has been written."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     Lex = Callable[[str, str], list[list[tuple[str, str]]]]
 
 _UNRESERVED = frozenset("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-SNIPPET_LINES, PENDING = 10, 3
+SNIPPET_LINES = 10
+PENDING = 3
 
 
 def text(
@@ -105,7 +106,8 @@ def place(hit: Mapping[str, Any], asked: str) -> int:
     asked for.
     """
     lines = hit["content"].split("\n")
-    names, words = highlight.named(asked), highlight.wanted(asked)
+    names = highlight.named(asked)
+    words = highlight.wanted(asked)
     first = next((n for n, line in enumerate(lines) if line.strip()), 0)
     named = [n for n, line in enumerate(lines) if names is not None and names.search(line)]
     at_first = not named or (words is not None and words.search(lines[first]))
@@ -150,7 +152,8 @@ def _snippet(
     """At most `most` lines of the hit, below the first line of its definition; with None all of it
     and its context.
     """
-    before, after = _code(hit.get("context_before"), style), _code(hit.get("context_after"), style)
+    before = _code(hit.get("context_before"), style)
+    after = _code(hit.get("context_after"), style)
     content = _code(hit["content"].rstrip("\n"), style) or [""]
     rows = [*before, *content, *after]
     numbers = _numbers(before, len(rows), hit["start_line"])
@@ -162,7 +165,8 @@ def _snippet(
         if row > previous + 1:
             skipped = f"… {row - previous - 1} lines" if numbers[0] else GAP
             yield f"    {style.paint(skipped, output.DIM)}"
-        line, room = rows[row], style.columns - width - 6
+        line = rows[row]
+        room = style.columns - width - 6
         keep = len(line) if len(line) <= room else room - 1
         text = _painted(pieces[row], keep, words, style) if style.colour else line[:keep]
         number = style.paint(f"{numbers[row]:>{width}}", output.DIM)
@@ -208,7 +212,8 @@ def _painted(
     """The first `count` characters in their colours, what was asked for in bold red."""
     shown = ""
     for colour, text in pieces:
-        codes, place = colour.split(), 0
+        codes = colour.split()
+        place = 0
         text, count = text[:count], count - len(text[:count])
         for found in words.finditer(text) if words is not None else ():
             shown += style.paint(text[place : found.start()], *codes) + style.paint(

@@ -14,7 +14,11 @@ TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-COMMENT, STRING, NUMBER, KEYWORD = "90", "32", "36", "35"  # SGR codes: grey, green, cyan, magenta
+# SGR codes: grey, green, cyan, magenta
+COMMENT = "90"
+STRING = "32"
+NUMBER = "36"
+KEYWORD = "35"
 
 _SHARP = "python ruby bash perl r yaml toml hcl dockerfile make cmake elixir julia nim nix powershell starlark just "
 _SHARP += "graphql docker-compose github-actions gitlab-ci ansible-playbook helm-template kubernetes fish tcl"
@@ -56,7 +60,8 @@ _FILLERS = (
 )
 _FILTERS = ("lang", "language", "path", "sym", "name", "index", "topic")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ed", "ers", "er", "es", "s", "e")
-_WORD, _LONGER_WORD = re.compile(r"\w+"), re.compile(r"\w{3,}")
+_WORD = re.compile(r"\w+")
+_LONGER_WORD = re.compile(r"\w{3,}")
 # What begins a text of several lines, and ends it.
 _CLOSERS = {"/*": "*/", '"""': '"""', "'''": "'''"}
 # Characters between quotes on one line. Without a bound, each of many quotes that nothing closes
@@ -128,7 +133,8 @@ def _pieces(code: str, language: str) -> Iterator[tuple[str, str]]:
     if language in _NONE.split():
         yield "", code
         return
-    keywords, last = _keywords(language), 0
+    keywords = _keywords(language)
+    last = 0
     for kind, start, end in _tokens(code, language):
         if kind != "w" or code[start:end] in keywords:
             yield "", code[last:start]
@@ -170,11 +176,13 @@ def _pattern(language: str, openers: Sequence[str] = ()) -> str:
     if language in _SHARP.split():
         comment = r"(?:(?<!\S)|(?<=[;)]))#.*"
     elif language in _DASHES.split():
-        comment, long = r"--.*", ["/*"]
+        comment = r"--.*"
+        long = ["/*"]
     elif language in _SEMICOLONS.split():
         comment = r";.*"
     else:
-        comment, long = r"//.*", ["/*"]
+        comment = r"//.*"
+        long = ["/*"]
     most = f"{{0,{_LONGEST_TEXT}}}+"
     texts = rf'"(?:\\.|[^"\\\n]){most}"|`[^`\n]{most}`'
     texts += (

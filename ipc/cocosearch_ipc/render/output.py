@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TextIO
 
-WIDEST, NARROWEST = 160, 60  # columns of a line of code
-BOLD, DIM, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "1", "2", "31", "32", "33", "34", "35", "36"
+# columns of a line of code
+WIDEST = 160
+NARROWEST = 60
+BOLD = "1"
+DIM = "2"
+RED = "31"
+GREEN = "32"
+YELLOW = "33"
+BLUE = "34"
+MAGENTA = "35"
+CYAN = "36"
 
 
 class Style:
@@ -25,7 +34,9 @@ class Style:
     """
 
     def __init__(self, *, colour: bool, links: bool, columns: int = WIDEST) -> None:
-        self.colour, self.links, self.columns = colour, links, columns
+        self.colour = colour
+        self.links = links
+        self.columns = columns
 
     @classmethod
     def of(cls, stream: TextIO, env: Mapping[str, str]) -> Style:

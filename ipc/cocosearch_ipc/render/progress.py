@@ -27,7 +27,8 @@ class Progress:
     """
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self.stream, self.live = stream, stream.isatty()
+        self.stream = stream
+        self.live = stream.isatty()
         self.began = time.monotonic()
         self._first: tuple[float, int] | None = None
         self._shown_at = 0.0
@@ -42,7 +43,8 @@ class Progress:
             self.stream.write("\r\x1b[K" + (_bar(value) + text)[:width])
         elif text != self._last and now - self._shown_at >= PLAIN_EVERY_S:
             self.stream.write(text + "\n")
-            self._shown_at, self._last = now, text
+            self._shown_at = now
+            self._last = text
         self.stream.flush()
 
     def say(self, text: str) -> None:
@@ -58,7 +60,8 @@ class Progress:
             self.stream.flush()
 
     def _text(self, value: dict[str, Any]) -> str:
-        done, total = value["done"], value["total"]
+        done = value["done"]
+        total = value["total"]
         parts = [f"{value['index']}: {value['state']}"]
         parts.append(f"{done:,} files" if total is None else f"{done:,} of {total:,} files")
         if value["chunks"] >= 0:  # PostgreSQL has answered

@@ -9,7 +9,8 @@ from cocosearch_ipc.render import output
 _OF_STORE = ("kind", "state", "since", "server", "pgvector", "reason", "hint")
 _OF_EMBEDDER = ("provider", "model", "dimension", "state", "since", "reason", "hint")
 BAR = 24  # characters
-FAILURES_SHOWN, EXCLUDED_SHOWN = 5, 5
+FAILURES_SHOWN = 5
+EXCLUDED_SHOWN = 5
 _STATES = {
     "live": output.GREEN,
     "failed": output.RED,

@@ -42,7 +42,8 @@ _RANGES = (
 _HIDDEN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in _RANGES) + "]")
 # a longer run inside is counted instead: a file of backticks must not triple an answer
 _LONGEST_FENCE = 64
-_LONG_RUN, _RUN = re.compile(f"`{{{_LONGEST_FENCE},}}+"), re.compile("`++|~++")
+_LONG_RUN = re.compile(f"`{{{_LONGEST_FENCE},}}+")
+_RUN = re.compile("`++|~++")
 _NO_LANGUAGE = re.compile(r"[^A-Za-z0-9_+#.-]")
 
 

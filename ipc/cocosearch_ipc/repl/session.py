@@ -21,7 +21,9 @@ Env = Mapping[str, str]
 
 RERANKERS = ("auto", "functional", "spacy", "disabled")
 # How long a daemon is waited for that starts or stops, and one that answered before and is gone.
-PATIENCE_S, GAP_S, PAUSE_S = 20.0, 2.0, 0.1
+PATIENCE_S = 20.0
+GAP_S = 2.0
+PAUSE_S = 0.1
 HELP = (
     (
         "QUESTION",
@@ -144,7 +146,8 @@ class ReplSession:
 
     def _ask(self, text: str) -> Iterator[str]:
         reply = self.call("search", query.with_place(self.choices.params(text)))
-        self.hits, self.asked = reply["results"], reply["query"]
+        self.hits = reply["results"]
+        self.asked = reply["query"]
         if self.as_json:
             yield output.compact(reply)
             return
@@ -156,7 +159,8 @@ class ReplSession:
 
     def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
         """The daemon's answer; one that restarts is waited for. Raises `client.CallFailed`."""
-        path, began = address.rpc_socket(self.env), time.monotonic()
+        path = address.rpc_socket(self.env)
+        began = time.monotonic()
         while True:
             try:
                 reply = client.call(path, method, params)

@@ -62,7 +62,8 @@ class Dispatcher:
     """
 
     def __init__(self, engine: Engine, only: frozenset[str] | None = None) -> None:
-        self.engine, self._only = engine, only
+        self.engine = engine
+        self._only = only
         self.draining = False
 
     async def answer(self, body: bytes, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes | None:

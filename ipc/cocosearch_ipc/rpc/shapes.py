@@ -77,7 +77,8 @@ def schema(annotation: Any) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of an annotation that `protocol` uses; nested dataclasses are
     written out.
     """
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
     if annotation in _SCHEMA_NAMES:
         return {"type": _SCHEMA_NAMES[annotation]}
     if annotation is types.NoneType:
@@ -120,7 +121,8 @@ def _annotations(kind: Hashable) -> dict[str, Any]:
 
 
 def _value(annotation: Any, value: object, name: str) -> Any:
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
         inner = [argument for argument in arguments if argument is not types.NoneType]
         return None if value is None else _value(inner[0], value, name)

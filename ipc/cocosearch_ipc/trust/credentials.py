@@ -17,13 +17,12 @@ from pathlib import Path
 from cocosearch_ipc.protocol import REFUSED, Failure
 
 # Headers of a request to /healthz, and of its answer.
-CHALLENGE, CHALLENGED_PORT, PROOF = (
-    "X-Cocosearch-Challenge",
-    "X-Cocosearch-Port",
-    "X-Cocosearch-Proof",
-)
+CHALLENGE = "X-Cocosearch-Challenge"
+CHALLENGED_PORT = "X-Cocosearch-Port"
+PROOF = "X-Cocosearch-Proof"
 MAX_CHALLENGE_BYTES = 128
-_MIN_CHARS, _MAX_BYTES = 16, 4096
+_MIN_CHARS = 16
+_MAX_BYTES = 4096
 
 
 class PortProof:
@@ -47,7 +46,8 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._token, self._version = b"", (0, 0, 0)
+        self._token = b""
+        self._version = (0, 0, 0)
 
     def ensure(self) -> str:
         """The token; made if there is none. Raises `Failure` when others can read the file."""
@@ -99,7 +99,8 @@ class TokenFile:
                         "delete it",
                         code=REFUSED,
                     )
-                self._token, self._version = token, version
+                self._token = token
+                self._version = version
         return self._token
 
     @contextlib.contextmanager

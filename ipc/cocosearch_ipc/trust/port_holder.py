@@ -17,10 +17,13 @@ from pathlib import Path
 
 from cocosearch_ipc.render.visible import printable
 
-ESTABLISHED, LISTENING = "01", "0A"  # TCP_ESTABLISHED, TCP_LISTEN of linux/include/net/tcp_states.h
+# TCP_ESTABLISHED, TCP_LISTEN of linux/include/net/tcp_states.h
+ESTABLISHED = "01"
+LISTENING = "0A"
 TABLES = ("tcp", "tcp6")
 MAX_TABLE_BYTES = 16 << 20  # 150 bytes a socket
-COMMAND_BYTES, COMMAND_CHARS = 4096, 60
+COMMAND_BYTES = 4096
+COMMAND_CHARS = 60
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 

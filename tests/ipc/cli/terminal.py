@@ -13,7 +13,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x1b\x07]*(?:\x07|\x1b\\)|[=>])")
-CTRL_C, CTRL_D, TAB, UP, ENTER = b"\x03", b"\x04", b"\t", b"\x1b[A", b"\r"
+CTRL_C = b"\x03"
+CTRL_D = b"\x04"
+TAB = b"\t"
+UP = b"\x1b[A"
+ENTER = b"\r"
 
 
 class Terminal:

@@ -295,7 +295,8 @@ class Screen(io.StringIO):
 
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
     value = {"index": "a", "state": "indexing", "done": 25, "total": 100, "chunks": 7, "failed": 0}
-    screen, pipe = Screen(), io.StringIO()
+    screen = Screen()
+    pipe = io.StringIO()
     for stream in (screen, pipe):
         shown = progress.Progress(stream)
         shown.show(value | {"total": None})

@@ -384,7 +384,8 @@ def test_a_daemon_that_runs_by_itself_makes_way_for_the_service(
 
 def test_an_agent_is_loaded_again_and_unloaded_only_if_it_is_there(tmp_path: Path) -> None:
     found = service_manager._launchd({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
-    (unload, load), (again,) = found.commands["install"], found.commands["uninstall"]
+    (unload, load) = found.commands["install"]
+    (again,) = found.commands["uninstall"]
     assert unload == again == (service_manager.MAY_FAIL, "launchctl", "bootout", unload[-1])
     assert load[:2] == ("launchctl", "bootstrap")
     missing = service_manager.ServiceManager(

@@ -57,7 +57,8 @@ def test_a_unit_of_another_version_is_replaced_and_what_a_person_changed_in_it_i
     env: dict[str, str], units: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     units.mkdir(parents=True)
-    unit, socket = units / "cocosearchd.service", units / "cocosearchd.socket"
+    unit = units / "cocosearchd.service"
+    socket = units / "cocosearchd.socket"
     unit.write_text("[Service]\nNice=15\n")  # written by a version that left no mark, or by hand
     socket.write_bytes(unit_files.marked(b"[Socket]\n"))
     assert run(["service", "install"], env) == exits.OK
@@ -186,7 +187,8 @@ def test_a_service_is_removed_where_its_manager_cannot_be_reached(
 
 def test_templates_from_which_other_users_start_services_stay(tmp_path: Path) -> None:
     """A machine has one directory for the services of all: they run on when one of them goes."""
-    service_file, socket = tmp_path / "cocosearchd@.service", tmp_path / "cocosearchd@.socket"
+    service_file = tmp_path / "cocosearchd@.service"
+    socket = tmp_path / "cocosearchd@.socket"
     for path, target in ((service_file, "multi-user.target"), (socket, "sockets.target")):
         path.write_text("[Unit]\n")
         wants = tmp_path / f"{target}.wants"

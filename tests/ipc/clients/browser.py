@@ -29,8 +29,10 @@ class Page:
     """One tab. `messages` are what it logged, `requests` the URLs it asked for."""
 
     def __init__(self, socket: ClientConnection) -> None:
-        self._socket, self._ids = socket, itertools.count(1)
-        self.messages, self.requests = list[str](), list[str]()
+        self._socket = socket
+        self._ids = itertools.count(1)
+        self.messages = list[str]()
+        self.requests = list[str]()
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 

@@ -160,7 +160,8 @@ def test_sockets_of_a_service_manager_are_used_and_left_in_place(tmp_path: Path)
         "print(sorted(found), bound.port, [p.name for p in bound.owned], os.get_inheritable(3))\n"
         "bound.close()\n"
     )
-    listening, tcp = socket.socket(socket.AF_UNIX), socket.create_server(("127.0.0.1", 0))
+    listening = socket.socket(socket.AF_UNIX)
+    tcp = socket.create_server(("127.0.0.1", 0))
     listening.bind(str(path))
     listening.listen()
     environment = os.environ | {"LISTEN_FDS": "2", "LISTEN_FDNAMES": "rpc:mcp"}

@@ -55,7 +55,8 @@ def certify(directory: Path, name: str = "server") -> tuple[Path, Path]:
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(key, hashes.SHA256())
     )
-    certificate, secret = directory / f"{name}.pem", directory / f"{name}.key"
+    certificate = directory / f"{name}.pem"
+    secret = directory / f"{name}.key"
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     secret.touch(mode=0o600)
     secret.write_bytes(

@@ -26,7 +26,9 @@ ABOUT = {
 def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer, begun, go = served.engine.search, list[int](), served.portal.call(anyio.Event)
+    answer = served.engine.search
+    begun = list[int]()
+    go = served.portal.call(anyio.Event)
 
     async def held(request: p.SearchRequest) -> p.SearchReply:
         begun.append(1)

@@ -485,7 +485,8 @@ def test_the_bridge_answers_what_a_dead_daemon_owed(served: Served) -> None:
 
 
 def test_the_bridge_waits_for_no_answer_that_was_cancelled(served: Served) -> None:
-    served.engine.steps, served.engine.step_s = 10_000, 0.02
+    served.engine.steps = 10_000
+    served.engine.step_s = 0.02
     bridge = subprocess.Popen(
         [*CTL, "mcp"], env=served.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -27,7 +27,8 @@ class OneFile(FixedEngine):
         }.get(request.path)
         if lines is None:
             raise p.Failure(f"index demo has no file {request.path}", code=p.NOT_FOUND)
-        first, last = request.start_line or 1, min(request.end_line or len(lines), len(lines))
+        first = request.start_line or 1
+        last = min(request.end_line or len(lines), len(lines))
         content = "".join(lines[first - 1 : last])
         return w.GetFileReply(
             "demo", request.path, "python", content, first, last, len(lines), True
@@ -66,10 +67,13 @@ async def test_a_place_that_is_in_no_file_is_told_as_it_was_named() -> None:
 
 
 async def test_a_long_file_comes_in_pieces_that_make_the_whole() -> None:
-    first, pieces, shown = 1, list[str](), ""
+    first = 1
+    pieces = list[str]()
+    shown = ""
     while True:
         answer = await got(filename="src/a.py", start_line=first)
-        reply, shown = answer.structured_content, text(answer)
+        reply = answer.structured_content
+        shown = text(answer)
         assert len(reply["content"]) <= file_reading.MOST_CHARS
         pieces.append(reply["content"])
         if reply["end_line"] == LINES:
@@ -151,7 +155,8 @@ def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
 
 
 def test_a_list_says_whether_it_is_of_the_disk() -> None:
-    one, at = w.FileEntry("demo", "src/a.py", "go", 2), p.AsOf("3f0c9a52-0000", 7)
+    one = w.FileEntry("demo", "src/a.py", "go", 2)
+    at = p.AsOf("3f0c9a52-0000", 7)
     assert text_of.files(w.ListFilesReply((one,), None, True, None, at)).endswith(
         "1 files.\nFresh as of 3f0c9a52/7."
     )

@@ -158,7 +158,8 @@ async def test_resources_are_the_indexes_of_now_and_their_files(served: Served) 
 
 
 async def test_a_cancelled_wait_ends_and_the_daemon_goes_on(served: Served) -> None:
-    served.engine.steps, served.engine.step_s = 10_000, 0.02
+    served.engine.steps = 10_000
+    served.engine.step_s = 0.02
     seen = list[float]()
 
     async def progress(done: float, total: float | None, message: str | None) -> None:

@@ -249,7 +249,8 @@ def test_a_client_that_goes_away_cancels_its_call(served: Served) -> None:
     _until(lambda: len(served.engine.requests) == 1)
     leaving.close()
     _until(lambda: served.engine.cancelled == 1)
-    served.engine.steps, served.engine.step_s = 1000, 0.05
+    served.engine.steps = 1000
+    served.engine.step_s = 0.05
     stream = client.stream(served.rpc, "follow", {"index": "demo"})
     assert next(stream)["state"] == "indexing"
     stream.close()

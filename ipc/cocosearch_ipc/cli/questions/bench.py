@@ -29,7 +29,8 @@ from cocosearch_ipc.render import output, tables
 Env = Mapping[str, str]
 
 PREFIX = "cocosearch-bench-"
-SAVES, STARTS = 10, 10
+SAVES = 10
+STARTS = 10
 PATIENCE_S = 60.0
 QUESTIONS = (
     "where are errors handled",
@@ -185,7 +186,8 @@ def _broken(message: str) -> client.CallFailed:
 def _questions(path: str, index: str, progress: "_Progress") -> Iterator[Figure]:
     progress.say(f"asking {index}")
     for name, cached, rounds in (("question, cold", False, 3), ("question, cached", True, 10)):
-        times, served = list[float](), list[float]()
+        times = list[float]()
+        served = list[float]()
         for _ in range(rounds):
             for text in QUESTIONS:
                 began = time.perf_counter()
@@ -220,9 +222,11 @@ def _starts(env: Env, index: str, progress: "_Progress") -> Iterator[Figure]:
 
 def _cost(command: Sequence[str], env: Env) -> tuple[float, float]:
     """CPU and wall milliseconds of a command."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
     subprocess.run(command, env=dict(env), check=True, capture_output=True)
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return used * 1000, wall * 1000
 

@@ -25,7 +25,8 @@ def files(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document(reply)
         return exits.OK
-    found, cursor = reply["files"], reply["cursor"]
+    found = reply["files"]
+    cursor = reply["cursor"]
     if not reply.get("fresh"):
         output.note(
             f"not fresh: {answers.lacking(reply.get('stale_reason'), reply.get('pending') or ())}"
@@ -45,7 +46,8 @@ def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
     not fresh speaks.
     """
     whole: dict[str, Any] = {}
-    found, cursor = list[dict[str, object]](), None
+    found = list[dict[str, object]]()
+    cursor = None
     while cursor or not whole:
         page = (
             params
@@ -53,7 +55,8 @@ def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
             | ({"cursor": cursor} if cursor else {})
         )
         reply = query.waited(env, "list_files", page)
-        found, cursor = found + reply["files"], reply["cursor"]
+        found = found + reply["files"]
+        cursor = reply["cursor"]
         if not whole:
             whole = reply
         elif whole.get("fresh") and not reply.get("fresh"):

@@ -76,7 +76,8 @@ def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> d
 
 def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> None:
     took = tables.duration(time.monotonic() - progress.began)
-    counts, root = _counts(last), output.printable(reply["root"], keep="")
+    counts = _counts(last)
+    root = output.printable(reply["root"], keep="")
     if not reply["created"]:
         output.line(
             f"{reply['index']}: {root} is already watched, nothing changed ({last['state']}, {counts})"

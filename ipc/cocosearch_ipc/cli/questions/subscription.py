@@ -25,7 +25,8 @@ def events(
     clock of one index: of each other one, and of all when it is of another run of the daemon, it is
     said that something may be missed.
     """
-    running, gone = client.reachable(path), False
+    running = client.reachable(path)
+    gone = False
     while True:
         try:
             for event in client.stream(path, "watch", params, QUIET_S):

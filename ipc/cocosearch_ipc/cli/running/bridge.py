@@ -63,7 +63,10 @@ class SessionRelay:
     """One MCP session between a client (`source`, `target`) and daemons that come and go."""
 
     def __init__(self, env: Env, place: dict[str, Any], source: BinaryIO, target: BinaryIO) -> None:
-        self._env, self._place, self._source, self._target = env, place, source, target
+        self._env = env
+        self._place = place
+        self._source = source
+        self._target = target
         self._connecting = threading.Lock()
         self._lock = threading.Lock()  # guards what follows, and writes to `target`
         self._socket: socket.socket | None = None
@@ -82,7 +85,8 @@ class SessionRelay:
                 self._up(line)
         self._subscribed = {}  # nobody listens any more
         with self._lock:
-            connection, down = self._socket, self._down
+            connection = self._socket
+            down = self._down
         if connection is not None and down is not None:
             with contextlib.suppress(OSError):
                 end = time.monotonic() + RECONNECT_S
@@ -93,13 +97,15 @@ class SessionRelay:
 
     def _up(self, line: bytes) -> None:
         message = _parsed(line)
-        method, rid = message.get("method"), message.get("id")
+        method = message.get("method")
+        rid = message.get("id")
         asks = json.dumps(rid) if method and rid is not None else ""
         if len(line) > MAX_LINE_BYTES:  # the daemon would end the session
             self._refuse({asks: rid} if asks else {}, TOO_LONG)
             return
         if method == "initialize":
-            self._beginning, self._subscribed = [], {}
+            self._beginning = []
+            self._subscribed = {}
         if method == "notifications/cancelled":
             self._given_up(message)
         for _ in range(2):  # that a daemon went away just now is found out by writing to it
@@ -140,7 +146,8 @@ class SessionRelay:
 
     def _remember(self, message: dict[str, Any], line: bytes) -> None:
         """What another daemon would have to be told again."""
-        method, params = message.get("method"), message.get("params")
+        method = message.get("method")
+        params = message.get("params")
         uri = str(params.get("uri")) if isinstance(params, dict) else ""
         if method in ("initialize", "notifications/initialized"):
             self._beginning.append(line)
@@ -173,7 +180,8 @@ class SessionRelay:
             ) from None
         down = threading.Thread(target=self._relay_down, args=(connection,), daemon=True)
         with self._lock:
-            self._socket, self._down = connection, down
+            self._socket = connection
+            self._down = down
         down.start()
         self._tell_of_a_gap()
         return connection

@@ -19,11 +19,13 @@ from cocosearch_ipc.trust import ownership
 Env = Mapping[str, str]
 
 # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
-START_S, STOP_S = 180.0, 40.0
+START_S = 180.0
+STOP_S = 40.0
 # for a daemon to say that it stops; one that started less than YOUNG_S ago may not listen yet
 ANSWER_S = 5.0
 YOUNG_S = 10.0
-POLL_S, LONG_S = 0.05, 1.0
+POLL_S = 0.05
+LONG_S = 1.0
 LOOK_S = 1.0  # between two looks for a daemon by whoever only listens
 LOCK_S = 10.0  # from a process to its lock: imports
 MAX_LOG_BYTES = 8 << 20
@@ -74,7 +76,8 @@ def _version(env: Env, say: Callable[[str], object]) -> str | None:
     Raises `client.CallFailed` when it goes on saying nothing: another one could not start beside
     it.
     """
-    began, patient = time.monotonic(), True
+    began = time.monotonic()
+    patient = True
     while client.reachable(address.rpc_socket(env)):
         try:
             return str(client.call(address.rpc_socket(env), "status", timeout_s=5.0)["version"])
@@ -143,7 +146,9 @@ def _ask_to_stop(env: Env) -> int | None:
 
 def _until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
     lock = Path(address.rpc_socket(env)).with_suffix(".lock")
-    began, end, patient = time.monotonic(), time.monotonic() + STOP_S, True
+    began = time.monotonic()
+    end = time.monotonic() + STOP_S
+    patient = True
     while termination.alive(pid) or termination.locked(lock):
         if patient and time.monotonic() - began > LONG_S:
             say(f"stopping cocosearchd (pid {pid}) ...")
@@ -169,9 +174,11 @@ def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
     """One that starts has locked its state, and has no socket yet; one that stops has none any
     more.
     """
-    began, patient = time.monotonic(), True
+    began = time.monotonic()
+    patient = True
     end = began + START_S
-    lock, path = termination.state_lock(env), address.rpc_socket(env)
+    lock = termination.state_lock(env)
+    path = address.rpc_socket(env)
     while termination.locked(lock) and not client.reachable(path) and time.monotonic() < end:
         _not_elsewhere(env, began)
         if os.path.exists(path) and time.monotonic() - began > ANSWER_S:
@@ -192,8 +199,10 @@ def _not_elsewhere(env: Env, since: float) -> None:
     holder = termination.holder(env)
     if holder is None:
         return
-    pid, at = holder.pid, holder.socket
-    place, mine = os.path.dirname(at), address.rpc_socket(env)
+    pid = holder.pid
+    at = holder.socket
+    place = os.path.dirname(at)
+    mine = address.rpc_socket(env)
     if at != mine:
         message = f"cocosearchd (pid {pid}) is running, with its sockets in {place} and not in {os.path.dirname(mine)}"
         raise client.CallFailed(
@@ -254,7 +263,9 @@ def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> Non
     """Until the daemon answers `status`. Raises `client.CallFailed` with what it said when it ends
     instead.
     """
-    path, end, ended = address.rpc_socket(env), time.monotonic() + START_S, None
+    path = address.rpc_socket(env)
+    end = time.monotonic() + START_S
+    ended = None
     while True:
         try:
             client.call(path, "status", timeout_s=5.0)

@@ -140,11 +140,9 @@ def readable(line: str, style: output.Style) -> str:
     """
     try:
         record = json.loads(line)
-        stamp, level, event = (
-            record.pop("timestamp", ""),
-            record.pop("level", ""),
-            record.pop("event", ""),
-        )
+        stamp = record.pop("timestamp", "")
+        level = record.pop("level", "")
+        event = record.pop("event", "")
     except (ValueError, AttributeError, TypeError):
         return output.printable(line, keep="\t")
     colour = {"error": output.RED, "critical": output.RED, "warning": output.YELLOW}.get(

@@ -22,12 +22,16 @@ from cocosearch_ipc.cli.running import service_manager
 Env = Mapping[str, str]
 
 # see `cocosearchd.runtime.watchdog`
-WATCHDOG_MARK, WATCHDOG_PROGRAM = "watchdog.pid", "watchdog_process.py"
+WATCHDOG_MARK = "watchdog.pid"
+WATCHDOG_PROGRAM = "watchdog_process.py"
 POLL_S = 0.05
-TERM_S, KILL_S = 3.0, 3.0  # for a process to end after SIGTERM, and after SIGKILL
+# for a process to end after SIGTERM, and after SIGKILL
+TERM_S = 3.0
+KILL_S = 3.0
 # PostgreSQL's fast shutdown writes a checkpoint; an immediate one leaves recovery to the next start
 # (pg_ctl(1)).
-FAST_S, IMMEDIATE_S = 3.0, 1.0
+FAST_S = 3.0
+IMMEDIATE_S = 1.0
 
 
 class DaemonHolder(NamedTuple):
@@ -49,7 +53,8 @@ def holder(env: Env) -> DaemonHolder | None:
     """
     path = state_lock(env)
     try:
-        content, since = os.fsdecode(path.read_bytes()), path.stat().st_mtime
+        content = os.fsdecode(path.read_bytes())
+        since = path.stat().st_mtime
     except OSError:
         return None
     pid, _, socket = content.partition(" ")

@@ -17,13 +17,16 @@ from cocosearch_ipc.cli import exits
 from cocosearch_ipc.render import output, top_frames
 
 # A screen of its own, without a cursor; lines that are too long end at its edge.
-ENTER, LEAVE, HOME = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l", "\x1b[H"
+ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+HOME = "\x1b[H"
 SIZES_EVERY_S = 10.0  # counting an index is work for PostgreSQL
 
 
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Draw until interrupted. A daemon that goes away is waited for."""
-    path, style = address.rpc_socket(env), output.Style.of(sys.stdout, env)
+    path = address.rpc_socket(env)
+    style = output.Style.of(sys.stdout, env)
     status = client.call(path, "status", timeout_s=10.0)
     if args.json:
         output.document(status)
@@ -47,12 +50,14 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 
 
 def _draw(path: str, style: output.Style, interval_s: float) -> None:
-    seen, counted_at = top_frames.FrameState(), -SIZES_EVERY_S
+    seen = top_frames.FrameState()
+    counted_at = -SIZES_EVERY_S
     while True:
         try:
             now = client.call(path, "status", timeout_s=10.0)
             if time.monotonic() - counted_at >= SIZES_EVERY_S:
-                seen.sizes, counted_at = _sizes(path, now), time.monotonic()
+                seen.sizes = _sizes(path, now)
+                counted_at = time.monotonic()
         except client.CallFailed as failed:
             lines = [style.paint(f"{failed.message}; {failed.hint}", output.RED)]
         else:

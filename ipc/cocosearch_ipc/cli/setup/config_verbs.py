@@ -77,10 +77,8 @@ def _ask_program(env: Env, flag: str) -> dict[str, Any]:
             command, env=dict(env), capture_output=True, text=True, timeout=LONG_S, check=False
         )
     except subprocess.TimeoutExpired:
-        message, hint = (
-            f"{command[0]} {flag} did not end within {LONG_S:g} s",
-            "does the database or the embedder hang?",
-        )
+        message = f"{command[0]} {flag} did not end within {LONG_S:g} s"
+        hint = "does the database or the embedder hang?"
         raise client.CallFailed(message, hint, code=client.TIMED_OUT) from None
     try:
         answer: dict[str, Any] = json.loads(done.stdout)

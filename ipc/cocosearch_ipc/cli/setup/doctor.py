@@ -28,7 +28,9 @@ from cocosearch_ipc.trust.credentials import TokenFile
 Env = Mapping[str, str]
 
 # Below these a repository of some size cannot be watched file by file.
-MIN_WATCHES, MIN_INSTANCES, MIN_FILES = 65_536, 128, 1_024
+MIN_WATCHES = 65_536
+MIN_INSTANCES = 128
+MIN_FILES = 1_024
 MIN_FREE_BYTES = 1 << 30
 MAX_SKEW_S = 2.0
 MOST_WATCHES_USED = 0.8
@@ -53,7 +55,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 def machine(env: Env) -> Iterator[Finding]:
     """What can be seen without a daemon."""
-    state, run_dir = Path(address.state_dir(env)), Path(address.rpc_socket(env)).parent
+    state = Path(address.state_dir(env))
+    run_dir = Path(address.rpc_socket(env)).parent
     yield _state(state)
     yield _directory("runtime directory", run_dir)
     yield _token(env)
@@ -293,7 +296,8 @@ def _part(name: str, value: dict[str, Any]) -> Finding:
 
 
 def _index(index: dict[str, Any]) -> Iterator[Finding]:
-    name, state = f"index {index['name']}", index["state"]
+    name = f"index {index['name']}"
+    state = index["state"]
     if state in ("failed", "root_missing", "lost", "degraded"):
         worst: Literal["warn", "fail"] = "warn" if state == "degraded" else "fail"
         yield Finding(

@@ -25,7 +25,8 @@ Env = Mapping[str, str]
 NAME = "cocosearch"
 # A project's author may write any amount; some assistants keep their whole history in the user's
 # file.
-MAX_PROJECT_BYTES, MAX_USER_BYTES = 1 << 20, 256 << 20
+MAX_PROJECT_BYTES = 1 << 20
+MAX_USER_BYTES = 256 << 20
 BACKUP = ".before-cocosearch"
 
 
@@ -110,7 +111,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.print:
         output.line(edit("", assistant.keys, entry, path).rstrip())
         return exits.OK
-    before, changed = "", False
+    before = ""
+    changed = False
     if not args.remove or target.is_there():
         before, changed = _write(target, partial(edit, keys=assistant.keys, entry=entry, path=path))
     if args.json:

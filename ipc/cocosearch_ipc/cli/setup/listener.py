@@ -27,7 +27,8 @@ def connect(url: str) -> http.client.HTTPConnection:
     host = ANYWHERE.get(str(parts.hostname), str(parts.hostname))
     if parts.scheme == "https":
         context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
         return http.client.HTTPSConnection(host, parts.port, timeout=TIMEOUT_S, context=context)
     return http.client.HTTPConnection(host, parts.port, timeout=TIMEOUT_S)
 
@@ -35,7 +36,8 @@ def connect(url: str) -> http.client.HTTPConnection:
 def require_own(env: Env, url: str) -> None:
     """Raise `client.CallFailed` unless the daemon of this user's Unix socket listens at `url`."""
     parts = urllib.parse.urlsplit(url)
-    host, port = str(parts.hostname), int(parts.port or 0)
+    host = str(parts.hostname)
+    port = int(parts.port or 0)
     challenge = secrets.token_hex(32)
     try:
         expected = _proof(

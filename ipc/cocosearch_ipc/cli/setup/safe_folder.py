@@ -27,7 +27,8 @@ class SafeFolder:
     """An open directory. `path` is what messages call it."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
-        self.path, self._descriptor = path, descriptor
+        self.path = path
+        self._descriptor = descriptor
 
     @classmethod
     @contextlib.contextmanager
@@ -117,7 +118,8 @@ def _entered(path: Path, name: str, parent: int) -> int:
 
 def _content(descriptor: int, most: int) -> bytes:
     """At most so many bytes: a file may grow while it is read."""
-    parts, left = list[bytes](), most
+    parts = list[bytes]()
+    left = most
     while left and (part := os.read(descriptor, left)):
         parts.append(part)
         left -= len(part)
