@@ -1,5 +1,5 @@
-"""The front ends: JSON-RPC, MCP and the command line over one port, `protocol.Engine`.
+"""Front ends: JSON-RPC, MCP and the command line over one port, `protocol.Engine`.
 
-Knows shapes, not meanings, and never imports `cocosearchd`. What `cocosearchctl` loads is the
-standard library only.
+The package knows the shapes of values, not their meaning, and never imports `cocosearchd`.
+`cocosearchctl` loads only the standard library.
 """

@@ -1,10 +1,10 @@
-"""Where the daemon's files and sockets are, for both ends. The only reader of the environment in
-this package.
+"""Paths of the daemon's files and sockets, for both ends.
 
-Every function takes the environment as a mapping and returns an absolute path as text (`pathlib`
-would cost the command line a quarter of its start). Order: our own variable, the XDG variable, the
-platform's default. An instance with its own `COCOSEARCH_STATE_DIR` has its own runtime directory as
-well, so that instances can live side by side.
+Only this module of the package reads the environment. Each function takes the environment as a
+mapping and returns an absolute path as text, because `pathlib` would take a quarter of the command
+line's start. The order is: our own variable, the XDG variable, the platform's default. An instance
+with its own `COCOSEARCH_STATE_DIR` also has its own runtime directory, so that instances can run
+side by side.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _LONGEST_NAME = "rpc.sock"
 
 
 def environment() -> Mapping[str, str]:
-    """The variables of this process; read here and passed on from here."""
+    """Return the variables of this process."""
     return os.environ
 
 
 def forget(prefix: str) -> None:
-    """Leave variables to no library of this process, and to nothing that it starts."""
+    """Remove all variables with this prefix, so that no library and no child process sees them."""
     for name in [name for name in os.environ if name.startswith(prefix)]:
         del os.environ[name]
 
 
 def state_dir(env: Mapping[str, str]) -> str:
-    """What survives a restart: the embedded database, CocoIndex's memory, the token, the log."""
+    """Return the directory that survives a restart: database, CocoIndex state, token, log."""
     if own := env.get("COCOSEARCH_STATE_DIR"):
         return _absolute(own)
     if base := xdg(env, "XDG_STATE_HOME"):
         return os.path.join(base, "cocosearch")
     if system := _of_system("/var/lib"):
         return system
-    # not below /root: PostgreSQL gives up root's rights and must still reach it
+    # not below /root: PostgreSQL drops root's rights and must still reach its data
     if os.geteuid() == 0:
         return "/var/lib/cocosearch"
     if sys.platform == "darwin":
@@ -50,7 +50,7 @@ def state_dir(env: Mapping[str, str]) -> str:
 
 
 def runtime_dir(env: Mapping[str, str]) -> str:
-    """Where the sockets are: private to the user, gone after a reboot."""
+    """Return the directory of the sockets: private to the user, removed at a reboot."""
     if own := env.get("COCOSEARCH_RUNTIME_DIR"):
         return _absolute(own)
     if env.get("COCOSEARCH_STATE_DIR"):
@@ -62,7 +62,7 @@ def runtime_dir(env: Mapping[str, str]) -> str:
         return os.path.join(base, "cocosearch")
     if system := _of_system("/run"):
         return system
-    if base or _is_own_dir(usual, uid):  # without the variable: a shell of cron, sudo or su
+    if base or _is_own_dir(usual, uid):  # shells of cron, sudo and su lack the variable
         return f"{usual}/cocosearch"
     if sys.platform == "darwin":
         return os.path.join(home(env), "Library", "Caches", "cocosearch", "run")
@@ -70,7 +70,7 @@ def runtime_dir(env: Mapping[str, str]) -> str:
 
 
 def config_file(env: Mapping[str, str]) -> str:
-    """The settings file; it need not exist."""
+    """Return the path of the settings file, which need not exist."""
     if own := env.get("COCOSEARCH_CONFIG"):
         return _absolute(own)
     if base := xdg(env, "XDG_CONFIG_HOME"):
@@ -81,38 +81,39 @@ def config_file(env: Mapping[str, str]) -> str:
 
 
 def rpc_socket(env: Mapping[str, str]) -> str:
-    """JSON-RPC, streamable MCP, metrics and health over HTTP."""
+    """Return the socket for JSON-RPC, streamable MCP, metrics and health over HTTP."""
     return os.path.join(socket_dir(runtime_dir(env)), "rpc.sock")
 
 
 def bridge_socket(env: Mapping[str, str]) -> str:
-    """MCP in stdio framing, one session a connection: what `cocosearchctl mcp` relays to."""
+    """Return the socket for MCP in stdio framing, one session per connection.
+
+    `cocosearchctl mcp` relays to it.
+    """
     return os.path.join(socket_dir(runtime_dir(env)), "mcp.sock")
 
 
 def socket_dir(runtime: str) -> str:
-    """`runtime`, or a short directory that stands for it where the socket's path would be too long
-    for the kernel.
-    """
+    """Return `runtime`, or a short directory instead if the socket path would exceed the limit."""
     if len(os.fsencode(os.path.join(runtime, _LONGEST_NAME))) <= SOCKET_PATH_BYTES:
         return runtime
     return f"/tmp/cocosearch-{os.geteuid()}-{_fnv1a(os.fsencode(runtime)):016x}"  # noqa: S108 - checked at bind
 
 
 def token_file(env: Mapping[str, str]) -> str:
-    """The bearer token of the loopback listener."""
+    """Return the file of the TCP listener's bearer token."""
     return os.path.join(state_dir(env), "token")
 
 
 def log_file(env: Mapping[str, str]) -> str:
-    """What a detached daemon writes to standard error."""
+    """Return the file for the standard error of a detached daemon."""
     return os.path.join(state_dir(env), "cocosearchd.log")
 
 
 def xdg(env: Mapping[str, str], name: str) -> str:
-    """An XDG variable; one that is relative counts as not set, as its specification wants it."""
-    found = env.get(name, "")
-    return found if found.startswith("/") else ""
+    """Return an XDG variable, or "" if it is relative: its specification ignores relative paths."""
+    path = env.get(name, "")
+    return path if path.startswith("/") else ""
 
 
 def _absolute(path: str) -> str:
@@ -120,15 +121,13 @@ def _absolute(path: str) -> str:
 
 
 def home(env: Mapping[str, str]) -> str:
-    """The user's directory; for a user of whom nothing is known, one that cannot be made."""
-    found = env.get("HOME") or os.path.expanduser("~")
-    return found if found.startswith("/") else "/nonexistent"
+    """Return the user's home directory; for an unknown user, a path that cannot be created."""
+    path = env.get("HOME") or os.path.expanduser("~")
+    return path if path.startswith("/") else "/nonexistent"
 
 
 def _of_system(base: str) -> str:
-    """The directory that the system service cocosearchd@UID made for this user; empty where it
-    never ran.
-    """
+    """Return the directory that the system service cocosearchd@UID created for this user, or ""."""
     uid = os.geteuid()
     path = f"{base}/cocosearch/{uid}"
     return path if _is_own_dir(path, uid) else ""
@@ -136,15 +135,16 @@ def _of_system(base: str) -> str:
 
 def _is_own_dir(path: str, uid: int) -> bool:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == uid
 
 
 def _fnv1a(data: bytes) -> int:
-    """FNV-1a, 64 bits (draft-eastlake-fnv): no secret depends on it, and `hashlib` costs the hot
-    path OpenSSL.
+    """Return the 64-bit FNV-1a hash (draft-eastlake-fnv).
+
+    No secret depends on it, and `hashlib` would load OpenSSL on the hot path.
     """
     value = 0xCBF29CE484222325
     for byte in data:

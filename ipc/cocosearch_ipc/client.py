@@ -1,16 +1,15 @@
-"""Asks a running daemon: JSON-RPC over HTTP on its Unix socket. Standard library only; made to be
-vendored.
+"""A client of the daemon: JSON-RPC over HTTP on its Unix socket.
 
     from cocosearch_ipc import address, client
     reply = client.call(address.rpc_socket(address.environment()), "search", {"query": "where are retries decided"})
 
-Only parameters that differ from their default should be sent: an older daemon refuses names it does
-not know.
+Send only parameters that differ from their default: an older daemon refuses unknown names. The
+module uses only the standard library, so that other programs can copy it.
 """
 
 from __future__ import annotations
 
-import _socket  # what `socket` is made of: its enumerations and selectors cost the hot path 3 ms
+import _socket  # the C part of `socket`, whose enumerations and selectors cost the hot path 3 ms
 import json
 import os
 import struct
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     Params = dict[str, Any]
 
-VERSION = "0.1.0"  # the distribution's; a constant, because to read its metadata costs 12 ms
+VERSION = "0.1.0"  # of the distribution; a constant, because reading its metadata costs 12 ms
 SPEAKS = 1  # protocol.PROTOCOL_VERSION; not imported, because dataclasses cost the hot path 8 ms
 # protocol's codes
 UNAVAILABLE = -32001
@@ -31,16 +30,15 @@ TIMED_OUT = -32006
 NOT_RUNNING = "not running"
 REFUSED_SOCKET = "socket refused"
 MAX_REPLY_BYTES = 256 << 20
-LOOK_S = 2.0  # of silence
-SESSION_S = 365 * 86_400.0  # an editor may rest for as long as it likes
+LOOK_S = 2.0  # interval of the liveness check while the daemon is silent
+SESSION_S = 365 * 86_400.0  # an editor may stay idle for any time
 LINUX = sys.platform == "linux"
 
 
 class CallFailed(Exception):
-    """A call without a result: the daemon's own error, or none could be reached (`reason` says
-    which).
+    """A call without a result: an error of the daemon, or an unreachable daemon (see `reason`).
 
-    `exit_code` is for the command line, where the code alone does not say enough.
+    `exit_code` overrides the exit code of the command line.
     """
 
     exit_code: int | None = None
@@ -63,10 +61,10 @@ def call(
     other: Callable[[str], object] | None = None,
     silent: Callable[[], object] | None = None,
 ) -> Any:
-    """The result of one call over the socket at `path`. Raises `CallFailed`.
+    """Return the result of one call over the socket at `path`. Raises `CallFailed`.
 
-    `other` is told the daemon's version when that is not this client's. `silent` is called every
-    two seconds in which nothing comes; what it raises ends the call.
+    `other` receives the daemon's version if it differs from this client's. `silent` is called every
+    two seconds without data; an exception from it ends the call.
     """
     with _connected(path, timeout_s) as s:
         try:
@@ -89,8 +87,7 @@ def call(
 def stream(
     path: str, method: str, params: Params | None = None, idle_s: float = 60.0
 ) -> Generator[Any, None, None]:
-    """Yield every progress value of a call as it comes; the last one is its result. Raises
-    `CallFailed`.
+    """Yield every progress value of a call; the last value is the result. Raises `CallFailed`.
 
     Closing the iterator closes the connection, which cancels the call.
     """
@@ -105,7 +102,7 @@ def stream(
             last = None
             for line in lines:
                 if not line.endswith(b"\n"):
-                    break  # it was killed while it wrote
+                    break  # the daemon was killed while it wrote the line
                 message = json.loads(line)
                 if "id" in message:
                     if (result := _result(head, line)) != last:
@@ -118,14 +115,14 @@ def stream(
         except OSError as error:
             raise _gone(error) from None
     raise CallFailed(
-        "cocosearchd stopped while it was answering",
-        "look at `cocosearchctl logs`",
+        "cocosearchd stopped during the answer",
+        "see `cocosearchctl logs`",
         reason=NOT_RUNNING,
     )
 
 
 def reachable(path: str) -> bool:
-    """Whether something of ours accepts connections at `path`."""
+    """Tell if a daemon of this user accepts connections at `path`."""
     try:
         _connected(path, 1.0).close()
     except CallFailed:
@@ -168,9 +165,7 @@ def require_own_peer(s: _socket.socket, path: str) -> None:
 
 
 def peer_uid(s: _socket.socket) -> int:
-    """Who holds the other end of a connected Unix socket: SO_PEERCRED, or LOCAL_PEERCRED's
-    `xucred.cr_uid`.
-    """
+    """Return the user at the other end of a Unix socket: SO_PEERCRED, or LOCAL_PEERCRED's `cr_uid`."""
     if LINUX:
         return int(
             struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[1]
@@ -179,9 +174,7 @@ def peer_uid(s: _socket.socket) -> int:
 
 
 def peer_pid(s: _socket.socket) -> int:
-    """The process at the other end of a connected Unix socket: SO_PEERCRED, or LOCAL_PEERPID of
-    macOS.
-    """
+    """Return the process at the other end of a Unix socket: SO_PEERCRED, or LOCAL_PEERPID on macOS."""
     if LINUX:
         return int(
             struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[0]
@@ -199,7 +192,7 @@ def _unreachable(path: str, error: OSError) -> CallFailed:
     if isinstance(error, TimeoutError | BlockingIOError):
         return CallFailed(
             "cocosearchd does not accept connections",
-            "look at `cocosearchctl logs`",
+            "see `cocosearchctl logs`",
             code=TIMED_OUT,
         )
     message = f"cannot connect to {path}: {error.strerror or error}"
@@ -208,13 +201,13 @@ def _unreachable(path: str, error: OSError) -> CallFailed:
 
 def _gone(error: OSError) -> CallFailed:
     message = f"cocosearchd closed the connection ({error.strerror or error})"
-    return CallFailed(message, "look at `cocosearchctl logs`", reason=NOT_RUNNING)
+    return CallFailed(message, "see `cocosearchctl logs`", reason=NOT_RUNNING)
 
 
 def _timed_out(method: str, timeout_s: float) -> CallFailed:
     return CallFailed(
         f"no answer to {method} within {timeout_s:g} s",
-        "look at `cocosearchctl status`",
+        "see `cocosearchctl status`",
         code=TIMED_OUT,
     )
 
@@ -235,13 +228,13 @@ def _send(
     try:
         s.sendall(request)
     except (BrokenPipeError, ConnectionResetError):
-        # else it was refused at its head, and what is said of that can be read
+        # if data is there, the daemon refused the request by its head, and its answer can be read
         if not s.recv(1, _socket.MSG_PEEK):
             raise
 
 
 def _look(s: _socket.socket, timeout_s: float, silent: Callable[[], object]) -> None:
-    """Until something comes, or `LOOK_S` are left."""
+    """Wait for data. Call `silent` after every `LOOK_S` without any."""
     while timeout_s > LOOK_S:
         s.settimeout(LOOK_S)
         try:
@@ -254,17 +247,19 @@ def _look(s: _socket.socket, timeout_s: float, silent: Callable[[], object]) -> 
     s.settimeout(timeout_s)
 
 
-def _received(s: _socket.socket, most: int) -> Iterator[bytes]:
-    """What comes. Behind the answer to a request that was not read to its end there is a reset in
-    place of an end.
+def _received(s: _socket.socket, max_bytes: int) -> Iterator[bytes]:
+    """Yield data until the end of the stream.
+
+    A reset after data counts as the end: it follows the answer to a request that the daemon has not
+    read completely.
     """
-    some = False
+    has_data = False
     try:
-        while data := s.recv(most):
-            some = True
+        while data := s.recv(max_bytes):
+            has_data = True
             yield data
     except ConnectionResetError:
-        if not some:
+        if not has_data:
             raise
 
 
@@ -280,7 +275,7 @@ def _chunks(received: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _lines(received: Iterator[bytes]) -> Iterator[bytes]:
-    """What comes, line by line, each with its end."""
+    """Yield the data line by line, including line ends."""
     rest = b""
     for data in received:
         *lines, rest = (rest + data).split(b"\n")
@@ -302,13 +297,13 @@ def _result(head: bytes, payload: bytes) -> Any:
     except (ValueError, KeyError, TypeError, AttributeError):
         status = head.split(b"\r\n", 1)[0].decode("latin-1") or "nothing"
         raise CallFailed(
-            f"cocosearchd answered {status}", "is something else on its socket?"
+            f"cocosearchd answered {status}", "does another program use its socket?"
         ) from None
     raise CallFailed(text, _with_upgrade(hint, head), code=code)
 
 
 def _with_upgrade(hint: str, head: bytes) -> str:
-    """Two versions of one program meet after an upgrade: an error then has a likely reason."""
+    """Add a hint about different versions: after an upgrade they are a likely cause of an error."""
     version = _header(head, b"x-cocosearch-version")
     speaks = _header(head, b"x-cocosearch-protocol")
     if version in ("", VERSION) and speaks in ("", str(SPEAKS)):
@@ -318,8 +313,8 @@ def _with_upgrade(hint: str, head: bytes) -> str:
 
 
 def upgrade(version: str) -> str:
-    """What to do about a daemon of `version`."""
-    return f"the daemon is {version}, this is {VERSION}: cocosearchctl restart"
+    """Return the hint about a daemon of another version."""
+    return f"the daemon is {version}, this is {VERSION}: run `cocosearchctl restart`"
 
 
 def _header(head: bytes, name: bytes) -> str:
@@ -331,16 +326,15 @@ def _header(head: bytes, name: bytes) -> str:
 
 
 class ClientSession:
-    """An editor's session: text that is put is searched in place of what is on disk, by calls of
-    this session alone.
+    """An editor's session: its calls search unsaved text instead of the content on disk.
 
-        with client.Session(address.rpc_socket(address.environment())) as session:
+        with client.ClientSession(address.rpc_socket(address.environment())) as session:
             session.put("/home/me/project/app.py", buffer)  # at each pause in typing
             session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
             session.clear("/home/me/project/app.py")  # when it is saved or closed
 
-    It holds one connection; all unsaved text is forgotten when that ends, however it ends. Raises
-    `CallFailed`.
+    The session holds one connection. When the connection ends, the daemon forgets all unsaved text.
+    Raises `CallFailed`.
     """
 
     def __init__(self, path: str) -> None:
@@ -349,19 +343,19 @@ class ClientSession:
         self.name = str(next(self._open)["session"])
 
     def put(self, path: str, text: str, index: str | None = None) -> Any:
-        """Hold the text of a file: an absolute path, or one of a named index as results have it."""
+        """Store the text of a file. `path` is absolute, or relative to the root of `index`."""
         return self.call(
             "overlay.put", {"path": path, "text": text} | ({"index": index} if index else {})
         )
 
     def clear(self, path: str | None = None, index: str | None = None) -> Any:
-        """What is on disk counts again, of a file or of all."""
+        """Forget the unsaved text of one file, or of all files."""
         return self.call(
             "overlay.clear", ({"path": path} if path else {}) | ({"index": index} if index else {})
         )
 
     def call(self, method: str, params: Params, timeout_s: float = 60.0) -> Any:
-        """As `call`, for search, get_file and find_related, with the unsaved text."""
+        """Call search, get_file or find_related with the unsaved text."""
         return call(self._path, method, params | {"session": self.name}, timeout_s)
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
-"""The port between front ends and daemon: requests, replies, errors and `Engine`. Standard library
-only.
+"""The port between front ends and daemon: requests, replies, errors and `Engine`.
 
 JSON-RPC and MCP call the same methods of `Engine`; the daemon implements it. A new field always has
-a default, so that an older client and a newer daemon (and the other way round) understand each
-other.
+a default, so that clients and daemons of different versions understand each other. Standard library
+only.
 """
 
 from collections.abc import AsyncGenerator
@@ -11,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 PROTOCOL_VERSION = 1
-MAX_LINE_BYTES = 4 << 20  # of one message of MCP through the stdio bridge
+MAX_LINE_BYTES = 4 << 20  # limit of one MCP message through the stdio bridge
 
-# Error codes. -32768..-32000 are JSON-RPC's own; ours are stable and documented.
+# Error codes. JSON-RPC reserves -32768..-32000; our codes are stable and documented.
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -28,7 +27,7 @@ TIMED_OUT = -32006
 
 
 class Failure(Exception):
-    """An error a person can act on: one sentence, what to do next, and a stable code."""
+    """An error that a person can act on: one sentence, a hint, and a stable code."""
 
     code = INTERNAL_ERROR
 
@@ -42,11 +41,11 @@ class Failure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What to find and where. With no index, topic or `all_indexes` named, `cwd` decides (nearest
-    root wins).
+    """A search: the query, its scope and its filters.
 
-    A question has at most 10,000 characters, and 200 filters (languages, paths, symbol types and
-    names, phrases) of at most 4,096 characters: what is larger is refused.
+    If no index, no topic and no `all_indexes` is given, `cwd` selects the index (the nearest root
+    wins). A query has at most 10,000 characters and 200 filters (languages, paths, symbol types and
+    names, phrases) of at most 4,096 characters each; larger queries are refused.
     """
 
     query: str
@@ -55,13 +54,13 @@ class SearchRequest:
     topics: tuple[str, ...] = ()
     all_indexes: bool = False
     cwd: str | None = None  # absolute
-    limit: int | None = None  # None: the configured one
+    limit: int | None = None  # None: the configured limit
     languages: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     not_paths: tuple[str, ...] = ()
     symbol_types: tuple[str, ...] = ()
     symbol_name: str | None = None
-    profile: str | None = None  # None: the configured one
+    profile: str | None = None  # None: the configured profile
     use_hybrid: bool | None = None
     reranker: str | None = None
     min_score: float = 0.0
@@ -70,21 +69,23 @@ class SearchRequest:
     lines_after: int | None = None
     smart_context: bool = True
     budget_chars: int | None = None
-    # None: the configured one; 0: do not wait for pending changes
+    # None: the configured timeout; 0: do not wait for pending changes
     sync_timeout_ms: int | None = None
     use_cache: bool = True
     explain: bool = False
-    why_not: str | None = None  # a path as a hit would have it, or absolute, or as seen from `cwd`
-    linked: bool = True  # a question to one index is put to those that it links as well
-    # as estimated, for a language model; with a line for each result that says where
+    why_not: str | None = (
+        None  # a path relative to the root, as in results, or to `cwd`, or absolute
+    )
+    linked: bool = True  # a query of one index also searches the indexes it links to
+    # estimated, for a language model; includes one line of location per result
     budget_tokens: int | None = None
-    # of overlay.open: its unsaved text is searched in place of what is on disk
+    # from overlay.open: its unsaved text is searched instead of the content on disk
     session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """The clock an answer is from. Compare `seq` within one `epoch` only."""
+    """The clock of an answer. Compare `seq` only within one `epoch`."""
 
     epoch: str
     seq: int
@@ -92,8 +93,9 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One hit. `path` is relative to the root; lines are 1-based and inclusive; bytes are
-    half-open.
+    """One result. Lines are 1-based and inclusive, bytes half-open.
+
+    `path` is relative to the root.
     """
 
     index: str
@@ -113,14 +115,14 @@ class SearchResult:
     content: str
     context_before: str
     context_after: str
-    # the file has changed since: content is what was indexed, not what is on disk
+    # the file has changed since it was indexed: content is the indexed text, not that on disk
     stale: bool = False
     overlay: bool = False  # content is the session's unsaved text
 
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """An answer and how far it can be trusted. One of `index` and `indexes` is set."""
+    """An answer and its freshness. Either `index` or `indexes` is set."""
 
     query: str
     results: tuple[SearchResult, ...]
@@ -132,14 +134,14 @@ class SearchReply:
     index: str | None = None
     indexes: tuple[str, ...] | None = None
     pending: tuple[str, ...] = ()
-    # what a person should know: a leg that is down, an unknown filter value
+    # warnings for people: a retriever that is down, an unknown filter value
     notes: tuple[str, ...] = ()
     explain: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCodebaseRequest:
-    """Watch `path` (absolute) and index it. Idempotent: the same path again changes nothing."""
+    """Watch and index the absolute `path`. Idempotent: a repeated call changes nothing."""
 
     path: str
     name: str | None = None
@@ -148,7 +150,7 @@ class IndexCodebaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """Names one index; None means the one that `cwd` lies in, else the only one."""
+    """Select one index. None means the index that contains `cwd`, else the only index."""
 
     index: str | None = None
     cwd: str | None = None
@@ -156,19 +158,20 @@ class IndexRequest:
 
 @dataclass(frozen=True, slots=True)
 class StatsRequest:
-    """As `IndexRequest`, and whether to list the files that did not parse or were skipped."""
+    """Select one index as `IndexRequest` does. `include_failures` lists unparsed and skipped files."""
 
     index: str | None = None
     cwd: str | None = None
     include_failures: bool = False
-    # None: the configured one; 0: do not wait for pending changes
+    # None: the configured timeout; 0: do not wait for pending changes
     sync_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """Wait until every change made before now is searchable: in one index, or in all with none
-    named or around.
+    """Wait until all earlier changes are searchable.
+
+    If no index is named or contains `cwd`, wait for all indexes.
     """
 
     index: str | None = None
@@ -178,10 +181,10 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """A moment of an index's work. `total` is None until the first scan has ended.
+    """The progress of an index. `total` is None until the first scan has ended.
 
-    `done` and `total` count all files in scope, `skipped` those of them that hold nothing to be
-    searched.
+    `done` and `total` count all files in scope; `skipped` counts those of them without searchable
+    content.
     """
 
     index: str
@@ -196,7 +199,7 @@ class IndexProgress:
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file that could not be indexed yet. `retry_in_s` is None when it waits for a change."""
+    """A file that is not indexed yet. `retry_in_s` is None if a retry needs a change of the file."""
 
     path: str
     error: str
@@ -206,9 +209,9 @@ class FailedFile:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedFile:
-    """A file in scope that is not searched, or as plain text only.
+    """A file in scope that is not searched, or only as plain text.
 
-    `reason` is a code; `sentence` names path, cause and remedy for people.
+    `reason` is a code; `sentence` names the path, the cause and the fix for people.
     """
 
     path: str
@@ -218,8 +221,9 @@ class ExcludedFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """One index, as `list` and `status` show it. `files` can be searched; those that are skipped
-    are counted apart.
+    """The status of one index, as in `list` and `status`.
+
+    `files` counts searchable files; `skipped` files are counted separately.
     """
 
     name: str
@@ -232,42 +236,42 @@ class IndexStatus:
     generation: int
     as_of: AsOf | None
     reason: str | None = None
-    failed: tuple[FailedFile, ...] = ()  # at most 200, those that failed first
-    skipped: dict[str, int] = field(default_factory=dict)  # reason -> files that are not searched
-    watcher: str = ""  # which hints backend, and why not a better one
-    # directories (with a `/`) and files that may not be read, at most 20
+    failed: tuple[FailedFile, ...] = ()  # at most 200, the earliest failures first
+    skipped: dict[str, int] = field(default_factory=dict)  # reason -> number of skipped files
+    watcher: str = ""  # the watching backend, and why no better one is used
+    # unreadable directories (with a `/`) and files, at most 20
     unreadable: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what a person should know of its settings and rows
-    linked: tuple[str, ...] = ()  # indexes that a question to this one is put to as well
+    notes: tuple[str, ...] = ()  # warnings for people about settings and rows
+    linked: tuple[str, ...] = ()  # indexes that a query of this index also searches
     failed_count: int = 0
-    # some of `skipped`, at most 20; those of a fault in the file first
+    # examples of `skipped`, at most 20; files with a fault first
     excluded: tuple[ExcludedFile, ...] = ()
-    # Some of `files` that ended or stalled their parser, at most 20: they are searched as plain
-    # text.
+    # Examples of `files` that crashed or stalled their parser, at most 20: they are searched as
+    # plain text.
     unparsed: tuple[ExcludedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCodebaseReply:
-    """`created` is False when the root was already an index."""
+    """The index of a root. `created` is False if the root already had an index."""
 
     index: str
     root: str
     created: bool
     progress: IndexProgress
-    notes: tuple[str, ...] = ()  # of its settings
+    notes: tuple[str, ...] = ()  # warnings about its settings
 
 
 @dataclass(frozen=True, slots=True)
 class IndexesReply:
-    """All indexes, by name."""
+    """All indexes, sorted by name."""
 
     indexes: tuple[IndexStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StatsReply:
-    """Counts of one index. Sizes are bytes."""
+    """The counts of one index. Sizes are bytes."""
 
     index: str
     root: str
@@ -282,7 +286,7 @@ class StatsReply:
     embedder: dict[str, str]
     generation: int
     failures: tuple[dict[str, Any], ...] = ()
-    notes: tuple[str, ...] = ()  # what a person should know of its settings and rows
+    notes: tuple[str, ...] = ()  # warnings for people about settings and rows
     fresh: bool = False
     stale_reason: str | None = None
     as_of: AsOf | None = None
@@ -291,13 +295,13 @@ class StatsReply:
 
 @dataclass(frozen=True, slots=True)
 class StatusReply:
-    """The daemon as a whole. Sizes are bytes."""
+    """The status of the daemon. Sizes are bytes."""
 
     version: str
     protocol: int
     pid: int
     uptime_s: float
-    # url, sse_url, page_url; nothing where it is off; `error` where its port is taken
+    # url, sse_url, page_url; empty if the listener is off; `error` if its port is taken
     mcp: dict[str, str]
     store: dict[str, Any]
     embedder: dict[str, Any]
@@ -306,13 +310,13 @@ class StatusReply:
     rss_bytes: dict[str, int]  # daemon, worker, analysis, postgres, total
     indexes: tuple[IndexStatus, ...]
     warnings: tuple[str, ...] = ()
-    # count; of the last ones p50_ms, p95_ms, recent_ms
+    # count of all queries; p50_ms, p95_ms and recent_ms of the latest queries
     queries: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ClearReply:
-    """What is gone. The root's files are untouched."""
+    """The counts of a deleted index. The root's files are untouched."""
 
     index: str
     files: int
@@ -321,11 +325,11 @@ class ClearReply:
 
 @dataclass(frozen=True, slots=True)
 class SyncReply:
-    """Whether the index is known to equal the disk as it was when the request came.
+    """The result of `sync`: `fresh` if the index equalled the disk when the request arrived.
 
-    Of several, `index` is one that is not fresh, if there is one; `indexes` are all of them.
-    `refused` are those that cannot be searched as they are, however long one waits, each with why
-    and what would help.
+    For several indexes, `indexes` names all of them and `index` names one that is not fresh, if
+    any. `refused` maps each index that cannot be searched, regardless of the timeout, to the reason
+    and the fix.
     """
 
     index: str
@@ -339,7 +343,7 @@ class SyncReply:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownReply:
-    """The daemon has begun to stop."""
+    """Confirms that the daemon has begun to stop."""
 
     pid: int
 
@@ -350,36 +354,37 @@ class Empty:
 
 
 class Engine(Protocol):
-    """The daemon's verbs. Each raises `Failure` with a hint; none blocks the event loop."""
+    """The methods of the daemon. Each raises `Failure` with a hint; none blocks the event loop."""
 
     async def search(self, request: SearchRequest) -> SearchReply:
-        """Ranked chunks, with freshness."""
+        """Return ranked chunks with their freshness."""
 
     async def index_codebase(self, request: IndexCodebaseRequest) -> IndexCodebaseReply:
-        """Add a root; returns at once, the work goes on."""
+        """Add a root. Return at once; indexing continues."""
 
     def follow(self, request: IndexRequest) -> AsyncGenerator[IndexProgress, None]:
-        """Progress of one index, a few times a second, ending when it is searchable and nothing is
-        pending.
+        """Yield the progress of one index a few times per second.
+
+        The stream ends when the index is searchable and nothing is pending.
         """
 
     async def list_indexes(self, request: Empty) -> IndexesReply:
-        """All indexes."""
+        """Return all indexes."""
 
     async def index_stats(self, request: StatsRequest) -> StatsReply:
-        """Counts, languages, parse health."""
+        """Return counts, languages and parse health of one index."""
 
     async def clear_index(self, request: IndexRequest) -> ClearReply:
-        """Forget an index and its root."""
+        """Delete an index and stop watching its root."""
 
     async def reindex(self, request: IndexRequest) -> IndexProgress:
-        """Index every file of a root again, with the embedder and settings of now."""
+        """Index every file of a root again with the current embedder and settings."""
 
     async def sync(self, request: SyncRequest) -> SyncReply:
         """Wait for pending changes."""
 
     async def status(self, request: Empty) -> StatusReply:
-        """The daemon."""
+        """Return the status of the daemon."""
 
     async def shutdown(self, request: Empty) -> ShutdownReply:
-        """Stop cleanly; returns before the stop."""
+        """Begin a clean stop. Return before the daemon has stopped."""

@@ -1,10 +1,10 @@
-"""The id of the request that is being answered, for log records, replies and spans."""
+"""The id of the current request, for log records, replies and spans."""
 
 import os
 from contextvars import ContextVar
 
-# The log's formatter puts context variables of this prefix into every record of a request, also
-# those of libraries.
+# The log formatter adds context variables with this prefix to every record of a request, also to
+# records of libraries.
 REQUEST_ID: ContextVar[str] = ContextVar("structlog_request_id")
 
 

@@ -1,10 +1,9 @@
-"""Spans of OpenTelemetry, where the SDK was loaded by who started the program; elsewhere nothing,
-not even an import.
+"""OpenTelemetry spans, if the SDK is loaded; otherwise no span and no import.
 
     opentelemetry-instrument cocosearchd
 
-loads and configures it. The API alone, which other libraries bring along, is not worth a span that
-nobody exports.
+loads and configures the SDK. Other libraries may load the API alone, but without an SDK nobody
+exports a span.
 """
 
 import sys
@@ -17,9 +16,9 @@ _NOTHING = nullcontext()
 
 
 def span(name: str, **attributes: str | int | float | bool) -> AbstractContextManager[Any]:
-    """A span around what is done inside, below the current one. Without an SDK it costs 0.2 µs."""
+    """Return a context manager for a span below the current one. It costs 0.2 µs without an SDK."""
     if _SDK not in sys.modules:
         return _NOTHING
     tracer = sys.modules[_API].get_tracer("cocosearchd")
-    made: AbstractContextManager[Any] = tracer.start_as_current_span(name, attributes=attributes)
-    return made
+    context: AbstractContextManager[Any] = tracer.start_as_current_span(name, attributes=attributes)
+    return context

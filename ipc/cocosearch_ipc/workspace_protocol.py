@@ -1,6 +1,6 @@
-"""The port beside search: files, languages, changes as they come. Standard library only.
+"""The port beside search: files, languages, settings, models, changes and unsaved text.
 
-The same rules as in `protocol`: a new field always has a default.
+The rule of `protocol` holds: a new field always has a default. Standard library only.
 """
 
 from collections.abc import AsyncGenerator
@@ -12,11 +12,10 @@ from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
 
 @dataclass(frozen=True, slots=True)
 class ListFilesRequest:
-    """Indexed files below `under` (relative to the root, "" is all) that match `pattern` (a glob),
-    by index and path.
+    """List indexed files below `under` that match the glob `pattern`, sorted by index and path.
 
-    Of one index, or of all of a topic. Where there are none, `under` may be absolute, or as seen
-    from `cwd`.
+    The files belong to one index, or to all indexes of a topic. `under` is relative to the root; ""
+    means all files. If no file is there, `under` may also be absolute or relative to `cwd`.
     """
 
     index: str | None = None
@@ -25,8 +24,8 @@ class ListFilesRequest:
     under: str = ""
     pattern: str | None = None
     limit: int = 100
-    cursor: str | None = None  # that of the page before
-    # None: the configured one; 0: do not wait for pending changes
+    cursor: str | None = None  # the cursor of the previous page
+    # None: the configured timeout; 0: do not wait for pending changes
     sync_timeout_ms: int | None = None
 
 
@@ -42,10 +41,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListFilesReply:
-    """A page of files; `cursor` continues the list, None at its end. `as_of` is that of one index.
+    """A page of files. `cursor` continues the list; it is None on the last page.
 
-    Where it is not `fresh`, files may be missing that are on disk, and others be named that are
-    gone.
+    `as_of` is the clock of one index. If the reply is not `fresh`, it may lack files that are on
+    disk, and name files that are gone.
     """
 
     files: tuple[FileEntry, ...]
@@ -58,11 +57,11 @@ class ListFilesReply:
 
 @dataclass(frozen=True, slots=True)
 class GetFileRequest:
-    """A file of an index. Lines are 1-based and inclusive; with neither first nor last, all of it
-    as it is.
+    """Read a file of an index, or the lines `start_line` to `end_line` (1-based, inclusive).
 
-    `path` is what a hit has, or absolute, or as seen from `cwd`. With no index named or around
-    `cwd`, it may be in any.
+    Without lines, the reply is the complete file as it is. `path` is relative to the root, as in
+    results, or to `cwd`, or absolute. If no index is named and none contains `cwd`, the file may be
+    in any index.
     """
 
     path: str
@@ -76,9 +75,7 @@ class GetFileRequest:
 
 @dataclass(frozen=True, slots=True)
 class GetFileReply:
-    """What is on disk, when `fresh`; else what was indexed, with a line `…` where nothing is
-    known.
-    """
+    """The content of a file: from disk if `fresh`, else as indexed, with `…` for unknown lines."""
 
     index: str
     path: str
@@ -94,8 +91,9 @@ class GetFileReply:
 
 @dataclass(frozen=True, slots=True)
 class FindRelatedRequest:
-    """Code in other files that resembles the definition at `path` (as for a file), line `line`
-    (1-based).
+    """Find code in other files that resembles the definition at `line` (1-based) of `path`.
+
+    `path` has the forms of `GetFileRequest.path`.
     """
 
     path: str
@@ -108,9 +106,7 @@ class FindRelatedRequest:
 
 @dataclass(frozen=True, slots=True)
 class LanguageEntry:
-    """What is known about a language: how it is recognised, and whether symbols and context are
-    taken from it.
-    """
+    """A language: how files of it are recognised, and if symbols and context are extracted."""
 
     name: str
     extensions: tuple[str, ...]
@@ -123,22 +119,23 @@ class LanguageEntry:
 
 @dataclass(frozen=True, slots=True)
 class LanguagesReply:
-    """Every supported language, by name."""
+    """All supported languages, sorted by name."""
 
     languages: tuple[LanguageEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LocateRequest:
-    """Absolute directories, the one most meant first."""
+    """Absolute directories, the most relevant first."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LocateReply:
-    """The index whose root holds `path`, the first of the directories that is held by any; else all
-    empty.
+    """The index whose root contains `path`, the first directory that is in any index.
+
+    All fields are None if no index contains any of the directories.
     """
 
     index: str | None = None
@@ -148,23 +145,25 @@ class LocateReply:
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """Changes of one index, or of all with no index named. `lifecycle` asks for more than commits.
+    """Subscribe to the changes of one index, or of all indexes if none is named.
 
-    `query`: only what this question would show in the files that changed, and has not shown before.
-    Filters stand in the question; `limit` is how many results it is compared by. What is there at
-    the start counts as shown.
+    With `lifecycle`, events other than commits are sent too.
 
-    `since`: first what has changed after a clock that an answer or an event had, in the index that
-    is named, or is around `cwd`; with neither in each. An index that knows nothing of that clock
-    (too old, of another index or another run of the daemon) gives an event `missed`: then look at
-    everything. So does one that was cleared and made again.
+    With `query`, an event carries only results of this query in changed files that were not shown
+    before. Filters are written inside the query; `limit` is the number of results that are
+    compared. Results that exist at the start count as shown.
+
+    With `since`, the changes after this clock, taken from an answer or an event, are sent first:
+    for the index that is named or contains `cwd`, else for every index. An index that does not know
+    the clock (too old, of another index, of another run of the daemon) sends an event `missed`: the
+    client must then check everything. An index that was deleted and created again sends it too.
     """
 
     index: str | None = None
     lifecycle: bool = False
     query: str | None = None
     limit: int | None = None
-    # None: so that what has nothing to do with the question is no match
+    # None: a default that keeps unrelated results from matching
     min_score: float | None = None
     all_chunks: bool = False
     since: AsOf | None = None
@@ -173,11 +172,10 @@ class WatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A committed batch of an index. The stream ends for a client that does not keep up: subscribe
-    again.
+    """A committed batch of an index. With `lifecycle`, also an added, removed or changed index.
 
-    With `lifecycle` also an index that was added or removed, or whose state has changed, within a
-    second of it.
+    A change of state is sent within a second. The stream ends for a client that reads too slowly;
+    the client can subscribe again.
     """
 
     index: str
@@ -187,21 +185,19 @@ class WatchEvent:
     removed: tuple[str, ...] = ()
     state: str = ""
     kind: str = "commit"  # commit, added, removed, state, matches, missed
-    matches: tuple[SearchResult, ...] = ()  # of a saved query
+    matches: tuple[SearchResult, ...] = ()  # new results of a saved query
 
 
 @dataclass(frozen=True, slots=True)
 class OverlaySession:
-    """Names a session in other calls. It is a secret: who knows it sees the unsaved text."""
+    """The name of a session for other calls. It is secret: it gives access to the unsaved text."""
 
     session: str
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayPutRequest:
-    """The unsaved `text` of a file: an absolute path, or one relative to the root as results have
-    it.
-    """
+    """The unsaved `text` of a file. `path` is absolute, or relative to the root as in results."""
 
     session: str
     path: str
@@ -212,7 +208,7 @@ class OverlayPutRequest:
 
 @dataclass(frozen=True, slots=True)
 class OverlayClearRequest:
-    """Forget the unsaved text of a file, or, without a path, all of the session."""
+    """Forget the unsaved text of one file, or of the whole session if no path is given."""
 
     session: str
     path: str | None = None
@@ -222,8 +218,9 @@ class OverlayClearRequest:
 
 @dataclass(frozen=True, slots=True)
 class OverlayReply:
-    """What the session holds now; `index`, `path` and `chunks` are those of the file, if one was
-    named.
+    """The size of a session.
+
+    `index`, `path` and `chunks` belong to the file of the request, if any.
     """
 
     files: int
@@ -236,8 +233,9 @@ class OverlayReply:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRequest:
-    """The settings that hold for an index, or without one around `cwd` and none named, those of the
-    daemon.
+    """Select the settings of an index.
+
+    If no index is named and none contains `cwd`, the settings of the daemon are selected.
     """
 
     index: str | None = None
@@ -246,9 +244,7 @@ class ConfigRequest:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """A setting: its value, the layer that it comes from, and the file and line, variable or option
-    there.
-    """
+    """A setting: its value, its layer, and its place there (file and line, variable or option)."""
 
     key: str
     value: Any
@@ -258,9 +254,7 @@ class ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReply:
-    """Every setting. Passwords are left out. `notes` are about files that are not followed as they
-    are.
-    """
+    """All settings, without passwords. `notes` warns about ignored parts of files."""
 
     values: tuple[ConfigValue, ...]
     index: str | None = None
@@ -269,9 +263,7 @@ class ConfigReply:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model that could make vectors, or a provider that has none. `detail`: where it is, or what
-    to do.
-    """
+    """An available model, or a provider without models. `detail` is its address, or the fix."""
 
     provider: str
     model: str
@@ -281,21 +273,22 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """What an index was made by; `following` is the model that it is being made anew with."""
+    """The model that built an index. `following` is the model of the running reindex."""
 
     index: str
     provider: str
     model: str
     dimension: int
-    fingerprint: str  # SHA-256 of all that changes a vector
-    configured: bool  # whether that is the embedder of the settings
+    fingerprint: str  # SHA-256 of everything that changes a vector
+    configured: bool  # the model is the embedder of the settings
     following: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelsReply:
-    """`configured` is the embedder of the settings: provider, model, dimension, digest and whether
-    it is up.
+    """Available models. `configured` describes the embedder of the settings.
+
+    Its keys are provider, model, dimension, digest and state.
     """
 
     configured: dict[str, Any]
@@ -304,51 +297,45 @@ class ModelsReply:
 
 
 class WorkspaceEngine(Protocol):
-    """What an engine may have beside `Engine`. Front ends offer the verbs that `methods.METHODS`
-    has a row for.
-    """
+    """Further methods of the daemon. Front ends offer those with a row in `methods.METHODS`."""
 
     async def list_files(self, request: ListFilesRequest) -> ListFilesReply:
-        """Indexed files, page by page."""
+        """Return a page of indexed files."""
 
     async def get_file(self, request: GetFileRequest) -> GetFileReply:
-        """A file or some of its lines. Refuses paths outside of the root and what the scope leaves
-        out.
-        """
+        """Return a file, or some of its lines. Refuse paths outside the root or the scope."""
 
     async def find_related(self, request: FindRelatedRequest) -> SearchReply:
-        """Code like the definition at a line."""
+        """Return code similar to the definition at a line."""
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
-        """The settings that hold, each with where it comes from."""
+        """Return all settings in effect, each with its source."""
 
     async def languages(self, request: Empty) -> LanguagesReply:
-        """What is supported."""
+        """Return the supported languages."""
 
     async def models(self, request: Empty) -> ModelsReply:
-        """Which embedding models could be used, and the one of each index. Asks the servers."""
+        """Return the available embedding models and the model of each index. Queries the servers."""
 
     async def locate(self, request: LocateRequest) -> LocateReply:
-        """Which index some directories are in, without waiting for anything."""
+        """Return the index that contains one of the directories, without waiting."""
 
     def watch(self, request: WatchRequest) -> AsyncGenerator[WatchEvent, None]:
-        """Committed batches, as they come, until the client goes."""
+        """Yield committed batches until the client disconnects."""
 
     def overlay_open(self, request: Empty) -> AsyncGenerator[OverlaySession, None]:
-        """A session for unsaved text, named in the first value. It ends, with all its text, with
-        this call: stream it.
+        """Open a session for unsaved text; the first value names it.
 
-        Other calls that name the session are answered as if the text were saved; no other client
-        is.
+        The session, with all its text, ends with this call, so stream it. Only calls that name the
+        session see the text as if it were saved.
         """
 
     async def overlay_put(self, request: OverlayPutRequest) -> OverlayReply:
-        """Hold the unsaved text of a file. It is searchable when this returns. At most 200 files,
-        32 MiB in all.
+        """Store the unsaved text of a file. It is searchable when this returns.
 
-        Refused, with the rule, for what would not be indexed if it were saved; what was held of the
-        file before stays.
+        A session holds at most 200 files and 32 MiB. Text of a file that would not be indexed if it
+        were saved is refused, with the rule; the previous text stays.
         """
 
     async def overlay_clear(self, request: OverlayClearRequest) -> OverlayReply:
-        """What is on disk counts again. To be called when the file is saved or closed."""
+        """Search the content on disk again. Call this when the file is saved or closed."""

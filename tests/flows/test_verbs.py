@@ -252,6 +252,6 @@ def test_an_index_without_a_name_is_not_the_one_around_here(shared: Daemon, proj
         ("repl",),
     ):
         done = shared.ctl(*command, "--index", "", cwd=project, check=False)
-        assert (done.returncode, "no index is named" in done.stderr) == (2, True), command
+        assert (done.returncode, "the index name is empty" in done.stderr) == (2, True), command
     with pytest.raises(client.CallFailed, match="no index ''"):
         shared.call("search", query="retry", index="", cwd=str(project))

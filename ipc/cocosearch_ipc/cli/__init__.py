@@ -1,5 +1,5 @@
-"""`cocosearchctl`: a client of the daemon that imports the standard library only.
+"""`cocosearchctl`: a client of the daemon that imports only the standard library.
 
-`main` answers a plain `query` before anything heavy is imported; `verbs` is everything else. Knows
-no meaning of search.
+`main` answers a plain `query` before it imports anything heavy; `parser` knows all other verbs. The
+package knows nothing about the meaning of a search.
 """

@@ -1,22 +1,23 @@
-"""Exit codes of `cocosearchctl`, and of `cocosearchd` where it has the same ones. From sysexits(3)
-where that has one.
+"""Exit codes of `cocosearchctl`, and of `cocosearchd` where they apply there.
 
-| code | means |
+sysexits(3) is the source of 69, 75 and 78.
+
+| code | meaning |
 |---|---|
-| 0 | done (a query that finds nothing is done as well) |
-| 1 | the daemon answered with an error |
-| 2 | the command line is wrong: unknown option, no such directory, a parameter the daemon refuses |
-| 69 | the daemon is not running or cannot be reached, or its store is not there |
-| 75 | a daemon is already running on this state |
-| 78 | a setting is wrong |
+| 0 | success (also for a query without results) |
+| 1 | the daemon returned an error |
+| 2 | wrong usage: unknown option, missing directory, a parameter that the daemon refuses |
+| 69 | the daemon is not running or not reachable, or its store is missing |
+| 75 | a daemon is already running on this state directory |
+| 78 | a setting is invalid |
 | 130 | interrupted (Ctrl-C) |
 
-`down` that had to end a frozen daemon by force has done what was asked: 0, with a note on stderr.
+`down` returns 0, with a note on standard error, if it had to kill a frozen daemon.
 """
 
 SUMMARY = (
-    "Exit codes: 0 done, 1 the daemon answered with an error, 2 wrong usage, 69 the daemon is not running or cannot be "
-    "reached, 75 it runs already, 78 a setting is wrong, 130 interrupted."
+    "Exit codes: 0 success, 1 the daemon returned an error, 2 wrong usage, 69 the daemon is not running or "
+    "not reachable, 75 it is already running, 78 a setting is invalid, 130 interrupted."
 )
 OK = 0
 FAILED = 1
@@ -26,10 +27,10 @@ ALREADY_RUNNING = 75
 BAD_SETTINGS = 78
 INTERRUPTED = 130
 
-# protocol's codes: INVALID_PARAMS, METHOD_NOT_FOUND, UNAVAILABLE
+# Error codes of `protocol`: INVALID_PARAMS, METHOD_NOT_FOUND, UNAVAILABLE.
 _OF_CODE = {-32602: USAGE, -32601: FAILED, -32001: NOT_RUNNING}
 
 
 def of(code: int) -> int:
-    """The exit code for an error code of JSON-RPC."""
+    """Return the exit code for a JSON-RPC error code."""
     return _OF_CODE.get(code, FAILED)

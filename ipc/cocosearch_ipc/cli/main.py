@@ -1,5 +1,6 @@
-"""The entry of `cocosearchctl`. A plain query is answered before argparse is imported, a third of
-the start.
+"""Entry point of `cocosearchctl`: answer a plain query without argparse, else run a verb.
+
+The import of argparse takes a third of the start time.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# digits; what is longer is argparse's to refuse: `int` takes no more than 4,300
+# Digits. argparse refuses longer numbers: `int` accepts at most 4,300 digits.
 LONGEST_NUMBER = 15
 
 
 def main() -> int:
-    """Run the command line of this process; returns its exit code."""
+    """Run the command line of this process; return its exit code."""
     arguments = sys.argv[1:]
     output.stand_in()
     try:
         code = run(arguments, address.environment())
         output.flush()
     except client.CallFailed as failed:
-        shown = {"code": failed.code} if failed.code else {}
-        output.error(failed.message, failed.hint, as_json="--json" in arguments, **shown)
+        details = {"code": failed.code} if failed.code else {}
+        output.error(failed.message, failed.hint, as_json="--json" in arguments, **details)
         if failed.exit_code is not None:
             return failed.exit_code
         return exits.NOT_RUNNING if failed.reason else exits.of(failed.code)
@@ -38,19 +39,19 @@ def main() -> int:
     except BrokenPipeError:
         output.silence()
         return exits.OK
-    # no current directory, a disk that is full or read-only, a file that is not ours
+    # a missing current directory, a full or read-only disk, a file of another user
     except OSError as error:
         if not error.filename and _nowhere():
             output.error(
-                "the current directory is gone",
-                "cd to one that is there",
+                "the current directory no longer exists",
+                "change to a directory that exists",
                 as_json="--json" in arguments,
             )
             return exits.FAILED
-        what = f"{error.filename}: " if error.filename else ""
+        prefix = f"{error.filename}: " if error.filename else ""
         output.error(
-            f"{what}{error.strerror or error}",
-            "cocosearchctl doctor",
+            f"{prefix}{error.strerror or error}",
+            "run `cocosearchctl doctor`",
             as_json="--json" in arguments,
         )
         return exits.FAILED
@@ -58,7 +59,7 @@ def main() -> int:
 
 
 def _nowhere() -> bool:
-    """Whether the current directory has been removed."""
+    """Tell if the current directory has been removed."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -78,8 +79,9 @@ def run(arguments: list[str], env: Mapping[str, str]) -> int:
 
 
 def plain_query(arguments: list[str]) -> tuple[dict[str, Any], str] | None:
-    """`query WORDS... [--index NAME] [--limit N] [--json]` as parameters and format; None when
-    there is more to it.
+    """Parse `query WORDS... [--index NAME] [--limit N] [--json]` into parameters and a format.
+
+    Return None for any other command line.
     """
     if len(arguments) < 2 or arguments[0] != "query":
         return None

@@ -1,6 +1,4 @@
-"""The argparse tree of `cocosearchctl`: each verb's arguments, help with an example, and the
-function that does it.
-"""
+"""The argparse tree of `cocosearchctl`: arguments, help, example and function of each verb."""
 
 import argparse
 import difflib
@@ -26,34 +24,33 @@ FORMATS = "compact: for a language model; grep: path:line:text"
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error is said; exits with 2."""
+    """A parser that reports an error in one line, like all other errors, and exits with 2."""
 
     def error(self, message: str) -> NoReturn:
-        wrong = re.search(r"invalid choice: '(\S+)' \(choose from (.*)\)", message)
-        near = (
-            difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1) if wrong else []
+        match = re.search(r"invalid choice: '(\S+)' \(choose from (.*)\)", message)
+        matches = (
+            difflib.get_close_matches(match[1], re.findall(r"[\w-]+", match[2]), 1) if match else []
         )
-        hint = f"did you mean {near[0]}?" if near else f"{self.prog} --help"
+        hint = f"did you mean {matches[0]}?" if matches else f"{self.prog} --help"
         output.error(message.partition(" (choose from")[0], hint, as_json="--json" in sys.argv)
         raise SystemExit(exits.USAGE)
 
-    def unrecognized(self, given: Sequence[str]) -> NoReturn:
-        """Of arguments that nothing takes."""
+    def unrecognized(self, arguments: Sequence[str]) -> NoReturn:
+        """Report arguments that no option accepts."""
         options = [name for action in self._actions for name in action.option_strings]
-        near = difflib.get_close_matches(given[0].partition("=")[0], options, 1)
-        hint = f"did you mean {near[0]}?" if near else f"{self.prog} --help"
+        matches = difflib.get_close_matches(arguments[0].partition("=")[0], options, 1)
+        hint = f"did you mean {matches[0]}?" if matches else f"{self.prog} --help"
         output.error(
-            f"unrecognized arguments: {' '.join(given)}", hint, as_json="--json" in sys.argv
+            f"unrecognized arguments: {' '.join(arguments)}", hint, as_json="--json" in sys.argv
         )
         raise SystemExit(exits.USAGE)
 
 
 class Verb:
-    """A command: what it does, an example, its arguments, and `module:function` (below this
-    package) that does it.
+    """A command: its help text, an example, its arguments, and the function that runs it.
 
-    Modules are imported when their verb is called: all of them together would cost every verb 50
-    ms.
+    `run` is `module:function`, below this package. A module is imported only when its verb runs:
+    importing all of them would cost every verb 50 ms.
     """
 
     def __init__(self, name: str, help_text: str, example: str, add: Add, run: str) -> None:
@@ -64,41 +61,43 @@ class Verb:
         self.run = run
 
     def function(self) -> Run:
-        """What does it, imported now."""
+        """Import and return the function that runs the verb."""
         module, _, function = self.run.partition(":")
         path = module if module.startswith("cocosearch_ipc.") else f"cocosearch_ipc.cli.{module}"
         return cast(Run, getattr(importlib.import_module(path), function))
 
 
 def number(text: str) -> float:
-    """What JSON can hold: argparse says "invalid number value" for the rest."""
+    """Parse a finite number, as JSON requires; argparse reports "invalid number value" otherwise."""
     if not math.isfinite(value := float(text)):
         raise ValueError(text)
     return value
 
 
 def seconds(text: str) -> float:
-    """As `number`, at least none and at most a year: no clock and no poll takes what is much
-    longer.
-    """
+    """Parse a duration from 0 to one year: clocks and polls accept nothing much longer."""
     if not 0 <= (value := number(text)) <= YEAR_S:
         raise ValueError(text)
     return value
 
 
 def count(text: str) -> int:
-    """At least one."""
+    """Parse a whole number of at least 1."""
     if (value := int(text)) < 1:
         raise ValueError(text)
     return value
 
 
 def index(text: str) -> str:
-    """A name, or several with commas. An empty one, of a variable that is not set, would mean the
-    index around here.
+    """Parse an index name, or several names with commas.
+
+    An empty name, for example from an unset variable, is refused: it would mean the index of the
+    current directory.
     """
     if not text.strip(", "):
-        raise argparse.ArgumentTypeError("no index is named; `cocosearchctl list` shows them")
+        raise argparse.ArgumentTypeError(
+            "the index name is empty; `cocosearchctl list` shows all names"
+        )
     return text
 
 
@@ -106,7 +105,10 @@ NAMED: dict[str, Any] = {"type": index, "metavar": "NAME"}
 
 
 def run(arguments: list[str], env: Env) -> int:
-    """Parse and run. Raises `client.CallFailed`; argparse itself exits with 2."""
+    """Parse the arguments and run the verb.
+
+    Raises `client.CallFailed`; argparse itself exits with 2.
+    """
     if not arguments:
         parser().print_help()
         return exits.USAGE
@@ -118,13 +120,13 @@ def run(arguments: list[str], env: Env) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole tree."""
+    """Build the complete parser."""
     top = _Parser(
         prog="cocosearchctl",
         usage="cocosearchctl VERB ... [--json]",
-        description="Search code by meaning and by words, in an index that follows the disk.\n\n"
+        description="Search code by meaning and by words, in an index that is always current.\n\n"
         + _overview(),
-        epilog="`cocosearchctl VERB --help` explains a verb. Start with `cocosearchctl up PATH`.\n\n"
+        epilog="`cocosearchctl VERB --help` explains a verb. Begin with `cocosearchctl up PATH`.\n\n"
         + textwrap.fill(exits.SUMMARY, 100),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -140,20 +142,20 @@ def parser() -> argparse.ArgumentParser:
         )
         verb.add(sub)
         sub.add_argument(
-            "--json", action="store_true", help="print JSON; errors too, on standard error"
+            "--json", action="store_true", help="print JSON; errors go to standard error as JSON"
         )
         sub.set_defaults(verb=verb, complain=sub.unrecognized)
     return top
 
 
 def _overview() -> str:
-    """Every verb and what it does, by what a person wants."""
-    left = {verb.name: verb for verb in VERBS}
+    """Return all verbs with their help, grouped by task."""
+    remaining = {verb.name: verb for verb in VERBS}
     lines = list[str]()
-    for title, names in (*GROUPS, ("more", tuple(left))):
-        here = [left.pop(name) for name in names if name in left]
-        if here:
-            lines += [f"{title}:", *(f"  {verb.name:<11} {verb.help}" for verb in here), ""]
+    for title, names in (*GROUPS, ("more", tuple(remaining))):
+        verbs = [remaining.pop(name) for name in names if name in remaining]
+        if verbs:
+            lines += [f"{title}:", *(f"  {verb.name:<11} {verb.help}" for verb in verbs), ""]
     return "\n".join(lines).rstrip()
 
 
@@ -163,16 +165,16 @@ def _nothing(_: argparse.ArgumentParser) -> None:
 
 def _up(p: argparse.ArgumentParser) -> None:
     p.add_argument("path", metavar="PATH", help="the project's directory")
-    p.add_argument("--name", help="the index's name; by default the directory's")
+    p.add_argument("--name", help="name of the index; default: the name of the directory")
     p.add_argument(
         "--topic",
         action="append",
         default=[],
         metavar="TOPIC",
-        help="a group to search by; repeatable",
+        help="topic for searches over a group of indexes; repeatable",
     )
-    p.add_argument("--wait", action="store_true", help="also wait for changes that came meanwhile")
-    p.add_argument("--no-wait", action="store_true", help="return at once; indexing goes on")
+    p.add_argument("--wait", action="store_true", help="also wait for changes made during indexing")
+    p.add_argument("--no-wait", action="store_true", help="return at once; indexing continues")
 
 
 def _query(p: argparse.ArgumentParser) -> None:
@@ -180,162 +182,227 @@ def _query(p: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="WORDS",
-        help="what to find; none lists what a symbol filter leaves",
+        help="what to find; without words, a symbol filter lists all its matches",
     )
     _add_index_options(p.add_argument_group("where"))
-    _add_filter_options(p.add_argument_group("which hits"))
-    _add_search_options(p.add_argument_group("how"))
-    _add_display_options(p.add_argument_group("how it is shown"))
+    _add_filter_options(p.add_argument_group("filters"))
+    _add_search_options(p.add_argument_group("search"))
+    _add_display_options(p.add_argument_group("output"))
 
 
 def _add_index_options(where: argparse._ArgumentGroup) -> None:
     where.add_argument(
-        "--index", **NAMED, action="append", default=[], help="one or more: a,b; repeatable"
+        "--index",
+        **NAMED,
+        action="append",
+        default=[],
+        help="one or more indexes: a,b; repeatable",
     )
     where.add_argument(
         "--topic",
         action="append",
         default=[],
         metavar="TOPIC",
-        help="indexes of a topic; repeatable",
+        help="all indexes of a topic; repeatable",
     )
-    where.add_argument("--all", action="store_true", dest="all_indexes", help="every index")
+    where.add_argument("--all", action="store_true", dest="all_indexes", help="all indexes")
     where.add_argument(
-        "--no-linked", action="store_true", help="not the indexes that this one's project links"
+        "--no-linked", action="store_true", help="exclude the indexes that the project links to"
     )
 
 
 def _add_filter_options(which: argparse._ArgumentGroup) -> None:
-    which.add_argument("--limit", type=int, metavar="N")
+    which.add_argument("--limit", type=int, metavar="N", help="maximum number of results")
     which.add_argument(
-        "--lang", "--language", action="append", default=[], dest="language", help="repeatable"
+        "--lang",
+        "--language",
+        action="append",
+        default=[],
+        dest="language",
+        help="only this language; repeatable",
     )
-    which.add_argument("--path", action="append", default=[], metavar="GLOB", help="repeatable")
-    which.add_argument("--not-path", action="append", default=[], metavar="GLOB", help="repeatable")
     which.add_argument(
-        "--symbol-type", action="append", default=[], metavar="TYPE", help="repeatable"
+        "--path",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="only paths that match; repeatable",
     )
-    which.add_argument("--symbol-name", metavar="NAME")
-    which.add_argument("--min-score", type=number, metavar="X")
     which.add_argument(
-        "--all-chunks", action="store_true", help="several chunks of one place as well"
+        "--not-path",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="exclude paths that match; repeatable",
+    )
+    which.add_argument(
+        "--symbol-type",
+        action="append",
+        default=[],
+        metavar="TYPE",
+        help="only this kind of symbol; repeatable",
+    )
+    which.add_argument("--symbol-name", metavar="NAME", help="only symbols of this name")
+    which.add_argument("--min-score", type=number, metavar="X", help="minimum score of a result")
+    which.add_argument(
+        "--all-chunks", action="store_true", help="allow several results from one file"
     )
 
 
 def _add_search_options(how: argparse._ArgumentGroup) -> None:
-    how.add_argument("--profile", metavar="NAME", help="how to rank: code, classic")
-    how.add_argument("--reranker", metavar="NAME")
-    how.add_argument("--no-hybrid", action="store_true", help="by meaning only")
-    how.add_argument("--no-cache", action="store_true")
+    how.add_argument("--profile", metavar="NAME", help="ranking profile: code, classic")
+    how.add_argument(
+        "--reranker", metavar="NAME", help="reranker: auto, functional, spacy, disabled"
+    )
+    how.add_argument("--no-hybrid", action="store_true", help="vector search only")
+    how.add_argument("--no-cache", action="store_true", help="do not use cached answers")
     _patience(how)
-    how.add_argument("--explain", action="store_true", help="also print how the answer came about")
-    how.add_argument("--why-not", metavar="PATH", help="say why this place is not among the hits")
+    how.add_argument(
+        "--explain", action="store_true", help="also print how results were found and ranked"
+    )
+    how.add_argument(
+        "--why-not", metavar="PATH", help="explain why this path is not among the results"
+    )
 
 
 def _add_display_options(shown: argparse._ArgumentGroup) -> None:
-    shown.add_argument("-B", "--lines-before", type=int, metavar="N")
-    shown.add_argument("-A", "--lines-after", type=int, metavar="N")
-    shown.add_argument("-C", "--lines-around", type=int, metavar="N")
+    shown.add_argument(
+        "-B", "--lines-before", type=int, metavar="N", help="lines before each result"
+    )
+    shown.add_argument("-A", "--lines-after", type=int, metavar="N", help="lines after each result")
+    shown.add_argument(
+        "-C", "--lines-around", type=int, metavar="N", help="lines before and after each result"
+    )
     shown.add_argument(
         "--no-smart",
         "--no-smart-context",
         dest="no_smart_context",
         action="store_true",
-        help="chunks as they are, not their definitions",
+        help="print chunks only, not the enclosing definitions",
     )
     shown.add_argument(
         "--budget",
         type=int,
         dest="budget_tokens",
         metavar="TOKENS",
-        help="about this much in total",
+        help="approximate size of all results",
     )
     shown.add_argument(
-        "--budget-chars", type=int, metavar="CHARACTERS", help="at most this much code in total"
+        "--budget-chars", type=int, metavar="CHARACTERS", help="maximum size of all code"
     )
-    shown.add_argument("--full", action="store_true", help="whole hits")
+    shown.add_argument("--full", action="store_true", help="print each result completely")
     shown.add_argument(
         "--format", choices=("text", "compact", "grep", "json"), default="text", help=FORMATS
     )
-    shown.add_argument("--open", type=int, metavar="N", help="open the Nth hit in $EDITOR")
+    shown.add_argument("--open", type=int, metavar="N", help="open the Nth result in $EDITOR")
 
 
 def _patience(p: argparse._ActionsContainer) -> None:
     p.add_argument(
-        "--sync-timeout", type=seconds, metavar="SECONDS", help="wait at most this long for changes"
+        "--sync-timeout",
+        type=seconds,
+        metavar="SECONDS",
+        help="maximum time to wait for pending changes",
     )
     p.add_argument(
-        "--no-sync", action="store_const", const=0.0, dest="sync_timeout", help="do not wait at all"
+        "--no-sync",
+        action="store_const",
+        const=0.0,
+        dest="sync_timeout",
+        help="do not wait for pending changes",
     )
 
 
 def _repl(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "--index", **NAMED, action="append", default=[], help="one or more: a,b; repeatable"
+        "--index",
+        **NAMED,
+        action="append",
+        default=[],
+        help="one or more indexes: a,b; repeatable",
     )
 
 
 def _named(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
     def add(p: argparse.ArgumentParser) -> None:
         p.add_argument(
-            "name", **NAMED, nargs="?", help=f"{help_text}; by default that of this directory"
+            "name",
+            **NAMED,
+            nargs="?",
+            help=f"{help_text}; default: the index of the current directory",
         )
 
     return add
 
 
 def _list(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--names", action="store_true", help="names only, one a line")
+    p.add_argument("--names", action="store_true", help="print only names, one per line")
 
 
 def _stats(p: argparse.ArgumentParser) -> None:
     _named("the index")(p)
     p.add_argument(
-        "--failures", action="store_true", help="also list files that did not parse or were skipped"
+        "--failures",
+        action="store_true",
+        help="also list files that did not parse or were skipped",
     )
     _patience(p)
 
 
 def _sync(p: argparse.ArgumentParser) -> None:
     _named("the index")(p)
-    p.add_argument("--index", **NAMED, dest="named", help="the same, as in `query`")
-    p.add_argument("--timeout", type=seconds, default=30.0, metavar="SECONDS")
+    p.add_argument("--index", **NAMED, dest="named", help="the index, written as for `query`")
+    p.add_argument(
+        "--timeout",
+        type=seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="maximum time to wait; default: 30",
+    )
 
 
 def _reindex(p: argparse.ArgumentParser) -> None:
     _named("the index")(p)
-    p.add_argument("--no-wait", action="store_true", help="return at once")
+    p.add_argument("--no-wait", action="store_true", help="return at once; indexing continues")
 
 
 def _clear(p: argparse.ArgumentParser) -> None:
-    p.add_argument("name", metavar="NAME")
-    p.add_argument("--yes", action="store_true", help="do not ask")
+    p.add_argument("name", metavar="NAME", help="the index")
+    p.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def _logs(p: argparse.ArgumentParser) -> None:
-    p.add_argument("-f", "--follow", action="store_true", help="go on as records come")
-    p.add_argument("-n", "--lines", type=int, default=50, metavar="N")
+    p.add_argument("-f", "--follow", action="store_true", help="print new records as they arrive")
+    p.add_argument(
+        "-n", "--lines", type=int, default=50, metavar="N", help="number of lines; default: 50"
+    )
 
 
 def _bench(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "--index", **NAMED, help="ask this one; by default that of this directory, or the largest"
+        "--index",
+        **NAMED,
+        help="index for the queries; default: that of the current directory, or the largest",
     )
     p.add_argument(
         "--files",
         type=count,
         default=200,
         metavar="N",
-        help="how many to index in a scratch directory",
+        help="number of files to index in a scratch directory; default: 200",
     )
 
 
 def _config(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "what", choices=("show", "check"), help="show: what holds; check: whether it can be used"
+        "what",
+        choices=("show", "check"),
+        help="show: print all settings and their sources; check: test that they work",
     )
     p.add_argument(
-        "--index", **NAMED, help="of this index; by default of the one around this directory"
+        "--index",
+        **NAMED,
+        help="settings of this index; default: the index of the current directory",
     )
 
 
@@ -345,23 +412,23 @@ def _init(p: argparse.ArgumentParser) -> None:
         nargs="?",
         default=".",
         metavar="PATH",
-        help="the project's directory; by default this one",
+        help="the project's directory; default: the current directory",
     )
-    p.add_argument("--force", action="store_true", help="in the place of a file that is there")
+    p.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
 def _status(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--open",
         action="store_true",
-        help="open the status page in a browser; with --json print its address",
+        help="open the status page in a browser; with --json only print its address",
     )
 
 
 def _service(p: argparse.ArgumentParser) -> None:
     p.add_argument("what", choices=("install", "uninstall", "start", "stop", "status"))
     p.add_argument(
-        "--system", action="store_true", help="of the system, for the user who calls sudo"
+        "--system", action="store_true", help="use a system unit, for the user who calls sudo"
     )
 
 
@@ -374,9 +441,9 @@ def _install(p: argparse.ArgumentParser) -> None:
         "--project", action="store_true", help="for the project in the current directory only"
     )
     p.add_argument(
-        "--print", action="store_true", help="print what would be written, change nothing"
+        "--print", action="store_true", help="print the configuration without writing it"
     )
-    p.add_argument("--remove", action="store_true", help="take it out again")
+    p.add_argument("--remove", action="store_true", help="remove the server again")
 
 
 def _completion(p: argparse.ArgumentParser) -> None:
@@ -385,22 +452,35 @@ def _completion(p: argparse.ArgumentParser) -> None:
 
 def _files(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "under", nargs="?", metavar="DIRECTORY", help="only below it; as in a hit, or from here"
+        "under",
+        nargs="?",
+        metavar="DIRECTORY",
+        help="only files below it; relative to the root or to the current directory",
     )
-    p.add_argument("--index", **NAMED)
+    p.add_argument("--index", **NAMED, help="the index")
     p.add_argument("--glob", metavar="GLOB", help="only paths that match, e.g. '**/test_*.py'")
-    p.add_argument("--limit", type=count, default=1000, metavar="N")
+    p.add_argument(
+        "--limit",
+        type=count,
+        default=1000,
+        metavar="N",
+        help="maximum number of files; default: 1000",
+    )
     _patience(p)
 
 
 def _place(p: argparse.ArgumentParser) -> None:
-    p.add_argument("place", metavar="PATH[:LINE[-LINE]]", help="as a hit has it, or from here")
-    p.add_argument("--index", **NAMED)
+    p.add_argument(
+        "place",
+        metavar="PATH[:LINE[-LINE]]",
+        help="path relative to the root, as in results, or to the current directory",
+    )
+    p.add_argument("--index", **NAMED, help="the index")
 
 
 def _related(p: argparse.ArgumentParser) -> None:
     _place(p)
-    p.add_argument("--limit", type=count, metavar="N")
+    p.add_argument("--limit", type=count, metavar="N", help="maximum number of results")
 
 
 def _watch(p: argparse.ArgumentParser) -> None:
@@ -408,43 +488,53 @@ def _watch(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--since",
         metavar="EPOCH:SEQ",
-        help="first what changed after this clock, as `sync --json` gave it",
+        help="first print the changes after this clock; `sync --json` returns a clock",
     )
     p.add_argument(
         "--query",
         metavar="TEXT",
-        help="print what this question newly finds in the files that change",
+        help="print only new results of this query in changed files",
     )
-    p.add_argument("--limit", type=int, metavar="N", help="with --query: among its first N results")
+    p.add_argument(
+        "--limit", type=int, metavar="N", help="with --query: only among the first N results"
+    )
     p.add_argument(
         "--min-score",
         type=number,
         metavar="SCORE",
-        help="with --query: only results as relevant as this (0.25)",
+        help="with --query: minimum relevance of a result; default: 0.25",
     )
     p.add_argument(
-        "--all-chunks", action="store_true", help="with --query: more than one result a file"
+        "--all-chunks", action="store_true", help="with --query: allow several results per file"
     )
 
 
 def _top(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--interval", type=seconds, default=1.0, metavar="SECONDS")
+    p.add_argument(
+        "--interval",
+        type=seconds,
+        default=1.0,
+        metavar="SECONDS",
+        help="time between frames; default: 1",
+    )
 
 
 def _mcp(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "--project", metavar="PATH", help="what to search by default, if not the current directory"
+        "--project",
+        metavar="PATH",
+        help="directory to search by default; default: the current directory",
     )
     p.add_argument(
         "--project-from-cwd",
         action="store_true",
-        help="search the current directory (this is the default)",
+        help="use the current directory as the project, as if --project named it",
     )
 
 
 def _token(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "--rotate", action="store_true", help="make a new one; the old one is refused from then on"
+        "--rotate", action="store_true", help="create a new token; the old one becomes invalid"
     )
 
 
@@ -453,17 +543,19 @@ def _help(p: argparse.ArgumentParser) -> None:
 
 
 def explain(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - every verb has this shape
-    """`help [VERB]`: the same as `VERB --help`, or as JSON what there is."""
-    known = [verb for verb in VERBS if args.about in (None, verb.name)]
-    if args.json and known:
-        found = [{"verb": verb.name, "help": verb.help, "example": verb.example} for verb in known]
-        output.document({"verbs": found})
+    """Run `help [VERB]`: the same as `VERB --help`; with `--json`, a list of verbs."""
+    verbs = [verb for verb in VERBS if args.about in (None, verb.name)]
+    if args.json and verbs:
+        entries = [
+            {"verb": verb.name, "help": verb.help, "example": verb.example} for verb in verbs
+        ]
+        output.document({"verbs": entries})
         return exits.OK
     parser().parse_args([args.about, "--help"] if args.about else ["--help"])
     return exits.OK
 
 
-# In `--help`; what is in no group comes last.
+# Groups of `--help`; verbs without a group come last.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("find code", ("query", "repl", "related", "files", "cat")),
     ("indexes", ("up", "list", "stats", "sync", "watch", "reindex", "clear", "languages")),
@@ -491,7 +583,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "repl",
-        "Ask, and ask on.",
+        "Search interactively.",
         "cocosearchctl repl --index project",
         _repl,
         "cocosearch_ipc.repl.run:run",
@@ -512,28 +604,28 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "related",
-        "Find code like a definition.",
+        "Find code similar to a definition.",
         "cocosearchctl related src/a.py:12",
         _related,
         "questions.file_verbs:related",
     ),
     Verb(
         "watch",
-        "Print what becomes searchable.",
+        "Print changes as they become searchable.",
         "cocosearchctl watch --query TODO",
         _watch,
         "questions.file_verbs:watch",
     ),
     Verb(
         "models",
-        "List the embedding models.",
+        "List the available embedding models.",
         "cocosearchctl models",
         _nothing,
         "questions.file_verbs:models",
     ),
     Verb(
         "languages",
-        "List the languages.",
+        "List the supported languages.",
         "cocosearchctl languages",
         _nothing,
         "questions.file_verbs:languages",
@@ -545,7 +637,7 @@ VERBS: tuple[Verb, ...] = (
         _status,
         "running.daemon_verbs:status",
     ),
-    Verb("top", "Watch the daemon at work.", "cocosearchctl top", _top, "running.top:run"),
+    Verb("top", "Show a live view of the daemon.", "cocosearchctl top", _top, "running.top:run"),
     Verb(
         "list",
         "List the indexes.",
@@ -576,7 +668,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "clear",
-        "Forget an index; files stay.",
+        "Delete an index; your files stay.",
         "cocosearchctl clear project --yes",
         _clear,
         "questions.index_verbs:clear",
@@ -598,28 +690,28 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "doctor",
-        "Look for trouble and say what mends it.",
+        "Check every dependency and print the fix.",
         "cocosearchctl doctor",
         _nothing,
         "setup.doctor:run",
     ),
     Verb(
         "config",
-        "Show settings and who said them, or check.",
+        "Show settings with their sources, or test them.",
         "cocosearchctl config show",
         _config,
         "setup.config_verbs:run",
     ),
     Verb(
         "init",
-        "Write a first file of a project's settings.",
+        "Write a template for a project's settings.",
         "cocosearchctl init ~/code/a",
         _init,
         "setup.config_verbs:init",
     ),
     Verb(
         "bench",
-        "Measure this machine's figures.",
+        "Measure the performance on this machine.",
         "cocosearchctl bench --index project",
         _bench,
         "questions.bench:run",
@@ -633,14 +725,14 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "completion",
-        "Print the shell's completion script.",
+        "Print a shell completion script.",
         "source <(cocosearchctl completion bash)",
         _completion,
         "setup.completion:run",
     ),
     Verb(
         "mcp",
-        "Speak MCP on standard input and output.",
+        "Serve MCP on standard input and output.",
         "cocosearchctl mcp --project ~/code/a",
         _mcp,
         "running.bridge:run",

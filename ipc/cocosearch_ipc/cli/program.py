@@ -1,4 +1,4 @@
-"""Where the daemon's program is, and the files that are shipped with it."""
+"""Paths of the installed programs and of the files that ship with them."""
 
 import shutil
 import sys
@@ -7,18 +7,16 @@ from pathlib import Path
 
 
 def command(env: Mapping[str, str]) -> list[str]:
-    """The daemon's program: the one installed beside this one, else the one on PATH, else its
-    module.
-    """
+    """Return the daemon's command: installed beside this program, else on PATH, else its module."""
     beside = Path(sys.executable).with_name("cocosearchd")
     if beside.exists():
         return [str(beside)]
-    found = shutil.which("cocosearchd", path=env.get("PATH"))
-    return [found] if found else [sys.executable, "-m", "cocosearchd"]
+    path = shutil.which("cocosearchd", path=env.get("PATH"))
+    return [path] if path else [sys.executable, "-m", "cocosearchd"]
 
 
 def own(env: Mapping[str, str]) -> str:
-    """The path of `cocosearchctl` itself, for the configuration of others."""
+    """Return the path of `cocosearchctl` itself, for the configuration of other programs."""
     beside = Path(sys.executable).with_name("cocosearchctl")
     return (
         str(beside)
@@ -28,7 +26,7 @@ def own(env: Mapping[str, str]) -> str:
 
 
 def shipped(folder: str) -> Path:
-    """`systemd` or `launchd`: inside the installed package, or at the top of a checkout."""
+    """Return the folder `systemd` or `launchd` of the installed package, or of a checkout."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "shipped" / folder
     return installed if installed.exists() else package.parent.parent / folder

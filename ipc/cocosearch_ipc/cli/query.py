@@ -1,5 +1,6 @@
-"""A plain `query`: asks, and shows hits for people, editors or programs. On the hot path: imports
-next to nothing.
+"""Run a plain `query` and print its results for people, editors or programs.
+
+This module is on the hot path, so it imports almost nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ WORK_S = 60.0
 def run(
     params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, full: bool = False
 ) -> dict[str, Any]:
-    """Ask and print; `how` is text, compact, json or grep. Returns the reply."""
+    """Search and print the results; return the reply.
+
+    `how` is text, compact, json or grep.
+    """
     reply = asked(params, env, None if how == "json" else _other)
     if how == "json":
         output.document(reply)
@@ -41,9 +45,7 @@ def run(
 def asked(
     params: dict[str, Any], env: Mapping[str, str], other: Callable[[str], object] | None = None
 ) -> dict[str, Any]:
-    """The reply of `search`, which first waits for changes and then works. `other` as for
-    `client.call`.
-    """
+    """Return the reply of `search`. `other` has the meaning it has in `client.call`."""
     return waited(env, "search", with_place(params), other)
 
 
@@ -53,7 +55,7 @@ def waited(
     params: dict[str, Any],
     other: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
-    """The reply of a method that first waits for changes, and then works."""
+    """Return the reply of a method that first waits for changes and then works."""
     patience_s = WORK_S + params.get("sync_timeout_ms", 0) / 1000
 
     def silent() -> None:
@@ -72,17 +74,17 @@ def _other(version: str) -> None:
 
 
 def with_place(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters, and the current directory where they name no index."""
+    """Add the current directory to parameters that name no index."""
     if any(params.get(name) for name in ("index", "indexes", "topics", "all_indexes")):
         return params
     try:
         return params | {"cwd": os.getcwd()}
-    # the directory is gone; the daemon takes the only index, or lists them
+    # without a directory the daemon takes the only index, or lists all indexes
     except FileNotFoundError:
         return params
 
 
 def roots(env: Mapping[str, str]) -> dict[str, str]:
-    """Each index's name and the directory it is of."""
-    found = client.call(address.rpc_socket(env), "list_indexes")
-    return {index["name"]: index["root"] for index in found["indexes"]}
+    """Return the root directory of each index, by index name."""
+    reply = client.call(address.rpc_socket(env), "list_indexes")
+    return {index["name"]: index["root"] for index in reply["indexes"]}

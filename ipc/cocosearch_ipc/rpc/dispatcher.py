@@ -1,9 +1,8 @@
-"""JSON-RPC 2.0 over bytes: a body comes in, `methods.METHODS` names the engine's method, bytes go
-out.
+"""JSON-RPC 2.0 over bytes: parse a body, call the engine's method, return bytes.
 
-Knows nothing of HTTP. Batches run side by side; a notification gets no answer; a method that yields
-progress is either streamed (`Dispatcher.stream`) or run to its end and answered with the last
-value.
+The module knows nothing about HTTP. The calls of a batch run concurrently, and a notification gets
+no answer. A method that yields progress is either streamed (`Dispatcher.stream`) or run to its end
+and answered with the last value.
 """
 
 import errno
@@ -36,8 +35,8 @@ from cocosearch_ipc.rpc.methods import METHODS
 log = logging.getLogger(__name__)
 
 MAX_BATCH = 100
-# A deadline no caller reaches by accident: the longest wait a client asks for is that of `follow`,
-# which is streamed.
+# A deadline that no caller reaches by accident: the longest wait is that of `follow`, which is
+# streamed.
 DEFAULT_DEADLINE_S = 600.0
 DISCOVER = "rpc.discover"
 
@@ -55,10 +54,10 @@ class Call:
 
 
 class Dispatcher:
-    """Answers bodies from an engine. `draining` makes every call fail with UNAVAILABLE: the daemon
-    stops.
+    """Answers request bodies with the results of an engine.
 
-    `only` leaves out all other methods.
+    While `draining` is set, every call fails with UNAVAILABLE, because the daemon stops. `only`
+    restricts the methods.
     """
 
     def __init__(self, engine: Engine, only: frozenset[str] | None = None) -> None:
@@ -67,7 +66,7 @@ class Dispatcher:
         self.draining = False
 
     async def answer(self, body: bytes, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes | None:
-        """The response to `body`, a request or a batch; None when there is nothing to say."""
+        """Return the response to a request or a batch; None if there are only notifications."""
         try:
             message = _loads(body)
         except Failure as unreadable:
@@ -89,8 +88,9 @@ class Dispatcher:
         return b"[%s]" % b",".join(answered) if answered else None
 
     async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
-        """Lines of JSON for one call: a `$/progress` notification for each value, then the last one
-        as the response.
+        """Yield lines of JSON for one call: `$/progress` notifications, then the response.
+
+        Each value has one notification. The response carries the last value.
         """
         call: Call | None = None
         try:
@@ -100,7 +100,7 @@ class Dispatcher:
                 async for last in values:
                     yield _progress(call.id, last)
             yield shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": last}) + b"\n"
-        except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
+        except Exception as error:  # noqa: BLE001 - becomes an error reply, see _failure
             yield shapes.to_json(_error(call.id if call else None, _failure(error, call))) + b"\n"
 
     async def _one(self, message: Any, deadline_s: float) -> bytes | None:
@@ -110,7 +110,7 @@ class Dispatcher:
             with anyio.fail_after(deadline_s), spans.span(f"rpc {call.method}", **_described(call)):
                 result = await self._last(call)
             reply = shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": result})
-        except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
+        except Exception as error:  # noqa: BLE001 - becomes an error reply, see _failure
             reply = shapes.to_json(
                 _error(call.id if call else _id_of(message), _failure(error, call))
             )
@@ -124,7 +124,7 @@ class Dispatcher:
         return last
 
     async def _values(self, call: Call) -> AsyncGenerator[Any, None]:
-        """What the engine's method yields, or the one value it returns."""
+        """Yield the values of the engine's method, or its single result."""
         if call.method == DISCOVER:
             yield openrpc.document()
             return
@@ -135,19 +135,19 @@ class Dispatcher:
         name, kind = _method(call.method)
         if self._only is not None and call.method not in self._only:
             raise Failure(
-                f"{call.method} is not answered here", "ask over the Unix socket", code=REFUSED
+                f"{call.method} is not available here", "call it over the Unix socket", code=REFUSED
             )
-        found = getattr(self.engine, name)(shapes.decode(kind, call.params))
-        if hasattr(found, "__aiter__"):
-            async with aclosing(found):
-                async for value in found:
+        outcome = getattr(self.engine, name)(shapes.decode(kind, call.params))
+        if hasattr(outcome, "__aiter__"):
+            async with aclosing(outcome):
+                async for value in outcome:
                     yield value
         else:
-            yield await found
+            yield await outcome
 
 
 def _described(call: Call) -> dict[str, str]:
-    """What a span says of a call; the request's id is in the log's records of it as well."""
+    """Return the attributes of a call's span. The log records carry the same request id."""
     return {
         "rpc.system.name": "jsonrpc",
         "rpc.method": call.method,
@@ -171,7 +171,7 @@ def _loads(body: bytes) -> Any:
 
 
 def _no_number(literal: str) -> Any:
-    raise ValueError(f"{literal} is none of its numbers")
+    raise ValueError(f"{literal} is not a JSON number")
 
 
 def _call(message: Any) -> Call:
@@ -184,7 +184,7 @@ def _call(message: Any) -> Call:
         raise Failure("not a JSON-RPC 2.0 request", hint, code=INVALID_REQUEST)
     rid = message.get("id")
     if not _is_id(rid):
-        raise Failure("id is neither a text nor a number", "", code=INVALID_REQUEST)
+        raise Failure("id is neither a string nor a number", "", code=INVALID_REQUEST)
     return Call(rid, message["method"], message.get("params", {}), "id" in message)
 
 
@@ -194,27 +194,27 @@ def _id_of(message: Any) -> Id:
 
 
 def _is_id(rid: Any) -> TypeGuard[Id]:
-    # 1e999 is read as what no answer can hold
+    # Python reads 1e999 as infinity, which JSON cannot express
     finite = not isinstance(rid, float) or math.isfinite(rid)
     return isinstance(rid, str | int | float | None) and not isinstance(rid, bool) and finite
 
 
 def _failure(error: Exception, call: Call | None) -> Failure:
-    """`error` as something a caller can read; what is not meant for callers goes to the log."""
+    """Convert `error` to a `Failure` for the caller; log an unexpected error."""
     if isinstance(error, Failure):
         return error
     method = call.method if call else ""
     if isinstance(error, TimeoutError):
         return Failure(
-            f"{method} took longer than its deadline",
-            "ask for less, or give it more time",
+            f"{method} exceeded its deadline",
+            "request less, or allow more time",
             code=TIMED_OUT,
         )
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         hint = "raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
         return Failure("no file handles are left", hint, code=UNAVAILABLE)
     log.error("rpc_failed", exc_info=error, extra={"method": method})
-    return Failure("internal error", "the log says more: `cocosearchctl logs`", code=INTERNAL_ERROR)
+    return Failure("internal error", "see `cocosearchctl logs`", code=INTERNAL_ERROR)
 
 
 def _error(rid: Id, failure: Failure) -> dict[str, Any]:

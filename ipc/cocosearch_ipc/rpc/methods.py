@@ -1,7 +1,7 @@
-"""JSON-RPC method -> (method of the engine, request type): the one table of both front ends.
+"""The table of both front ends: JSON-RPC method -> (engine method, request type).
 
-A verb of `workspace.WorkspaceEngine` gets its row here when the daemon's engine has it; tools and
-documents follow.
+A method of `WorkspaceEngine` gets a row when the daemon implements it; tools and documents are
+generated from the rows.
 """
 
 from typing import Any
@@ -35,6 +35,6 @@ METHODS: dict[str, tuple[str, type]] = {
 
 
 def verb(method: str) -> Any:
-    """The port's method behind a JSON-RPC method: its docstring and types describe both."""
+    """Return the port's method for a JSON-RPC method; its docstring and types describe both."""
     name, _ = METHODS[method]
     return getattr(p.Engine, name, None) or getattr(workspace_protocol.WorkspaceEngine, name)

@@ -1,7 +1,7 @@
-"""Describes the JSON-RPC methods from `protocol`: the OpenRPC document of `rpc.discover`, and
-docs/rpc.md.
+"""Describes the JSON-RPC methods: the OpenRPC document of `rpc.discover`, and docs/rpc.md.
 
-Nothing is written twice: texts are the docstrings of `Engine`, shapes are the dataclasses.
+Texts come from the docstrings of `Engine`, shapes from the dataclasses, so nothing is written
+twice.
 """
 
 import difflib
@@ -21,17 +21,17 @@ ERRORS = {
     protocol.INVALID_REQUEST: "not a JSON-RPC 2.0 request, or a batch of more than 100",
     protocol.METHOD_NOT_FOUND: "no such method",
     protocol.INVALID_PARAMS: "a parameter is unknown, missing or of the wrong type; the hint names the nearest one",
-    protocol.INTERNAL_ERROR: "a defect of the daemon; its log says more",
-    protocol.UNAVAILABLE: "the daemon stops, or its store or embedder does not answer",
+    protocol.INTERNAL_ERROR: "a defect of the daemon; its log has the details",
+    protocol.UNAVAILABLE: "the daemon is stopping, or its store or embedder does not answer",
     protocol.NOT_FOUND: "no index, file or directory of that name",
     protocol.CONFLICT: "something else already holds the name or the root",
-    protocol.REFUSED: "understood and not allowed",
+    protocol.REFUSED: "the request is valid but not allowed",
     protocol.MISMATCH: "the index was built with another embedder, chunker or header",
-    protocol.TIMED_OUT: "the deadline has passed",
+    protocol.TIMED_OUT: "the call exceeded its deadline",
 }
 
 
-# Parameters of a typical call; a method that is not here is called without any.
+# Parameters of a typical call; a method without an entry is called without parameters.
 EXAMPLES: dict[str, dict[str, Any]] = {
     "search": {"query": "where are retries decided", "languages": ["python"], "limit": 3},
     "index_codebase": {"path": "/home/me/code/project", "name": "project"},
@@ -55,13 +55,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 
 def nearest(method: str) -> str | None:
-    """The known method that `method` was probably meant to be."""
+    """Return the known method with the most similar name, or None."""
     return next(iter(difflib.get_close_matches(method, METHODS, 1)), None)
 
 
 @functools.cache
 def document() -> dict[str, Any]:
-    """The OpenRPC 1.3.2 document. Callers must not change it."""
+    """Return the OpenRPC 1.3.2 document. Callers must not change it."""
     return {
         "openrpc": "1.3.2",
         "info": {"title": "cocosearchd", "version": str(protocol.PROTOCOL_VERSION)},
@@ -73,14 +73,14 @@ def document() -> dict[str, Any]:
 
 
 def result_type(method: str) -> Any:
-    """What a method answers: the type its Engine method returns, or yields."""
+    """Return the type that a method returns or yields."""
     returned = typing.get_type_hints(verb(method))["return"]
     arguments = typing.get_args(returned)
     return arguments[0] if arguments else returned
 
 
 def streams(method: str) -> bool:
-    """Whether a method yields progress."""
+    """Tell if a method yields progress."""
     return bool(typing.get_args(typing.get_type_hints(verb(method))["return"]))
 
 
@@ -115,7 +115,7 @@ def _described(method: str) -> dict[str, Any]:
 
 
 def reference() -> str:
-    """docs/rpc.md: every method with parameters, result and an example, as Markdown."""
+    """Return docs/rpc.md as Markdown: parameters, result and an example of every method."""
     parts = [_HEAD, *(_section(name) for name in METHODS), _types(), _errors()]
     return "\n".join(parts)
 
@@ -123,16 +123,17 @@ def reference() -> str:
 _HEAD = """\
 # JSON-RPC reference
 
-Made from the code by `python -m cocosearch_ipc.rpc.openrpc > docs/rpc.md`; a test keeps it current. The
-same as a document for programs: the method `rpc.discover` (OpenRPC 1.3.2).
+`python -m cocosearch_ipc.rpc.openrpc > docs/rpc.md` generates this file from the code; a test keeps it current. The
+method `rpc.discover` returns the same for programs (OpenRPC 1.3.2).
 
-JSON-RPC 2.0, `POST /rpc` on the Unix socket `rpc.sock` of the runtime directory. Whoever may open the socket may ask.
+JSON-RPC 2.0, `POST /rpc` on the Unix socket `rpc.sock` of the runtime directory. Every process that may open the
+socket may call.
 
     SOCKET="$XDG_RUNTIME_DIR/cocosearch/rpc.sock"
     curl -sS --unix-socket "$SOCKET" http://localhost/rpc --json \\
       '{"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "where are retries decided"}}'
 
-Several at once; progress as it comes; at most half a second of work; the schema of everything:
+A batch; a stream of progress; a call with a deadline of half a second; the schema of all methods; readiness:
 
     curl -sS --unix-socket "$SOCKET" http://localhost/rpc --json \\
       '[{"jsonrpc": "2.0", "id": 1, "method": "status"}, {"jsonrpc": "2.0", "id": 2, "method": "list_indexes"}]'
@@ -143,17 +144,19 @@ Several at once; progress as it comes; at most half a second of work; the schema
     curl -sS --unix-socket "$SOCKET" http://localhost/rpc --json '{"jsonrpc": "2.0", "id": 1, "method": "rpc.discover"}'
     curl -sS --unix-socket "$SOCKET" http://localhost/readyz
 
-Programs in Python may copy `cocosearch_ipc/client.py`: it needs the standard library only.
+Python programs may copy `cocosearch_ipc/client.py`: it needs only the standard library.
 
-- A batch has at most 100 calls, a body 1 MiB. A call without `id` is a notification and gets no answer (HTTP 204).
-- Closing the connection cancels the call. `X-Cocosearch-Deadline-Ms` limits how long the daemon works on it.
+- A batch has at most 100 calls, a body at most 1 MiB. A call without `id` is a notification and gets no answer
+  (HTTP 204).
+- Closing the connection cancels the call. `X-Cocosearch-Deadline-Ms` limits the daemon's work on it, in milliseconds.
 - With `Accept: application/x-ndjson` a call answers in lines: a `$/progress` notification with `{"id", "value"}` for
-  each value as it comes, then the response with the last one.
+  each value, then the response with the last value.
 - `X-Cocosearch-Protocol` in an answer is the version of this protocol. A new field always has a default: send only
-  what you mean, ignore what you do not know.
-- A daemon that stops answers HTTP 503 with error -32001.
-- An editor's unsaved text is searched in place of the disk by calls that name a session (`overlay.open`, a stream that
-  the editor leaves open); it is forgotten when that connection ends. In Python:
+  parameters that differ from their default, and ignore unknown fields.
+- A daemon that is stopping answers HTTP 503 with error -32001.
+- Calls that name a session search an editor's unsaved text instead of the content on disk. `overlay.open` opens a
+  session; it is a stream that the editor leaves open. When that connection ends, the daemon forgets the text.
+  In Python:
 
       from cocosearch_ipc import address, client
 
@@ -161,7 +164,7 @@ Programs in Python may copy `cocosearch_ipc/client.py`: it needs the standard li
           session.put("/home/me/project/app.py", buffer)  # at each pause in typing
           session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
           session.clear("/home/me/project/app.py")  # when it is saved or closed
-- File names that are no UTF-8 carry their bytes as lone surrogates U+DC80 to U+DCFF (PEP 383).
+- File names that are not valid UTF-8 carry their bytes as lone surrogates U+DC80 to U+DCFF (PEP 383).
 """
 
 
@@ -214,13 +217,13 @@ def _default(schema: dict[str, Any]) -> str:
 
 
 def _types() -> str:
-    """The objects inside of results, by name."""
-    found = dict[str, dict[str, Any]]()
+    """Return the section about objects inside results, sorted by name."""
+    objects = dict[str, dict[str, Any]]()
     for name in METHODS:
         for schema in shapes.schema(result_type(name))["properties"].values():
-            found |= _nested(schema)
+            objects |= _nested(schema)
     lines = ["## Objects in results", ""]
-    for title, properties in sorted(found.items()):
+    for title, properties in sorted(objects.items()):
         lines += [f"### {title}", "", "| field | type |", "|---|---|"]
         lines += [f"| `{field}` | {_type(described)} |" for field, described in properties.items()]
         lines.append("")
@@ -228,23 +231,23 @@ def _types() -> str:
 
 
 def _nested(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found = dict[str, dict[str, Any]]()
+    objects = dict[str, dict[str, Any]]()
     for inner in (*schema.get("anyOf", ()), schema.get("items")):
-        found |= _nested(inner) if inner else {}
+        objects |= _nested(inner) if inner else {}
     if "properties" in schema:
-        found[schema["title"]] = schema["properties"]
+        objects[schema["title"]] = schema["properties"]
         for inner in schema["properties"].values():
-            found |= _nested(inner)
-    return found
+            objects |= _nested(inner)
+    return objects
 
 
 def _errors() -> str:
     lines = [
         "## Errors",
         "",
-        "`error.data.hint` says what to do next.",
+        "`error.data.hint` suggests a fix.",
         "",
-        "| code | means |",
+        "| code | meaning |",
         "|---|---|",
     ]
     return "\n".join([*lines, *(f"| {code} | {text} |" for code, text in ERRORS.items()), ""])

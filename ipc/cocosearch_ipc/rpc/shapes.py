@@ -1,8 +1,8 @@
-"""JSON to requests, replies to JSON, and the JSON Schema of both, from the dataclasses of
-`protocol`.
+"""Decode requests from JSON, encode replies, and derive the JSON Schema of both.
 
-Everything that comes from outside passes `decode`: types, names, NUL characters and broken Unicode
-are refused here, with a sentence that names the parameter, so that no engine method has to.
+All shapes come from the dataclasses of `protocol`. Everything from outside passes `decode`, which
+checks types, names, NUL characters and Unicode and names the wrong parameter, so that engine
+methods need no checks.
 """
 
 import difflib
@@ -19,54 +19,58 @@ from cocosearch_ipc.protocol import INVALID_PARAMS, Failure
 
 T = typing.TypeVar("T")
 
-# These name files, and a file name may hold bytes that are no UTF-8: Python's lone surrogates
-# U+DC80..U+DCFF (PEP 383).
+# These parameters are file names, which may contain bytes that are not UTF-8: Python's lone
+# surrogates U+DC80..U+DCFF (PEP 383).
 _FILE_NAMES = {"path", "paths", "not_paths", "under", "pattern", "why_not", "cwd", "root"}
-MAX_WHOLE = 2**53 - 1  # what all readers of JSON agree on; 1e999 is infinity for Python's
-_JSON_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+MAX_WHOLE = 2**53 - 1  # the largest integer that all JSON parsers read exactly
+_JSON_NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
 _SCHEMA_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def decode(kind: type[T], params: object) -> T:
-    """`params`, an object by name or a list by position, as a `kind`. Raises `Failure`
-    (INVALID_PARAMS).
+    """Convert `params`, an object or a list by position, to a `kind`.
+
+    Raises `Failure` (INVALID_PARAMS).
     """
-    of: Any = kind  # for the caches, which ask for hashable values
-    known = {field.name: field for field in _fields(of)}
-    given = dict(zip(known, params, strict=False)) if isinstance(params, list) else params
-    if isinstance(params, list) and len(params) > len(known):
+    of: Any = kind  # the caches need a hashable type
+    known_fields = {field.name: field for field in _fields(of)}
+    values = dict(zip(known_fields, params, strict=False)) if isinstance(params, list) else params
+    if isinstance(params, list) and len(params) > len(known_fields):
         raise _invalid(
-            f"{len(params)} parameters are more than there are", f"there are {_listed(known)}"
+            f"{len(params)} parameters are too many", f"valid parameters: {_listed(known_fields)}"
         )
-    if not isinstance(given, Mapping):
+    if not isinstance(values, Mapping):
         raise _invalid("params is neither an object nor a list", 'write {"name": value}')
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {_listed(known)}"
+    for name in values:
+        if name not in known_fields:
+            matches = difflib.get_close_matches(str(name), known_fields, 1)
+            hint = (
+                f"did you mean {matches[0]!r}?"
+                if matches
+                else f"valid parameters: {_listed(known_fields)}"
+            )
             raise _invalid(f"unknown parameter {name!r}", hint)
     missing = [
         n
-        for n, f in known.items()
-        if n not in given and f.default is MISSING and f.default_factory is MISSING
+        for n, f in known_fields.items()
+        if n not in values and f.default is MISSING and f.default_factory is MISSING
     ]
     if missing:
         raise _invalid(f"parameter {missing[0]!r} is missing", "")
     annotations = _annotations(of)
-    return kind(**{name: _value(annotations[name], value, name) for name, value in given.items()})
+    return kind(**{name: _value(annotations[name], value, name) for name, value in values.items()})
 
 
 def to_json(value: object) -> bytes:
-    """`value` (dataclasses, mappings, sequences, scalars) as ASCII JSON. Raises ValueError for what
-    is not a number.
+    """Encode dataclasses, mappings, sequences and scalars as ASCII JSON.
+
+    Raises ValueError for infinite numbers and NaN.
     """
     return json.dumps(value, default=plain, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """A dataclass as the dictionary of its fields, one level deep: what `json.dumps` asks for with
-    `default`.
-    """
+    """Return the fields of a dataclass as a dictionary, one level deep, for `json.dumps(default=)`."""
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} has no JSON form")
     kind: Any = type(value)
@@ -74,9 +78,7 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 def schema(annotation: Any) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of an annotation that `protocol` uses; nested dataclasses are
-    written out.
-    """
+    """Return the JSON Schema (draft 2020-12) of an annotation; nested dataclasses are inlined."""
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
     if annotation in _SCHEMA_NAMES:
@@ -106,8 +108,8 @@ def _object_schema(kind: type) -> dict[str, Any]:
     required = [
         f.name for f in _fields(kind) if f.default is MISSING and f.default_factory is MISSING
     ]
-    found: dict[str, Any] = {"type": "object", "title": kind.__name__, "properties": properties}
-    return found | ({"required": required} if required else {})
+    described: dict[str, Any] = {"type": "object", "title": kind.__name__, "properties": properties}
+    return described | ({"required": required} if required else {})
 
 
 @functools.cache
@@ -145,7 +147,7 @@ def _value(annotation: Any, value: object, name: str) -> Any:
 
 def _scalar(annotation: Any, value: object, name: str) -> Any:
     if (isinstance(value, int) and abs(value) > MAX_WHOLE) or value in (math.inf, -math.inf):
-        raise _invalid(f"{name} is beyond all numbers", f"{MAX_WHOLE} is the largest")
+        raise _invalid(f"{name} is out of range", f"the largest number is {MAX_WHOLE}")
     if annotation is float and type(value) is int:
         return float(value)
     if annotation not in _JSON_NAMES or type(value) is not annotation:

@@ -399,7 +399,7 @@ def test_help_is_a_verb_and_what_comes_without_one(served: Served) -> None:
 
 def test_an_older_daemon_is_said_to_be_one(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    hint = f"hint: the daemon is 0.0.9, this is {VERSION}: cocosearchctl restart\n"
+    hint = f"hint: the daemon is 0.0.9, this is {VERSION}: run `cocosearchctl restart`\n"
     with anyio.from_thread.start_blocking_portal() as portal:
         served = start(tmp_path / "run", tmp_path / "state", portal, version="0.0.9")
         served.engine.version = "0.0.9"

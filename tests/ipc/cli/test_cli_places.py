@@ -53,7 +53,9 @@ def test_a_current_directory_that_is_gone_is_said_to_be(
     done = subprocess.run(
         command, env=served.environment, capture_output=True, text=True, timeout=30, cwd=gone
     )
-    said = "error: the current directory is gone — hint: cd to one that is there\n"
+    said = (
+        "error: the current directory no longer exists — hint: change to a directory that exists\n"
+    )
     assert (done.returncode, done.stderr) == (exits.FAILED, said)
 
 
