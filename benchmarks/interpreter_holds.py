@@ -34,10 +34,10 @@ from cocosearchd.search.lexical.analysis.documents import (
     ChunkText,
     FileText,
     analyse,
-    with_analysis,
+    assemble_documents,
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.segments.segment import build
+from cocosearchd.search.lexical.segments.segment import build_segment
 
 MIB = 1 << 20
 CHUNK = 2000  # characters
@@ -68,14 +68,14 @@ def work_over(text: str) -> dict[str, Callable[[], object]]:
     """What the daemon does itself with the text of a file, or with parts of it."""
     data = text.encode()
     file = file_of(text)
-    analysis = analyse([file], TermCache().memory())
+    analysis = analyse([file], TermCache().chunk_cache())
     response = analysis_to_bytes(analysis)
-    document = with_analysis([file], analysis)
+    document = assemble_documents([file], analysis)
     chunk, embedder = text[:CHUNK], BuiltinEmbedder()
     return {
         "request to the analysis": AnalysisRequest((file,)).to_bytes,
         "response of the analysis": lambda: analysis_from_bytes(response, [file]),
-        "segment of the file": lambda: build([document], 64),
+        "segment of the file": lambda: build_segment([document], 64),
         "text of the file": lambda: make_contents(data),
         "lines of the file": lambda: clip_lines("\n".join(make_contents(data).lines(1, MIB)), 200),
         "tokens of a chunk": lambda: estimate_tokens(chunk),

@@ -27,12 +27,12 @@ from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import load_weights, rank_code
-from cocosearchd.search.lexical.analysis.documents import FileText, document, documents
+from cocosearchd.search.lexical.analysis.documents import FileText, make_document, make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, evidence, view
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features, make_snapshot
 from cocosearchd.search.lexical.segments import segment_files
-from cocosearchd.search.lexical.segments.segment import SegmentView, build, size_bytes
-from cocosearchd.search.lexical.segments.segment_merge import BUSY, QUIET, compacted
+from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment, size_bytes
+from cocosearchd.search.lexical.segments.segment_merge import BUSY, QUIET, compact
 from cocosearchd.search.overlay import chunk_text
 
 DIMENSION, QUERIES, REPLACED = 256, 40, 30
@@ -100,10 +100,10 @@ def measure(files: list[FileText], chunks: int) -> None:
     terms = TermCache()
     began = time.process_time()
     state = filled(files, chunks, terms)
-    print(f"{state.chunks} chunks, {state.files} files, {len(state.parts)} segments")
+    print(f"{state.chunk_count} chunks, {state.file_count} files, {len(state.views)} segments")
     print(f"  build             {time.process_time() - began:.1f} CPU s")
     print(
-        f"  arrays            {sum(size_bytes(part.segment) for part in state.parts) / 2**20:.0f} MiB"
+        f"  arrays            {sum(size_bytes(part.segment) for part in state.views) / 2**20:.0f} MiB"
     )
     vector = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
     for kind, queries in (("plain", PLAIN), ("symbol", SYMBOLS)):
@@ -127,12 +127,16 @@ def filled(files: list[FileText], chunks: int, terms: TermCache) -> IndexSnapsho
             batch.append(replace(file, path=f"copy{copy}/{file.path}") if copy else file)
             found += len(file.chunks)
             if sum(len(each.chunks) for each in batch) > 5000 or found >= chunks:
-                parts = compacted(
-                    (*parts, SegmentView(build(list(documents(batch, terms)), DIMENSION))), BUSY
+                parts = compact(
+                    (
+                        *parts,
+                        SegmentView(build_segment(list(make_documents(batch, terms)), DIMENSION)),
+                    ),
+                    BUSY,
                 )
                 batch = []
             if found >= chunks:
-                return view(compacted(parts, QUIET), 1)
+                return make_snapshot(compact(parts, QUIET), 1)
     raise AssertionError("count() does not end")
 
 
@@ -144,8 +148,8 @@ def ask(
     number: int,
 ) -> None:
     """All of what the daemon does in memory for one query."""
-    asked = terms.query(queries[number % len(queries)])
-    rank_code(evidence(state, asked, terms, vector), asked.symbol, WEIGHTS, 10)
+    asked = terms.parse_query(queries[number % len(queries)])
+    rank_code(compute_features(state, asked, terms, vector), asked.symbol, WEIGHTS, 10)
 
 
 def edited(file: FileText) -> FileText:
@@ -158,12 +162,12 @@ def edited(file: FileText) -> FileText:
 
 def replaced(state: IndexSnapshot, file: FileText, terms: TermCache) -> None:
     """Tokenise a file, kill its old version, add a segment, swap."""
-    fresh = build([document(file, terms)], DIMENSION)
-    parts = list(state.parts)
-    for number, names in enumerate(state.names):
+    fresh = build_segment([make_document(file, terms)], DIMENSION)
+    parts = list(state.views)
+    for number, names in enumerate(state.path_names):
         if file.path in names.numbers:
-            parts[number] = parts[number].without([names.numbers[file.path]])
-    view(compacted((*parts, SegmentView(fresh)), BUSY), 2, state)
+            parts[number] = parts[number].with_deleted([names.numbers[file.path]])
+    make_snapshot(compact((*parts, SegmentView(fresh)), BUSY), 2, state)
 
 
 def snapshots(state: IndexSnapshot) -> None:
@@ -171,11 +175,11 @@ def snapshots(state: IndexSnapshot) -> None:
     folder = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     try:
         began = time.process_time()
-        segment_files.save(folder, {}, 1, state.parts, {})
+        segment_files.save(folder, {}, 1, state.views, {})
         saved = time.process_time()
         found = segment_files.load(folder, {})
         assert found is not None
-        view(found.parts, 1)
+        make_snapshot(found.views, 1)
         print(f"  save a snapshot    {(saved - began) * 1000:.0f} CPU ms")
         print(f"  load a snapshot    {(time.process_time() - saved) * 1000:.0f} CPU ms")
     finally:

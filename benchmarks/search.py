@@ -247,8 +247,10 @@ async def compared(
     """The ten chunks that pass the filter and have the highest cosine known to the profile
     `code`.
     """
-    asked = bench.lexical.query(text)
-    evidence = await bench.lexical.evidence(asked, vector, partial(file_mask, Filter(paths=paths)))
+    asked = bench.lexical.parse_query(text)
+    evidence = await bench.lexical.compute_features(
+        asked, vector, partial(file_mask, Filter(paths=paths))
+    )
     assert evidence is not None
     assert evidence.cosines is not None
     cosines = np.nan_to_num(evidence.cosines, nan=-2)

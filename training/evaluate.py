@@ -26,10 +26,15 @@ from benchmarks.quality.corpus import Question
 from cocosearchd.embedding.providers.static_model import Encoder, StaticModel, TermWeights
 from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical import features
-from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, documents
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence, view
-from cocosearchd.search.lexical.segments.segment import SegmentView, build
+from cocosearchd.search.lexical.index_snapshot import (
+    FeatureMatrix,
+    IndexSnapshot,
+    compute_features,
+    make_snapshot,
+)
+from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from training.export import HEADER, PATH, quantised
 from training.ranking.fit import fit
 from training.ranking.sentences import SENTENCE
@@ -129,12 +134,14 @@ def index(collection: Collection, vectors: Scores) -> Index:
         _file(path, [collection.functions[n] for n in files[path]], vectors[files[path]])
         for path in sorted(files)
     ]
-    found = list(documents(texts, terms))
+    found = list(make_documents(texts, terms))
     keys = ((one.path, start) for one in found for start in one.keys[:, 0].tolist())
     places = dict(
         zip(keys, (number for path in sorted(files) for number in files[path]), strict=True)
     )
-    return Index(view((SegmentView(build(found, vectors.shape[1])),), 1), terms, places)
+    return Index(
+        make_snapshot((SegmentView(build_segment(found, vectors.shape[1])),), 1), terms, places
+    )
 
 
 def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
@@ -144,7 +151,7 @@ def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
     known = index(collection, np.zeros((len(collection.functions), 0), np.float32))
     scores = np.zeros((len(queries), len(collection.functions)), np.float32)
     for row, query in zip(scores, queries, strict=True):
-        found = evidence(known.state, known.terms.query(query), known.terms)
+        found = compute_features(known.state, known.terms.parse_query(query), known.terms)
         row[known.numbers(found)] = found.chunk_scores
     return scores
 
@@ -167,8 +174,8 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
     for query, vector, target in zip(
         queries, encoder.queries(queries), collection.targets.tolist(), strict=True
     ):
-        asked = known.terms.query(query)
-        found = evidence(known.state, asked, known.terms, vector)
+        asked = known.terms.parse_query(query)
+        found = compute_features(known.state, asked, known.terms, vector)
         numbers.append(known.numbers(found))
         paths = tuple(found.paths[file] for file in found.chunk_files.tolist())
         values, answers = of_chunks(found), numbers[-1] == target
@@ -191,16 +198,16 @@ def of_chunks(found: FeatureMatrix) -> dict[str, Scores]:
     chunks.
     """
     assert found.cosines is not None
-    among = found.among
+    among = found.corpus
     values = {
         name: value[found.chunk_files]
         for name, value in compute_signals(found).items()
         if name in OF_FILES
     }
-    values["words"] = features.scaled(found.chunk_scores)
+    values["words"] = features.scale_to_maximum(found.chunk_scores)
     values["coverage"] = found.chunk_coverage
-    values["vector"] = np.nan_to_num(found.cosines - np.float32(among.cosine)) / np.float32(
-        among.deviation
+    values["vector"] = np.nan_to_num(found.cosines - np.float32(among.cosine_mean)) / np.float32(
+        among.cosine_deviation
     )
     return values
 

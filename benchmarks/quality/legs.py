@@ -32,10 +32,15 @@ from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.search.code.code_profile import Weights, load_weights, rank_code
-from cocosearchd.search.lexical.analysis.documents import FileText, document
+from cocosearchd.search.lexical.analysis.documents import FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence, view
-from cocosearchd.search.lexical.segments.segment import SegmentView, build
+from cocosearchd.search.lexical.index_snapshot import (
+    FeatureMatrix,
+    IndexSnapshot,
+    compute_features,
+    make_snapshot,
+)
+from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from training.ranking.sentences import Sample, without_comments
 from training.ranking.signals import File, Place, chunk_texts, defined_once, read
 
@@ -134,17 +139,21 @@ def indexed(files: Sequence[File], embedder: Embedder) -> tuple[IndexSnapshot, T
             embedder.embed_documents([f"{each.header}\n{each.text}" for each in chunks])
         )
         documents.append(
-            document(FileText(path, 1, language, tuple(chunk_texts(path, chunks)), vectors), terms)
+            make_document(
+                FileText(path, 1, language, tuple(chunk_texts(path, chunks)), vectors), terms
+            )
         )
-    return view((SegmentView(build(documents, embedder.fingerprint.dimension)),), 1), terms
+    return make_snapshot(
+        (SegmentView(build_segment(documents, embedder.fingerprint.dimension)),), 1
+    ), terms
 
 
 def asked(
     state: IndexSnapshot, terms: TermCache, embedder: Embedder, sample: Sample, weights: Weights
 ) -> NDArray[np.float64]:
     """(systems, 2): reciprocal rank by chunk and by file."""
-    query = terms.query(sample.text, common=state.common)
-    found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
+    query = terms.parse_query(sample.text, common=state.common_language)
+    found = compute_features(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
     ranked = rank_code(found, query.symbol, weights, 10)
     assert found.cosines is not None
     orders = [

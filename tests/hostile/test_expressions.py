@@ -16,9 +16,9 @@ from cocosearchd.config.settings_files import SettingEntry
 from cocosearchd.errors import InvalidInput
 from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder, TextSpan
 from cocosearchd.search.lexical.analysis.text_definitions import (
-    comment_spans,
-    comments,
-    comments_within,
+    extract_comments,
+    extract_local_comments,
+    find_comment_spans,
 )
 from cocosearchd.store.globs import MAX_GLOB, Matcher, longest_literal, path_matcher, symbol_matcher
 from tests.hostile import expressions
@@ -178,12 +178,14 @@ MADE: dict[str, Callable[[int], object]] = {
     "defaults of settings": lambda size: list(
         expanded([SettingEntry("a", "${a:-" * (size // 5), "place")], lambda name: None)
     ),
-    "comments that nothing ends": lambda size: comments("/*" * (size // 2), "c"),
-    "two kinds of comments": lambda size: comment_spans(
+    "comments that nothing ends": lambda size: extract_comments("/*" * (size // 2), "c"),
+    "two kinds of comments": lambda size: find_comment_spans(
         '"""\'\'\'"' + "'''" * (size // 3), "python"
     ),
-    "two kinds of comments of Lua": lambda size: comments_within("{---[[" * (size // 6), "lua"),
-    "comments of Ruby": lambda size: comments("\n=begin" * (size // 7), "ruby"),
+    "two kinds of comments of Lua": lambda size: extract_local_comments(
+        "{---[[" * (size // 6), "lua"
+    ),
+    "comments of Ruby": lambda size: extract_comments("\n=begin" * (size // 7), "ruby"),
     "comments in colour": lambda size: highlight.lines("/*" * (size // 2), "c"),
     "quotes in colour": lambda size: highlight.lines('\\"' * (size // 2), "python"),
     "long texts in colour": lambda size: highlight.lines("'''\"\"\"" * (size // 6) + '"', "python"),
@@ -209,7 +211,7 @@ def test_a_mebibyte_takes_seconds(case: str, size: int) -> None:
     ],
 )
 def test_comments_are_found_as_they_stand(text: str, spans: list[str]) -> None:
-    assert [text[start:end] for start, end in comment_spans(text, "c")] == spans
+    assert [text[start:end] for start, end in find_comment_spans(text, "c")] == spans
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,7 @@ def test_comments_are_found_as_they_stand(text: str, spans: list[str]) -> None:
     ],
 )
 def test_comments_of_other_languages(text: str, language: str, spans: list[str]) -> None:
-    assert [text[start:end] for start, end in comment_spans(text, language)] == spans
+    assert [text[start:end] for start, end in find_comment_spans(text, language)] == spans
 
 
 def test_enclosures_alone() -> None:

@@ -19,7 +19,11 @@ from cocosearchd.search.answers.disk_files import VerifiedFiles, hash_content
 from cocosearchd.search.lexical.analysis.chunk_terms import TermChunk
 from cocosearchd.search.lexical.analysis.term_table import LIMIT_BYTES, WordTable
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
-from cocosearchd.search.lexical.segments.live_documents import Mask, MaskCache, living_files
+from cocosearchd.search.lexical.segments.live_documents import (
+    Mask,
+    MaskCache,
+    collect_live_documents,
+)
 from tests.daemon import Daemon
 from tests.footprint import MB, Footprint, measured_footprint
 
@@ -36,7 +40,7 @@ linux_only = pytest.mark.skipif(
 
 
 def test_masks_of_files_go_with_the_files() -> None:
-    living = living_files((), ())
+    living = collect_live_documents((), ())
     gone = weakref.ref(living)
     assert living.masks.mask("key", no_mask).flags.writeable is False
     del living
@@ -52,17 +56,17 @@ def test_of_many_filters_the_last_ones_are_kept() -> None:
 
 def test_words_of_an_index_are_forgotten_and_found_again() -> None:
     terms = TermCache()
-    memory = weakref.ref(terms.memory())
+    memory = weakref.ref(terms.chunk_cache())
     chunk = TermChunk("def alpha", "def alpha", "python", ())
-    before = terms.memory().read([chunk])
+    before = terms.chunk_cache().read([chunk])
     terms.forget()
     assert memory() is None
-    assert terms.memory().read([chunk]) == before
+    assert terms.chunk_cache().read([chunk]) == before
 
 
 @pytest.mark.parametrize("long", ["aB" * (1 << 19), "x" * (1 << 20), "税" * (1 << 18)])
 def test_long_words_and_names_fill_a_table_of_words_by_their_bytes(long: str) -> None:
-    table = WordTable(TermCache().of_text, term_hash, ())
+    table = WordTable(TermCache().split_text, term_hash, ())
     for number in range(64):
         if table.full:
             break

@@ -164,7 +164,7 @@ def answers() -> dict[str, bytes]:
     )
     packed = packed_outline(outline)
     return {
-        "analysis": analysis_to_bytes(analyse(FILES, TermCache().memory())),
+        "analysis": analysis_to_bytes(analyse(FILES, TermCache().chunk_cache())),
         "parse": pack_response([(packed, lasting)]),
         "mate": made_to_bytes([TaskResult(packed, sheet, ("class parser",), b"\0" * 512)]),
         "outline": packed,

@@ -21,8 +21,8 @@ from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, TermCache
-from cocosearchd.search.lexical.analysis.text_definitions import comment_spans
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, evidence
+from cocosearchd.search.lexical.analysis.text_definitions import find_comment_spans
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features
 from training.ranking.signals import File, Place, Row, indexed, read
 
 SENTENCE = "sentence"  # the category of questions that nobody asked: sentences of comments
@@ -81,8 +81,10 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
         *chosen,
         *(each for one in chosen for each in weakened(one, names[one.place], state, terms)),
     ):
-        query = terms.query(sample.text, common=state.common)
-        found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
+        query = terms.parse_query(sample.text, common=state.common_language)
+        found = compute_features(
+            state, query, terms, asyncio.run(embedder.embed_query(sample.text))
+        )
         name, paths = names[sample.place], tuple(found.paths)
         question = Question(sample.text, SENTENCE, (Target(name),))
         answers = np.array([path == name for path in paths], np.bool_)
@@ -95,7 +97,9 @@ def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) 
     """
     words, gains = sample.text.split(), list[float]()
     for word in words:
-        found = evidence(state, terms.query(word, common=state.common), terms)
+        found = compute_features(
+            state, terms.parse_query(word, common=state.common_language), terms
+        )
         own = found.chunk_files == (found.paths.index(path) if path in found.paths else -1)
         gains.append(
             0.0 if word.lower() in STOP_WORDS else float(found.chunk_scores[own].max(initial=0))
@@ -111,7 +115,7 @@ def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:
     for path, language, chunks in files:
         kept = []
         for each in chunks:
-            spans = comment_spans(each.text, language)
+            spans = find_comment_spans(each.text, language)
             sentence = next(
                 (s for start, end in spans if (s := first_sentence(each.text[start:end]))), ""
             )

@@ -25,10 +25,20 @@ from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, encode_path
 from cocosearchd.search.code.code_profile import compute_signals
-from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, names_of
+from cocosearchd.search.lexical.analysis.documents import (
+    ChunkText,
+    FileText,
+    extract_header_names,
+    make_document,
+)
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence, view
-from cocosearchd.search.lexical.segments.segment import SegmentView, build
+from cocosearchd.search.lexical.index_snapshot import (
+    FeatureMatrix,
+    IndexSnapshot,
+    compute_features,
+    make_snapshot,
+)
+from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 
 MAX_FILE_BYTES = 1 << 20
 NAME = "name"  # the category of questions that nobody asked: names drawn from the code
@@ -106,14 +116,16 @@ def _of_repository(
     state = indexed(files, terms, embedder)
     for question in asked:
         vector = asyncio.run(embedder.embed_query(question.text)) if embedder else None
-        query = terms.query(question.text, repository.name, state.common)
-        yield _row(repository, question, query.symbol, evidence(state, query, terms, vector))
+        query = terms.parse_query(question.text, repository.name, state.common_language)
+        yield _row(
+            repository, question, query.symbol, compute_features(state, query, terms, vector)
+        )
 
 
 def chunk_texts(path: str, chunks: Sequence[Chunk]) -> Iterator[ChunkText]:
     """Chunks as the lexical index reads them."""
     for one in chunks:
-        names = names_of(one.header, path)
+        names = extract_header_names(one.header, path)
         yield ChunkText(
             one.start_byte, one.end_byte, one.start_line, one.text, one.definitions, names
         )
@@ -132,11 +144,11 @@ def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) 
                 else np.zeros((len(chunks), 0), np.float32)
             )
             documents.append(
-                document(
+                make_document(
                     FileText(name, 1, language, tuple(chunk_texts(name, chunks)), vectors), terms
                 )
             )
-    return view((SegmentView(build(documents, dimension)),), 1)
+    return make_snapshot((SegmentView(build_segment(documents, dimension)),), 1)
 
 
 def _row(repository: Repository, question: Question, symbol: bool, found: FeatureMatrix) -> Row:

@@ -433,7 +433,7 @@ class Engine(WorkspaceVerbs):
         if index.refusal is not None:
             return replies.refused_status(index.record, _said_of(index.refusal), stored)
         found = replies.index_status(index.record, index.root.status(), stored)
-        notes = (*index.said, *index.lexical.reduced.notes(), *await self._lacking(index))
+        notes = (*index.said, *index.lexical.reduced.warnings(), *await self._lacking(index))
         db, record, linked = self._db, index.record, index.settings.project.linked_indexes
         skipped = await soon_or(
             (),

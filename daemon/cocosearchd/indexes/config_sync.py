@@ -114,7 +114,7 @@ class RunningIndex:
             *((self.note,) if recent else ()),
             *filling,
             *self.troubles.values(),
-            *self.lexical.left_out,
+            *self.lexical.exclusion_warnings,
         )
 
     def _filling(self, following: "RunningIndex") -> str:

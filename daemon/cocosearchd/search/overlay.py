@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import Chunk, Filter, spellings
 from cocosearchd.search.answers.disk_files import FileContents
-from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, names_of
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, extract_header_names
 from cocosearchd.store.chunks.file_states import FileState
 from cocosearchd.store.chunks.manifest import chunk_symbols
 from cocosearchd.store.chunks.queries import Candidate, Key
@@ -125,7 +125,7 @@ def chunk_text(chunk: Chunk, path: str) -> ChunkText:
         chunk.start_line,
         chunk.text,
         chunk.definitions,
-        names_of(chunk.header, path),
+        extract_header_names(chunk.header, path),
         tuple(chunk_symbols(chunk)),
     )
 

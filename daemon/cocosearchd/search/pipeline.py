@@ -238,7 +238,7 @@ class Pipeline:
         ones, and finds.
         """
         lexical = self._retriever.lexical(record, plan)
-        state = (record.generation, lexical.moves if lexical is not None else 0)
+        state = (record.generation, lexical.view_changes if lexical is not None else 0)
         found = self._cache.exact(record.number, state, plan) if query.use_cache else None
         trace.record("cache", lambda: {"exact": found is not None})
         if found is not None and not trace.explain:

@@ -91,7 +91,7 @@ def in_sync(
 ) -> Freshness:
     """What is known once every change has been applied or set aside.
 
-    `failed` are some of `failing` files, at most `SHOWN`; `unknown` are directories, `why` is of
+    `failed` are some of `failing` files, at most `MAX_WARNINGS`; `unknown` are directories, `why` is of
     them.
     """
     if failed:

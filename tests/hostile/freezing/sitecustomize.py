@@ -61,8 +61,8 @@ signal.signal(signal.SIGUSR2, hold)
 if "FREEZE_AT" in os.environ and Path(sys.orig_argv[1]).name == "cocosearchd":
     from cocosearchd.search.lexical import snapshot_changes
 
-    snapshot_changes.changed = freezing(snapshot_changes.changed)
-    snapshot_changes.longer = freezing(snapshot_changes.longer)
+    snapshot_changes.apply_change = freezing(snapshot_changes.apply_change)
+    snapshot_changes.append_segment = freezing(snapshot_changes.append_segment)
 if (
     "SPIN_AT" in os.environ
     and "cocosearchd.search.lexical.analysis.analysis_worker" in sys.orig_argv

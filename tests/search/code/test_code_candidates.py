@@ -127,8 +127,8 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
 
 async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     # stands for a size that no test builds
-    monkeypatch.setattr(candidate_selection, "PROMISING", 2)
-    monkeypatch.setattr(candidate_selection, "NAMED", 1)
+    monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
+    monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 1)
     for text, limit in product(
         ("route", "add route", "keep values between requests", "prefix"), (1, 2, 3, 4)
     ):

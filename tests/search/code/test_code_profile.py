@@ -16,9 +16,9 @@ from cocosearchd.search.code.code_profile import (
     rank_files,
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, evidence, view
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, compute_features, make_snapshot
 from cocosearchd.search.lexical.scoring import candidate_selection
-from cocosearchd.search.lexical.segments.segment import SegmentView, build
+from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from tests.search.lexical.toy import DIMENSION, documents
 
 FILES = {
@@ -36,9 +36,9 @@ def ask(
     query: str, vector: bool = False, files: dict[str, str] = FILES
 ) -> tuple[FeatureMatrix, bool]:
     terms = TermCache()
-    asked = terms.query(query)
-    state = view((SegmentView(build(documents(files, AXES), DIMENSION)),), 1)
-    return evidence(
+    asked = terms.parse_query(query)
+    state = make_snapshot((SegmentView(build_segment(documents(files, AXES), DIMENSION)),), 1)
+    return compute_features(
         state, asked, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
     ), asked.symbol
 
@@ -215,8 +215,8 @@ def test_a_name_that_no_file_defines_is_in_the_file_that_has_it(vector: bool) ->
 def test_a_name_that_no_file_defines_is_compared_in_a_large_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(candidate_selection, "PROMISING", 2)
-    monkeypatch.setattr(candidate_selection, "NAMED", 2)
+    monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
+    monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 2)
     found, symbol = ask("after_parent", files=USES)
     assert len(found.paths) < len(USES)
     assert rank_code(found, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"

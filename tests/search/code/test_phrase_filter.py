@@ -20,16 +20,16 @@ from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Filter, Hit, spellings
 from cocosearchd.search.code import phrase_filter
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import view
+from cocosearchd.search.lexical.index_snapshot import make_snapshot
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.lexical.scoring.phrase_candidates import (
-    holding,
-    keys_of,
-    phrase_words,
-    size_of,
+    count_chunks,
+    extract_phrase_words,
+    find_phrase_candidates,
+    list_chunk_keys,
 )
-from cocosearchd.search.lexical.segments.live_documents import files_of
-from cocosearchd.search.lexical.segments.segment import SegmentView, build
+from cocosearchd.search.lexical.segments.live_documents import files_with_chunks
+from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.phrase_matches import (
@@ -99,25 +99,32 @@ def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
     files = made(dice, 8)
     some = dict(list(files.items())[:5])
     parts = (
-        SegmentView(build(documents(some), DIMENSION)).without([dice.randrange(5)]),
+        SegmentView(build_segment(documents(some), DIMENSION)).with_deleted([dice.randrange(5)]),
         SegmentView(
-            build(documents({path: files[path] for path in files if path not in some}), DIMENSION)
+            build_segment(
+                documents({path: files[path] for path in files if path not in some}), DIMENSION
+            )
         ),
     )
-    state = view(parts, 1)
-    living = {path: files[path].split("\n---\n") for path in state.living.paths}
+    state = make_snapshot(parts, 1)
+    living = {path: files[path].split("\n---\n") for path in state.live_documents.paths}
     for _ in range(20):
         phrases = [
             cut(dice, dice.choice(list(files.values())).replace("\n---\n", " "))
             for _ in range(dice.choice((1, 1, 2)))
         ]
         allowed = (
-            np.array([path.startswith("src") for path in state.living.paths])
+            np.array([path.startswith("src") for path in state.live_documents.paths])
             if dice.random() < 0.3
             else None
         )
-        found = holding(parts, state.living, phrase_words(phrases, terms), allowed)
-        sure, whole = (keys_of(parts, state.living, chunks) for chunks in (found.sure, found.whole))
+        found = find_phrase_candidates(
+            parts, state.live_documents, extract_phrase_words(phrases, terms), allowed
+        )
+        sure, whole = (
+            list_chunk_keys(parts, state.live_documents, chunks)
+            for chunks in (found.chunks, found.whole_word_chunks)
+        )
         holders = {
             (path, number)
             for path, texts in living.items()
@@ -127,9 +134,10 @@ def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
         }
         assert holders <= numbered(sure, living), phrases
         assert numbered(whole, living) <= numbered(sure, living)
-        assert len(sure) == size_of(found.sure)
+        assert len(sure) == count_chunks(found.chunks)
         files_found = {
-            state.living.paths[file] for file in np.flatnonzero(files_of(parts, found.sure))
+            state.live_documents.paths[file]
+            for file in np.flatnonzero(files_with_chunks(parts, found.chunks))
         }
         assert files_found == {path for path, _, _ in sure}
 
@@ -148,14 +156,18 @@ def numbered(
 def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
     terms = TermCache()
     files = {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"}
-    state = view((SegmentView(build(documents(files), DIMENSION)),), 1)
+    state = make_snapshot((SegmentView(build_segment(documents(files), DIMENSION)),), 1)
 
     def paths(phrase: str, whole: bool) -> set[str]:
-        found = holding(state.parts, state.living, phrase_words([phrase], terms), None)
+        found = find_phrase_candidates(
+            state.views, state.live_documents, extract_phrase_words([phrase], terms), None
+        )
         return {
             path
-            for path, _, _ in keys_of(
-                state.parts, state.living, found.whole if whole else found.sure
+            for path, _, _ in list_chunk_keys(
+                state.views,
+                state.live_documents,
+                found.whole_word_chunks if whole else found.chunks,
             )
         }
 
@@ -168,12 +180,12 @@ def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
 WAYS: dict[str, dict[str, int]] = {
     "few": {},
     "compared": {"FEW_CHUNKS": 0},
-    "keys": {"FEW_CHUNKS": 0, "PROMISING": 2, "NAMED": 1},
-    "scan": {"FEW_CHUNKS": 0, "PROMISING": 2, "NAMED": 1, "MAX_KEYED_CHUNKS": 0},
+    "keys": {"FEW_CHUNKS": 0, "MIN_CANDIDATES": 2, "NAME_CANDIDATES": 1},
+    "scan": {"FEW_CHUNKS": 0, "MIN_CANDIDATES": 2, "NAME_CANDIDATES": 1, "MAX_KEYED_CHUNKS": 0},
     "words": {
         "FEW_CHUNKS": 20,
-        "PROMISING": 2,
-        "NAMED": 1,
+        "MIN_CANDIDATES": 2,
+        "NAME_CANDIDATES": 1,
         "MAX_KEYED_CHUNKS": 20,
         "MAX_SCANNED_TEXTS": -1,
     },
@@ -184,7 +196,9 @@ def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     """Bounds as if the few files were many."""
     for name, value in WAYS[way].items():
         patch.setattr(
-            candidate_selection if name in ("PROMISING", "NAMED") else phrase_filter, name, value
+            candidate_selection if name in ("MIN_CANDIDATES", "NAME_CANDIDATES") else phrase_filter,
+            name,
+            value,
         )
     if way not in ("few", "scan"):
         patch.setattr(phrase_filter, "estimate_phrase_matches", many)

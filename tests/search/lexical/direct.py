@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cocosearchd.search.lexical.analysis.analyser import AnalysedFiles
-from cocosearchd.search.lexical.analysis.documents import FileText, documents
+from cocosearchd.search.lexical.analysis.documents import FileText, make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
 
 
@@ -18,4 +18,4 @@ class DirectAnalyser:
         self._terms = TermCache()
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
-        return AnalysedFiles(tuple(documents(files, self._terms)))
+        return AnalysedFiles(tuple(make_documents(files, self._terms)))

@@ -14,15 +14,15 @@ from cocosearchd.search.lexical.analysis.documents import (
     FileText,
     NamePostings,
     SymbolPostings,
-    quantised,
+    quantise_to_int8,
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 from cocosearchd.search.lexical.analysis.text_definitions import (
     FUNCTION,
     MINOR,
     Definition,
-    comments,
-    definitions,
+    extract_comments,
+    find_definitions,
 )
 
 Counts = Counter[int]
@@ -43,9 +43,9 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
         path + counted(" ".join([chunk.names or " ".join(names)] * 3), terms)
         for chunk, names in zip(file.chunks, header_names(defined), strict=True)
     ]
-    vectors, scales = quantised(file.vectors)
+    vectors, scales = quantise_to_int8(file.vectors)
     known = file.vectors[scales > 0]
-    mean, mean_scale = quantised((known if len(known) else file.vectors).mean(axis=0)[None])
+    mean, mean_scale = quantise_to_int8((known if len(known) else file.vectors).mean(axis=0)[None])
     return Documents(
         paths=(file.path,),
         languages=(file.language,),
@@ -65,7 +65,7 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
         file_postings=file_postings(
             sum(bodies, Counts()),
             counted(" ".join({item.name for found in defined for item in found}), terms),
-            counted(comments("\n".join(texts), file.language), terms),
+            counted(extract_comments("\n".join(texts), file.language), terms),
             path,
         ),
         names=names_of(defined),
@@ -80,7 +80,7 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
 
 
 def counted(text: str, terms: TermCache) -> Counts:
-    return Counter(map(term_hash, terms.of_text(text)))
+    return Counter(map(term_hash, terms.split_text(text)))
 
 
 def without_overlap(file: FileText) -> list[str]:
@@ -93,7 +93,7 @@ def without_overlap(file: FileText) -> list[str]:
 
 
 def defined_in(text: str, language: str, known_to_tree: tuple[str, ...]) -> list[Definition]:
-    found = definitions(text, language)
+    found = find_definitions(text, language)
     for name in known_to_tree:
         for each in (name, re.split(r"\.|::", name)[-1]):
             if each not in {item.name for item in found}:

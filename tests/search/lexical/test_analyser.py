@@ -27,18 +27,18 @@ from cocosearchd.search.lexical.analysis.analyser import (
     ProcessAnalyser,
     ReducedFile,
     ReducedFiles,
-    batches,
+    split_into_batches,
 )
 from cocosearchd.search.lexical.analysis.analysis_messages import (
     AnalysisRequest,
     analysis_from_bytes,
     analysis_to_bytes,
 )
-from cocosearchd.search.lexical.analysis.analysis_worker import plain_text
-from cocosearchd.search.lexical.analysis.documents import TOGETHER, FileText, analyse
+from cocosearchd.search.lexical.analysis.analysis_worker import reduce_to_plain_words
+from cocosearchd.search.lexical.analysis.documents import BATCH_FILES, FileText, analyse
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
-from cocosearchd.search.lexical.index_snapshot import view
-from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, build
+from cocosearchd.search.lexical.index_snapshot import make_snapshot
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, build_segment
 from tests.search.lexical.direct import DirectAnalyser
 from tests.search.lexical.toy import DIMENSION, file_text
 
@@ -61,7 +61,10 @@ async def stumbling(deadline_s: float = 60, cpu_s: int = 5) -> AsyncIterator[Pro
 
 
 def assert_same(analysed: AnalysedFiles, expected: AnalysedFiles) -> None:
-    one, other = build(analysed.documents, DIMENSION), build(expected.documents, DIMENSION)
+    one, other = (
+        build_segment(analysed.documents, DIMENSION),
+        build_segment(expected.documents, DIMENSION),
+    )
     for name in Segment.__slots__:
         values, wanted = getattr(one, name), getattr(other, name)
         if isinstance(values, np.ndarray):
@@ -71,8 +74,8 @@ def assert_same(analysed: AnalysedFiles, expected: AnalysedFiles) -> None:
 
 
 def files_with(analysed: AnalysedFiles, word: str) -> list[str]:
-    state = view((SegmentView(build(analysed.documents, DIMENSION)),), 1)
-    segment = state.parts[0].segment
+    state = make_snapshot((SegmentView(build_segment(analysed.documents, DIMENSION)),), 1)
+    segment = state.views[0].segment
     paths = [path for documents in analysed.documents for path in documents.paths]
     assert segment.path_list() == paths
     hits = set[str]()
@@ -187,10 +190,10 @@ async def test_a_process_that_somebody_kills_costs_no_file_anything() -> None:
 def test_requests_are_small() -> None:
     files = [file_text(f"{number}.py", "x" * 10_000) for number in range(100)]
     large = file_text("large.py", "y" * 2 * REQUEST_CHARACTERS)
-    found = list(batches([*files, large, *GOOD]))
+    found = list(split_into_batches([*files, large, *GOOD]))
     assert [file for batch in found for file in batch] == [*files, large, *GOOD]
     assert [large] in found
-    assert all(len(batch) <= TOGETHER for batch in found)
+    assert all(len(batch) <= BATCH_FILES for batch in found)
     assert all(
         sum(len(file.chunks[0].text) for file in batch) <= REQUEST_CHARACTERS
         for batch in found
@@ -205,19 +208,19 @@ def test_messages_come_back() -> None:
     assert [(file.path, file.language) for file in back.files] == [
         (file.path, file.language) for file in GOOD
     ]
-    body = analysis_to_bytes(analyse(back.files, TermCache().memory()))
+    body = analysis_to_bytes(analyse(back.files, TermCache().chunk_cache()))
     assert analysis_to_bytes(analysis_from_bytes(body, GOOD)) == body
 
 
 @pytest.mark.parametrize("files", [GOOD[:2], [*GOOD, *GOOD], []])
 def test_the_analysis_of_other_files_is_garbled(files: Sequence[FileText]) -> None:
-    body = analysis_to_bytes(analyse(GOOD, TermCache().memory()))
+    body = analysis_to_bytes(analyse(GOOD, TermCache().chunk_cache()))
     with pytest.raises(InvalidFrame):
         analysis_from_bytes(body, files)
 
 
 def test_what_points_beyond_its_files_is_garbled() -> None:
-    raw = marshal.loads(analysis_to_bytes(analyse(GOOD, TermCache().memory())))
+    raw = marshal.loads(analysis_to_bytes(analyse(GOOD, TermCache().chunk_cache())))
     for number in (2, 6, 14):
         changed = [*raw]
         owners = np.frombuffer(raw[number], np.int32).copy()
@@ -238,8 +241,8 @@ def test_what_points_beyond_its_files_is_garbled() -> None:
 
 def test_a_plain_text_has_words_alone() -> None:
     file = file_text("a.py", "class Shop:\n    # über " + "x" * 300 + "\n    pass")
-    assert plain_text(file).chunks[0].text == "class; Shop:; #; ?ber; pass"
-    found = analyse([plain_text(file)], TermCache().memory())
+    assert reduce_to_plain_words(file).chunks[0].text == "class; Shop:; #; ?ber; pass"
+    found = analyse([reduce_to_plain_words(file)], TermCache().chunk_cache())
     assert len(found.names.exact) == 0
     assert not found.file_postings.commented.any()
 
@@ -250,8 +253,9 @@ def test_notes_name_some_files_until_they_change() -> None:
         [], [ReducedFile(f"{number}.py", "searched by its path alone") for number in range(7)]
     )
     assert (
-        files.notes()[0] == "0.py is searched by its path alone; it is tried again when it changes"
+        files.warnings()[0]
+        == "0.py is searched by its path alone; it is tried again when it changes"
     )
-    assert files.notes()[-1] == "2 more files are searched by less than their text has"
+    assert files.warnings()[-1] == "2 more files are searched by less than their text has"
     files.update([f"{number}.py" for number in range(6)], ())
-    assert len(files.notes()) == 1
+    assert len(files.warnings()) == 1

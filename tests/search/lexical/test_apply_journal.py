@@ -24,7 +24,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 def die(places: tuple[Path, Path], files: list[File], *, frozen: bool = False) -> None:
     """A process that ends while it takes these in."""
-    with ApplyJournal(*places).taking_in(files):
+    with ApplyJournal(*places).applying(files):
         left = places[0].read_bytes()
     places[0].write_bytes(left)
     if frozen:
@@ -32,12 +32,12 @@ def die(places: tuple[Path, Path], files: list[File], *, frozen: bool = False) -
 
 
 def paths(journal: ApplyJournal, files: list[File] = FILES) -> list[list[str]]:
-    return [[file.path for file in part] for part in journal.parts(files)]
+    return [[file.path for file in part] for part in journal.batches(files)]
 
 
 def test_files_that_were_taken_in_are_not_suspected(places: tuple[Path, Path]) -> None:
     journal = ApplyJournal(*places)
-    with journal.taking_in(FILES):
+    with journal.applying(FILES):
         pass
     places[1].write_text("")
     assert paths(ApplyJournal(*places)) == [["a.py", "b.py", "c.py"]]
@@ -49,22 +49,22 @@ def test_a_file_that_was_alone_at_a_freeze_is_left_out_until_it_changes(
     die(places, [File("b.py")], frozen=True)
     journal = ApplyJournal(*places)
     assert paths(journal) == [["a.py", "c.py"]]
-    assert journal.sentences[0].startswith(
+    assert journal.warnings[0].startswith(
         "b.py is left out: the daemon stopped answering while it worked on it"
     )
     assert paths(ApplyJournal(*places)) == [["a.py", "c.py"]], "also at the start after that"
     changed = [File("a.py"), File("b.py", 2)]
     assert paths(journal, changed) == [["a.py", "b.py"]]
-    with journal.taking_in(changed):
+    with journal.applying(changed):
         pass
-    assert journal.sentences == ()
+    assert journal.warnings == ()
 
 
 def test_of_several_files_the_one_that_does_it_is_found(places: tuple[Path, Path]) -> None:
     die(places, FILES, frozen=True)
     journal = ApplyJournal(*places)
     assert paths(journal) == [["a.py"], ["b.py"], ["c.py"]]
-    with journal.taking_in([FILES[0]]):
+    with journal.applying([FILES[0]]):
         pass
     die(places, [FILES[1]], frozen=True)
     assert paths(ApplyJournal(*places)) == [["a.py"], ["c.py"]]
@@ -83,7 +83,7 @@ def test_words_wait_after_two_freezes_that_no_file_explains(places: tuple[Path, 
     for paused in (False, False, True, False):
         journal = ApplyJournal(*places)
         assert journal.paused == paused
-        assert bool(journal.sentences) == paused
+        assert bool(journal.warnings) == paused
         end_while_catching_up(places, journal)
         places[1].write_text("")
 

@@ -14,12 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search.lexical.analysis import term_table
-from cocosearchd.search.lexical.analysis.chunk_terms import ChunkMemory, TermChunk, _size
-from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, documents
+from cocosearchd.search.lexical.analysis.chunk_terms import ChunkTermCache, TermChunk, _size
+from cocosearchd.search.lexical.analysis.documents import (
+    ChunkText,
+    FileText,
+    make_document,
+    make_documents,
+)
 from cocosearchd.search.lexical.analysis.term_table import LINE_END, TEXT_START, WordTable
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
-from cocosearchd.search.lexical.analysis.text_definitions import comments
-from cocosearchd.search.lexical.segments.segment import Segment, build
+from cocosearchd.search.lexical.analysis.text_definitions import extract_comments
+from cocosearchd.search.lexical.segments.segment import Segment, build_segment
 from tests.search.lexical.plain_document import plain_document
 
 PIECES = (
@@ -95,10 +100,10 @@ def assert_same(one: Segment, other: Segment) -> None:
 @given(st.lists(file_texts(), min_size=1, max_size=3))
 def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> None:
     terms, plainly = TermCache(), TermCache()
-    wanted = build([plain_document(file, plainly) for file in given], 8)
-    assert_same(build(list(documents(given, terms)), 8), wanted)
+    wanted = build_segment([plain_document(file, plainly) for file in given], 8)
+    assert_same(build_segment(list(make_documents(given, terms)), 8), wanted)
     # neither do the others matter
-    assert_same(build([document(file, terms) for file in given], 8), wanted)
+    assert_same(build_segment([make_document(file, terms) for file in given], 8), wanted)
 
 
 @settings(max_examples=40, deadline=None)
@@ -108,7 +113,7 @@ def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: 
     language.
     """
     random_, terms = random.Random(seed), TermCache()
-    list(documents(given, terms))
+    list(make_documents(given, terms))
     pool = [chunk for file in given for chunk in file.chunks]
     mixed = []
     for file in given:
@@ -120,8 +125,8 @@ def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: 
         language = random_.choice((file.language, random_.choice(LANGUAGES)))
         vectors = np.zeros((len(chunks), 8), np.float32)
         mixed.append(FileText(f"moved/{file.path}", 4, language, tuple(chunks), vectors))
-    wanted = build([plain_document(file, TermCache()) for file in mixed], 8)
-    assert_same(build(list(documents(mixed, terms)), 8), wanted)
+    wanted = build_segment([plain_document(file, TermCache()) for file in mixed], 8)
+    assert_same(build_segment(list(make_documents(mixed, terms)), 8), wanted)
 
 
 def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,10 +134,10 @@ def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch)
 
     def counted(text: str, language: str) -> str:
         read.append(text)
-        return comments(text, language)
+        return extract_comments(text, language)
 
-    monkeypatch.setattr("cocosearchd.search.lexical.analysis.chunk_terms.comments", counted)
-    memory = ChunkMemory(table())
+    monkeypatch.setattr("cocosearchd.search.lexical.analysis.chunk_terms.extract_comments", counted)
+    memory = ChunkTermCache(table())
     parts = ['"""begins here\n', 'and ends """ # wombat']
     first = memory.commented("python", parts)
     assert memory.commented("python", list(parts)).tolist() == first.tolist()
@@ -142,7 +147,7 @@ def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
-    memory = ChunkMemory(table(), limit_bytes=3000)
+    memory = ChunkTermCache(table(), limit_bytes=3000)
     chunks = [
         TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)
     ]
@@ -166,9 +171,9 @@ def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
         TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())
         for number in range(1100)
     ]
-    memory = ChunkMemory(table(), limit_bytes=1 << 30)
+    memory = ChunkTermCache(table(), limit_bytes=1 << 30)
     memory.read(chunks[:1000])
-    memory = ChunkMemory(table(), limit_bytes=memory._bytes)
+    memory = ChunkTermCache(table(), limit_bytes=memory._bytes)
     found = 0
     for turn in range(6):
         for chunk in chunks:
@@ -181,11 +186,14 @@ def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
 def test_a_word_that_occurs_too_often_for_its_column_is_clipped() -> None:
     chunk = ChunkText(0, 1, 1, "# " + "word " * 70_000)
     file = FileText("a.py", 1, "python", (chunk,), np.zeros((1, 0), np.float32))
-    assert_same(build([document(file, TermCache())]), build([plain_document(file, TermCache())]))
+    assert_same(
+        build_segment([make_document(file, TermCache())]),
+        build_segment([plain_document(file, TermCache())]),
+    )
 
 
 def test_no_files_are_no_documents() -> None:
-    assert list(documents([], TermCache())) == []
+    assert list(make_documents([], TermCache())) == []
 
 
 def words_of(table: WordTable, *texts: str) -> list[int]:
@@ -193,7 +201,7 @@ def words_of(table: WordTable, *texts: str) -> list[int]:
 
 
 def table() -> WordTable:
-    return WordTable(TermCache().of_text, term_hash, ("class",))
+    return WordTable(TermCache().split_text, term_hash, ("class",))
 
 
 def test_lines_and_texts_are_told_apart() -> None:
@@ -235,7 +243,7 @@ def test_threads_meet_words_at_the_same_time() -> None:
         thread.join()
     terms = TermCache()
     assert all(
-        found[n] == [term_hash(term) for term in terms.of_text(text)]
+        found[n] == [term_hash(term) for term in terms.split_text(text)]
         for n, text in enumerate(texts)
     )
 
@@ -245,12 +253,12 @@ def test_a_table_that_gave_way_is_gone_at_once(monkeypatch: pytest.MonkeyPatch) 
     cleared leaves it.
     """
     terms = TermCache()
-    first = weakref.ref(terms.memory().table)
-    assert words_of(terms.memory().table, "some words")
+    first = weakref.ref(terms.chunk_cache().table)
+    assert words_of(terms.chunk_cache().table, "some words")
     monkeypatch.setattr(term_table, "LIMIT_WORDS", 0)
     gc.disable()
     try:
-        second = weakref.ref(terms.memory().table)
+        second = weakref.ref(terms.chunk_cache().table)
         assert (first(), second() is None) == (None, False)
         del terms
         assert second() is None
@@ -260,15 +268,17 @@ def test_a_table_that_gave_way_is_gone_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_table_that_is_full_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     terms = TermCache()
-    memory = terms.memory()
+    memory = terms.chunk_cache()
     first = memory.table
-    assert terms.memory() is memory
+    assert terms.chunk_cache() is memory
     monkeypatch.setattr(term_table, "LIMIT_WORDS", len(first) + 2)  # as many as a test can have
     first.number("one more")
-    assert terms.memory() is memory
+    assert terms.chunk_cache() is memory
     first.number("and the last")
-    assert terms.memory().table is not first  # nor are chunks kept by numbers that mean others now
-    assert terms.memory() is not memory
+    assert (
+        terms.chunk_cache().table is not first
+    )  # nor are chunks kept by numbers that mean others now
+    assert terms.chunk_cache() is not memory
     long = WordTable(lambda text: (), term_hash, ())
     long.number("x" * (33 << 20))  # data without blanks
     assert long.full

@@ -15,12 +15,12 @@ from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.segments.path_names import (
     best_name_match,
-    names_asked,
-    path_names,
-    places_of,
+    find_in_names,
+    make_name_query,
+    read_path_names,
     stem_coverage,
 )
-from cocosearchd.search.lexical.segments.segment import build
+from cocosearchd.search.lexical.segments.segment import build_segment
 from tests.search.lexical.toy import documents
 
 
@@ -57,12 +57,12 @@ def test_best_three_is_the_sum_of_the_three_largest(files: list[list[int]]) -> N
 
 
 def test_scaling() -> None:
-    assert features.scaled(np.array([1, 4], np.float32)).tolist() == [0.25, 1]
-    assert features.scaled(np.zeros(2, np.float32)).tolist() == [0, 0]
-    assert features.standardised(np.array([1, 3], np.float32)).tolist() == [-1, 1]
+    assert features.scale_to_maximum(np.array([1, 4], np.float32)).tolist() == [0.25, 1]
+    assert features.scale_to_maximum(np.zeros(2, np.float32)).tolist() == [0, 0]
+    assert features.standardise(np.array([1, 3], np.float32)).tolist() == [-1, 1]
     # one file: no deviation
-    assert features.standardised(np.array([7], np.float32)).tolist() == [0]
-    assert features.standardised(np.zeros(0, np.float32)).tolist() == []
+    assert features.standardise(np.array([7], np.float32)).tolist() == [0]
+    assert features.standardise(np.zeros(0, np.float32)).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,10 @@ def test_scaling() -> None:
 def test_files_that_define_a_name_share_one(
     whole: list[float], last: list[float], shares: list[float]
 ) -> None:
-    assert features.sole(np.array(whole, np.float32), np.array(last, np.float32)).tolist() == shares
+    assert (
+        features.definition_shares(np.array(whole, np.float32), np.array(last, np.float32)).tolist()
+        == shares
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,33 +98,40 @@ def test_files_that_define_a_name_share_one(
 )
 def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: float) -> None:
     terms = TermCache()
-    asked = terms.query(query)
-    names = path_names(build(documents({path: "x = 1"})))
+    asked = terms.parse_query(query)
+    names = read_path_names(build_segment(documents({path: "x = 1"})))
     found = stem_coverage(
-        names, names_asked(asked.words, [terms.stem(word) for word in asked.words], asked.shares)
+        names,
+        make_name_query(asked.words, [terms.stem(word) for word in asked.words], asked.shares),
     )
     assert found[0] == pytest.approx(share)
 
 
 def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
     terms = TermCache()
-    names = path_names(build(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"})))
-    share = stem_coverage(names, names_asked(("synchronise",), [terms.stem("synchronise")], [1.0]))
+    names = read_path_names(
+        build_segment(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"}))
+    )
+    share = stem_coverage(
+        names, make_name_query(("synchronise",), [terms.stem("synchronise")], [1.0])
+    )
     assert share.tolist() == [0.0, 1.0]
-    half = stem_coverage(names, names_asked(("synchronise",), [terms.stem("synchronise")], [0.5]))
+    half = stem_coverage(
+        names, make_name_query(("synchronise",), [terms.stem("synchronise")], [0.5])
+    )
     assert half.tolist() == [0.0, 0.5]
 
 
 def test_standing_among_others() -> None:
-    others = features.spread(np.array([0.1, 0.5, np.nan], np.float32))
-    assert features.standing(
+    others = features.mean_and_deviation(np.array([0.1, 0.5, np.nan], np.float32))
+    assert features.z_scores(
         np.array([0.3, 0.7, np.nan], np.float32), *others
     ).tolist() == pytest.approx([0, 2, 0])
     alike = np.full(3, 0.5, np.float32)  # by chance: a tiny difference is no evidence
-    found = features.standing(alike + np.float32(0.03), *features.spread(alike))
+    found = features.z_scores(alike + np.float32(0.03), *features.mean_and_deviation(alike))
     assert found.tolist() == pytest.approx([1, 1, 1], abs=1e-3)
     unknown = np.full(3, np.nan, np.float32)
-    assert features.standing(unknown, *features.spread(unknown)).tolist() == [0, 0, 0]
+    assert features.z_scores(unknown, *features.mean_and_deviation(unknown)).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +144,8 @@ def test_standing_among_others() -> None:
     ],
 )
 def test_files_that_serve_all_others(path: str, hub: bool) -> None:
-    assert (features.stem_of(path) in features.HUBS) is hub
-    assert path_names(build(documents({path: "x"}))).hub.tolist() == [hub]
+    assert (features.file_stem(path) in features.HUBS) is hub
+    assert read_path_names(build_segment(documents({path: "x"}))).hub.tolist() == [hub]
 
 
 _NAMES = st.text(alphabet="aT._-/1tesSpcmokébx", max_size=12)
@@ -145,7 +155,7 @@ _NAMES = st.text(alphabet="aT._-/1tesSpcmokébx", max_size=12)
 @given(_NAMES)
 def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
     stem = posixpath.splitext(posixpath.basename(path))[0].lower()
-    assert features.stem_of(path) == stem
+    assert features.file_stem(path) == stem
     assert features.joined_stem(stem) == re.sub(r"[-_.]", "", stem)
 
 
@@ -188,7 +198,7 @@ def test_every_directory_of_tests_has_a_word_that_is_looked_for() -> None:
 )
 def test_name_match(stem: str, identifier: str, value: float) -> None:
     assert features.name_match(stem, identifier) == value
-    names = path_names(build(documents({f"lib/{stem}.py": "x"})))
+    names = read_path_names(build_segment(documents({f"lib/{stem}.py": "x"})))
     assert best_name_match(names, (identifier,)).tolist() == [value]
 
 
@@ -207,12 +217,12 @@ class _Noting(dict[str, int]):
 
 
 def test_of_a_long_word_no_more_is_looked_up_than_names_have() -> None:
-    names = path_names(build(documents({"lib/router.py": "x", "lib/rou.py": "y"})))
+    names = read_path_names(build_segment(documents({"lib/router.py": "x", "lib/rou.py": "y"})))
     noting = _Noting(names.stem_numbers)
     word = "router" + "s" * 100
     assert best_name_match(replace(names, stem_numbers=noting), (word,)).tolist() == [0.5, 0.0]
     assert stem_coverage(
-        replace(names, stem_numbers=noting), names_asked((word,), [word], [1.0])
+        replace(names, stem_numbers=noting), make_name_query((word,), [word], [1.0])
     ).tolist() == [
         1.0,
         1.0,
@@ -247,7 +257,9 @@ def test_tests_by_name(path: str, test: bool) -> None:
     st.text("ab\u00e9", min_size=1, max_size=5),
 )
 def test_a_text_is_found_wherever_it_stands_in_a_name(stems: list[str], part: str) -> None:
-    names = path_names(build(documents({f"{stem}.py": "x" for stem in stems})))
+    names = read_path_names(build_segment(documents({f"{stem}.py": "x" for stem in stems})))
     every = [at for at in range(len(names.joined)) if names.joined.startswith(part, at)]
-    assert places_of(names, part) == every
-    assert places_of(names, f"\n{part}") == [at - 1 for at in every if names.joined[at - 1] == "\n"]
+    assert find_in_names(names, part) == every
+    assert find_in_names(names, f"\n{part}") == [
+        at - 1 for at in every if names.joined[at - 1] == "\n"
+    ]

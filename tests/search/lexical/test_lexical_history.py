@@ -41,7 +41,7 @@ T = TypeVar("T")
 WRITERS, FILES = 4, 12  # the first ones save, the last ones switch branches
 CONTENTS = 3  # of a file: so that it often is again what it was
 QUICK = {"_QUIET_S": 0.0, "_QUIET_BULK_S": 0.0, "_RETRY_S": (0.001,), "_SAVE_EVERY_S": 0.03}
-SMALL = {"_TURN_FILES": 3, "_BULK_FILES": 4, "_BATCH_CHUNKS": 5}
+SMALL = {"_SLICE_FILES": 3, "_BULK_FILES": 4, "_BATCH_CHUNKS": 5}
 
 
 class Away(Database):
@@ -157,9 +157,9 @@ class World:
             )
             generation = max((each.generation for each in told.values()), default=0)
             if (
-                await index.reach(generation, 0.02)
+                await index.wait_for_generation(generation, 0.02)
                 and index is self.index
-                and (state := await index.state())
+                and (state := await index.snapshot())
             ):
                 still = {
                     path: each
@@ -171,7 +171,7 @@ class World:
 
     def _compare(self, state: IndexSnapshot, told: dict[str, Told]) -> None:
         found = contents(state)
-        assert sorted(found) == sorted(state.living.paths)
+        assert sorted(found) == sorted(state.live_documents.paths)
         for path, each in told.items():
             assert found.get(path) == each.content, (path, each, found.get(path), state.generation)
         self.compared += len(told)
@@ -186,7 +186,7 @@ class World:
                 tasks.start_soon(self.write, number)
         self.away.share = 0
         await self.index.catch_up()
-        state = await self.index.state()
+        state = await self.index.snapshot()
         assert state is not None
         self._compare(state, self.told)
 
@@ -196,7 +196,7 @@ def contents(state: IndexSnapshot) -> dict[str, str]:
     is there twice.
     """
     found = dict[str, str]()
-    for part in state.parts:
+    for part in state.views:
         paths = part.segment.path_list()
         for number in range(CONTENTS):
             word = f"word{number}"
@@ -234,7 +234,7 @@ async def test_what_was_told_is_answered(
 ) -> None:
     for name, value in (QUICK | SMALL).items():
         monkeypatch.setattr(lexical_index, name, value)
-    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 1 + seed % 3)
+    monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 1 + seed % 3)
     world = World(db, await new_index(db), tmp_path / "words", seed)
     monkeypatch.setattr(
         "cocosearchd.search.lexical.lexical_index.asyncio.to_thread", slowly(world.rng)

@@ -31,8 +31,12 @@ from cocosearchd.search.lexical.index_snapshot import SIGNALS, FeatureMatrix
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments import segment_files
 from cocosearchd.search.lexical.segments.segment import SegmentView
-from cocosearchd.search.lexical.segments.segment_merge import MergePolicy, SegmentMerge, merges
-from cocosearchd.search.lexical.snapshot_changes import longer
+from cocosearchd.search.lexical.segments.segment_merge import (
+    MergePolicy,
+    SegmentMerge,
+    perform_merges,
+)
+from cocosearchd.search.lexical.snapshot_changes import append_segment
 from cocosearchd.store.chunks.index_texts import FileTexts, file_texts
 from cocosearchd.store.chunks.queries import delete_file, replace_file
 from cocosearchd.store.connection.database import Database
@@ -84,7 +88,7 @@ async def fresh(db: Database, record: IndexRecord, folder: Path) -> LexicalIndex
 
 
 async def ask(index: LexicalIndex, text: str) -> FeatureMatrix:
-    found = await index.evidence(index.query(text), vector_of(text))
+    found = await index.compute_features(index.parse_query(text), vector_of(text))
     assert found is not None
     return found
 
@@ -157,7 +161,7 @@ async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
 async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lexical_index, "_TURN_FILES", 2)
+    monkeypatch.setattr(lexical_index, "_SLICE_FILES", 2)
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
     commits = [await write(db, record, f"{name}.py", f"{name}: some words") for name in "abcde"]
@@ -200,7 +204,7 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
         await index.catch_up()
     later = await write(db, record, "later.py", "later: some words")
     await index.apply(replace(later, urgent=True))
-    assert not await index.reach(later.generation, 0)
+    assert not await index.wait_for_generation(later.generation, 0)
     await index.catch_up()
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
@@ -220,7 +224,7 @@ async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
                 closed.append(True)
 
     async def waits_for_ever(work: Callable[..., Any], *arguments: Any) -> Any:
-        if work is longer:
+        if work is append_segment:
             reading.set()
             await asyncio.sleep(3600)
         return await to_thread(work, *arguments)
@@ -278,7 +282,7 @@ async def test_what_was_merged_away_comes_back(
 ) -> None:
     # not to wait for a second
     monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
-    monkeypatch.setattr("cocosearchd.search.lexical.snapshot_changes._FORMER_FILES", 1)
+    monkeypatch.setattr("cocosearchd.search.lexical.snapshot_changes._RETIRED_FILES", 1)
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
     asked = reads_of(index, monkeypatch)
@@ -324,8 +328,8 @@ async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(
     await index.apply(commit)
     assert not index.warm
     assert index.generation == -1
-    assert not await index.reach(commit.generation, 0.01)
-    assert await index.evidence(index.query("late")) is None
+    assert not await index.wait_for_generation(commit.generation, 0.01)
+    assert await index.compute_features(index.parse_query("late")) is None
     await index.catch_up()
     assert index.generation == commit.generation
     assert "src/late.py" in (await ask(index, "late")).paths
@@ -365,11 +369,11 @@ async def test_a_restart_still_knows_which_files_are_reduced(db: Database, tmp_p
     assert second.sizes()["kept"] == len(FILES)
     assert list(second.reduced.reasons) == ["src/session.py"]
     third = await fresh(db, record, tmp_path)
-    assert third.reduced.notes() == second.reduced.notes()
+    assert third.reduced.warnings() == second.reduced.warnings()
     await third.apply(await write(db, record, "src/session.py", "open: reads a session"))
-    assert third.reduced.notes() == [], "it has changed"
+    assert third.reduced.warnings() == [], "it has changed"
     await delete_file(db, record, "src/session.py")
-    assert (await fresh(db, record, tmp_path)).reduced.notes() == [], "it has gone"
+    assert (await fresh(db, record, tmp_path)).reduced.warnings() == [], "it has gone"
 
 
 async def test_a_save_that_is_given_up_ends_before_the_next(
@@ -475,11 +479,11 @@ async def test_parts_are_put_in_order_when_commits_end(
                 )
             )
         assert index.sizes()["segments"] == 2
-        moves = index.moves
+        view_changes = index.view_changes
         with anyio.fail_after(10):
             while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
                 await anyio.sleep(0.01)
-        assert index.moves == moves  # what was kept of before holds
+        assert index.view_changes == view_changes  # what was kept of before holds
         await assert_same(index, await fresh(db, record, tmp_path / "two"))
         tasks.cancel_scope.cancel()
     assert len(segments_in(tmp_path / "one")) == 1
@@ -534,7 +538,7 @@ async def test_a_commit_beside_a_merge_is_kept(
     begun, end = threading.Event(), threading.Event()
 
     def slow(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerge]:
-        found = merges(parts, order)
+        found = perform_merges(parts, order)
         begun.set()
         assert end.wait(10)
         return found
@@ -542,7 +546,7 @@ async def test_a_commit_beside_a_merge_is_kept(
     # not to wait for a second
     monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
     # a large one takes seconds
-    monkeypatch.setattr("cocosearchd.search.lexical.index_snapshot.merges", slow)
+    monkeypatch.setattr("cocosearchd.search.lexical.index_snapshot.perform_merges", slow)
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
     async with anyio.create_task_group() as tasks:

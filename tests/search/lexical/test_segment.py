@@ -10,23 +10,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, names_of
+from cocosearchd.search.lexical.analysis.documents import (
+    ChunkText,
+    FileText,
+    extract_header_names,
+    make_document,
+)
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
-from cocosearchd.search.lexical.index_snapshot import SIGNALS, IndexSnapshot, evidence, view
+from cocosearchd.search.lexical.index_snapshot import (
+    SIGNALS,
+    IndexSnapshot,
+    compute_features,
+    make_snapshot,
+)
 from cocosearchd.search.lexical.scoring import candidate_selection
-from cocosearchd.search.lexical.scoring.name_scores import products
-from cocosearchd.search.lexical.scoring.nearest_vectors import near
-from cocosearchd.search.lexical.segments.segment import SegmentView, build, signs_of, size_bytes
+from cocosearchd.search.lexical.scoring.name_scores import dot_products
+from cocosearchd.search.lexical.scoring.nearest_vectors import compare_vectors
+from cocosearchd.search.lexical.segments.segment import (
+    SegmentView,
+    build_segment,
+    quantise_to_bits,
+    size_bytes,
+)
 from cocosearchd.search.lexical.segments.segment_merge import (
     BUSY,
     QUIET,
     RESTING,
     SEGMENT_CHUNKS,
     MergePolicy,
-    compacted,
-    merge,
-    merges,
-    replaced,
+    apply_merges,
+    compact,
+    merge_segments,
+    perform_merges,
 )
 from tests.search.lexical.toy import DIMENSION, documents
 
@@ -41,7 +56,9 @@ FILES = {
 
 def answers(state: IndexSnapshot, query: str) -> dict[str, tuple[float, ...]]:
     terms = TermCache()
-    found = evidence(state, terms.query(query), terms, np.eye(DIMENSION, dtype=np.float32)[0])
+    found = compute_features(
+        state, terms.parse_query(query), terms, np.eye(DIMENSION, dtype=np.float32)[0]
+    )
     return {
         path: tuple(float(found.values[name][file]) for name in SIGNALS)
         for file, path in enumerate(found.paths)
@@ -53,7 +70,7 @@ def asked(*terms: str) -> NDArray[np.uint64]:
 
 
 def test_a_term_has_the_rows_of_its_chunks() -> None:
-    segment = build(documents({"a.py": "cache lock\n---\ncache cache", "b.py": "lock"}))
+    segment = build_segment(documents({"a.py": "cache lock\n---\ncache cache", "b.py": "lock"}))
     rows, nothing = segment.chunk_rows(asked("cach", "nothing"))
     assert segment.posting_chunks[rows].tolist() == [0, 1]
     assert segment.posting_counts[rows].tolist() == [1, 2]
@@ -67,23 +84,25 @@ def test_a_term_has_the_rows_of_its_chunks() -> None:
     "paths", [[], ["a.py"], ["a.py", "", "lib/b.py"], ["é/a.py", "b.py", "\udcff.py", "🙂.py"]]
 )
 def test_paths_come_back_as_they_were(paths: list[str]) -> None:
-    assert build(documents(dict.fromkeys(paths, "x"))).path_list() == paths
+    assert build_segment(documents(dict.fromkeys(paths, "x"))).path_list() == paths
 
 
 def test_counts_are_clipped_not_wrapped() -> None:
-    segment = build(documents({"a.py": "# " + "word " * 70_000}))
+    segment = build_segment(documents({"a.py": "# " + "word " * 70_000}))
     (rows,) = segment.chunk_rows(asked("word"))
     assert segment.posting_counts[rows].tolist() == [255]
     assert segment.posting_everything[segment.file_rows(asked("word"))[0]].tolist() == [65_535]
 
 
 def test_names_of_a_header_count_three_times() -> None:
-    chunk = ChunkText(0, 9, 1, "cache lock", ("lock",), names_of("src/a.py Cache lock", "src/a.py"))
+    chunk = ChunkText(
+        0, 9, 1, "cache lock", ("lock",), extract_header_names("src/a.py Cache lock", "src/a.py")
+    )
     file = FileText("src/a.py", 1, "python", (chunk,), np.zeros((1, DIMENSION), np.float32))
-    segment = build([document(file, TermCache())])
+    segment = build_segment([make_document(file, TermCache())])
     rows = segment.chunk_rows(asked("cach", "src"))
     assert [segment.posting_counts[some].tolist() for some in rows] == [[4], [1]]
-    assert names_of("src/a b.py", "src/a b.py") == ""
+    assert extract_header_names("src/a b.py", "src/a b.py") == ""
 
 
 @settings(max_examples=25, deadline=None)
@@ -101,19 +120,24 @@ def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
             if random_.random() < 0.8
         }
         parts = tuple(
-            part.without([n for n, path in enumerate(part.segment.path_list()) if path in gone])
+            part.with_deleted(
+                [n for n, path in enumerate(part.segment.path_list()) if path in gone]
+            )
             for part in parts
         )
         for path in gone:
             del living[path]
         living |= fresh
         if fresh:
-            parts = compacted(
-                (*parts, SegmentView(build(documents(fresh), DIMENSION))),
+            parts = compact(
+                (*parts, SegmentView(build_segment(documents(fresh), DIMENSION))),
                 random_.choice((BUSY, QUIET)),
             )
-    state, afresh = view(parts, 1), view((SegmentView(build(documents(living), DIMENSION)),), 1)
-    assert (state.files, state.chunks) == (afresh.files, afresh.chunks)
+    state, afresh = (
+        make_snapshot(parts, 1),
+        make_snapshot((SegmentView(build_segment(documents(living), DIMENSION)),), 1),
+    )
+    assert (state.file_count, state.chunk_count) == (afresh.file_count, afresh.chunk_count)
     for query in ("route session", "Router", "how is a cache locked", "lock_route"):
         left, right = answers(state, query), answers(afresh, query)
         assert left.keys() == right.keys()
@@ -123,10 +147,10 @@ def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
 
 def test_merging_keeps_order_and_drops_the_dead() -> None:
     first, second = (
-        build(documents({"a.py": "cache", "b.py": "lock"})),
-        build(documents({"c.py": "cache queue"})),
+        build_segment(documents({"a.py": "cache", "b.py": "lock"})),
+        build_segment(documents({"c.py": "cache queue"})),
     )
-    merged = merge([SegmentView(first).without([0]), SegmentView(second)])
+    merged = merge_segments([SegmentView(first).with_deleted([0]), SegmentView(second)])
     assert merged.path_list() == ["b.py", "c.py"]
     assert merged.posting_chunks[merged.chunk_rows(asked("cach"))[0]].tolist() == [1]
     assert size_bytes(merged) > 0
@@ -134,32 +158,40 @@ def test_merging_keeps_order_and_drops_the_dead() -> None:
 
 def test_the_language_of_nearly_all_code_is_known() -> None:
     files = {f"src/{number}.py": "x" for number in range(9)} | {"README.md": "y"}
-    assert view((SegmentView(build(documents(files))),), 1).common == ("python", "py")
-    more = build(documents({"a.go": "x", "b.go": "y"}))
-    assert view((SegmentView(build(documents(files))), SegmentView(more)), 1).common == ()
-    assert view((), 0).common == ()
+    assert make_snapshot((SegmentView(build_segment(documents(files))),), 1).common_language == (
+        "python",
+        "py",
+    )
+    more = build_segment(documents({"a.go": "x", "b.go": "y"}))
+    assert (
+        make_snapshot(
+            (SegmentView(build_segment(documents(files))), SegmentView(more)), 1
+        ).common_language
+        == ()
+    )
+    assert make_snapshot((), 0).common_language == ()
 
 
 def test_masks_are_copied() -> None:
-    part = SegmentView(build(documents({"a.py": "cache", "b.py": "lock"})))
-    once = part.without([0])
-    twice = once.without([1])
-    assert (part.files_alive, once.files_alive, twice.files_alive) == (2, 1, 0)
+    part = SegmentView(build_segment(documents({"a.py": "cache", "b.py": "lock"})))
+    once = part.with_deleted([0])
+    twice = once.with_deleted([1])
+    assert (part.live_file_count, once.live_file_count, twice.live_file_count) == (2, 1, 0)
 
 
 def test_small_segments_merge_and_large_ones_stay() -> None:
-    one, many = build(documents({"a.py": "x"})), build(documents(FILES))
+    one, many = build_segment(documents({"a.py": "x"})), build_segment(documents(FILES))
     # much smaller than the one before
-    assert len(compacted([SegmentView(many), SegmentView(one)], ALL_LARGE)) == 2
-    assert len(compacted([SegmentView(one), SegmentView(one)], QUIET)) == 1
-    assert compacted([SegmentView(one).without([0])], QUIET) == ()
+    assert len(compact([SegmentView(many), SegmentView(one)], ALL_LARGE)) == 2
+    assert len(compact([SegmentView(one), SegmentView(one)], QUIET)) == 1
+    assert compact([SegmentView(one).with_deleted([0])], QUIET) == ()
     assert SEGMENT_CHUNKS == 100_000
 
 
 def sized(*sizes: int) -> list[SegmentView]:
     """Parts of so many files, of one chunk each."""
     return [
-        SegmentView(build(documents({f"{n}_{file}.py": "x" for file in range(size)})))
+        SegmentView(build_segment(documents({f"{n}_{file}.py": "x" for file in range(size)})))
         for n, size in enumerate(sizes)
     ]
 
@@ -182,26 +214,29 @@ def sized(*sizes: int) -> list[SegmentView]:
 def test_a_part_is_merged_with_those_behind_it(
     order: MergePolicy, before: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
-    assert [part.segment.file_count for part in compacted(sized(*before), order)] == list(after)
+    assert [part.segment.file_count for part in compact(sized(*before), order)] == list(after)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_merges_are_put_in_place_of_what_has_changed_meanwhile(data: st.DataObject) -> None:
-    before = [part.without(data.draw(st.lists(st.integers(0, 3)))) for part in sized(4, 5, 4, 6)]
-    made = merges(before, data.draw(st.sampled_from([LARGE, QUIET, BUSY, RESTING])))
-    now = [part.without(data.draw(st.lists(st.integers(0, 3)))) for part in before]
+    before = [
+        part.with_deleted(data.draw(st.lists(st.integers(0, 3)))) for part in sized(4, 5, 4, 6)
+    ]
+    made = perform_merges(before, data.draw(st.sampled_from([LARGE, QUIET, BUSY, RESTING])))
+    now = [part.with_deleted(data.draw(st.lists(st.integers(0, 3)))) for part in before]
     back = st.lists(st.integers(0, 3), unique=True)
     now = [
-        part.having(some, [9] * len(some)) if (some := data.draw(back)) else part for part in now
+        part.with_restored(some, [9] * len(some)) if (some := data.draw(back)) else part
+        for part in now
     ]
     if data.draw(st.booleans()):
-        now[2:] = compacted(now[2:], QUIET)
-    found = replaced(before, made, [*now, *sized(3)])
+        now[2:] = compact(now[2:], QUIET)
+    found = apply_merges(before, made, [*now, *sized(3)])
     assert [file for part in found for file in living(part)] == [
         f for part in [*now, *sized(3)] for f in living(part)
     ]
-    assert all(part.files_alive for part in found)
+    assert all(part.live_file_count for part in found)
 
 
 def living(part: SegmentView) -> list[tuple[str, int]]:
@@ -215,18 +250,18 @@ def living(part: SegmentView) -> list[tuple[str, int]]:
 
 def test_what_is_mostly_dead_is_written_anew() -> None:
     first, second = sized(20, 2)
-    some = first.without(range(5))
-    assert [part.segment.file_count for part in compacted([some, second], ALL_LARGE)] == [15, 2]
-    nearly_all = first.without(range(19))
+    some = first.with_deleted(range(5))
+    assert [part.segment.file_count for part in compact([some, second], ALL_LARGE)] == [15, 2]
+    nearly_all = first.with_deleted(range(19))
     # it may come back; at rest it is written anew
-    assert compacted([nearly_all, second], BUSY) == (nearly_all, second)
+    assert compact([nearly_all, second], BUSY) == (nearly_all, second)
 
 
 def test_a_row_is_written_few_times() -> None:
     written, parts = 0, tuple[SegmentView, ...]()
     for new in sized(*[1] * 64):
         before = {part.segment for part in (*parts, new)}
-        parts = compacted((*parts, new), BUSY)
+        parts = compact((*parts, new), BUSY)
         written += sum(part.segment.file_count for part in parts if part.segment not in before)
     assert written <= 64 * 4
     assert len(parts) <= 6
@@ -234,21 +269,25 @@ def test_a_row_is_written_few_times() -> None:
 
 def test_an_empty_index_answers_with_nothing() -> None:
     terms = TermCache()
-    found = evidence(view((), 3), terms.query("anything"), terms, None)
+    found = compute_features(make_snapshot((), 3), terms.parse_query("anything"), terms, None)
     assert (found.generation, list(found.paths), found.keys.shape) == (3, [], (0, 2))
 
 
 def test_cosines_of_quantised_vectors() -> None:
     terms = TermCache()
-    state = view(
+    state = make_snapshot(
         (
             SegmentView(
-                build(documents({"a.py": "x = 1", "b.py": "y = 2"}, {"x = 1": 0}), DIMENSION)
+                build_segment(
+                    documents({"a.py": "x = 1", "b.py": "y = 2"}, {"x = 1": 0}), DIMENSION
+                )
             ),
         ),
         1,
     )
-    found = evidence(state, terms.query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32))
+    found = compute_features(
+        state, terms.parse_query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32)
+    )
     assert found.cosines is not None
     assert found.cosines[0] == pytest.approx(0.6, abs=1e-3)
     assert np.isnan(found.cosines[1])
@@ -260,7 +299,7 @@ def test_equal_vectors_have_the_same_cosine_wherever_they_stand(dimension: int) 
     vector = random_.normal(0, 1, dimension).astype(np.float32)
     row = random_.integers(-127, 128, (1, dimension)).astype(np.int8)
     found = [
-        products(row.repeat(size, 0), np.ones(size, np.float32), vector)
+        dot_products(row.repeat(size, 0), np.ones(size, np.float32), vector)
         for size in (*range(1, 40), 255, 1001)
     ]
     assert len(set(np.concatenate(found).tolist())) == 1
@@ -269,16 +308,18 @@ def test_equal_vectors_have_the_same_cosine_wherever_they_stand(dimension: int) 
 def large() -> IndexSnapshot:
     files = {f"src/file{n}.py": f"value_{n} = 1\n---\nother_{n} = value_{n}" for n in range(20)}
     axes = {"value_7 = 1": 0, **{f"value_{n} = 1": 1 for n in range(20) if n != 7}}
-    return view((SegmentView(build(documents(files, axes), DIMENSION)),), 1)
+    return make_snapshot((SegmentView(build_segment(documents(files, axes), DIMENSION)),), 1)
 
 
 def test_a_large_index_looks_at_the_chunks_of_promising_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # stands for a size that no test builds
-    monkeypatch.setattr(candidate_selection, "PROMISING", 2)
+    monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
     terms, state = TermCache(), large()
-    found = evidence(state, terms.query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0])
+    found = compute_features(
+        state, terms.parse_query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0]
+    )
     assert found.cosines is not None
     assert found.file_cosines is not None
     assert {"src/file7.py", "src/file3.py"} <= set(found.paths)  # best by vector, best by words
@@ -288,14 +329,17 @@ def test_a_large_index_looks_at_the_chunks_of_promising_files(
     assert found.values["s3"][found.paths.index("src/file3.py")] > 0
     assert found.file_cosines[found.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
     # of all files, not of the compared ones
-    assert found.among.cosine == pytest.approx(1 / 20, abs=0.01)
+    assert found.corpus.cosine_mean == pytest.approx(1 / 20, abs=0.01)
 
 
 def test_signs_are_bits() -> None:
     rows = np.zeros((2, 65), np.int8)
     rows[0, 0], rows[0, 1], rows[1, 64] = 3, -3, 127
     # word by word
-    assert signs_of(rows).view(np.uint8).tolist() == [[0x80] + [0] * 15, [0] * 8 + [0x80] + [0] * 7]
+    assert quantise_to_bits(rows).view(np.uint8).tolist() == [
+        [0x80] + [0] * 15,
+        [0] * 8 + [0x80] + [0] * 7,
+    ]
 
 
 def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
@@ -304,23 +348,26 @@ def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
     vectors = random_.integers(-127, 128, (40, 64)).astype(np.int8)
     vectors[1::2] = -vectors[::2]  # whose mean says nothing
     files = {f"{n}.py": f"first_{n}\n---\nsecond_{n}" for n in range(20)}
-    plain = build(documents(files), 64)
+    plain = build_segment(documents(files), 64)
     segment = replace(
         plain,
         vectors=vectors,
-        signs=signs_of(vectors),
+        binary_vectors=quantise_to_bits(vectors),
         scales=np.full(40, 1 / 127, np.float32),
         without_vector=np.zeros(0, np.int64),
     )
     asked = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
     assert nearest(SegmentView(segment), asked) == [7]
-    assert nearest(SegmentView(segment).without([7]), asked) != [7]
+    assert nearest(SegmentView(segment).with_deleted([7]), asked) != [7]
     assert nearest(SegmentView(replace(segment, without_vector=np.arange(40))), asked) == []
 
 
 def nearest(part: SegmentView, asked: NDArray[np.float32]) -> list[int]:
-    state = view((part,), 1)
-    return [int(file) for file in near(state.parts, state.living, asked).nearest(None, 1)]
+    state = make_snapshot((part,), 1)
+    return [
+        int(file)
+        for file in compare_vectors(state.views, state.live_documents, asked).nearest(None, 1)
+    ]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.2, 1.0])
@@ -333,14 +380,14 @@ def test_the_nearest_of_many_files_are_found(share: float) -> None:
     turned = np.where(random_.random((300, 256)) < 0.2, -1, 1)
     vectors[closest, 2] = np.where(asked > 0, 100, -100) * turned
     dead = closest[closest >= 3000][:5]
-    parts = (mapped(vectors[:3000]), mapped(vectors[3000:]).without((dead - 3000).tolist()))
-    state = view(parts, 1)
+    parts = (mapped(vectors[:3000]), mapped(vectors[3000:]).with_deleted((dead - 3000).tolist()))
+    state = make_snapshot(parts, 1)
     numbers = np.delete(np.arange(6000), dead)  # of each living file, as it was made
-    among = None if share == 1.0 else random_.random(state.files) < share
+    among = None if share == 1.0 else random_.random(state.file_count) < share
     wanted = {int(number) for number in closest if number not in dead}
     if among is not None:
         wanted &= set(numbers[among].tolist())
-    found = near(state.parts, state.living, asked).nearest(among, len(wanted))
+    found = compare_vectors(state.views, state.live_documents, asked).nearest(among, len(wanted))
     assert wanted
     assert set(numbers[found].tolist()) == wanted
 
@@ -349,7 +396,7 @@ def mapped(vectors: NDArray[np.int8]) -> SegmentView:
     """A part of files that differ by the vectors of their chunks alone: (F, c, D)."""
     files, each, dimension = vectors.shape
     one, starts, flat = (
-        build(documents({"a.py": "x = 1"}), 256),
+        build_segment(documents({"a.py": "x = 1"}), 256),
         np.arange(files) * each,
         vectors.reshape(-1, dimension),
     )
@@ -372,19 +419,19 @@ def mapped(vectors: NDArray[np.int8]) -> SegmentView:
             vectors=flat,
             scales=np.ones(files * each, np.float32),
             without_vector=np.zeros(0, np.int64),
-            signs=signs_of(flat),
+            binary_vectors=quantise_to_bits(flat),
         )
     )
 
 
 def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidate_selection, "PROMISING", 2)
+    monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
     terms, state = TermCache(), large()
     vector = np.eye(DIMENSION, dtype=np.float32)[1]
-    query = terms.query("value_3 of value_4")
-    whole = evidence(state, query, terms, vector)
-    name = next(path for path in state.living.paths if path not in whole.paths)
-    some = evidence(
+    query = terms.parse_query("value_3 of value_4")
+    whole = compute_features(state, query, terms, vector)
+    name = next(path for path in state.live_documents.paths if path not in whole.paths)
+    some = compute_features(
         state,
         query,
         terms,
@@ -406,28 +453,34 @@ def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPat
 def test_of_equals_the_same_are_compared_whatever_came_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(candidate_selection, "PROMISING", 3)
-    monkeypatch.setattr(candidate_selection, "NAMED", 2)
+    monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 3)
+    monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 2)
     terms, vector = TermCache(), np.eye(DIMENSION, dtype=np.float32)[1]
     for query, asked in (("licence", None), ("notice", None), ("nothing", vector)):
         compared = set[tuple[str, ...]]()
         for turn in (1, 3, 7):
             copies = {f"part{n * turn % 10}/notice.md": "licence of all" for n in range(10)}
-            state = view(
-                (SegmentView(build(documents(copies, {"licence of all": 1}), DIMENSION)),), 1
+            state = make_snapshot(
+                (SegmentView(build_segment(documents(copies, {"licence of all": 1}), DIMENSION)),),
+                1,
             )
-            compared.add(tuple(sorted(evidence(state, terms.query(query), terms, asked).paths)))
+            compared.add(
+                tuple(sorted(compute_features(state, terms.parse_query(query), terms, asked).paths))
+            )
         ((*paths,),) = compared
         assert paths == [f"part{n}/notice.md" for n in range(3)]
 
 
 def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    terms, state = TermCache(), view((SegmentView(build(documents(FILES), DIMENSION)),), 1)
+    terms, state = (
+        TermCache(),
+        make_snapshot((SegmentView(build_segment(documents(FILES), DIMENSION)),), 1),
+    )
     for query in ("route session", "how is a cache locked", "lock_route"):
-        whole = evidence(state, terms.query(query), terms)
+        whole = compute_features(state, terms.parse_query(query), terms)
         with monkeypatch.context() as patch:
-            patch.setattr(candidate_selection, "PROMISING", 8)
-            some = evidence(state, terms.query(query), terms)
+            patch.setattr(candidate_selection, "MIN_CANDIDATES", 8)
+            some = compute_features(state, terms.parse_query(query), terms)
         assert 0 < len(some.paths) < len(whole.paths)
         places = [whole.paths.index(path) for path in some.paths]
         assert some.values["s3"].tolist() == whole.values["s3"][places].tolist()

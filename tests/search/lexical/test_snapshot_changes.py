@@ -14,19 +14,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search.lexical import snapshot_changes
-from cocosearchd.search.lexical.analysis.documents import documents
+from cocosearchd.search.lexical.analysis.documents import make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
-from cocosearchd.search.lexical.index_snapshot import SIGNALS, IndexSnapshot, evidence, view
+from cocosearchd.search.lexical.index_snapshot import (
+    SIGNALS,
+    IndexSnapshot,
+    compute_features,
+    make_snapshot,
+)
 from cocosearchd.search.lexical.segments.segment import size_bytes
 from cocosearchd.search.lexical.snapshot_changes import (
-    NOTHING,
+    EMPTY,
     SnapshotChange,
-    changed,
-    file_text,
-    part_of,
-    put_in_order,
-    recognised,
-    remembered,
+    apply_change,
+    build_views,
+    find_paths_with_dead_files,
+    find_restorable_files,
+    make_file_text,
+    plan_idle_merge,
 )
 from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
 
@@ -72,18 +77,20 @@ def commit(
     generation: int,
 ) -> tuple[IndexSnapshot, IndexSnapshot, SnapshotChange]:
     """As the lexical index makes `paths` what they are in `files`."""
-    some = remembered(state, former, paths)
-    back = recognised(state, former, [digest(files[path]) for path in some if path in files])
+    some = find_paths_with_dead_files(state, former, paths)
+    back = find_restorable_files(
+        state, former, [digest(files[path]) for path in some if path in files]
+    )
     read = [
         files[path] for path in paths if path in files and path not in {file.path for file in back}
     ]
-    texts = [file_text(file) for file in read]
-    change = SnapshotChange(tuple(paths), generation, list(documents(texts, TERMS)), back)
-    return *changed(state, former, change, DIMENSION), change
+    texts = [make_file_text(file) for file in read]
+    change = SnapshotChange(tuple(paths), generation, list(make_documents(texts, TERMS)), back)
+    return *apply_change(state, former, change, DIMENSION), change
 
 
 def rested(state: IndexSnapshot, former: IndexSnapshot) -> tuple[IndexSnapshot, IndexSnapshot]:
-    made = put_in_order(state)
+    made = plan_idle_merge(state)
     return (state, former) if made is None else made.of(state, former)
 
 
@@ -91,7 +98,7 @@ def living(state: IndexSnapshot) -> dict[str, int]:
     """Generations by path. Raises `AssertionError` if a path is there twice."""
     found = [
         (path, int(part.generations[number]))
-        for part in state.parts
+        for part in state.views
         for number, path in enumerate(part.segment.path_list())
         if part.alive is None or part.alive[number]
     ]
@@ -100,7 +107,9 @@ def living(state: IndexSnapshot) -> dict[str, int]:
 
 
 def answers(state: IndexSnapshot, question: str) -> dict[str, list[float]]:
-    found = evidence(state, TERMS.query(question), TERMS, np.eye(DIMENSION, dtype=np.float32)[0])
+    found = compute_features(
+        state, TERMS.parse_query(question), TERMS, np.eye(DIMENSION, dtype=np.float32)[0]
+    )
     return {
         path: [float(found.values[name][n]) for name in SIGNALS]
         for n, path in enumerate(found.paths)
@@ -112,10 +121,10 @@ def answers(state: IndexSnapshot, question: str) -> dict[str, list[float]]:
 def test_any_history_answers_like_what_is_there(seed: int) -> None:
     random_ = random.Random(seed)
     files: dict[str, FileTexts] = {}
-    state, former = view((), 0), NOTHING
+    state, former = make_snapshot((), 0), EMPTY
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshot_changes, "_FORMER_FILES", random_.choice((1, 3)))
-        patch.setattr(snapshot_changes, "_FORMER_SEGMENTS", random_.choice((1, 8)))
+        patch.setattr(snapshot_changes, "_RETIRED_FILES", random_.choice((1, 3)))
+        patch.setattr(snapshot_changes, "_RETIRED_SEGMENTS", random_.choice((1, 8)))
         for generation in range(1, 16):
             paths = random_.sample(PATHS, random_.randint(1, len(PATHS)))
             for path in paths:
@@ -126,8 +135,12 @@ def test_any_history_answers_like_what_is_there(seed: int) -> None:
             assert living(state) == {path: file.generation for path, file in files.items()}
             if random_.random() < 0.3:
                 state, former = rested(state, former)
-    fresh, _, _ = commit(view((), 0), NOTHING, files, tuple(files), state.generation)
-    assert (state.files, state.chunks, state.common) == (fresh.files, fresh.chunks, fresh.common)
+    fresh, _, _ = commit(make_snapshot((), 0), EMPTY, files, tuple(files), state.generation)
+    assert (state.file_count, state.chunk_count, state.common_language) == (
+        fresh.file_count,
+        fresh.chunk_count,
+        fresh.common_language,
+    )
     for question in QUESTIONS:
         left, right = answers(state, question), answers(fresh, question)
         assert left.keys() == right.keys()
@@ -143,13 +156,15 @@ def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
     parts = [
         part
         for path in PATHS
-        for part in part_of(list(documents([file_text(files[path])], TERMS)), DIMENSION)
+        for part in build_views(
+            list(make_documents([make_file_text(files[path])], TERMS)), DIMENSION
+        )
     ]
-    state = view(parts, 1)
-    made = put_in_order(state)
+    state = make_snapshot(parts, 1)
+    made = plan_idle_merge(state)
     assert made is not None
-    now, former, _ = commit(state, NOTHING, {}, PATHS[-2:], 2)
-    assert len(now.parts) == len(PATHS) - 2
+    now, former, _ = commit(state, EMPTY, {}, PATHS[-2:], 2)
+    assert len(now.views) == len(PATHS) - 2
     assert living(made.of(now, former)[0]) == dict.fromkeys(PATHS[:-2], 1)
 
 
@@ -157,8 +172,8 @@ def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
 def test_who_goes_back_and_forth_reads_nothing_again(
     monkeypatch: pytest.MonkeyPatch, rest: bool
 ) -> None:
-    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 1)
-    state, former, read, generation = view((), 0), NOTHING, list[int](), 0
+    monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 1)
+    state, former, read, generation = make_snapshot((), 0), EMPTY, list[int](), 0
     for text in (TEXTS[0], TEXTS[1]) * 3:
         for paths in PATHS[:2], PATHS[2:4]:  # the others never change
             generation += 1
@@ -173,71 +188,71 @@ def test_who_goes_back_and_forth_reads_nothing_again(
 
 def test_a_file_of_another_language_or_text_is_not_what_it_was() -> None:
     state, former, _ = commit(
-        view((), 0), NOTHING, {"a.py": stored("a.py", TEXTS[0], 1)}, ["a.py"], 1
+        make_snapshot((), 0), EMPTY, {"a.py": stored("a.py", TEXTS[0], 1)}, ["a.py"], 1
     )
-    state = view([part.without([0]) for part in state.parts], 2)
-    assert remembered(state, former, ["a.py", "b.py"]) == ["a.py"]
+    state = make_snapshot([part.with_deleted([0]) for part in state.views], 2)
+    assert find_paths_with_dead_files(state, former, ["a.py", "b.py"]) == ["a.py"]
     same, *others = [digest(stored("a.py", text, 3)) for text in TEXTS]
-    assert recognised(state, former, [same, *others]) == [same]
-    assert recognised(state, former, [replace(same, language="go")]) == []
-    assert recognised(state, former, [replace(same, path="b.py")]) == []
+    assert find_restorable_files(state, former, [same, *others]) == [same]
+    assert find_restorable_files(state, former, [replace(same, language="go")]) == []
+    assert find_restorable_files(state, former, [replace(same, path="b.py")]) == []
 
 
 def test_a_digest_that_is_not_known_is_of_no_file() -> None:
     unknown = replace(stored("a.py", TEXTS[0], 1), digest=0)
-    state, former, _ = commit(view((), 0), NOTHING, {"a.py": unknown}, ["a.py"], 1)
-    assert recognised(state, former, [digest(unknown)]) == []
+    state, former, _ = commit(make_snapshot((), 0), EMPTY, {"a.py": unknown}, ["a.py"], 1)
+    assert find_restorable_files(state, former, [digest(unknown)]) == []
 
 
 def test_what_is_dead_is_not_of_the_language_of_nearly_all_code() -> None:
     files = {f"{number}.py": stored(f"{number}.py", TEXTS[number > 9], 1) for number in range(20)}
     files |= {f"{number}.go": stored(f"{number}.go", TEXTS[2], 1) for number in range(20)}
-    state, *_ = commit(view((), 0), NOTHING, files, tuple(files), 1)
-    assert state.common == ()
-    (part,) = state.parts
-    assert view([part.without(range(20))], 2).common == ("go", "golang")
-    assert view([part.without(range(19, 40))], 2).common == ("python", "py")
+    state, *_ = commit(make_snapshot((), 0), EMPTY, files, tuple(files), 1)
+    assert state.common_language == ()
+    (part,) = state.views
+    assert make_snapshot([part.with_deleted(range(20))], 2).common_language == ("go", "golang")
+    assert make_snapshot([part.with_deleted(range(19, 40))], 2).common_language == ("python", "py")
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 2)
-    state, former = view((), 0), NOTHING
+    monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 2)
+    state, former = make_snapshot((), 0), EMPTY
     for generation in range(1, 30):
         files = {path: stored(path, f"{TEXTS[0]} {generation}", generation) for path in PATHS}
         state, former, _ = commit(state, former, files, PATHS, generation)
-        assert len(former.parts) == min(generation - 1, 8)
-    size = size_bytes(former.parts[-1].segment)
-    monkeypatch.setattr(snapshot_changes, "FORMER_BYTES", 3 * size + 100)
-    newest = [part.segment for part in former.parts[-2:]]
+        assert len(former.views) == min(generation - 1, 8)
+    size = size_bytes(former.views[-1].segment)
+    monkeypatch.setattr(snapshot_changes, "RETIRED_BYTES", 3 * size + 100)
+    newest = [part.segment for part in former.views[-2:]]
     state, former, _ = commit(
         state, former, {path: stored(path, "x", 30) for path in PATHS}, PATHS, 30
     )
-    assert [part.segment for part in former.parts[:-1]] == newest
+    assert [part.segment for part in former.views[:-1]] == newest
 
 
 def test_as_much_is_kept_as_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A branch of a large repository replaces more than is kept of a small one."""
-    monkeypatch.setattr(snapshot_changes, "FORMER_BYTES", 0)
-    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 2)
-    state, former = view((), 0), NOTHING
+    monkeypatch.setattr(snapshot_changes, "RETIRED_BYTES", 0)
+    monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 2)
+    state, former = make_snapshot((), 0), EMPTY
     for generation in range(10, 13):
-        before = [part.segment for part in state.parts]
+        before = [part.segment for part in state.views]
         files = {path: stored(path, f"{TEXTS[0]} {generation}", generation) for path in PATHS}
         state, former, _ = commit(state, former, files, PATHS, generation)
-        assert [part.segment for part in former.parts] == before
+        assert [part.segment for part in former.views] == before
 
 
 def test_of_what_is_mostly_alive_the_dead_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 1)
+    monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 1)
     files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
-    state, former, _ = commit(view((), 0), NOTHING, files, PATHS, 1)
+    state, former, _ = commit(make_snapshot((), 0), EMPTY, files, PATHS, 1)
     state, former, _ = commit(
         state, former, {PATHS[0]: stored(PATHS[0], TEXTS[1], 2)}, PATHS[:1], 2
     )
     state, former = rested(state, former)
-    assert [part.segment.path_list() for part in former.parts] == [[PATHS[0]]]
+    assert [part.segment.path_list() for part in former.views] == [[PATHS[0]]]
     state, former, change = commit(
         state, former, {PATHS[0]: stored(PATHS[0], TEXTS[0], 3)}, PATHS[:1], 3
     )
     assert [file.path for file in change.returning] == [PATHS[0]]
-    assert former.parts == ()
+    assert former.views == ()

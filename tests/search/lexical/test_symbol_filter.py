@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from cocosearchd.model import Filter, IndexRecord, Symbol
-from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
-from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks, symbols_in
-from cocosearchd.search.lexical.segments.segment import SegmentView, build
-from cocosearchd.search.lexical.segments.segment_merge import QUIET, compacted
+from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks, match_symbols
+from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
+from cocosearchd.search.lexical.segments.segment_merge import QUIET, compact
 from cocosearchd.store.chunks.queries import replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
@@ -107,14 +107,16 @@ async def forget_symbols(db: Database, record: IndexRecord) -> None:
 
 def in_memory(state: IndexSnapshot, where: Filter) -> list[tuple[str, int]]:
     found = []
-    for part in state.parts:
+    for part in state.views:
         paths, segment = part.segment.path_list(), part.segment
         alive = (
             np.ones(segment.chunk_count, np.bool_)
             if part.alive_chunks is None
             else part.alive_chunks
         )
-        chunks = np.flatnonzero(symbols_in(segment, where.symbol_types, where.symbol_name) & alive)
+        chunks = np.flatnonzero(
+            match_symbols(segment, where.symbol_types, where.symbol_name) & alive
+        )
         found += [
             (paths[segment.chunk_files[chunk]], int(segment.keys[chunk, 0])) for chunk in chunks
         ]
@@ -135,12 +137,15 @@ def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
     dice, terms = random.Random(seed), TermCache()
     files = [random_file(f"{number}.py", dice) for number in range(8)]
     made = [
-        SegmentView(build([document(file, terms) for file in files[start : start + 2]]))
+        SegmentView(
+            build_segment([make_document(file, terms) for file in files[start : start + 2]])
+        )
         for start in range(0, 8, 2)
     ]
     dead = [(part, file) for part in range(4) for file in range(2) if dice.random() < 0.3]
     parts = [
-        part.without([file for other, file in dead if other == n]) for n, part in enumerate(made)
+        part.with_deleted([file for other, file in dead if other == n])
+        for n, part in enumerate(made)
     ]
     living = [file for number, file in enumerate(files) if (number // 2, number % 2) not in dead]
     for kinds, name in (
@@ -154,8 +159,8 @@ def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
                 part.segment.path_list()[part.segment.chunk_files[chunk]],
                 int(part.segment.keys[chunk, 0]),
             )
-            for part in compacted(parts, QUIET)
-            for chunk in np.flatnonzero(symbols_in(part.segment, kinds, name))
+            for part in compact(parts, QUIET)
+            for chunk in np.flatnonzero(match_symbols(part.segment, kinds, name))
             if part.alive is None or part.alive[part.segment.chunk_files[chunk]]
         ]
         assert sorted(found) == [
@@ -189,13 +194,13 @@ def random_file(path: str, dice: random.Random) -> FileText:
 
 
 def test_masks_are_kept_as_long_as_their_segment() -> None:
-    segment = build([document(random_file("a.py", random.Random(1)), TermCache())])
+    segment = build_segment([make_document(random_file("a.py", random.Random(1)), TermCache())])
     masks = SymbolMasks()
-    first = masks.of(segment, ("class",), None)
-    assert masks.of(segment, ("class",), None) is first
+    first = masks.mask(segment, ("class",), None)
+    assert masks.mask(segment, ("class",), None) is first
     for number in range(20):
-        masks.of(segment, (), f"name{number}")
-    again = masks.of(segment, ("class",), None)
+        masks.mask(segment, (), f"name{number}")
+    again = masks.mask(segment, ("class",), None)
     assert again is not first
     assert np.array_equal(again, first)
     gone = weakref.ref(segment)

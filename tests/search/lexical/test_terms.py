@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from cocosearchd.search.lexical.analysis.terms import TermCache, parts, term_hash
+from cocosearchd.search.lexical.analysis.terms import TermCache, split_identifier, term_hash
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ from cocosearchd.search.lexical.analysis.terms import TermCache, parts, term_has
     ],
 )
 def test_terms_of_a_word(word: str, expected: tuple[str, ...]) -> None:
-    assert TermCache().of_word(word) == expected
+    assert TermCache().split_word(word) == expected
 
 
 def test_counts_words_parts_and_runs_of_digits() -> None:
-    counts = Counter(TermCache().of_text("route routes RouteGroup 42 7 café"))
+    counts = Counter(TermCache().split_text("route routes RouteGroup 42 7 café"))
     assert counts["rout"] == 3
     assert counts["routegroup"] == 1
     assert counts["42"] == 1
@@ -50,32 +50,34 @@ def test_counts_words_parts_and_runs_of_digits() -> None:
 )
 def test_what_is_written_without_blanks_is_found_by_a_part_of_it(text: str, part: str) -> None:
     terms = TermCache()
-    asked = {term for term, _ in terms.query(part).terms}
+    asked = {term for term, _ in terms.parse_query(part).terms}
     assert len(asked) > 2
-    assert asked <= {term_hash(term) for term in terms.of_text(text)}
+    assert asked <= {term_hash(term) for term in terms.split_text(text)}
 
 
 def test_parts_of_an_abbreviation() -> None:
-    assert parts("parseHTTPResponse") == ("parse", "http", "response")
+    assert split_identifier("parseHTTPResponse") == ("parse", "http", "response")
 
 
 def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:
     terms = TermCache()
-    assert [term for term, _ in terms.query("how is a route found").terms] == [
+    assert [term for term, _ in terms.parse_query("how is a route found").terms] == [
         term_hash("rout"),
         term_hash("found"),
     ]
-    assert len(terms.query("what is it").terms) == 3
-    assert terms.query("").terms == ()
+    assert len(terms.parse_query("what is it").terms) == 3
+    assert terms.parse_query("").terms == ()
 
 
 def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
     terms, names = TermCache(), ("python", "py")
-    assert [term for term, _ in terms.query("python mkdir", common=names).terms] == [
+    assert [term for term, _ in terms.parse_query("python mkdir", common=names).terms] == [
         term_hash("mkdir")
     ]
-    assert [term for term, _ in terms.query("python", common=names).terms] == [term_hash("python")]
-    assert [term for term, _ in terms.query("how is python", common=names).terms] == [
+    assert [term for term, _ in terms.parse_query("python", common=names).terms] == [
+        term_hash("python")
+    ]
+    assert [term for term, _ in terms.parse_query("how is python", common=names).terms] == [
         term_hash("how"),
         term_hash("is"),
         term_hash("python"),
@@ -83,11 +85,11 @@ def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
 
 
 def test_a_word_asked_twice_counts_twice() -> None:
-    assert dict(TermCache().query("session session key").terms)[term_hash("session")] == 2.0
+    assert dict(TermCache().parse_query("session session key").terms)[term_hash("session")] == 2.0
 
 
 def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
-    asked = TermCache().query("how flask handles sessions", "flask")
+    asked = TermCache().parse_query("how flask handles sessions", "flask")
     assert dict(asked.terms)[term_hash("flask")] == pytest.approx(0.3)
     assert dict(asked.terms)[term_hash("session")] == 1.0
     assert dict(zip(asked.words, asked.shares, strict=True)) == {
@@ -96,7 +98,7 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
         "sessions": 1.0,
     }
     # a symbol is meant
-    assert dict(TermCache().query("Flask", "flask").terms) == {term_hash("flask"): 1.0}
+    assert dict(TermCache().parse_query("Flask", "flask").terms) == {term_hash("flask"): 1.0}
 
 
 @pytest.mark.parametrize(
@@ -111,10 +113,14 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
     ],
 )
 def test_identifiers_of_a_query(query: str, symbol: bool, identifiers: tuple[str, ...]) -> None:
-    asked = TermCache().query(query)
+    asked = TermCache().parse_query(query)
     assert asked.symbol is symbol
     assert asked.identifiers == identifiers
 
 
 def test_words_are_distinct_parts_without_single_letters() -> None:
-    assert TermCache().query("parse parse a RouteGroup x").words == ("parse", "route", "group")
+    assert TermCache().parse_query("parse parse a RouteGroup x").words == (
+        "parse",
+        "route",
+        "group",
+    )

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from cocosearchd.search.lexical.analysis.text_definitions import (
     KEYWORDS,
-    comment_spans,
-    comments,
-    comments_within,
-    definitions,
+    extract_comments,
+    extract_local_comments,
+    find_comment_spans,
+    find_definitions,
 )
 
 
@@ -35,16 +35,16 @@ from cocosearchd.search.lexical.analysis.text_definitions import (
     ],
 )  # fmt: skip
 def test_definitions(language: str, text: str, expected: dict[str, float]) -> None:
-    assert {item.name: item.value for item in definitions(text, language)} == expected
+    assert {item.name: item.value for item in find_definitions(text, language)} == expected
 
 
 def test_minor_names_deep_inside_are_dropped() -> None:
-    assert definitions("        let counter = 1;\n", "rust") == []
+    assert find_definitions("        let counter = 1;\n", "rust") == []
 
 
 def test_offsets_are_of_the_names() -> None:
     text = "x = 1\ndef first(): ...\n"
-    assert [text[item.offset :][:5] for item in definitions(text, "python")] == ["first"]
+    assert [text[item.offset :][:5] for item in find_definitions(text, "python")] == ["first"]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_offsets_are_of_the_names() -> None:
     ],
 )
 def test_comments(language: str, text: str, words: str) -> None:
-    assert re.findall(r"\w+", comments(text, language)) == re.findall(r"\w+", words)
+    assert re.findall(r"\w+", extract_comments(text, language)) == re.findall(r"\w+", words)
 
 
 def test_comments_are_bounded() -> None:
-    assert len(comments("# word word word\nx = 1\n" * 10_000, "python")) <= 20_000
+    assert len(extract_comments("# word word word\nx = 1\n" * 10_000, "python")) <= 20_000
 
 
 # As one would write them: the others say where a comment may begin behind its marker, which is
@@ -109,15 +109,15 @@ COMMENTED = st.lists(
 @given(COMMENTED, st.sampled_from(sorted(OBVIOUS)))
 def test_comments_are_where_obvious_expressions_find_them(text: str, language: str) -> None:
     obvious = re.compile(OBVIOUS[language], re.DOTALL | re.MULTILINE)
-    assert comment_spans(text, language) == [match.span() for match in obvious.finditer(text)]
+    assert find_comment_spans(text, language) == [match.span() for match in obvious.finditer(text)]
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(COMMENTED, max_size=4), st.sampled_from(sorted(OBVIOUS)))
 def test_comments_of_parts_are_those_of_the_whole(parts: list[str], language: str) -> None:
-    found = [comments_within(part, language) for part in parts]
+    found = [extract_local_comments(part, language) for part in parts]
     if None not in found:
-        assert re.findall(r"\S+", comments("\n".join(parts), language)) == re.findall(
+        assert re.findall(r"\S+", extract_comments("\n".join(parts), language)) == re.findall(
             r"\S+", "\n".join(map(str, found))
         )
 
@@ -134,7 +134,7 @@ def test_comments_of_parts_are_those_of_the_whole(parts: list[str], language: st
     ],
 )
 def test_comments_that_depend_on_the_rest_of_the_file(language: str, part: str) -> None:
-    assert comments_within(part, language) is None
+    assert extract_local_comments(part, language) is None
 
 
 OTHERS = (
@@ -153,4 +153,4 @@ def test_only_lines_with_a_keyword_define(text: str, language: str) -> None:
         for n, line in enumerate(text.split("\n"))
         if not set(KEYWORDS).isdisjoint(BETWEEN.split(line))
     ]
-    assert definitions(text, language, lines) == definitions(text, language)
+    assert find_definitions(text, language, lines) == find_definitions(text, language)

@@ -5,7 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from cocosearchd.languages.detect import detect
-from cocosearchd.search.lexical.analysis.documents import ChunkText, Documents, FileText, document
+from cocosearchd.search.lexical.analysis.documents import (
+    ChunkText,
+    Documents,
+    FileText,
+    make_document,
+)
 from cocosearchd.search.lexical.analysis.terms import TermCache
 
 DIMENSION = 4
@@ -31,4 +36,4 @@ def documents(
     files: Mapping[str, str], vectors: Mapping[str, int] | None = None
 ) -> list[Documents]:
     terms = TermCache()
-    return [document(file_text(path, text, vectors), terms) for path, text in files.items()]
+    return [make_document(file_text(path, text, vectors), terms) for path, text in files.items()]

@@ -60,21 +60,29 @@ async def code_candidates(
 
     None where the lexical index cannot answer: cold or behind. PostgreSQL can.
     """
-    if not await lexical.reach(generation, WAIT_S):
+    if not await lexical.wait_for_generation(generation, WAIT_S):
         return None
     newest = replace(record, generation=max(generation, lexical.generation))
-    state = await lexical.state(overlay)
+    state = await lexical.snapshot(overlay)
     if state is None:
         return None
     if plan.listing:
         listing, complete = await list_symbols(db, newest, lexical, state, plan, weights, overlay)
-        why = None if listing else unmet_filter(plan.where, state.living, record.root)
+        why = None if listing else unmet_filter(plan.where, state.live_documents, record.root)
         return CodeAnswer(listing, state.generation, complete, None, why)
     # Enough for a reranker or a score limit to choose from.
     needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
     limit = max(needed, plan.depth if trace.explain else 0)
     ask = CodeQuery(
-        lexical, state, plan, lexical.query(plan.text), vector, weights, limit, needed, overlay
+        lexical,
+        state,
+        plan,
+        lexical.parse_query(plan.text),
+        vector,
+        weights,
+        limit,
+        needed,
+        overlay,
     )
     if plan.where.phrases:
         held = await rank_phrase_matches(db, newest, ask, needed, trace)
@@ -86,7 +94,7 @@ async def code_candidates(
         for one in held.chunks
         if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved
     ]
-    rows, states = await queries.chunks_with_files(db, record, asked_for, state.chunks)
+    rows, states = await queries.chunks_with_files(db, record, asked_for, state.chunk_count)
     by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
         _make_candidate(by_key[key], one)
@@ -97,7 +105,7 @@ async def code_candidates(
     why = (
         held.warning
         if held.chunks
-        else unmet_filter(plan.where, state.living, record.root) or held.warning
+        else unmet_filter(plan.where, state.live_documents, record.root) or held.warning
     )
     return CodeAnswer(scored, state.generation, complete, states, why, held.cacheable)
 

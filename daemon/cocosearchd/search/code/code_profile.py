@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cocosearchd.errors import BadSettings
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
-from cocosearchd.search.lexical.scoring.candidate_selection import first_by
+from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 
 Floats = NDArray[np.float32]
 # How the best chunk of a file is chosen: lexical score + these shares of definition value and
@@ -98,20 +98,20 @@ def compute_signals(found: FeatureMatrix) -> dict[str, Floats]:
     name -> (F,).
     """
     values = found.values
-    among = found.among
-    scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
+    among = found.corpus
+    scaled = {name: features.scale_to_maximum(values[name]) for name in _LEXICAL}
     scaled |= {name: values[name] for name in _UNSCALED}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
     scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
     if found.best_cosines is not None and found.file_cosines is not None:
         # Both beside the mean vectors of files, which are known of every file.
         for name, cosines in (("chunk", found.best_cosines), ("file", found.file_cosines)):
-            scaled[name] = features.standing(cosines, among.cosine, among.deviation) * np.float32(
-                _Z_SHARE
-            )
+            scaled[name] = features.z_scores(
+                cosines, among.cosine_mean, among.cosine_deviation
+            ) * np.float32(_Z_SHARE)
     # Where no file is named after what is asked, as when somebody asks as on the web, vectors
     # decide and size does not: learned, and nothing where the question explains a name.
-    unnamed = np.float32(1 - among.named)
+    unnamed = np.float32(1 - among.name_coverage)
     for name in ("lsize", "s_mean", "chunk"):
         if name in scaled:
             scaled[f"{name}_unnamed"] = scaled[name] * unnamed
@@ -171,7 +171,7 @@ def _sort_files(
     """The best `limit` of the chosen files. Equals stand by path: their numbers tell how files came
     and were merged.
     """
-    best = first_by(np.flatnonzero(chosen), scores[chosen], limit, found.paths)
+    best = select_top(np.flatnonzero(chosen), scores[chosen], limit, found.paths)
     return sorted(best.tolist(), key=lambda file: (-scores[file], found.paths[file]))
 
 

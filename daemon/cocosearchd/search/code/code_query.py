@@ -14,10 +14,10 @@ from cocosearchd.search.lexical.analysis.terms import QueryTerms
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments.live_documents import (
-    Choice,
+    FileFilter,
     LiveDocuments,
-    files_of,
-    joined,
+    concatenate,
+    files_with_chunks,
 )
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
@@ -46,9 +46,9 @@ class CodeQuery:
     needed: int
     overlay: Overlay | None = None
 
-    async def evaluate(self, judge: Callable[[FeatureMatrix], T], choice: Choice) -> T:
+    async def evaluate(self, judge: Callable[[FeatureMatrix], T], choice: FileFilter) -> T:
         """What `judge` makes of the evidence, in a thread. `choice`: which files may be shown."""
-        return await self.lexical.judged(
+        return await self.lexical.score(
             self.state, judge, self.terms, self.vector, choice, self.needed
         )
 
@@ -83,7 +83,7 @@ class CodeQuery:
                 (path in chunks for path in living.paths), np.bool_, len(living.paths)
             )
         elif symbols is not None:
-            having = files_of(self.state.parts, symbols)
+            having = files_with_chunks(self.state.views, symbols)
         else:
             return passing
         return having if passing is None else having & passing
@@ -93,8 +93,8 @@ class CodeQuery:
         symbols = self.symbol_masks()
         if symbols is None:
             return None
-        return joined(
-            [mask[each.chunks] for mask, each in zip(symbols, found.compared, strict=True)]
+        return concatenate(
+            [mask[each.chunks] for mask, each in zip(symbols, found.candidates, strict=True)]
         )
 
     def symbol_masks(self) -> list[Mask] | None:
@@ -104,7 +104,7 @@ class CodeQuery:
         where = self.plan.where
         if not (where.symbol_types or where.symbol_name):
             return None
-        of = self.lexical.symbols.of
+        of = self.lexical.symbols.mask
         return [
-            of(part.segment, where.symbol_types, where.symbol_name) for part in self.state.parts
+            of(part.segment, where.symbol_types, where.symbol_name) for part in self.state.views
         ]

@@ -22,12 +22,12 @@ from cocosearchd.search.code.file_masks import apply_overlay, passing_files
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.scoring.phrase_candidates import (
     PhraseCandidates,
-    holding,
-    keys_of,
-    phrase_words,
-    size_of,
+    count_chunks,
+    extract_phrase_words,
+    find_phrase_candidates,
+    list_chunk_keys,
 )
-from cocosearchd.search.lexical.segments.live_documents import files_of
+from cocosearchd.search.lexical.segments.live_documents import files_with_chunks
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.phrase_matches import (
     Starts,
@@ -85,8 +85,8 @@ async def rank_phrase_matches(
     try:
         return await _find_matches(look, possible, needed)
     finally:
-        can = size_of(possible.sure)
-        likely = size_of(possible.whole)
+        can = count_chunks(possible.chunks)
+        likely = count_chunks(possible.whole_word_chunks)
         trace.record(
             "phrases",
             lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps},
@@ -100,16 +100,16 @@ async def _find_matches(
     whole = await look.wholly(possible, FEW_CHUNKS, FEW_CHUNKS)
     if whole is not None:
         return await look.held(whole)
-    if size_of(possible.whole) <= FEW_CHUNKS:
-        known = await look.among(possible.whole)
+    if count_chunks(possible.whole_word_chunks) <= FEW_CHUNKS:
+        known = await look.among(possible.whole_word_chunks)
         if look.results(known) >= needed:
             return await look.held(known)
     else:
         found, order = await ask.evaluate(
-            look.in_order, lambda _: files_of(ask.state.parts, possible.whole)
+            look.in_order, lambda _: files_with_chunks(ask.state.views, possible.whole_word_chunks)
         )
         known = await look.best_first(found, order)
-        if look.results(known) >= needed or len(found.paths) == ask.state.files:
+        if look.results(known) >= needed or len(found.paths) == ask.state.file_count:
             return PhraseMatches(
                 await asyncio.to_thread(ask.rank_compared, found, known), look.complete
             )
@@ -135,12 +135,12 @@ class _PhraseSearch:
         """What can hold the phrases, of what may be shown."""
         state = self.ask.state
         where = self.ask.plan.where
-        words = phrase_words(where.phrases, self.ask.lexical.terms)
-        return holding(
-            state.parts,
-            state.living,
+        words = extract_phrase_words(where.phrases, self.ask.lexical.terms)
+        return find_phrase_candidates(
+            state.views,
+            state.live_documents,
             words,
-            self.ask.allowed_files(state.living),
+            self.ask.allowed_files(state.live_documents),
             chunks=self.ask.symbol_masks(),
         )
 
@@ -189,8 +189,8 @@ class _PhraseSearch:
         whole = await self.wholly(possible, MAX_KEYED_CHUNKS, MAX_SCANNED_TEXTS)
         if whole is not None:
             return await self.held(whole)
-        if size_of(possible.whole) <= MAX_KEYED_CHUNKS:
-            known = known | await self.among(possible.whole)
+        if count_chunks(possible.whole_word_chunks) <= MAX_KEYED_CHUNKS:
+            known = known | await self.among(possible.whole_word_chunks)
             if known:
                 return await self.held(known, PARTIAL_WARNING)
         whole = await self.scanned()
@@ -204,21 +204,23 @@ class _PhraseSearch:
 
         By their keys or by PostgreSQL's index of words, whichever leaves less to be read.
         """
-        sure = size_of(possible.sure)
+        sure = count_chunks(possible.chunks)
         if sure <= min(keys, FEW_CHUNKS):
-            return await self.among(possible.sure)
+            return await self.among(possible.chunks)
         named = min(
             await estimate_phrase_matches(self.db, self.newest, self.ask.plan.where),
-            self.ask.state.chunks,
+            self.ask.state.chunk_count,
         )
         if sure <= min(keys, named):
-            return await self.among(possible.sure)
+            return await self.among(possible.chunks)
         return await self.scanned() if named <= texts else None
 
     async def among(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
         """Those of some chunks that hold the phrases."""
-        self.steps.append(f"{size_of(chunks)} chunks by their keys")
-        keys = await asyncio.to_thread(keys_of, self.ask.state.parts, self.ask.state.living, chunks)
+        self.steps.append(f"{count_chunks(chunks)} chunks by their keys")
+        keys = await asyncio.to_thread(
+            list_chunk_keys, self.ask.state.views, self.ask.state.live_documents, chunks
+        )
         unsaved = self.ask.overlay.files if self.ask.overlay else {}
         saved = [key for key in keys if key[0] not in unsaved]
         read = await phrase_matches_in_chunks(self.db, self.newest, self.ask.plan.where, saved)

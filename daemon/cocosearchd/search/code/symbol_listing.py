@@ -68,11 +68,11 @@ async def list_symbols(
 def _ranked_keys(
     lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weights
 ) -> list[Key]:
-    shown = file_mask(plan.where, state.living)
-    standing = _place_scores(state.living, weights)
+    shown = file_mask(plan.where, state.live_documents)
+    standing = _place_scores(state.live_documents, weights)
     found = [
         one
-        for number in range(len(state.parts))
+        for number in range(len(state.views))
         for one in _segment_files(lexical, state, plan, number, shown, standing)
     ]
     keys: list[Key] = []
@@ -94,12 +94,12 @@ def _segment_files(
     """The files of a part that have chunks which pass. `shown` and `standing` are of all living
     files.
     """
-    part = state.parts[number]
-    living = state.living
+    part = state.views[number]
+    living = state.live_documents
     where = plan.where
-    local = living.local[number]
+    local = living.segment_files[number]
     files = slice(living.starts[number], living.ends[number])
-    passing = lexical.symbols.of(part.segment, where.symbol_types, where.symbol_name)
+    passing = lexical.symbols.mask(part.segment, where.symbol_types, where.symbol_name)
     chunks = np.flatnonzero(
         passing & _chunks_of_files(part, local if shown is None else local[shown[files]])
     )
@@ -107,9 +107,9 @@ def _segment_files(
         return []
     cased = np.ones(len(chunks), np.bool_)
     if where.symbol_name:
-        cased = lexical.symbols.of(part.segment, where.symbol_types, where.symbol_name, cased=True)[
-            chunks
-        ]
+        cased = lexical.symbols.mask(
+            part.segment, where.symbol_types, where.symbol_name, cased=True
+        )[chunks]
     owners, starts = np.unique(part.segment.chunk_files[chunks], return_index=True)
     own = np.searchsorted(local, owners) + living.starts[number]
     behind = -standing[own] if where.symbol_name else np.zeros(len(own), np.float32)
@@ -135,7 +135,7 @@ def _place_scores(living: LiveDocuments, weights: Weights) -> Floats:
     behind.
     """
     found = np.zeros(len(living.paths), np.float32)
-    for name, values in living.places.items():
+    for name, values in living.path_signals.items():
         found += values * np.float32(weights.symbol_without_vectors.get(name, 0.0))
     return found
 

@@ -61,7 +61,7 @@ class ApplyJournal:
         self._judge(frozen=_modified(marker) >= _modified(file) > 0)
 
     @property
-    def sentences(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """For `status`: what is left out, and why."""
         lines = tuple(exclusion_sentence(path, "froze") for path in self._content.left_out)
         if self.paused:
@@ -70,7 +70,7 @@ class ApplyJournal:
             )
         return lines
 
-    def parts(self, files: Sequence[File]) -> Iterator[list[File]]:
+    def batches(self, files: Sequence[File]) -> Iterator[list[File]]:
         """The files that may be taken in, suspects each alone; without those that are left out as
         they are now.
         """
@@ -85,7 +85,7 @@ class ApplyJournal:
                 yield [file]
 
     @contextmanager
-    def taking_in(self, files: Sequence[StoredGeneration]) -> Iterator[None]:
+    def applying(self, files: Sequence[StoredGeneration]) -> Iterator[None]:
         """Name files for as long as they are under way. What fails without ending the process
         clears them as well.
         """
@@ -103,7 +103,7 @@ class ApplyJournal:
 
     @contextmanager
     def catching_up(self) -> Iterator[None]:
-        """As `taking_in`, for work on all files."""
+        """As `applying`, for work on all files."""
         self._content.catching_up = True
         self._write()
         try:

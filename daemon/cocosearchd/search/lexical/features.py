@@ -18,15 +18,15 @@ Ints = NDArray[np.int64]
 
 # of a file, summed: a file that speaks of the query in three places beats one that does in one
 TOP_CHUNKS = 3
-LEAST_DEVIATION = 0.03  # of cosines: the few files of a tiny index may agree by chance
+MIN_DEVIATION = 0.03  # of cosines: the few files of a tiny index may agree by chance
 # Levels from the usual depth, and deviations from the usual size. Beyond that they say no more:
 # else one file that is unlike all others would come before an exact name.
-_FAR = np.float32(4.0)
-# of what `sole` gives to a file that defines a name: that one has signals of definitions beside it
-_USED = 2.0
+_MAX_DISTANCE = np.float32(4.0)
+# of what `definition_shares` gives to a file that defines a name: that one has signals of definitions beside it
+_USAGE_WEIGHT = 2.0
 _NEARLY_ALL = 0.9  # of the files of code: elsewhere the name of a language tells files apart
-_SHORT = 3  # characters: a form shorter than this is no evidence that a path speaks of a word
-_PREFIX_FROM = 6  # characters of a word, above which its beginning stands for it
+_MIN_FORM = 3  # characters: a form shorter than this is no evidence that a path speaks of a word
+_PREFIX_MIN_WORD = 6  # characters of a word, above which its beginning stands for it
 # What people abbreviate in file names.
 ABBREVIATIONS = {
     "context": "ctx", "configuration": "config", "config": "cfg", "message": "msg", "request": "req",
@@ -97,25 +97,25 @@ def best_three(scores: Floats, starts: Ints, chunk_files: Ints) -> Floats:
     return total
 
 
-def scaled(values: Floats) -> Floats:
+def scale_to_maximum(values: Floats) -> Floats:
     """Divided by the maximum; all zero where that is zero."""
     top = values.max(initial=0)
     return values / top if top > 0 else np.zeros_like(values)
 
 
-def spread(cosines: Floats) -> tuple[float, float]:
+def mean_and_deviation(cosines: Floats) -> tuple[float, float]:
     """Mean and deviation of what is known (not NaN); the deviation is at least
-    `LEAST_DEVIATION`.
+    `MIN_DEVIATION`.
     """
     known = cosines[~np.isnan(cosines)]
     return (
-        (float(known.mean()), max(float(known.std()), LEAST_DEVIATION))
+        (float(known.mean()), max(float(known.std()), MIN_DEVIATION))
         if len(known)
-        else (0.0, LEAST_DEVIATION)
+        else (0.0, MIN_DEVIATION)
     )
 
 
-def standing(values: Floats, mean: float, deviation: float) -> Floats:
+def z_scores(values: Floats, mean: float, deviation: float) -> Floats:
     """How far each value lies from a mean, in deviations; 0 where it is not known (NaN)."""
     found: Floats = np.nan_to_num(
         (values - np.float32(mean)) / np.float32(deviation), nan=0.0
@@ -123,25 +123,27 @@ def standing(values: Floats, mean: float, deviation: float) -> Floats:
     return found
 
 
-def standardised(values: Floats) -> Floats:
-    """z-scores over the files, at most `_FAR` from zero; all zero where they do not differ."""
+def standardise(values: Floats) -> Floats:
+    """z-scores over the files, at most `_MAX_DISTANCE` from zero; all zero where they do not differ."""
     if not len(values):
         return values
     deviation = float(values.std())
     if deviation <= 1e-9:
         return np.zeros_like(values)
-    found: Floats = np.clip((values - values.mean()) / deviation, -_FAR, _FAR).astype(np.float32)
+    found: Floats = np.clip(
+        (values - values.mean()) / deviation, -_MAX_DISTANCE, _MAX_DISTANCE
+    ).astype(np.float32)
     return found
 
 
-def beside_others(depths: Floats) -> Floats:
+def relative_depths(depths: Floats) -> Floats:
     """Levels below the usual; a file that lies far below all others must still be found by its
     exact name.
     """
-    return np.clip(depths - depths.mean(), -_FAR, _FAR) if len(depths) else depths
+    return np.clip(depths - depths.mean(), -_MAX_DISTANCE, _MAX_DISTANCE) if len(depths) else depths
 
 
-def sole(whole: Floats, last: Floats, used: Floats | None = None) -> Floats:
+def definition_shares(whole: Floats, last: Floats, used: Floats | None = None) -> Floats:
     """Shared equally by the files that define a name; each value says what a file defines, 0
     nothing.
 
@@ -151,16 +153,16 @@ def sole(whole: Floats, last: Floats, used: Floats | None = None) -> Floats:
     nothing else speaks for the very name, so it counts more.
     """
     if used is not None and not (whole.any() or last.any()):
-        return _shared(used) * np.float32(_USED)
-    return _shared(whole if whole.any() else last)
+        return _share_equally(used) * np.float32(_USAGE_WEIGHT)
+    return _share_equally(whole if whole.any() else last)
 
 
-def _shared(values: Floats) -> Floats:
+def _share_equally(values: Floats) -> Floats:
     speaks = values > 0
     return (speaks / np.float32(max(int(speaks.sum()), 1))).astype(np.float32)
 
 
-def stem_of(path: str) -> str:
+def file_stem(path: str) -> str:
     """A file's name without extension, in lower case; a dot in front begins none."""
     name = path[path.rfind("/") + 1 :].lower()
     stem, _, _ = name.rpartition(".")
@@ -172,14 +174,14 @@ def joined_stem(stem: str) -> str:
     return stem.replace("_", "").replace("-", "").replace(".", "")
 
 
-def forms(word: str, stem: str) -> tuple[str, ...]:
+def name_forms(word: str, stem: str) -> tuple[str, ...]:
     """How a lower-case word may stand in a file's name, longest first."""
-    found = {stem if len(stem) >= _SHORT else word, ABBREVIATIONS.get(word, "")}
+    found = {stem if len(stem) >= _MIN_FORM else word, ABBREVIATIONS.get(word, "")}
     if len(stem) > 4:
         found.add(stem.removesuffix("i"))
-    if len(word) >= _SHORT:
+    if len(word) >= _MIN_FORM:
         found.add(word)
-    if len(word) > _PREFIX_FROM:
+    if len(word) > _PREFIX_MIN_WORD:
         found.add(word[: max(5, int(0.6 * len(word)))])
     return tuple(
         sorted((form for form in found if len(form) > 1), key=lambda form: (-len(form), form))
@@ -228,6 +230,6 @@ def is_prose(language: str) -> bool:
     return language in PROSE
 
 
-def depths(paths: Iterable[str]) -> Floats:
+def directory_depths(paths: Iterable[str]) -> Floats:
     """How many directories deep each file is."""
     return np.array([path.count("/") for path in paths], np.float32)

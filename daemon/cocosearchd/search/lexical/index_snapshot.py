@@ -18,42 +18,46 @@ from numpy.typing import NDArray
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.scoring.bm25 import (
-    FieldSizes,
+    FieldStatistics,
     FileHits,
-    chunk_scores,
-    field_scores,
-    file_hits,
-    file_scores,
-    having_all,
+    find_file_hits,
+    mark_files_with_all_terms,
+    score_chunks,
+    score_fields,
+    score_files,
 )
 from cocosearchd.search.lexical.scoring.candidate_selection import (
     CandidateFiles,
-    compared,
-    promising,
+    locate_chunks,
+    select_candidates,
 )
 from cocosearchd.search.lexical.scoring.name_scores import (
-    DefinedNames,
+    DefinitionMatches,
     chunk_cosines,
-    chunk_names,
-    defined,
+    match_definitions,
+    score_chunk_names,
 )
-from cocosearchd.search.lexical.scoring.nearest_vectors import near
+from cocosearchd.search.lexical.scoring.nearest_vectors import compare_vectors
 from cocosearchd.search.lexical.segments.live_documents import (
-    Choice,
+    FileFilter,
     LiveDocuments,
-    joined,
-    living_files,
-    of_living,
+    collect_live_documents,
+    concatenate,
+    select_live,
 )
 from cocosearchd.search.lexical.segments.path_names import (
     PathNames,
     best_name_match,
-    names_asked,
-    path_names,
+    make_name_query,
+    read_path_names,
     stem_coverage,
 )
 from cocosearchd.search.lexical.segments.segment import SegmentView
-from cocosearchd.search.lexical.segments.segment_merge import MergePolicy, merges, replaced
+from cocosearchd.search.lexical.segments.segment_merge import (
+    MergePolicy,
+    apply_merges,
+    perform_merges,
+)
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -62,46 +66,48 @@ SIGNALS = (
     "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq",
     "test", "prose", "hub", "depth", "lsize",
 )  # fmt: skip
-_OF_FILES = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
+_FILE_SIGNALS = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
 
 
 @dataclass(frozen=True)
 class IndexSnapshot:
     """Parts, the names of their files, and the sizes of what is alive in them."""
 
-    parts: tuple[SegmentView, ...]
-    names: tuple[PathNames, ...]
+    views: tuple[SegmentView, ...]
+    path_names: tuple[PathNames, ...]
     generation: int
-    sizes: FieldSizes
+    statistics: FieldStatistics
 
     @property
-    def files(self) -> int:
+    def file_count(self) -> int:
         """How many files are alive."""
-        return self.sizes.files
+        return self.statistics.files
 
     @property
-    def chunks(self) -> int:
+    def chunk_count(self) -> int:
         """How many chunks are alive."""
-        return self.sizes.chunks
+        return self.statistics.chunks
 
     @cached_property
-    def common(self) -> tuple[str, ...]:
+    def common_language(self) -> tuple[str, ...]:
         """The names of the language that nearly all code is written in."""
-        return features.common_language(sum(map(_spoken, self.parts, self.names), Counter[str]()))
+        return features.common_language(
+            sum(map(_count_languages, self.views, self.path_names), Counter[str]())
+        )
 
     @cached_property
-    def living(self) -> LiveDocuments:
+    def live_documents(self) -> LiveDocuments:
         """Made by the first query after a commit, since many a commit is not followed by one."""
-        return living_files(self.parts, self.names)
+        return collect_live_documents(self.views, self.path_names)
 
 
-def _spoken(part: SegmentView, names: PathNames) -> Counter[str]:
+def _count_languages(part: SegmentView, names: PathNames) -> Counter[str]:
     """How many living files are in each language."""
     if part.alive is None:
-        return names.spoken
+        return names.language_counts
     dead = np.flatnonzero(~part.alive)
     if 2 * len(dead) < len(part.alive):
-        return names.spoken - Counter(map(names.languages.__getitem__, dead.tolist()))
+        return names.language_counts - Counter(map(names.languages.__getitem__, dead.tolist()))
     return Counter(map(names.languages.__getitem__, np.flatnonzero(part.alive).tolist()))
 
 
@@ -109,9 +115,9 @@ def _spoken(part: SegmentView, names: PathNames) -> Counter[str]:
 class CorpusStatistics:
     """What the compared files are measured against: all living ones."""
 
-    named: float  # the largest share of a file's name that the question explains
-    cosine: float  # the mean of the cosines of files, and their deviation
-    deviation: float
+    name_coverage: float  # the largest share of a file's name that the question explains
+    cosine_mean: float  # the mean of the cosines of files, and their deviation
+    cosine_deviation: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +131,11 @@ class FeatureMatrix:
     languages: Sequence[str]  # (F,)
     allowed: Mask | None  # (F,): which of them may be shown; None: all
     values: dict[str, Floats]  # signal -> (F,)
-    among: CorpusStatistics
+    corpus: CorpusStatistics
     starts: Ints  # (F,): first chunk of each file
     chunk_files: Ints  # (C,): the file of each chunk
     keys: Ints  # (C, 2)
-    compared: Sequence[CandidateFiles]  # by part of the state: where they are in it
+    candidates: Sequence[CandidateFiles]  # by part of the state: where they are in it
     chunk_scores: Floats  # (C,): text and header
     # (C,): best definition value for an identifier of the query, and a lead if its case agrees
     chunk_names: Floats
@@ -142,7 +148,7 @@ class FeatureMatrix:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunks:
+class _ChunkSignals:
     """Of f compared files and their c chunks."""
 
     starts: Ints  # (f,): the first chunk of each file
@@ -156,14 +162,16 @@ class _Chunks:
     of_files: dict[str, Floats]  # s3, s_mean, s_raw: (f,)
 
 
-def view(parts: Sequence[SegmentView], generation: int, *known: IndexSnapshot) -> IndexSnapshot:
+def make_snapshot(
+    parts: Sequence[SegmentView], generation: int, *known: IndexSnapshot
+) -> IndexSnapshot:
     """A state over `parts`. The names of segments that one of the `known` has as well are taken
     from it.
     """
     read = {
         id(part.segment): names
         for one in known
-        for part, names in zip(one.parts, one.names, strict=True)
+        for part, names in zip(one.views, one.path_names, strict=True)
     }
     lengths_of_chunks = [
         p.segment.chunk_lengths
@@ -179,36 +187,40 @@ def view(parts: Sequence[SegmentView], generation: int, *known: IndexSnapshot) -
     chunk_sum = float(sum(each.sum(dtype=np.float64) for each in lengths_of_chunks))
     file_sums = sum((each.sum(axis=0, dtype=np.float64) for each in lengths_of_files), np.zeros(4))
     return IndexSnapshot(
-        parts=tuple(parts),
-        names=tuple(read.get(id(part.segment)) or path_names(part.segment) for part in parts),
+        views=tuple(parts),
+        path_names=tuple(
+            read.get(id(part.segment)) or read_path_names(part.segment) for part in parts
+        ),
         generation=generation,
-        sizes=FieldSizes(
+        statistics=FieldStatistics(
             files, chunks, chunk_sum / max(chunks, 1), tuple((file_sums / max(files, 1)).tolist())
         ),
     )
 
 
-def merged(
+def plan_merge(
     state: IndexSnapshot, order: MergePolicy
 ) -> Callable[[IndexSnapshot], IndexSnapshot] | None:
     """What merges of the parts of `state` make of a later view; None if there is nothing to
     merge.
     """
-    made = merges(state.parts, order)
+    made = perform_merges(state.views, order)
     if not made:
         return None
-    names = view(
+    names = make_snapshot(
         [SegmentView(each.segment) for each in made if each.segment is not None], state.generation
     )
-    return lambda now: view(replaced(state.parts, made, now.parts), now.generation, now, names)
+    return lambda now: make_snapshot(
+        apply_merges(state.views, made, now.views), now.generation, now, names
+    )
 
 
-def evidence(
+def compute_features(
     state: IndexSnapshot,
     query: QueryTerms,
     terms: TermCache,
     vector: Floats | None = None,
-    choice: Choice | None = None,
+    choice: FileFilter | None = None,
     shown: int = 0,
 ) -> FeatureMatrix:
     """What is known of the compared files. `vector`: of the query, (dimension,). `choice`: which
@@ -218,34 +230,36 @@ def evidence(
     change how files stand to each other, and those of the choice; `shown` is how many are going to
     be shown.
     """
-    living = state.living
-    named = [defined(part.segment, query) for part in state.parts]
-    hits = file_hits(state.parts, query)
-    values = _of_all_files(state, query, terms, named, hits)
-    close = None if vector is None else near(state.parts, living, vector)
+    living = state.live_documents
+    named = [match_definitions(part.segment, query) for part in state.views]
+    hits = find_file_hits(state.views, query)
+    values = _file_signals(state, query, terms, named, hits)
+    close = None if vector is None else compare_vectors(state.views, living, vector)
     allowed = None if choice is None else choice(living)
-    files = promising(values, close, allowed, shown, living.paths)
+    files = select_candidates(values, close, allowed, shown, living.paths)
     some = [
-        compared(part.segment, each)
-        for part, each in zip(state.parts, living.by_part(files), strict=True)
+        locate_chunks(part.segment, each)
+        for part, each in zip(state.views, living.by_segment(files), strict=True)
     ]
-    mean, deviation = (0.0, 1.0) if close is None else features.spread(close.means(living.sample))
-    fields = field_scores(hits, state.sizes, query, some)
-    chunks = _of_chunks(state, query, named, some, vector)
+    mean, deviation = (
+        (0.0, 1.0) if close is None else features.mean_and_deviation(close.means(living.sample))
+    )
+    fields = score_fields(hits, state.statistics, query, some)
+    chunks = _chunk_signals(state, query, named, some, vector)
     cosines = None if close is None else close.means(files)
     return FeatureMatrix(
         generation=state.generation,
         paths=tuple(map(living.paths.__getitem__, files.tolist())),
         languages=tuple(map(living.languages.__getitem__, files.tolist())),
         allowed=None if allowed is None else allowed[files],
-        values={name: each[files] for name, each in (values | living.places).items()}
+        values={name: each[files] for name, each in (values | living.path_signals).items()}
         | fields
         | chunks.of_files,
-        among=CorpusStatistics(float(values["p_s"].max(initial=0)), mean, deviation),
+        corpus=CorpusStatistics(float(values["p_s"].max(initial=0)), mean, deviation),
         starts=chunks.starts,
         chunk_files=chunks.files,
         keys=chunks.keys,
-        compared=some,
+        candidates=some,
         chunk_scores=chunks.scores,
         chunk_names=chunks.names,
         chunk_coverage=chunks.covered,
@@ -257,15 +271,15 @@ def evidence(
     )
 
 
-def _of_all_files(
+def _file_signals(
     state: IndexSnapshot,
     query: QueryTerms,
     terms: TermCache,
-    named: Sequence[DefinedNames],
+    named: Sequence[DefinitionMatches],
     hits: Sequence[FileHits],
 ) -> dict[str, Floats]:
     """What words and names say of each living file: signal -> (F,)."""
-    asked = names_asked(query.words, [terms.stem(word) for word in query.words], query.shares)
+    asked = make_name_query(query.words, [terms.stem(word) for word in query.words], query.shares)
     rows: list[dict[str, Floats]] = [
         {
             "f_all": words,
@@ -274,45 +288,47 @@ def _of_all_files(
             "stemeq": best_name_match(names, query.identifiers),
         }
         for words, found, names in zip(
-            file_scores(hits, state.sizes, query), named, state.names, strict=True
+            score_files(hits, state.statistics, query), named, state.path_names, strict=True
         )
     ]
-    values = {name: of_living(state.parts, [each[name] for each in rows]) for name in _OF_FILES}
+    values = {
+        name: select_live(state.views, [each[name] for each in rows]) for name in _FILE_SIGNALS
+    }
     # The name as asked goes before any part of it. What no file defines, in any case, is where its
     # words are.
     used = (
-        of_living(state.parts, having_all(hits))
+        select_live(state.views, mark_files_with_all_terms(hits))
         if query.symbol and not values["symI"].any()
         else None
     )
-    values["sole"] = features.sole(values.pop("whole"), values["symF"], used)
+    values["sole"] = features.definition_shares(values.pop("whole"), values["symF"], used)
     return values
 
 
-def _of_chunks(
+def _chunk_signals(
     state: IndexSnapshot,
     query: QueryTerms,
-    named: Sequence[DefinedNames],
+    named: Sequence[DefinitionMatches],
     some: Sequence[CandidateFiles],
     vector: Floats | None,
-) -> _Chunks:
+) -> _ChunkSignals:
     """What the chunks of the compared files say, parts in order."""
-    scores, covered = chunk_scores(state.parts, state.sizes, query, some)
+    scores, covered = score_chunks(state.views, state.statistics, query, some)
     cosines = None if vector is None else chunk_cosines(some, vector)
-    counts = joined([each.counts for each in some]).astype(np.int64)
+    counts = concatenate([each.counts for each in some]).astype(np.int64)
     starts, files = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
     asked = sum(times for _, times in query.terms)
     s3 = features.best_three(scores, starts, files)
     nothing = not len(counts)
-    return _Chunks(
+    return _ChunkSignals(
         starts=starts,
         files=files,
-        keys=joined([each.segment.keys[each.chunks] for each in some])
+        keys=concatenate([each.segment.keys[each.chunks] for each in some])
         .astype(np.int64)
         .reshape(-1, 2),
         scores=scores,
         covered=covered,
-        names=chunk_names(some, named),
+        names=score_chunk_names(some, named),
         cosines=cosines,
         nearest=cosines if cosines is None or nothing else np.fmax.reduceat(cosines, starts),
         of_files={

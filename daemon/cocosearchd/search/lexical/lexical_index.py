@@ -28,23 +28,23 @@ from cocosearchd.search.lexical.analysis.analyser import Analyser, ReducedFiles
 from cocosearchd.search.lexical.analysis.documents import Documents
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.apply_journal import FROZE, ApplyJournal
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, compute_features
 from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
 from cocosearchd.search.lexical.segments import segment_files
-from cocosearchd.search.lexical.segments.live_documents import Choice
+from cocosearchd.search.lexical.segments.live_documents import FileFilter
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 from cocosearchd.search.lexical.snapshot_changes import (
-    NOTHING,
+    EMPTY,
     SnapshotChange,
-    changed,
-    difference,
-    file_text,
-    longer,
-    ordered,
-    overlaid,
-    put_in_order,
-    recognised,
-    remembered,
+    append_segment,
+    apply_change,
+    apply_overlay,
+    drop_stale_files,
+    find_paths_with_dead_files,
+    find_restorable_files,
+    make_compact_snapshot,
+    make_file_text,
+    plan_idle_merge,
 )
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import index_records
@@ -66,11 +66,11 @@ _BULK_FILES = 16
 # and `lexical_chunks.LIMIT_BYTES` an index, which save time while files come in a row.
 _FORGET_S = 20.0
 # Of a commit of many files, applied before one of a few may be: some 25 ms.
-_TURN_FILES = 32
+_SLICE_FILES = 32
 _RETRY_S = (1.0, 5.0, 30.0)
-_SOME_PATHS = 1000  # asked of PostgreSQL at a time
+_PATHS_PER_QUERY = 1000  # asked of PostgreSQL at a time
 # a view with an overlay shares all but the lists of its files with the one below
-_KEPT_OVERLAYS = 8
+_MAX_OVERLAYS = 8
 
 
 class LexicalIndex:
@@ -88,7 +88,7 @@ class LexicalIndex:
         )
         self._terms, self.symbols = TermCache(), SymbolMasks()
         self._view: IndexSnapshot | None = None
-        self._former = NOTHING  # segments that were part of it
+        self._former = EMPTY  # segments that were part of it
         self._overlaid: dict[
             str, tuple[IndexSnapshot, IndexSnapshot]
         ] = {}  # digest of an overlay -> the view below it, and with it
@@ -98,7 +98,9 @@ class LexicalIndex:
         self._kept = 0
         self._busy_until = 0.0  # by the clock of the event loop
         self._lock, self._bulk = asyncio.Lock(), asyncio.Lock()
-        self.moves = 0  # views so far: a generation alone does not tell two apart, see `apply`
+        self.view_changes = (
+            0  # views so far: a generation alone does not tell two apart, see `apply`
+        )
         self._doubt, self._moved, self._stirred = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @property
@@ -117,9 +119,9 @@ class LexicalIndex:
         return self._view is not None
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def exclusion_warnings(self) -> tuple[str, ...]:
         """Sentences about files that are not read any more, as that froze or ended the daemon."""
-        return self._journal.sentences
+        return self._journal.warnings
 
     @property
     def terms(self) -> TermCache:
@@ -132,9 +134,9 @@ class LexicalIndex:
         """
         found = self._view
         return {
-            "files": found.files if found else 0,
-            "chunks": found.chunks if found else 0,
-            "segments": len(found.parts) if found else 0,
+            "files": found.file_count if found else 0,
+            "chunks": found.chunk_count if found else 0,
+            "segments": len(found.views) if found else 0,
             "kept": self._kept,
         }
 
@@ -164,7 +166,7 @@ class LexicalIndex:
             with anyio.move_on_after(_LAST_SAVE_S, shield=True):
                 await self._save()
 
-    async def reach(self, generation: int, timeout_s: float) -> bool:
+    async def wait_for_generation(self, generation: int, timeout_s: float) -> bool:
         """Wait until answers reflect `generation`; False if that takes longer, or at once while
         cold.
         """
@@ -177,13 +179,13 @@ class LexicalIndex:
                     await self._moved.wait()
         return self.generation >= generation
 
-    def query(self, text: str) -> QueryTerms:
+    def parse_query(self, text: str) -> QueryTerms:
         """What a query asks."""
-        return self._terms.query(
-            text, self._record.name, () if self._view is None else self._view.common
+        return self._terms.parse_query(
+            text, self._record.name, () if self._view is None else self._view.common_language
         )
 
-    async def state(self, overlay: Overlay | None = None) -> IndexSnapshot | None:
+    async def snapshot(self, overlay: Overlay | None = None) -> IndexSnapshot | None:
         """What answers come from now, for all that one question asks; None while cold.
 
         With an `overlay`, as if its files were saved.
@@ -192,30 +194,30 @@ class LexicalIndex:
             return self._view
         return await self._under(self._view, overlay)
 
-    async def evidence(
+    async def compute_features(
         self,
         asked: QueryTerms,
         vector: NDArray[np.float32] | None = None,
-        choice: Choice | None = None,
+        choice: FileFilter | None = None,
         shown: int = 0,
     ) -> FeatureMatrix | None:
         """Everything known of the compared files for one query, as of one generation; None while
         cold.
         """
-        state = await self.state()
+        state = await self.snapshot()
         return (
             None
             if state is None
-            else await self.judged(state, lambda found: found, asked, vector, choice, shown)
+            else await self.score(state, lambda found: found, asked, vector, choice, shown)
         )
 
-    async def judged(
+    async def score(
         self,
         state: IndexSnapshot,
         judge: Callable[[FeatureMatrix], T],
         asked: QueryTerms,
         vector: NDArray[np.float32] | None = None,
-        choice: Choice | None = None,
+        choice: FileFilter | None = None,
         shown: int = 0,
     ) -> T:
         """What `judge` makes of the evidence in a state, in the same thread.
@@ -224,7 +226,7 @@ class LexicalIndex:
         """
         terms = self._terms
         return await asyncio.to_thread(
-            lambda: judge(evidence(state, asked, terms, vector, choice, shown))
+            lambda: judge(compute_features(state, asked, terms, vector, choice, shown))
         )
 
     async def apply(self, commit: Commit) -> None:
@@ -245,9 +247,11 @@ class LexicalIndex:
             if not commit.urgent:
                 await turn.enter_async_context(self._bulk)
             paths = commit.paths if commit.urgent else [*self._pending]
-            for first in range(0, max(len(paths), 1), _TURN_FILES):
+            for first in range(0, max(len(paths), 1), _SLICE_FILES):
                 async with self._lock:
-                    await self._apply_some(paths[first : first + _TURN_FILES], urgent=commit.urgent)
+                    await self._apply_some(
+                        paths[first : first + _SLICE_FILES], urgent=commit.urgent
+                    )
 
     async def _apply_some(self, paths: Sequence[str], *, urgent: bool) -> None:
         if self._view is None:
@@ -269,7 +273,7 @@ class LexicalIndex:
             generation = await index_records.generation(self._db, self._record)
             stored = await index_records.file_generations(self._db, self._record)
             parts = await self._known_parts(generation)
-            parts, wanted = await asyncio.to_thread(difference, parts, stored)
+            parts, wanted = await asyncio.to_thread(drop_stale_files, parts, stored)
             self._kept = len(stored) - len(wanted)
             self.reduced.retain(stored)
             everything = len(wanted) == len(stored)
@@ -277,13 +281,15 @@ class LexicalIndex:
                 self._texts(None if everything else sorted(wanted))
             ) as batches:
                 async for texts in batches:
-                    for some in self._journal.parts(texts):
+                    for some in self._journal.batches(texts):
                         read = await self._analysed(some)
-                        with self._journal.taking_in(some):
+                        with self._journal.applying(some):
                             parts = await asyncio.to_thread(
-                                longer, parts, read, self._record.dimension
+                                append_segment, parts, read, self._record.dimension
                             )
-            self._publish(await asyncio.to_thread(ordered, parts, generation, self._view))
+            self._publish(
+                await asyncio.to_thread(make_compact_snapshot, parts, generation, self._view)
+            )
             try:
                 while self._pending and self._view is not None:
                     await self._apply_pending(self._view, [*self._pending])
@@ -299,7 +305,7 @@ class LexicalIndex:
     async def discard(self) -> None:
         """Forget everything, on disk as well."""
         async with self._lock:
-            self._view, self._former, self._saved = None, NOTHING, WeakKeyDictionary()
+            self._view, self._former, self._saved = None, EMPTY, WeakKeyDictionary()
             self._terms, self.symbols = TermCache(), SymbolMasks()
             self._overlaid.clear()
             self._pending.clear()
@@ -318,10 +324,10 @@ class LexicalIndex:
             known = (
                 state,
                 await asyncio.to_thread(
-                    overlaid, state, overlay, read.documents, self._record.dimension
+                    apply_overlay, state, overlay, read.documents, self._record.dimension
                 ),
             )
-            while len(self._overlaid) >= _KEPT_OVERLAYS:
+            while len(self._overlaid) >= _MAX_OVERLAYS:
                 del self._overlaid[next(iter(self._overlaid))]
             self._overlaid[overlay.digest] = known
         return known[1]
@@ -338,14 +344,14 @@ class LexicalIndex:
             back = [] if urgent else await self._returning(state, wanted)
             asked = set(filter(None, wanted)).difference(file.path for file in back)
             texts = [file async for batch in self._texts(sorted(asked)) for file in batch]
-            texts = [file for some in self._journal.parts(texts) for file in some]
+            texts = [file for some in self._journal.batches(texts) for file in some]
             read = await self._analysed(texts, wanted)
             change = SnapshotChange(
                 tuple(wanted), max(state.generation, *paths.values()), read, back
             )
-            with self._journal.taking_in(texts):
+            with self._journal.applying(texts):
                 made = asyncio.to_thread(
-                    changed, state, self._former, change, self._record.dimension
+                    apply_change, state, self._former, change, self._record.dimension
                 )
                 now, self._former = await made
             paths = {}
@@ -360,22 +366,24 @@ class LexicalIndex:
         """The documents of stored files. `replaced` are paths that are as these have them, or
         nowhere any more.
         """
-        found = await self._analyser.analyse([file_text(file) for file in texts])
+        found = await self._analyser.analyse([make_file_text(file) for file in texts])
         self.reduced.update([*replaced, *(file.path for file in texts)], found.reduced)
         return found.documents
 
     async def _returning(self, state: IndexSnapshot, paths: Iterable[str]) -> list[FileDigest]:
         """Files that are stored as they were once, and need not be read."""
-        some = remembered(state, self._former, paths)
+        some = find_paths_with_dead_files(state, self._former, paths)
         return (
-            recognised(state, self._former, await file_digests(self._db, self._record, some))
+            find_restorable_files(
+                state, self._former, await file_digests(self._db, self._record, some)
+            )
             if some
             else []
         )
 
     def _publish(self, found: IndexSnapshot) -> None:
         self._show(found)
-        self.moves += 1
+        self.view_changes += 1
         self._moved.set()
         self._stirred.set()
 
@@ -386,21 +394,21 @@ class LexicalIndex:
     async def _known_parts(self, generation: int) -> tuple[SegmentView, ...]:
         """What is in memory, else what was saved for this very database and index."""
         if self._view is not None:
-            return self._view.parts
+            return self._view.views
         found = await asyncio.to_thread(segment_files.load, self._folder, await self._owner())
         if found is None or found.generation > generation:
             return ()
-        self._saved = _files(found)
+        self._saved = _map_segments_to_files(found)
         self._saved_generation = found.generation
         self.reduced.restore(found.reduced)
-        return found.parts
+        return found.views
 
     async def _texts(self, paths: list[str] | None) -> AsyncGenerator[list[FileTexts], None]:
         """Files, or all files, in batches."""
         groups = (
             [None]
             if paths is None
-            else [paths[i : i + _SOME_PATHS] for i in range(0, len(paths), _SOME_PATHS)]
+            else [paths[i : i + _PATHS_PER_QUERY] for i in range(0, len(paths), _PATHS_PER_QUERY)]
         )
         for group in groups:
             batch, chunks = list[FileTexts](), 0
@@ -427,24 +435,24 @@ class LexicalIndex:
         time.
         """
         now = asyncio.get_running_loop().time
-        ordered, save_at = False, now() + _SAVE_EVERY_S
+        compacted, save_at = False, now() + _SAVE_EVERY_S
         forget_at = now() + _FORGET_S
         while not self._doubt.is_set():
-            next_at = forget_at if ordered else max(now() + _QUIET_S, self._busy_until)
+            next_at = forget_at if compacted else max(now() + _QUIET_S, self._busy_until)
             try:
                 async with asyncio.timeout_at(min(save_at, next_at)):
                     await self._stirred.wait()
                 self._stirred.clear()
-                ordered = False
+                compacted = False
                 forget_at = now() + _FORGET_S
             except TimeoutError:
-                if not ordered:
-                    ordered = await self._put_in_order()
-                if ordered and now() >= forget_at:
+                if not compacted:
+                    compacted = await self._put_in_order()
+                if compacted and now() >= forget_at:
                     self._terms.forget()
                     await asyncio.to_thread(give_back)
                     forget_at = math.inf  # until there is work again
-                if now() >= save_at or (ordered and self._unsaved() >= _SAVE_CHUNKS):
+                if now() >= save_at or (compacted and self._unsaved() >= _SAVE_CHUNKS):
                     await self._save()
                     await asyncio.to_thread(give_back)  # the arrays that are mapped from disk now
                     save_at = now() + _SAVE_EVERY_S
@@ -454,7 +462,7 @@ class LexicalIndex:
         merge.
         """
         state = self._view
-        made = None if state is None else await asyncio.to_thread(put_in_order, state)
+        made = None if state is None else await asyncio.to_thread(plan_idle_merge, state)
         if made is None:
             return True
         async with self._lock:
@@ -478,19 +486,19 @@ class LexicalIndex:
 
     def _is_saved(self, state: IndexSnapshot) -> bool:
         # what was merged at rest may not be
-        known = all(part.segment in self._saved for part in state.parts)
+        known = all(part.segment in self._saved for part in state.views)
         return known and state.generation == self._saved_generation
 
     def _unsaved(self) -> int:
         """How many chunks would be read again after a crash of now."""
-        parts = () if self._view is None else self._view.parts
+        parts = () if self._view is None else self._view.views
         return sum(part.segment.chunk_count for part in parts if part.segment not in self._saved)
 
     async def _write(self, state: IndexSnapshot, owner: Mapping[str, str]) -> None:
         """A cancellation is heard at the end: a thread goes on, and two at once would delete each
         other's files.
         """
-        saved_as = (owner, state.generation, state.parts, self._saved, self.reduced.reasons)
+        saved_as = (owner, state.generation, state.views, self._saved, self.reduced.reasons)
         save = partial(segment_files.save, self._folder, *saved_as)
         writing = asyncio.ensure_future(asyncio.to_thread(save))
         try:
@@ -500,13 +508,13 @@ class LexicalIndex:
                 await asyncio.wait({writing})
             if writing.exception() is None:
                 saved = writing.result()
-                self._show(replace(state, parts=saved.parts))
-                self._saved = _files(saved)
+                self._show(replace(state, views=saved.views))
+                self._saved = _map_segments_to_files(saved)
                 self._saved_generation = state.generation
 
 
-def _files(saved: segment_files.SavedSnapshot) -> WeakKeyDictionary[Segment, str]:
+def _map_segments_to_files(saved: segment_files.SavedSnapshot) -> WeakKeyDictionary[Segment, str]:
     """Weak: what is merged away frees its memory, and the file goes with the next save."""
     return WeakKeyDictionary(
-        {part.segment: name for part, name in zip(saved.parts, saved.names, strict=True)}
+        {part.segment: name for part, name in zip(saved.views, saved.names, strict=True)}
     )

@@ -24,11 +24,11 @@ from cocosearchd.search.lexical.analysis.analysis_messages import (
     analysis_from_bytes,
 )
 from cocosearchd.search.lexical.analysis.documents import (
-    TOGETHER,
+    BATCH_FILES,
     Analysis,
     Documents,
     FileText,
-    with_analysis,
+    assemble_documents,
 )
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
 # for nobody yet is started for what takes much longer than a request does.
 SIZE = PoolSize(most=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, slow_most=2)
 BATCHES_AHEAD = 2  # asked for at a time: one is analysed, one is put together
-SHOWN = 5  # files that are named
+MAX_WARNINGS = 5  # files that are named
 WITHOUT_DEFINITIONS = "searched without definitions and comments"
 BY_PATH_ALONE = "searched by its path alone"
 
@@ -92,9 +92,9 @@ class ReducedFiles:
             self._reasons.pop(path, None)
         self._reasons |= {file.path: file.reason for file in reduced}
 
-    def notes(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Return a sentence for people on each file; where there are many, on the first."""
-        shown = sorted(self._reasons)[:SHOWN]
+        shown = sorted(self._reasons)[:MAX_WARNINGS]
         others = len(self._reasons) - len(shown)
         return [
             *(
@@ -148,12 +148,12 @@ class ProcessAnalyser:
         turn = asyncio.Lock()  # one batch at a time: two would have a second process started
         requests = deque[asyncio.Task[list[tuple[Sequence[FileText], Analysis]]]]()
         try:
-            for batch in batches(files):
+            for batch in split_into_batches(files):
                 requests.append(asyncio.create_task(self._in_turn(turn, batch, reduced)))
                 if len(requests) == BATCHES_AHEAD:
-                    documents += await _put_together(requests.popleft())
+                    documents += await _assemble(requests.popleft())
             while requests:
-                documents += await _put_together(requests.popleft())
+                documents += await _assemble(requests.popleft())
         finally:
             for request in requests:
                 request.cancel()
@@ -221,21 +221,22 @@ class ProcessAnalyser:
         )
 
 
-async def _put_together(
+async def _assemble(
     request: asyncio.Task[list[tuple[Sequence[FileText], Analysis]]],
 ) -> list[Documents]:
     """Wait for the analysis of a batch, and make its documents."""
     return [
-        await asyncio.to_thread(with_analysis, files, analysis) for files, analysis in await request
+        await asyncio.to_thread(assemble_documents, files, analysis)
+        for files, analysis in await request
     ]
 
 
-def batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
+def split_into_batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
     """The files in order, in requests of few files and characters."""
     batch, characters = list[FileText](), 0
     for file in files:
         size = sum(len(chunk.text) for chunk in file.chunks)
-        if batch and (len(batch) == TOGETHER or characters + size > REQUEST_CHARACTERS):
+        if batch and (len(batch) == BATCH_FILES or characters + size > REQUEST_CHARACTERS):
             yield batch
             batch, characters = [], 0
         batch.append(file)

@@ -22,13 +22,17 @@ def open_handler() -> Handler:
 
     def handle(body: bytes) -> bytes:
         request = AnalysisRequest.from_bytes(body)
-        files = [plain_text(file) for file in request.files] if request.plain else request.files
-        return analysis_to_bytes(analyse(files, terms.memory()))
+        files = (
+            [reduce_to_plain_words(file) for file in request.files]
+            if request.plain
+            else request.files
+        )
+        return analysis_to_bytes(analyse(files, terms.chunk_cache()))
 
     return handle
 
 
-def plain_text(file: FileText) -> FileText:
+def reduce_to_plain_words(file: FileText) -> FileText:
     """A file with nothing but the ASCII words of its text, in which no expression can find more.
 
     The language "text" has no comments. What stands on one line by itself begins no definition.

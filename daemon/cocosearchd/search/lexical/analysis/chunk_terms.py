@@ -17,9 +17,9 @@ from cocosearchd.search.lexical.analysis.term_table import LINE_END, TEXT_START,
 from cocosearchd.search.lexical.analysis.text_definitions import (
     FUNCTION,
     Definition,
-    comments,
-    comments_within,
-    definitions,
+    extract_comments,
+    extract_local_comments,
+    find_definitions,
 )
 
 # Some 70,000 chunks: what 5,000 files of 5 kB have on both sides of a checkout, of which they share
@@ -55,7 +55,7 @@ class ChunkWords:
     comments: bytes | None  # None: they depend on the rest of the file
 
 
-class ChunkMemory:
+class ChunkTermCache:
     """Reads chunks, and keeps what it read last. A chunk is known by 64 bits of its hash. Safe in
     threads.
     """
@@ -90,22 +90,28 @@ class ChunkMemory:
         key = hash((language, *texts))
         known = self._kept.get(key)
         if known is None:
-            (packed,) = _packed(self.table.numbers([comments("\n".join(texts), language)]))
+            (packed,) = _pack_numbers(
+                self.table.numbers([extract_comments("\n".join(texts), language)])
+            )
             known = ChunkWords(packed, (), None)
             self._keep({key: known})
-        return unpacked([known.body])
+        return unpack_numbers([known.body])
 
     def _read(self, chunks: Sequence[TermChunk]) -> list[ChunkWords]:
         body = self.table.numbers([chunk.text for chunk in chunks])
         lines = self._keyword_lines(body)
-        commented = [comments_within(chunk.own, chunk.language) for chunk in chunks]
-        words = iter(_packed(self.table.numbers([text for text in commented if text is not None])))
+        commented = [extract_local_comments(chunk.own, chunk.language) for chunk in chunks]
+        words = iter(
+            _pack_numbers(self.table.numbers([text for text in commented if text is not None]))
+        )
         return [
             ChunkWords(
-                packed, tuple(_definitions(chunk, each)), None if text is None else next(words)
+                packed,
+                tuple(_collect_definitions(chunk, each)),
+                None if text is None else next(words),
             )
             for chunk, packed, each, text in zip(
-                chunks, _packed(body), lines, commented, strict=True
+                chunks, _pack_numbers(body), lines, commented, strict=True
             )
         ]
 
@@ -135,12 +141,12 @@ class ChunkMemory:
                     self._bytes -= _size(self._kept.pop(key))
 
 
-def unpacked(words: Sequence[bytes]) -> Numbers:
+def unpack_numbers(words: Sequence[bytes]) -> Numbers:
     """All numbers of several, one after the other."""
     return np.frombuffer(b"".join(words), np.int32).astype(np.int64)
 
 
-def _packed(words: Numbers) -> list[bytes]:
+def _pack_numbers(words: Numbers) -> list[bytes]:
     """By text."""
     starts = np.flatnonzero(words == TEXT_START).tolist()
     raw, size = words.astype(np.int32).tobytes(), np.dtype(np.int32).itemsize
@@ -150,11 +156,11 @@ def _packed(words: Numbers) -> list[bytes]:
     ]
 
 
-def _definitions(chunk: TermChunk, lines: list[int]) -> list[Definition]:
+def _collect_definitions(chunk: TermChunk, lines: list[int]) -> list[Definition]:
     """Those the expressions find, then those only the syntax tree knows, as functions at the place
     of the name.
     """
-    found = definitions(chunk.own, chunk.language, lines if chunk.own is chunk.text else None)
+    found = find_definitions(chunk.own, chunk.language, lines if chunk.own is chunk.text else None)
     known = {item.name for item in found}
     for name in chunk.names:
         last = _LAST.split(name)[-1]

@@ -14,14 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.analysis.chunk_terms import (
-    ChunkMemory,
+    ChunkTermCache,
     ChunkWords,
     TermChunk,
-    unpacked,
+    unpack_numbers,
 )
 from cocosearchd.search.lexical.analysis.term_table import TEXT_START, Numbers, WordTable
 from cocosearchd.search.lexical.analysis.terms import WORD, TermCache
-from cocosearchd.search.lexical.analysis.text_definitions import FUNCTION, LONG, MINOR, Definition
+from cocosearchd.search.lexical.analysis.text_definitions import (
+    FUNCTION,
+    LONG_TEXT,
+    MINOR,
+    Definition,
+)
 
 # What a term in the path or in a defined name weighs against one in the text, in the field of
 # everything.
@@ -31,7 +36,7 @@ _STEM_REPEATS = 2  # a file's own name counts twice
 # of what a chunk is called: measured by sentences that look for a function, see training.evaluate
 _NAME_REPEATS = 3
 _Small = TypeVar("_Small", np.uint8, np.uint16)
-TOGETHER = 64  # files: more make no step cheaper
+BATCH_FILES = 64  # files: more make no step cheaper
 _OWNER_BITS = 32
 _OWNER = (1 << _OWNER_BITS) - 1
 _FIELDS = 4  # of a file: body, defined, commented, path, in this order
@@ -153,7 +158,7 @@ class Documents:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _FileTerms:
     """Some files, read: F files, C chunks in order, the numbers of their words, what is defined in
     each chunk.
     """
@@ -168,34 +173,34 @@ class _Read:
     characters: list[int]  # (F,)
 
 
-def document(file: FileText, terms: TermCache) -> Documents:
+def make_document(file: FileText, terms: TermCache) -> Documents:
     """Count the terms of one file."""
-    return next(documents([file], terms))
+    return next(make_documents([file], terms))
 
 
-def documents(files: Sequence[FileText], terms: TermCache) -> Iterator[Documents]:
+def make_documents(files: Sequence[FileText], terms: TermCache) -> Iterator[Documents]:
     """Count the terms of files whose vectors are of one dimension, in their order, some of them at
     a time.
     """
-    for start in range(0, len(files), TOGETHER):
-        some = files[start : start + TOGETHER]
-        yield with_analysis(some, analyse(some, terms.memory()))
+    for start in range(0, len(files), BATCH_FILES):
+        some = files[start : start + BATCH_FILES]
+        yield assemble_documents(some, analyse(some, terms.chunk_cache()))
 
 
-def analyse(files: Sequence[FileText], memory: ChunkMemory) -> Analysis:
+def analyse(files: Sequence[FileText], memory: ChunkTermCache) -> Analysis:
     """Count the terms of files, whose vectors do not matter, and find what they define."""
-    read, table = _read(files, memory), memory.table
-    chunk_postings, file_postings = _postings(read, table)
+    read, table = _read_files(files, memory), memory.table
+    chunk_postings, file_postings = _count_postings(read, table)
     return Analysis(
-        np.array(read.characters, np.int64), chunk_postings, file_postings, _names(read, table)
+        np.array(read.characters, np.int64), chunk_postings, file_postings, _hash_names(read, table)
     )
 
 
-def with_analysis(files: Sequence[FileText], analysis: Analysis) -> Documents:
+def assemble_documents(files: Sequence[FileText], analysis: Analysis) -> Documents:
     """The documents of files of which this is the analysis. Their vectors are of one dimension."""
     chunks = [chunk for file in files for chunk in file.chunks]
-    vectors, scales = quantised(np.concatenate([file.vectors for file in files]))
-    means, mean_scales = quantised(np.stack([_mean(file.vectors) for file in files]))
+    vectors, scales = quantise_to_int8(np.concatenate([file.vectors for file in files]))
+    means, mean_scales = quantise_to_int8(np.stack([_mean(file.vectors) for file in files]))
     return Documents(
         paths=tuple(file.path for file in files),
         languages=tuple(file.language for file in files),
@@ -214,7 +219,7 @@ def with_analysis(files: Sequence[FileText], analysis: Analysis) -> Documents:
         chunk_postings=analysis.chunk_postings,
         file_postings=analysis.file_postings,
         names=analysis.names,
-        symbols=_symbols([chunk.symbols for chunk in chunks]),
+        symbols=_collect_symbols([chunk.symbols for chunk in chunks]),
     )
 
 
@@ -225,33 +230,33 @@ def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return mean
 
 
-def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+def quantise_to_int8(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Rows as int8 and their scales: row ~ int8 row x scale. A zero row has scale 0."""
     scales = (np.abs(vectors).max(axis=1, initial=0) / 127).astype(np.float32)
     safe = np.where(scales > 0, scales, 1)[:, None]
     return np.round(vectors / safe).astype(np.int8), scales
 
 
-def names_of(header: str, path: str) -> str:
+def extract_header_names(header: str, path: str) -> str:
     """What the header of a chunk says beside the path of its file: what the chunk begins in, and
     what it defines.
     """
     return header.removeprefix(path).lstrip()
 
 
-def stem_of(path: str) -> str:
+def file_stem(path: str) -> str:
     """The file's name without its last extension; a dot file keeps its name."""
     return posixpath.splitext(posixpath.basename(path))[0]
 
 
 def _path_words(path: str) -> list[str]:
     directories = posixpath.dirname(path).split("/")[-_DIRECTORIES:]
-    return WORD.findall(stem_of(path)) * _STEM_REPEATS + [
+    return WORD.findall(file_stem(path)) * _STEM_REPEATS + [
         word for part in directories for word in WORD.findall(part)
     ]
 
 
-def _without_overlap(chunks: Sequence[ChunkText]) -> list[str]:
+def _cut_overlaps(chunks: Sequence[ChunkText]) -> list[str]:
     """The texts with what the chunk before already held cut off, so that a file is counted once."""
     texts, reached = [], 0
     for chunk in chunks:
@@ -263,8 +268,8 @@ def _without_overlap(chunks: Sequence[ChunkText]) -> list[str]:
     return texts
 
 
-def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
-    texts = [_without_overlap(file.chunks) for file in files]
+def _read_files(files: Sequence[FileText], memory: ChunkTermCache) -> _FileTerms:
+    texts = [_cut_overlaps(file.chunks) for file in files]
     chunks = [
         TermChunk(chunk.text, text, file.language, chunk.definitions)
         for file, own in zip(files, texts, strict=True)
@@ -290,12 +295,12 @@ def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
         defined.append(
             [number(name) for name in {item.name for each in found for item in each.definitions}]
         )
-        commented.append(_commented(file.language, own, found, memory))
+        commented.append(_comment_words(file.language, own, found, memory))
         paths.append(path)
-    return _Read(
+    return _FileTerms(
         ends=ends,
         definitions=[each.definitions for each in words],
-        body=unpacked([each.body for each in words]),
+        body=unpack_numbers([each.body for each in words]),
         headers=headers,
         defined=defined,
         commented=commented,
@@ -304,15 +309,15 @@ def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
     )
 
 
-def _commented(
-    language: str, texts: Sequence[str], found: Sequence[ChunkWords], memory: ChunkMemory
+def _comment_words(
+    language: str, texts: Sequence[str], found: Sequence[ChunkWords], memory: ChunkTermCache
 ) -> Numbers:
     """The words of the comments of a file: those of its chunks, unless what is a comment depends on
     the whole.
     """
     by_chunk = [each.comments for each in found if each.comments is not None]
-    if len(by_chunk) == len(found) and sum(map(len, texts)) + len(texts) <= LONG:
-        return unpacked(by_chunk)
+    if len(by_chunk) == len(found) and sum(map(len, texts)) + len(texts) <= LONG_TEXT:
+        return unpack_numbers(by_chunk)
     return memory.commented(language, texts)
 
 
@@ -329,17 +334,17 @@ def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]
                 inside_type = item.name if item.value > FUNCTION else inside_type
 
 
-def _postings(read: _Read, table: WordTable) -> tuple[ChunkPostings, FilePostings]:
+def _count_postings(read: _FileTerms, table: WordTable) -> tuple[ChunkPostings, FilePostings]:
     """Of terms by the order of their hashes: then each row is sorted once, by a number."""
     fields = (
         (read.body, np.cumsum(read.body == TEXT_START) - 1),
-        (_joined(read.headers), _owners(read.headers)),
-        (_joined(read.defined), _owners(read.defined)),
+        (_concatenate(read.headers), _owners(read.headers)),
+        (_concatenate(read.defined), _owners(read.defined)),
         (np.concatenate(read.commented), _owners(read.commented)),
-        (_joined(read.paths), _owners(read.paths)),
+        (_concatenate(read.paths), _owners(read.paths)),
     )
     term, per_word = table.terms(np.concatenate([words for words, _ in fields]))
-    hashes, rank = _ranked(term, table)
+    hashes, rank = _rank_terms(term, table)
     owner = np.repeat(np.concatenate([owners for _, owners in fields]), per_word)
     counts = [
         int(each.sum())
@@ -353,12 +358,12 @@ def _postings(read: _Read, table: WordTable) -> tuple[ChunkPostings, FilePosting
     )
     field = np.repeat(np.arange(_FIELDS), [body, *counts[2:]])
     return (
-        _chunk_postings(owner[:chunks], rank[:chunks], hashes, len(read.headers)),
-        _file_postings(*files, field, hashes, len(read.ends)),
+        _count_by_chunk(owner[:chunks], rank[:chunks], hashes, len(read.headers)),
+        _count_by_file(*files, field, hashes, len(read.ends)),
     )
 
 
-def _ranked(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], Numbers]:
+def _rank_terms(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], Numbers]:
     """The hashes of some terms, each once, ascending; and for each term the place of its hash."""
     places = np.zeros(terms.max(initial=0) + 1, np.int64)
     places[terms] = 1
@@ -369,24 +374,24 @@ def _ranked(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], Numbe
     return hashes[order], places[terms]
 
 
-def _chunk_postings(
+def _count_by_chunk(
     chunks: Numbers, ranks: Numbers, hashes: NDArray[np.uint64], size: int
 ) -> ChunkPostings:
     """`size`: how many chunks there are."""
     key, times = np.unique(ranks << _OWNER_BITS | chunks, return_counts=True)
-    chunk, count = key & _OWNER, _clipped(times, np.uint8)
+    chunk, count = key & _OWNER, _clip(times, np.uint8)
     lengths = np.bincount(chunk, times, size).astype(np.float32)
     return ChunkPostings(hashes[key >> _OWNER_BITS], chunk.astype(np.int32), count, lengths)
 
 
-def _file_postings(
+def _count_by_file(
     files: Numbers, ranks: Numbers, fields: Numbers, hashes: NDArray[np.uint64], size: int
 ) -> FilePostings:
     """`size`: how many files there are."""
     # A row is a term and a file; the field comes last, so that those of a row are one after the
     # other.
     key, times = np.unique((ranks << _OWNER_BITS | files) * _FIELDS + fields, return_counts=True)
-    row, number = _groups(key // _FIELDS)
+    row, number = _group_sorted(key // _FIELDS)
     counts = np.zeros((_FIELDS, len(row)), np.int64)
     counts[key % _FIELDS, number] = times
     body, defined, commented, path = counts
@@ -396,28 +401,28 @@ def _file_postings(
     return FilePostings(
         term=hashes[row >> _OWNER_BITS],
         file=file.astype(np.int32),
-        everything=_clipped(everything, np.uint16),
-        defined=_clipped(defined, np.uint8),
-        commented=_clipped(commented, np.uint16),
-        path=_clipped(path, np.uint8),
+        everything=_clip(everything, np.uint16),
+        defined=_clip(defined, np.uint8),
+        commented=_clip(commented, np.uint16),
+        path=_clip(path, np.uint8),
         lengths=np.stack(sums, axis=1).astype(np.float32),
     )
 
 
-def _groups(values: Numbers) -> tuple[Numbers, Numbers]:
+def _group_sorted(values: Numbers) -> tuple[Numbers, Numbers]:
     """Of sorted values: each once, and for each value the number of it among these."""
     first = np.append(True, values[1:] != values[:-1])[: len(values)]
     return values[first], np.cumsum(first) - 1
 
 
-def _names(read: _Read, table: WordTable) -> NamePostings:
+def _hash_names(read: _FileTerms, table: WordTable) -> NamePostings:
     items = [item for found in read.definitions for item in found]
     exact, folded = table.names([item.name for item in items])
     value = np.array([item.value for item in items], np.float32)
     return NamePostings(exact, folded, _owners(read.definitions).astype(np.int32), value)
 
 
-def _symbols(found: Sequence[tuple[tuple[str, str], ...]]) -> SymbolPostings:
+def _collect_symbols(found: Sequence[tuple[tuple[str, str], ...]]) -> SymbolPostings:
     """By chunk."""
     return SymbolPostings(tuple(chain.from_iterable(found)), _owners(found).astype(np.int32))
 
@@ -427,9 +432,9 @@ def _owners(lists: Sequence[Sized]) -> Numbers:
     return np.repeat(np.arange(len(lists)), [len(each) for each in lists])
 
 
-def _joined(lists: Iterable[list[int]]) -> Numbers:
+def _concatenate(lists: Iterable[list[int]]) -> Numbers:
     return np.fromiter(chain.from_iterable(lists), np.int64)
 
 
-def _clipped(values: Numbers, kind: type[_Small]) -> NDArray[_Small]:
+def _clip(values: Numbers, kind: type[_Small]) -> NDArray[_Small]:
     return np.minimum(values, np.iinfo(kind).max).astype(kind)

@@ -47,7 +47,7 @@ class WordTable:
         """
         self._terms_of, self._hash_of = terms_of, hash_of
         self._lock = threading.Lock()
-        self._words = _Missing(self._add)
+        self._words = _WordNumbers(self._add)
         self._terms: dict[str, int] = {}
         self._names: dict[str, tuple[int, int]] = {}
         self._bytes = 0
@@ -132,7 +132,7 @@ class WordTable:
         return number
 
 
-class _Missing(dict[bytes, int]):
+class _WordNumbers(dict[bytes, int]):
     """Words and their numbers; has those made that it does not have, by what holds it."""
 
     def __init__(self, make: Callable[[bytes], int]) -> None:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.model import stream_safe
-from cocosearchd.search.lexical.analysis.chunk_terms import ChunkMemory
+from cocosearchd.search.lexical.analysis.chunk_terms import ChunkTermCache
 from cocosearchd.search.lexical.analysis.term_table import WordTable
 from cocosearchd.search.lexical.analysis.text_definitions import KEYWORDS
 
@@ -38,7 +38,7 @@ STOP_WORDS = {
 }  # fmt: skip
 # What a word of the project's own name counts in a sentence: it is in the question for the reader,
 # not for the search. Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
-_OWN_TERM, _OWN_SHARE = 0.3, 0.5
+_PROJECT_TERM_WEIGHT, _PROJECT_NAME_WEIGHT = 0.3, 0.5
 
 
 def term_hash(term: str) -> int:
@@ -48,12 +48,12 @@ def term_hash(term: str) -> int:
     )
 
 
-def parts(word: str) -> tuple[str, ...]:
+def split_identifier(word: str) -> tuple[str, ...]:
     """Lower-case parts of an identifier: `HTTPServer2` gives http, server, 2."""
     return tuple(part.lower() for part in PART.findall(word))
 
 
-def pairs(run: str) -> tuple[str, ...]:
+def bigrams(run: str) -> tuple[str, ...]:
     """Each two neighbours of some characters; of one it is that one."""
     return tuple(map("".join, pairwise(run))) or (run,)
 
@@ -83,24 +83,26 @@ class Splitter:
         """The stem of a lower-case word."""
         return self._stemmer.stem(word)
 
-    def of_word(self, word: str) -> tuple[str, ...]:
+    def split_word(self, word: str) -> tuple[str, ...]:
         """The terms of one word: its stem, or, of an identifier, the whole in lower case and the
         stem of each part.
 
         A run of Chinese, Japanese or Korean is each two characters that stand together: what is
         asked is part of one.
         """
-        found = parts(word)
+        found = split_identifier(word)
         terms = [
             term
             for part in found
-            for term in (pairs(part) if _IS_DENSE(part) else (self.stem(part),))
+            for term in (bigrams(part) if _IS_DENSE(part) else (self.stem(part),))
         ]
         return (word.lower(), *terms) if len(found) > 1 else tuple(terms)
 
-    def of_text(self, text: str) -> list[str]:
+    def split_text(self, text: str) -> list[str]:
         """The terms of all words, each as often as it occurs."""
-        return [term for word in WORD.findall(_plain(text)) for term in self.of_word(word)]
+        return [
+            term for word in WORD.findall(_strip_accents(text)) for term in self.split_word(word)
+        ]
 
 
 class TermCache(Splitter):
@@ -108,14 +110,14 @@ class TermCache(Splitter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._memory = _new_memory()
+        self._memory = _new_chunk_cache()
 
-    def memory(self) -> ChunkMemory:
+    def chunk_cache(self) -> ChunkTermCache:
         """To read chunks with, and to number words. For some files: the next may need another
         one.
         """
         if self._memory.table.full:
-            self._memory = _new_memory()
+            self._memory = _new_chunk_cache()
         return self._memory
 
     def forget(self) -> None:
@@ -123,35 +125,35 @@ class TermCache(Splitter):
         for a while.
         """
         if self._memory.filled:
-            self._memory = _new_memory()
+            self._memory = _new_chunk_cache()
 
-    def query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
+    def parse_query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
         """Analyse a query. One of stop words only keeps them all.
 
         `project`: what its answers are all part of. `common`: names of the language that they are
         all written in, which are stop words of a sentence: people name it for the reader, and code
         that has the word is about something else.
         """
-        found = WORD.findall(_plain(text))
+        found = WORD.findall(_strip_accents(text))
         stripped = text.strip()
         symbol = bool(stripped) and not any(character.isspace() for character in stripped)
         unasked = STOP_WORDS if symbol else STOP_WORDS.union(common)
         words = [word for word in found if word.lower() not in unasked] or found
         asked: dict[int, float] = {}
         for word in words:
-            for term in map(term_hash, self.of_word(word)):
+            for term in map(term_hash, self.split_word(word)):
                 asked[term] = asked.get(term, 0.0) + 1.0
         own = (
             set[str]()
             if symbol
-            else {term for word in WORD.findall(project) for term in self.of_word(word)}
+            else {term for word in WORD.findall(project) for term in self.split_word(word)}
         )
         for term in {term_hash(term) for term in own} & asked.keys():
-            asked[term] *= _OWN_TERM
+            asked[term] *= _PROJECT_TERM_WEIGHT
         simple = [
             part
             for word in words
-            for part in parts(word)
+            for part in split_identifier(word)
             if len(part) > 1 and part not in STOP_WORDS
         ]
         return QueryTerms(
@@ -160,17 +162,18 @@ class TermCache(Splitter):
             terms=tuple(asked.items()),
             words=tuple(dict.fromkeys(simple)),
             shares=tuple(
-                _OWN_SHARE if self.stem(word) in own else 1.0 for word in dict.fromkeys(simple)
+                _PROJECT_NAME_WEIGHT if self.stem(word) in own else 1.0
+                for word in dict.fromkeys(simple)
             ),
-            identifiers=_identifiers(stripped, symbol),
+            identifiers=_find_identifiers(stripped, symbol),
         )
 
 
-def _new_memory() -> ChunkMemory:
-    return ChunkMemory(WordTable(Splitter().of_text, term_hash, KEYWORDS))
+def _new_chunk_cache() -> ChunkTermCache:
+    return ChunkTermCache(WordTable(Splitter().split_text, term_hash, KEYWORDS))
 
 
-def _identifiers(text: str, symbol: bool) -> tuple[str, ...]:
+def _find_identifiers(text: str, symbol: bool) -> tuple[str, ...]:
     if symbol:
         name = text.rstrip("()") or text
         last = [part for part in SEPARATOR.split(name) if part]
@@ -187,7 +190,7 @@ def _is_identifier(word: str) -> bool:
     )
 
 
-def _plain(text: str) -> str:
+def _strip_accents(text: str) -> str:
     """Without accents: é is e. Of what Unicode's NFKD takes apart, the rest is put together again:
     syllables, kana.
     """

@@ -106,7 +106,7 @@ _MARKER = re.compile(
 )
 _WORDY_MARKERS = ("=begin", "=end")  # the other ones have no letters
 _COMMENT_LIMIT = 20_000  # characters of one file
-LONG = (
+LONG_TEXT = (
     _COMMENT_LIMIT // 2
 )  # characters: comments of a shorter text do not reach the limit, whatever is put between them
 
@@ -120,13 +120,15 @@ class Definition:
     value: float
 
 
-def definitions(text: str, language: str, lines: Sequence[int] | None = None) -> list[Definition]:
+def find_definitions(
+    text: str, language: str, lines: Sequence[int] | None = None
+) -> list[Definition]:
     """Every definition in order of place. A dotted name is followed by its last part at the same
     place.
 
     `lines`, from 0, are those that have one of `KEYWORDS`, if that is known.
     """
-    matches = _DEFINITION.finditer(text) if lines is None else _of_lines(text, lines)
+    matches = _DEFINITION.finditer(text) if lines is None else _match_lines(text, lines)
     found = list(_keyword_definitions(matches, language))
     others = [
         _definition(match, FUNCTION)
@@ -147,34 +149,34 @@ def definitions(text: str, language: str, lines: Sequence[int] | None = None) ->
     return list(firsts.values())
 
 
-def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
+def find_comment_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Where comments and docstrings are, in characters. None in prose and data."""
     if language in _PROSE:
         return []
     return [(span.start, span.end) for span in _COMMENTS[_style(language)].spans(text)]
 
 
-def comments(text: str, language: str) -> str:
+def extract_comments(text: str, language: str) -> str:
     """The comments and docstrings of a text, without licence blocks. Markers that have no letters
     may be there.
     """
-    spans = comment_spans(text, language)
+    spans = find_comment_spans(text, language)
     found = "\n".join([text[start:stop] for start, stop in spans])
     licences = _names_licence(found)
-    if licences or len(text) > LONG:
-        found = "\n".join(_blocks(text, spans, licences))
+    if licences or len(text) > LONG_TEXT:
+        found = "\n".join(_comment_blocks(text, spans, licences))
     if len(found) > _COMMENT_LIMIT or any(marker in found for marker in _WORDY_MARKERS):
         return _MARKER.sub(" ", found)[:_COMMENT_LIMIT]
     return found
 
 
-def comments_within(text: str, language: str) -> str | None:
+def extract_local_comments(text: str, language: str) -> str | None:
     """The comments of a part of a file if they are the same whatever stands around it, else None.
 
-    Where there are such of all parts, and the file is not `LONG`, they are together what `comments`
+    Where there are such of all parts, and the file is not `LONG_TEXT`, they are together what `extract_comments`
     finds in the whole.
     """
-    spans = comment_spans(text, language)
+    spans = find_comment_spans(text, language)
     parts = [text[start:stop] for start, stop in spans]
     found = "\n".join(parts)
     if _names_licence(found) or any(marker in found for marker in _WORDY_MARKERS):
@@ -200,7 +202,7 @@ def _style(language: str) -> str:
     return _COMMENT_STYLE.get(language, "slash")
 
 
-def _blocks(text: str, spans: Sequence[tuple[int, int]], licences: bool) -> Iterator[str]:
+def _comment_blocks(text: str, spans: Sequence[tuple[int, int]], licences: bool) -> Iterator[str]:
     """Comments with only blanks between them, each begun by the end of a line, until there are
     enough.
     """
@@ -224,7 +226,7 @@ def _names_licence(text: str) -> bool:
     return any(word in lowered for word in _LICENCE_WORDS)
 
 
-def _of_lines(text: str, lines: Sequence[int]) -> Iterator[re.Match[str]]:
+def _match_lines(text: str, lines: Sequence[int]) -> Iterator[re.Match[str]]:
     """As the expression would find them in the whole text: no match is longer than its line."""
     if not lines:
         return

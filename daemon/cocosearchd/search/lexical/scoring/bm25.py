@@ -31,7 +31,7 @@ _Rows = slice | Ints
 
 
 @dataclass(frozen=True, slots=True)
-class FieldSizes:
+class FieldStatistics:
     """Of what is alive in all parts."""
 
     files: int
@@ -46,7 +46,7 @@ class FileHits:
     their rows.
     """
 
-    part: SegmentView
+    view: SegmentView
     terms: tuple[tuple[NDArray[np.int32], _Rows], ...]
 
 
@@ -66,21 +66,23 @@ class IdLookup:
         return kept, self._places.take(numbers.take(kept))
 
 
-def file_hits(parts: Sequence[SegmentView], query: QueryTerms) -> list[FileHits]:
+def find_file_hits(parts: Sequence[SegmentView], query: QueryTerms) -> list[FileHits]:
     """The living files that have the terms of a query, part by part."""
-    asked = _hashes(query)
+    asked = _term_hashes(query)
     return [
-        FileHits(part, tuple(_living_files(part, rows) for rows in part.segment.file_rows(asked)))
+        FileHits(
+            part, tuple(_find_live_files(part, rows) for rows in part.segment.file_rows(asked))
+        )
         for part in parts
     ]
 
 
-def having_all(found: Sequence[FileHits]) -> list[Floats]:
+def mark_files_with_all_terms(found: Sequence[FileHits]) -> list[Floats]:
     """Per part: 1 for each living file that has all terms of the query, (F,)."""
     counts = [
         np.bincount(
-            _joined([files for files, _ in each.terms], np.int32),
-            minlength=each.part.segment.file_count,
+            _concatenate([files for files, _ in each.terms], np.int32),
+            minlength=each.view.segment.file_count,
         )
         for each in found
     ]
@@ -90,15 +92,17 @@ def having_all(found: Sequence[FileHits]) -> list[Floats]:
     ]
 
 
-def file_scores(found: Sequence[FileHits], sizes: FieldSizes, query: QueryTerms) -> list[Floats]:
+def score_files(
+    found: Sequence[FileHits], sizes: FieldStatistics, query: QueryTerms
+) -> list[Floats]:
     """Per part: BM25 of each file over all it holds, (F,); dead files 0."""
     counts = [[len(files) for files, _ in each.terms] for each in found]
-    weights = _weights(query, _summed(counts, query), sizes.files)
+    weights = _term_weights(query, _sum_by_term(counts, query), sizes.files)
     scores = []
     for each, counted in zip(found, counts, strict=True):
-        segment = each.part.segment
-        files = _joined([files for files, _ in each.terms], np.int32)
-        tf = _joined([segment.posting_everything[rows] for _, rows in each.terms], np.float32)
+        segment = each.view.segment
+        files = _concatenate([files for files, _ in each.terms], np.int32)
+        tf = _concatenate([segment.posting_everything[rows] for _, rows in each.terms], np.float32)
         lengths = segment.file_lengths[:, 0].take(files)
         worth = features.bm25(
             np.repeat(weights, counted), tf, lengths, sizes.file_averages[0], *_FILE_BM25
@@ -107,54 +111,60 @@ def file_scores(found: Sequence[FileHits], sizes: FieldSizes, query: QueryTerms)
     return scores
 
 
-def field_scores(
-    found: Sequence[FileHits], sizes: FieldSizes, query: QueryTerms, some: Sequence[CandidateFiles]
+def score_fields(
+    found: Sequence[FileHits],
+    sizes: FieldStatistics,
+    query: QueryTerms,
+    some: Sequence[CandidateFiles],
 ) -> dict[str, Floats]:
     """Field -> (f,), BM25 of the compared files of all parts over the fields."""
-    near = [_near(each, compared) for each, compared in zip(found, some, strict=True)]
+    near = [
+        _find_candidate_rows(each, compared) for each, compared in zip(found, some, strict=True)
+    ]
     scores = dict[str, Floats]()
     for name, (column, number, k1, b) in _FIELDS.items():
         having = [
             [
-                int(np.count_nonzero(getattr(each.part.segment, column)[rows]))
+                int(np.count_nonzero(getattr(each.view.segment, column)[rows]))
                 for _, rows in each.terms
             ]
             for each in found
         ]
-        weights = _weights(query, _summed(having, query), sizes.files)
+        weights = _term_weights(query, _sum_by_term(having, query), sizes.files)
         rows = []
         for each, compared, (kept, places, terms) in zip(found, some, near, strict=True):
-            tf = getattr(each.part.segment, column)[kept].astype(np.float32)
-            lengths = each.part.segment.file_lengths[compared.files[places], number]
+            tf = getattr(each.view.segment, column)[kept].astype(np.float32)
+            lengths = each.view.segment.file_lengths[compared.files[places], number]
             worth = features.bm25(weights[terms], tf, lengths, sizes.file_averages[number], k1, b)
             rows.append(np.bincount(places, worth, len(compared.files)))
-        scores[name] = _joined(rows, np.float32)
+        scores[name] = _concatenate(rows, np.float32)
     return scores
 
 
-def chunk_scores(
+def score_chunks(
     parts: Sequence[SegmentView],
-    sizes: FieldSizes,
+    sizes: FieldStatistics,
     query: QueryTerms,
     some: Sequence[CandidateFiles],
 ) -> tuple[Floats, Floats]:
     """Over the compared chunks of all parts: BM25, and the share of the query's idf mass that a
     chunk has.
     """
-    asked = _hashes(query)
+    asked = _term_hashes(query)
     rows = [part.segment.chunk_rows(asked) for part in parts]
     having = [
-        [_living_rows(part, row) for row in each] for part, each in zip(parts, rows, strict=True)
+        [_count_live_rows(part, row) for row in each]
+        for part, each in zip(parts, rows, strict=True)
     ]
-    idfs = _idfs(_summed(having, query), sizes.chunks)
+    idfs = _idfs(_sum_by_term(having, query), sizes.chunks)
     times = np.array([times for _, times in query.terms], np.float32)
     scores, covered = [], []
     for each, row in zip(some, rows, strict=True):
         segment, find = each.segment, IdLookup(each.segment.chunk_count, each.chunks)
         hits = [find(segment.posting_chunks[one]) for one in row]
         terms = np.repeat(np.arange(len(hits)), [len(kept) for kept, _ in hits])
-        places = _joined([places for _, places in hits], np.int32)
-        tf = _joined(
+        places = _concatenate([places for _, places in hits], np.int32)
+        tf = _concatenate(
             [
                 segment.posting_counts[one].take(kept)
                 for one, (kept, _) in zip(row, hits, strict=True)
@@ -166,24 +176,32 @@ def chunk_scores(
         scores.append(np.bincount(places, worth, len(each.chunks)))
         covered.append(np.bincount(places, idfs[terms], len(each.chunks)))
     ideal = float(idfs.sum()) or 1.0
-    return _joined(scores, np.float32), (_joined(covered, np.float32) / ideal).astype(np.float32)
+    return _concatenate(scores, np.float32), (_concatenate(covered, np.float32) / ideal).astype(
+        np.float32
+    )
 
 
-def _near(found: FileHits, compared: CandidateFiles) -> tuple[Ints, NDArray[np.int32], Ints]:
+def _find_candidate_rows(
+    found: FileHits, compared: CandidateFiles
+) -> tuple[Ints, NDArray[np.int32], Ints]:
     """Of the compared files that have a term: the rows, the places of the files, and which
     terms.
     """
-    find = IdLookup(found.part.segment.file_count, compared.files)
+    find = IdLookup(found.view.segment.file_count, compared.files)
     hits = [find(files) for files, _ in found.terms]
     rows = [
         kept + rows.start if isinstance(rows, slice) else rows.take(kept)
         for (kept, _), (_, rows) in zip(hits, found.terms, strict=True)
     ]
     terms = np.repeat(np.arange(len(hits)), [len(kept) for kept, _ in hits])
-    return _joined(rows, np.int64), _joined([places for _, places in hits], np.int32), terms
+    return (
+        _concatenate(rows, np.int64),
+        _concatenate([places for _, places in hits], np.int32),
+        terms,
+    )
 
 
-def _living_files(part: SegmentView, rows: slice) -> tuple[NDArray[np.int32], _Rows]:
+def _find_live_files(part: SegmentView, rows: slice) -> tuple[NDArray[np.int32], _Rows]:
     """The living files that have a term, and their rows."""
     files = part.segment.posting_files[rows]
     if part.alive is None:
@@ -192,23 +210,23 @@ def _living_files(part: SegmentView, rows: slice) -> tuple[NDArray[np.int32], _R
     return files.take(kept), kept + rows.start
 
 
-def _living_rows(part: SegmentView, rows: slice) -> int:
+def _count_live_rows(part: SegmentView, rows: slice) -> int:
     if part.alive_chunks is None:
         return int(rows.stop) - int(rows.start)
     return int(np.count_nonzero(part.alive_chunks.take(part.segment.posting_chunks[rows])))
 
 
-def _hashes(query: QueryTerms) -> NDArray[np.uint64]:
+def _term_hashes(query: QueryTerms) -> NDArray[np.uint64]:
     return np.array([term for term, _ in query.terms], np.uint64)
 
 
-def _summed(counts: Sequence[Sequence[int]], query: QueryTerms) -> Ints:
+def _sum_by_term(counts: Sequence[Sequence[int]], query: QueryTerms) -> Ints:
     """Counts by part and term as counts by term."""
     found: Ints = np.array(counts, np.int64).reshape(len(counts), len(query.terms)).sum(axis=0)
     return found
 
 
-def _weights(query: QueryTerms, having: Ints, total: int) -> Floats:
+def _term_weights(query: QueryTerms, having: Ints, total: int) -> Floats:
     """By term: how much it counts, where `having` of `total` documents have it."""
     return _idfs(having, total) * np.array([times for _, times in query.terms], np.float32)
 
@@ -219,5 +237,5 @@ def _idfs(having: Ints, total: int) -> Floats:
     )
 
 
-def _joined(arrays: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
+def _concatenate(arrays: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
     return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)

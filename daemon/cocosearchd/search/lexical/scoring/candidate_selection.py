@@ -2,7 +2,7 @@
 
 All files are scored by the words of their fields, by their names and by the signs of the vectors of
 their chunks; that is cheap. Chunks are scored, and files ranked, among the *promising* ones only.
-In an index of at most `PROMISING` files that is every file; in a larger one, those that stand best
+In an index of at most `MIN_CANDIDATES` files that is every file; in a larger one, those that stand best
 by words, by vector or by name.
 """
 
@@ -21,10 +21,10 @@ Mask = NDArray[np.bool_]
 # Files by words, and as many by vector. Measured on 25 repositories as one index of 2,919 files and
 # 73,944 chunks: the same NDCG@10 of 499 questions, and the same first answer to each, as when all
 # files are compared.
-PROMISING = 96
-_ONE_OF = 500  # In a very large index more files stand close: one of so many is compared.
-NAMED = 64  # files that stand best by their names: most of them stand well by words, too
-_BETWEEN_EQUALS = 1e-3  # of the evidence of names: what words add to it
+MIN_CANDIDATES = 96
+_CANDIDATE_RATIO = 500  # In a very large index more files stand close: one of so many is compared.
+NAME_CANDIDATES = 64  # files that stand best by their names: most of them stand well by words, too
+_TIE_BREAK = 1e-3  # of the evidence of names: what words add to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class CandidateFiles:
     chunks: Ints  # (c,) in the segment, ascending
 
 
-def compared(segment: Segment, files: Ints) -> CandidateFiles:
+def locate_chunks(segment: Segment, files: Ints) -> CandidateFiles:
     """Where the chunks of some files of a segment are."""
     starts = segment.chunk_starts[files]
     counts = segment.chunk_ends[files] - starts
@@ -54,7 +54,7 @@ class VectorScores(Protocol):
         """At most `count` files, the nearest of all or of those `among`, (F,), in any order."""
 
 
-def promising(
+def select_candidates(
     values: Mapping[str, Floats],
     nearness: VectorScores | None,
     allowed: Mask | None,
@@ -68,17 +68,17 @@ def promising(
     many; of the `allowed` ones by whatever.
     """
     words = values["f_all"]
-    count = max(PROMISING, shown, len(words) // _ONE_OF)
+    count = max(MIN_CANDIDATES, shown, len(words) // _CANDIDATE_RATIO)
     if len(words) <= count:
         return np.arange(len(words))
     named = values["symI"] + values["p_s"] + values["stemeq"] + values["sole"]
     named += np.where(
-        named > 0, words * np.float32(_BETWEEN_EQUALS / max(float(words.max()), 1.0)), np.float32(0)
+        named > 0, words * np.float32(_TIE_BREAK / max(float(words.max()), 1.0)), np.float32(0)
     )
     chosen = np.zeros(len(words), np.bool_)
     for among in (None, allowed) if allowed is not None else (None,):
-        chosen[_best(words, among, count, paths)] = True
-        chosen[_best(named, among, NAMED, paths)] = True
+        chosen[_top_files(words, among, count, paths)] = True
+        chosen[_top_files(named, among, NAME_CANDIDATES, paths)] = True
         if nearness is not None:
             chosen[nearness.nearest(among, count)] = True
     if allowed is not None:  # what was quoted may be no word
@@ -87,7 +87,7 @@ def promising(
     return np.flatnonzero(chosen)
 
 
-def first_by(numbers: Ints, values: Floats, count: int, names: Sequence[str]) -> Ints:
+def select_top(numbers: Ints, values: Floats, count: int, names: Sequence[str]) -> Ints:
     """The `count` of some `numbers` that have the largest `values`, in any order; of equals those
     first by name.
 
@@ -101,7 +101,7 @@ def first_by(numbers: Ints, values: Floats, count: int, names: Sequence[str]) ->
     return np.concatenate([sure, np.array(equal[: count - len(sure)], np.int64)])
 
 
-def _best(values: Floats, among: Mask | None, count: int, paths: Sequence[str]) -> Ints:
+def _top_files(values: Floats, among: Mask | None, count: int, paths: Sequence[str]) -> Ints:
     """The files with the `count` largest values above zero."""
     known = np.flatnonzero(values > 0 if among is None else (values > 0) & among)
-    return first_by(known, values[known], count, paths)
+    return select_top(known, values[known], count, paths)

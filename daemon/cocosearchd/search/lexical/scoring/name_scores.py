@@ -15,17 +15,17 @@ Ints = NDArray[np.int64]
 # Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what
 # OpenBLAS would share among threads, whose waiting for each other costs 15 times the work on a busy
 # machine (measured).
-_BLOCK = 1 << 16
+_BLOCK_NUMBERS = 1 << 16
 # Rows that are multiplied together: of the last few OpenBLAS takes some in another order, and equal
 # vectors would have cosines that differ by where they stand.
-_TOGETHER = 16
+_ROWS_TOGETHER = 16
 _FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
 # of a chunk whose definition has the very name: so that a constant stands before its uses
 _EXACT_LEAD = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class DefinedNames:
+class DefinitionMatches:
     """What is defined in a segment of what the query names."""
 
     # chunks and values of definitions of identifiers; one may come twice
@@ -35,20 +35,24 @@ class DefinedNames:
     of_files: dict[str, Floats]
 
 
-def defined(segment: Segment, query: QueryTerms) -> DefinedNames:
+def match_definitions(segment: Segment, query: QueryTerms) -> DefinitionMatches:
     """What is defined of the identifiers of the query, and of the whole symbol as it was asked."""
     lower = tuple(name.lower() for name in query.identifiers)
     asked = query.identifiers[:1] if query.symbol else ()
-    exact = _defined(
+    exact = _find_definitions(
         segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers
     )
-    folded = _defined(segment.folded_names, segment.folded_chunks, segment.folded_values, lower)
-    whole = _defined(segment.exact_names, segment.exact_chunks, segment.exact_values, asked)
-    best = (_per_file(segment, *rows) for rows in (exact, folded, whole))
-    return DefinedNames(exact, folded, dict(zip(("symF", "symI", "whole"), best, strict=True)))
+    folded = _find_definitions(
+        segment.folded_names, segment.folded_chunks, segment.folded_values, lower
+    )
+    whole = _find_definitions(
+        segment.exact_names, segment.exact_chunks, segment.exact_values, asked
+    )
+    best = (_best_per_file(segment, *rows) for rows in (exact, folded, whole))
+    return DefinitionMatches(exact, folded, dict(zip(("symF", "symI", "whole"), best, strict=True)))
 
 
-def chunk_names(some: Sequence[CandidateFiles], found: Sequence[DefinedNames]) -> Floats:
+def score_chunk_names(some: Sequence[CandidateFiles], found: Sequence[DefinitionMatches]) -> Floats:
     """(c,): the best value of a definition in each compared chunk of all parts, and a lead where
     the case agrees.
     """
@@ -66,44 +70,48 @@ def chunk_names(some: Sequence[CandidateFiles], found: Sequence[DefinedNames]) -
                     values, places[kept], np.float32(share) * worth[kept] + np.float32(lead)
                 )
         rows.append(values)
-    return _joined(rows)
+    return _concatenate(rows)
 
 
 def file_cosines(parts: Sequence[SegmentView], files: Sequence[Ints], vector: Floats) -> Floats:
     """(f,): of the mean vectors of some files of each part; NaN where a file has none."""
     chosen = list(zip(parts, files, strict=True))
-    rows = _taken([(part.segment.file_vectors, some) for part, some in chosen], len(vector))
-    return products(
-        rows, _joined([part.segment.file_scales.take(some) for part, some in chosen]), vector
+    rows = _gather_rows([(part.segment.file_vectors, some) for part, some in chosen], len(vector))
+    return dot_products(
+        rows, _concatenate([part.segment.file_scales.take(some) for part, some in chosen]), vector
     )
 
 
 def chunk_cosines(some: Sequence[CandidateFiles], vector: Floats) -> Floats:
     """(c,): of the compared chunks of all parts; NaN where one has no vector."""
-    rows = _taken([(each.segment.vectors, each.chunks) for each in some], len(vector))
-    return products(rows, _joined([each.segment.scales.take(each.chunks) for each in some]), vector)
+    rows = _gather_rows([(each.segment.vectors, each.chunks) for each in some], len(vector))
+    return dot_products(
+        rows, _concatenate([each.segment.scales.take(each.chunks) for each in some]), vector
+    )
 
 
-def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
+def dot_products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
     """Of a vector with quantised rows, NaN for rows of scale 0. Exact but for the int8 of the
     rows.
     """
     found = np.full(len(rows), np.nan, np.float32)
     if rows.shape[1] != len(vector) or not vector.any():
         return found
-    height = max(1, _BLOCK // len(vector) // _TOGETHER) * _TOGETHER
+    height = max(1, _BLOCK_NUMBERS // len(vector) // _ROWS_TOGETHER) * _ROWS_TOGETHER
     block = np.zeros((height, len(vector)), np.float32)
     for start in range(0, len(rows), height):
         some = rows[start : start + height]
         np.copyto(block[: len(some)], some)
-        filled = -(-len(some) // _TOGETHER) * _TOGETHER
+        filled = -(-len(some) // _ROWS_TOGETHER) * _ROWS_TOGETHER
         found[start : start + len(some)] = np.dot(block[:filled], vector)[: len(some)]
     found *= scales
     found[scales == 0] = np.nan
     return found
 
 
-def _taken(chosen: Sequence[tuple[NDArray[np.int8], Ints]], dimension: int) -> NDArray[np.int8]:
+def _gather_rows(
+    chosen: Sequence[tuple[NDArray[np.int8], Ints]], dimension: int
+) -> NDArray[np.int8]:
     """The chosen rows of some tables, one after the other, each copied once; none of tables of
     another dimension.
     """
@@ -119,11 +127,11 @@ def _taken(chosen: Sequence[tuple[NDArray[np.int8], Ints]], dimension: int) -> N
     return found
 
 
-def _joined(arrays: Sequence[Floats]) -> Floats:
+def _concatenate(arrays: Sequence[Floats]) -> Floats:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
 
 
-def _defined(
+def _find_definitions(
     hashes: NDArray[np.uint64], chunks: NDArray[np.int32], values: Floats, names: Sequence[str]
 ) -> tuple[NDArray[np.int32], Floats]:
     """Where the names are defined, and the value of each definition."""
@@ -139,7 +147,7 @@ def _defined(
     return chunks[rows], values[rows]
 
 
-def _per_file(segment: Segment, chunks: NDArray[np.int32], values: Floats) -> Floats:
+def _best_per_file(segment: Segment, chunks: NDArray[np.int32], values: Floats) -> Floats:
     """The best value in each file."""
     best = np.zeros(segment.file_count, np.float32)
     np.maximum.at(best, segment.chunk_files[chunks], values)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import spellings
-from cocosearchd.search.lexical.analysis.terms import WORD, TermCache, parts, term_hash
+from cocosearchd.search.lexical.analysis.terms import WORD, TermCache, split_identifier, term_hash
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
@@ -43,33 +43,33 @@ class PhraseCandidates:
     edges are words, too.
     """
 
-    sure: tuple[Mask, ...]
-    whole: tuple[Mask, ...]
+    chunks: tuple[Mask, ...]
+    whole_word_chunks: tuple[Mask, ...]
 
 
-def phrase_words(phrases: Iterable[str], terms: TermCache) -> PhraseWords:
+def extract_phrase_words(phrases: Iterable[str], terms: TermCache) -> PhraseWords:
     """What is to be looked for, in any case. Words of other letters than ASCII are left out."""
     inner, outer = dict[Forms, None](), dict[Forms, None]()
     for phrase in phrases:
-        found = [_words_of(spelling, terms) for spelling in spellings(phrase)]
+        found = [_split_spelling(spelling, terms) for spelling in spellings(phrase)]
         common = [forms for forms in found[0] if all(forms in others for others in found)]
         inner |= dict.fromkeys(forms for forms in common if all(others[forms] for others in found))
         outer |= dict.fromkeys(forms for forms in common if forms not in inner)
     return PhraseWords(tuple(inner), tuple(outer))
 
 
-def _words_of(phrase: str, terms: TermCache) -> dict[Forms, bool]:
+def _split_spelling(phrase: str, terms: TermCache) -> dict[Forms, bool]:
     """The words of one spelling, and whether each begins and ends inside of it somewhere."""
     words = dict[Forms, bool]()
     for found in _WORD.finditer(phrase):
         within = found.start() > 0 and found.end() < len(phrase)
         for word in WORD.findall(found[0]) if found[0].isascii() else ():
-            if forms := _forms(word.lower(), terms):
+            if forms := _word_forms(word.lower(), terms):
                 words[forms] = within or words.get(forms, False)
     return words
 
 
-def holding(
+def find_phrase_candidates(
     state: Sequence[SegmentView],
     living: LiveDocuments,
     words: PhraseWords,
@@ -81,28 +81,30 @@ def holding(
     `allowed` (F,): which living files may be shown; `chunks`, by part (C,): which chunks may be;
     None: all.
     """
-    by_part = None if allowed is None else living.by_part(np.flatnonzero(allowed))
+    by_part = None if allowed is None else living.by_segment(np.flatnonzero(allowed))
     sure, whole = list[Mask](), list[Mask]()
     for number, part in enumerate(state):
-        some = _alive(part) if by_part is None else _of_files(part, by_part[number])
+        some = _live_chunks(part) if by_part is None else _chunks_of_files(part, by_part[number])
         if chunks is not None:
             some &= chunks[number]
-        sure.append(_having(part, words.inner, some))
-        whole.append(_having(part, words.outer, sure[-1].copy()))
+        sure.append(_keep_chunks_with_words(part, words.inner, some))
+        whole.append(_keep_chunks_with_words(part, words.outer, sure[-1].copy()))
     return PhraseCandidates(tuple(sure), tuple(whole))
 
 
-def size_of(chunks: Sequence[Mask]) -> int:
+def count_chunks(chunks: Sequence[Mask]) -> int:
     """How many there are."""
     return sum(int(np.count_nonzero(mask)) for mask in chunks)
 
 
-def keys_of(
+def list_chunk_keys(
     state: Sequence[SegmentView], living: LiveDocuments, chunks: Sequence[Mask]
 ) -> list[Key]:
     """The keys of living chunks."""
     found = list[Key]()
-    for part, local, start, mask in zip(state, living.local, living.starts, chunks, strict=True):
+    for part, local, start, mask in zip(
+        state, living.segment_files, living.starts, chunks, strict=True
+    ):
         rows = np.flatnonzero(mask)
         owners = np.searchsorted(local, part.segment.chunk_files[rows]) + start
         for owner, (first, end) in zip(
@@ -112,17 +114,17 @@ def keys_of(
     return found
 
 
-def _forms(word: str, terms: TermCache) -> Forms:
+def _word_forms(word: str, terms: TermCache) -> Forms:
     """Under what a lower-case word is kept, however it is written: as one word it is stemmed, as
     several it is not.
     """
-    found = parts(word)
+    found = split_identifier(word)
     if len(found) == 1:
         return tuple(dict.fromkeys((term_hash(word), term_hash(terms.stem(found[0])))))
     return (term_hash(word),) if found else ()
 
 
-def _alive(part: SegmentView) -> Mask:
+def _live_chunks(part: SegmentView) -> Mask:
     """(C,): the living chunks."""
     return (
         np.ones(part.segment.chunk_count, np.bool_)
@@ -131,14 +133,14 @@ def _alive(part: SegmentView) -> Mask:
     )
 
 
-def _of_files(part: SegmentView, files: NDArray[np.int64]) -> Mask:
+def _chunks_of_files(part: SegmentView, files: NDArray[np.int64]) -> Mask:
     """(C,): the chunks of some files."""
     chosen = np.zeros(part.segment.file_count, np.bool_)
     chosen[files] = True
     return chosen.take(part.segment.chunk_files)
 
 
-def _having(part: SegmentView, words: Sequence[Forms], chunks: Mask) -> Mask:
+def _keep_chunks_with_words(part: SegmentView, words: Sequence[Forms], chunks: Mask) -> Mask:
     """Which of some chunks have all words."""
     for forms in words:
         having = np.zeros(len(chunks), np.bool_)

@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 _Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, whether its case counts
 # Filters by segment, a byte a chunk: a name costs 0.7 to 1 microsecond a symbol, and the next
 # question has the same.
-_KEPT = 8
+_MAX_FILTERS = 8
 _ASCII = 0x80  # bytes below it
 
 
@@ -29,24 +29,24 @@ class SymbolMasks:
         self._kept = WeakKeyDictionary[Segment, OrderedDict[_Filter, Mask]]()
         self._lock = threading.Lock()
 
-    def of(
+    def mask(
         self, segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
     ) -> Mask:
-        """As `symbols_in`. Not to be written to."""
+        """As `match_symbols`. Not to be written to."""
         asked = (kinds, name, cased)
         with self._lock:
             known = self._kept.setdefault(segment, OrderedDict()).pop(asked, None)
-        mask = symbols_in(segment, kinds, name, cased=cased) if known is None else known
+        mask = match_symbols(segment, kinds, name, cased=cased) if known is None else known
         mask.flags.writeable = False
         with self._lock:
             kept = self._kept.setdefault(segment, OrderedDict())
             kept[asked] = mask
-            while len(kept) > _KEPT:
+            while len(kept) > _MAX_FILTERS:
                 kept.popitem(last=False)
         return mask
 
 
-def symbols_in(
+def match_symbols(
     segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
 ) -> Mask:
     """(C,): has a chunk a definition that is of one of the `kinds`, or of any without, and whose
@@ -60,15 +60,15 @@ def symbols_in(
             segment.symbol_kinds, np.array([term_hash(kind) for kind in kinds], np.uint64)
         )
     if name:
-        some = np.flatnonzero(wanted & _holding(segment, longest_literal(name)))
+        some = np.flatnonzero(wanted & _find_names_with(segment, longest_literal(name)))
         wanted = np.zeros(len(wanted), np.bool_)
-        wanted[some] = _matching(segment, some, symbol_matcher(name, cased=cased))
+        wanted[some] = _match_names(segment, some, symbol_matcher(name, cased=cased))
     mask = np.zeros(segment.chunk_count, np.bool_)
     mask[segment.posting_symbols[np.repeat(wanted, np.diff(segment.symbol_slices))]] = True
     return mask
 
 
-def _holding(segment: Segment, text: str) -> Mask:
+def _find_names_with(segment: Segment, text: str) -> Mask:
     """(S,): the symbols whose names have a text of ASCII in them, in any case, and all that have
     more than ASCII.
     """
@@ -83,7 +83,7 @@ def _holding(segment: Segment, text: str) -> Mask:
     return found
 
 
-def _matching(segment: Segment, symbols: NDArray[np.int64], matches: Matcher) -> Mask:
+def _match_names(segment: Segment, symbols: NDArray[np.int64], matches: Matcher) -> Mask:
     """Which of some symbols have a name that matches; one without a name never does."""
     raw = segment.symbol_names.tobytes()
     ends = segment.symbol_ends[symbols]

@@ -53,20 +53,20 @@ class LiveDocuments:
 
     paths: tuple[str, ...]  # (F,)
     languages: tuple[str, ...]  # (F,)
-    local: tuple[Ints, ...]  # by part: where in its segment each living file is, ascending
+    segment_files: tuple[Ints, ...]  # by part: where in its segment each living file is, ascending
     ends: Ints  # by part: the number after its last living file
     sample: Ints  # at most about `SAMPLE` files, chosen by their paths
-    places: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)
+    path_signals: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)
     # goes with the files: nothing else holds them
     masks: MaskCache = field(default_factory=MaskCache, repr=False)
 
-    def by_part(self, files: Ints) -> list[Ints]:
+    def by_segment(self, files: Ints) -> list[Ints]:
         """Numbers of living files, ascending, as numbers in the segment of each part."""
         cuts = np.searchsorted(files, self.ends[:-1])
-        some = np.split(files, cuts) if self.local else []
+        some = np.split(files, cuts) if self.segment_files else []
         return [
             local[each - start]
-            for local, start, each in zip(self.local, self.starts, some, strict=True)
+            for local, start, each in zip(self.segment_files, self.starts, some, strict=True)
         ]
 
     @property
@@ -75,60 +75,62 @@ class LiveDocuments:
         return [0, *self.ends.tolist()][: len(self.ends)]
 
 
-Choice = Callable[[LiveDocuments], Mask | None]  # (F,): which files may be shown; None: all
+FileFilter = Callable[[LiveDocuments], Mask | None]  # (F,): which files may be shown; None: all
 
 
-def living_files(parts: Sequence[SegmentView], names: Sequence[PathNames]) -> LiveDocuments:
+def collect_live_documents(
+    parts: Sequence[SegmentView], names: Sequence[PathNames]
+) -> LiveDocuments:
     """The living files of parts; `names`: of their segments."""
-    files = [_mask(each) for each in parts]
+    files = [_live_mask(each) for each in parts]
     sizes = [np.log1p(each.segment.characters).astype(np.float32) for each in parts]
-    draws = of_living(parts, [each.draw for each in names])
+    draws = select_live(parts, [each.path_hashes for each in names])
     local = tuple(
         np.arange(each.segment.file_count)[mask] for each, mask in zip(parts, files, strict=True)
     )
     return LiveDocuments(
-        paths=_chosen([each.paths for each in names], files),
-        languages=_chosen([each.languages for each in names], files),
-        local=local,
+        paths=_live_texts([each.paths for each in names], files),
+        languages=_live_texts([each.languages for each in names], files),
+        segment_files=local,
         ends=np.cumsum([len(each) for each in local], dtype=np.int64),
         sample=np.flatnonzero(draws <= SAMPLE / max(len(draws), 1)),
-        places={
-            "test": of_living(parts, [each.test for each in names]),
-            "prose": of_living(parts, [each.prose for each in names]),
-            "hub": of_living(parts, [each.hub for each in names]),
-            "depth": features.beside_others(of_living(parts, [each.depth for each in names])),
-            "lsize": features.standardised(of_living(parts, sizes)),
+        path_signals={
+            "test": select_live(parts, [each.test for each in names]),
+            "prose": select_live(parts, [each.prose for each in names]),
+            "hub": select_live(parts, [each.hub for each in names]),
+            "depth": features.relative_depths(select_live(parts, [each.depth for each in names])),
+            "lsize": features.standardise(select_live(parts, sizes)),
         },
     )
 
 
-def of_living(parts: Sequence[SegmentView], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def select_live(parts: Sequence[SegmentView], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Values of the files of each part, as (F,) of the living ones."""
-    return joined([array[_mask(part)] for part, array in zip(parts, arrays, strict=True)])
+    return concatenate([array[_live_mask(part)] for part, array in zip(parts, arrays, strict=True)])
 
 
-def files_of(parts: Sequence[SegmentView], chunks: Sequence[Mask]) -> Mask:
+def files_with_chunks(parts: Sequence[SegmentView], chunks: Sequence[Mask]) -> Mask:
     """(F,): the living files that have some of the chunks, by part (C,)."""
     having = [
         np.logical_or.reduceat(mask, each.segment.chunk_starts)
         for each, mask in zip(parts, chunks, strict=True)
     ]
-    found: Mask = of_living(parts, having)
+    found: Mask = select_live(parts, having)
     return found
 
 
-def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def concatenate(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """One after the other."""
     if len(arrays) == 1:
         return arrays[0]
     return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
 
 
-def _mask(part: SegmentView) -> slice | Mask:
+def _live_mask(part: SegmentView) -> slice | Mask:
     return slice(0, part.segment.file_count) if part.alive is None else part.alive
 
 
-def _chosen(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | Mask]) -> tuple[str, ...]:
+def _live_texts(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | Mask]) -> tuple[str, ...]:
     found: list[str] = []
     for each, mask in zip(texts, masks, strict=True):
         found.extend(

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.features import (
     HUBS,
-    depths,
-    forms,
+    directory_depths,
+    file_stem,
     is_prose,
     is_test,
     joined_stem,
+    name_forms,
     name_match,
-    stem_of,
 )
 from cocosearchd.search.lexical.segments.segment import Segment
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
-_STEM_EVIDENCE = 3  # characters: shorter stems prove nothing as the beginning of a word
+_MIN_STEM_LENGTH = 3  # characters: shorter stems prove nothing as the beginning of a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PathNames:
     paths: tuple[str, ...]  # (F,)
     numbers: dict[str, int]  # path -> file
     languages: tuple[str, ...]  # (F,)
-    spoken: Counter[str]  # in how many files each language is
+    language_counts: Counter[str]  # in how many files each language is
     stems: tuple[str, ...]  # (S,)
     stem_numbers: dict[str, int]
     stem_of_file: NDArray[np.int64]  # (F,)
@@ -45,18 +45,18 @@ class PathNames:
     longest: int  # characters of a stem: no more of a long word of a question need be looked up
     line_starts: NDArray[np.int64]  # (S,): where each stem begins in `joined`
     grams: NDArray[np.uint64]  # each three characters in a row of `joined` as a number, sorted
-    gram_places: NDArray[np.int32]  # where they stand, in the order of `grams`
+    gram_offsets: NDArray[np.int32]  # where they stand, in the order of `grams`
     depth: Floats  # (F,)
     test: Floats  # (F,) 0 or 1
     prose: Floats  # (F,) 0 or 1
     hub: Floats  # (F,) 0 or 1
-    draw: NDArray[np.float64]  # (F,) 0 to 1: a lot for each path, the same in every index
+    path_hashes: NDArray[np.float64]  # (F,) 0 to 1: a lot for each path, the same in every index
 
 
-def path_names(segment: Segment) -> PathNames:
+def read_path_names(segment: Segment) -> PathNames:
     """Read the paths of a segment."""
     paths, languages = segment.path_list(), segment.language_list()
-    bare = list(map(stem_of, paths))
+    bare = list(map(file_stem, paths))
     of_file = list(map(joined_stem, bare))
     stems = tuple(dict.fromkeys(of_file))
     stem_numbers = dict(zip(stems, range(len(stems)), strict=True))
@@ -69,7 +69,7 @@ def path_names(segment: Segment) -> PathNames:
         paths=tuple(paths),
         numbers=dict(zip(paths, range(len(paths)), strict=True)),
         languages=tuple(languages),
-        spoken=Counter(languages),
+        language_counts=Counter(languages),
         stems=stems,
         stem_numbers=stem_numbers,
         stem_of_file=numbers,
@@ -80,12 +80,12 @@ def path_names(segment: Segment) -> PathNames:
         longest=int(lengths.max(initial=1)) - 1,
         line_starts=np.cumsum(lengths) - lengths + 1,
         grams=grams[order],
-        gram_places=order.astype(np.int32),
-        depth=depths(paths),
+        gram_offsets=order.astype(np.int32),
+        depth=directory_depths(paths),
         test=np.fromiter(map(is_test, paths), np.float32, len(paths)),
         prose=np.fromiter(map(is_prose, languages), np.float32, len(paths)),
         hub=np.fromiter(map(HUBS.__contains__, bare), np.float32, len(paths)),
-        draw=np.array(
+        path_hashes=np.array(
             [zlib.crc32(path.encode("utf-8", "surrogatepass")) for path in paths], np.float64
         )
         / 2**32,
@@ -120,11 +120,13 @@ class NameQuery:
     grams: NDArray[np.uint64]
 
 
-def names_asked(words: Sequence[str], stems: Sequence[str], shares: Sequence[float]) -> NameQuery:
+def make_name_query(
+    words: Sequence[str], stems: Sequence[str], shares: Sequence[float]
+) -> NameQuery:
     """`stems` are those of `words`; of what a word explains, the share in `shares` counts."""
     found, grams, size = list[QueryWord](), [np.zeros(0, np.uint64)], 0
     for word, stem, share in zip(words, stems, shares, strict=True):
-        texts = forms(word, stem)[::-1]
+        texts = name_forms(word, stem)[::-1]
         shapes = list[WordForm]()
         for number, text in enumerate(texts):
             within = next((other for other in texts[:number] if text.startswith(other)), None)
@@ -149,13 +151,13 @@ def stem_coverage(names: PathNames, asked: NameQuery) -> Floats:
         np.searchsorted(names.grams, asked.grams, side="right"),
     )
     for word in asked.words:
-        credit = _credits(names, word, starts, ends)
+        credit = _longest_forms(names, word, starts, ends)
         if credit:
             numbers = np.fromiter(credit, np.int64, len(credit))
             explained[numbers] += np.float32(word.share) * np.fromiter(
                 credit.values(), np.float32, len(credit)
             )
-        for file, found in _beginnings(names, word, credit):
+        for file, found in _find_prefix_stems(names, word, credit):
             extra[file] = extra.get(file, 0.0) + word.share * found
     share = (explained / names.stem_lengths)[names.stem_of_file]
     for file, length in extra.items():
@@ -168,18 +170,18 @@ def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
     """Per file: the best `features.name_match` of its stem with an identifier."""
     values = np.zeros(len(names.stems), np.float32)
     for identifier in identifiers:
-        for number in _candidates(names, identifier.lower().replace("_", "")):
+        for number in _find_candidate_stems(names, identifier.lower().replace("_", "")):
             values[number] = max(values[number], name_match(names.stems[number], identifier))
     return values[names.stem_of_file]
 
 
-def _credits(names: PathNames, word: QueryWord, starts: Ints, ends: Ints) -> dict[int, int]:
+def _longest_forms(names: PathNames, word: QueryWord, starts: Ints, ends: Ints) -> dict[int, int]:
     """Of the stems that contain a form: the length of the longest."""
     found: dict[int, int] = {}
     scanned: dict[str, list[int]] = {}
     for form in word.forms:  # shortest first, so that the longest stays
         if form.within is None:
-            places = scanned[form.text] = _places(
+            places = scanned[form.text] = _find_by_grams(
                 names, form.text, starts[form.grams], ends[form.grams]
             )
         else:
@@ -192,12 +194,12 @@ def _credits(names: PathNames, word: QueryWord, starts: Ints, ends: Ints) -> dic
     return found
 
 
-def _beginnings(
+def _find_prefix_stems(
     names: PathNames, word: QueryWord, credit: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Files whose stem is the beginning of the word, where no longer form is in the whole path."""
-    evidence = [form.text for form in word.forms if len(form.text) >= _STEM_EVIDENCE]
-    for length in range(_STEM_EVIDENCE, min(len(word.text), names.longest) + 1):
+    evidence = [form.text for form in word.forms if len(form.text) >= _MIN_STEM_LENGTH]
+    for length in range(_MIN_STEM_LENGTH, min(len(word.text), names.longest) + 1):
         number = names.stem_numbers.get(word.text[:length])
         if number is None or number in credit:
             continue
@@ -208,13 +210,13 @@ def _beginnings(
                 yield file, length
 
 
-def _candidates(names: PathNames, name: str) -> set[int]:
+def _find_candidate_stems(names: PathNames, name: str) -> set[int]:
     """Stems that may match a name: those it begins with, and those that begin with it."""
     if not name:
         return set()
     beginnings = (name[:length] for length in range(1, min(len(name), names.longest) + 1))
     found = {names.stem_numbers[each] for each in beginnings if each in names.stem_numbers}
-    places = places_of(names, "\n" + name)
+    places = find_in_names(names, "\n" + name)
     found.update(
         int(n)
         for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1
@@ -223,10 +225,10 @@ def _candidates(names: PathNames, name: str) -> set[int]:
     return found
 
 
-def places_of(names: PathNames, part: str) -> list[int]:
+def find_in_names(names: PathNames, part: str) -> list[int]:
     """Where a text stands in `joined`, ascending."""
     wanted = _grams(part)
-    return _places(
+    return _find_by_grams(
         names,
         part,
         np.searchsorted(names.grams, wanted),
@@ -234,20 +236,20 @@ def places_of(names: PathNames, part: str) -> list[int]:
     )
 
 
-def _places(names: PathNames, part: str, starts: Ints, ends: Ints) -> list[int]:
+def _find_by_grams(names: PathNames, part: str, starts: Ints, ends: Ints) -> list[int]:
     """Where the rarest three characters of a text stand, and the rest around them; `starts`,
     `ends`: of all of them.
     """
     if not len(starts):
-        return list(_scanned(names.joined, part))
+        return list(_scan(names.joined, part))
     rarest = int((ends - starts).argmin())
-    around = names.gram_places[starts[rarest] : ends[rarest]] - rarest
+    around = names.gram_offsets[starts[rarest] : ends[rarest]] - rarest
     return [
         place for place in around.tolist() if place >= 0 and names.joined.startswith(part, place)
     ]
 
 
-def _scanned(text: str, part: str) -> Iterator[int]:
+def _scan(text: str, part: str) -> Iterator[int]:
     at = text.find(part)
     while at >= 0:
         yield at

@@ -49,7 +49,9 @@ class Segment:
     # (C,): what a row of vectors is to be multiplied with; 0 where there is no vector
     scales: Floats
     without_vector: Ints  # the chunks that have none
-    signs: NDArray[np.uint64]  # (W, C): a bit for each number of a vector, W = D / 64 rounded up
+    binary_vectors: NDArray[
+        np.uint64
+    ]  # (W, C): a bit for each number of a vector, W = D / 64 rounded up
     chunk_terms: NDArray[np.uint64]  # sorted, unique
     chunk_slices: Ints  # (terms + 1,)
     posting_chunks: NDArray[np.int32]  # (P,)
@@ -86,35 +88,35 @@ class Segment:
 
     def path_list(self) -> list[str]:
         """The paths, in the order of the files."""
-        return _split(self.paths, self.path_ends)
+        return _unpack_texts(self.paths, self.path_ends)
 
     def language_list(self) -> list[str]:
         """The languages, in the order of the files."""
-        return _split(self.languages, self.language_ends)
+        return _unpack_texts(self.languages, self.language_ends)
 
     def chunk_rows(self, terms: NDArray[np.uint64]) -> list[slice]:
         """For each term the rows of `posting_chunks` and its companions."""
-        return _rows(self.chunk_terms, self.chunk_slices, terms)
+        return _find_rows(self.chunk_terms, self.chunk_slices, terms)
 
     def file_rows(self, terms: NDArray[np.uint64]) -> list[slice]:
         """For each term the rows of `posting_files` and its companions."""
-        return _rows(self.file_terms, self.file_slices, terms)
+        return _find_rows(self.file_terms, self.file_slices, terms)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentView:
     """A segment and which of its files are alive: `alive` (F,), `alive_chunks` (C,). None: all are.
 
-    `returned` (F,): the generations of files that died and came back since the segment was made.
+    `restored_generations` (F,): the generations of files that died and came back since the segment was made.
     None: none did.
     """
 
     segment: Segment
     alive: Mask | None = None
     alive_chunks: Mask | None = None
-    returned: Ints | None = None
+    restored_generations: Ints | None = None
 
-    def without(self, files: Sequence[int]) -> "SegmentView":
+    def with_deleted(self, files: Sequence[int]) -> "SegmentView":
         """A copy in which these files are dead. The masks are copied: readers may hold the old
         ones.
         """
@@ -124,7 +126,7 @@ class SegmentView:
         alive[list(files)] = False
         return replace(self, alive=alive, alive_chunks=alive[self.segment.chunk_files])
 
-    def having(self, files: Sequence[int], generations: Sequence[int]) -> "SegmentView":
+    def with_restored(self, files: Sequence[int], generations: Sequence[int]) -> "SegmentView":
         """A copy in which these files, all of them dead, are alive again, of other generations."""
         alive = (
             np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
@@ -133,30 +135,34 @@ class SegmentView:
         alive[list(files)] = True
         returned[list(files)] = generations
         if alive.all():
-            return SegmentView(self.segment, returned=returned)
+            return SegmentView(self.segment, restored_generations=returned)
         return SegmentView(self.segment, alive, alive[self.segment.chunk_files], returned)
 
     @property
     def generations(self) -> Ints:
         """(F,): those that last changed each file."""
-        return self.segment.generations if self.returned is None else self.returned
+        return (
+            self.segment.generations
+            if self.restored_generations is None
+            else self.restored_generations
+        )
 
     @property
-    def files_alive(self) -> int:
+    def live_file_count(self) -> int:
         """How many files are alive."""
         return self.segment.file_count if self.alive is None else int(self.alive.sum())
 
 
-def build(documents: Sequence[Documents], dimension: int = 0) -> Segment:
+def build_segment(documents: Sequence[Documents], dimension: int = 0) -> Segment:
     """One segment of documents, in their order. `dimension`: of the vectors; documents without any
     get zero rows.
     """
-    counts = _joined([each.chunk_counts for each in documents], np.int64)
+    counts = _concatenate([each.chunk_counts for each in documents], np.int64)
     ends = np.cumsum(counts)
-    vectors = _vectors([each.vectors for each in documents], dimension)
-    scales = _joined([each.scales for each in documents], np.float32)
-    paths, path_ends = _packed([path for each in documents for path in each.paths])
-    languages, language_ends = _packed(
+    vectors = _concatenate_vectors([each.vectors for each in documents], dimension)
+    scales = _concatenate([each.scales for each in documents], np.float32)
+    paths, path_ends = _pack_texts([path for each in documents for path in each.paths])
+    languages, language_ends = _pack_texts(
         [language for each in documents for language in each.languages]
     )
     return Segment(
@@ -164,22 +170,22 @@ def build(documents: Sequence[Documents], dimension: int = 0) -> Segment:
         path_ends=path_ends,
         languages=languages,
         language_ends=language_ends,
-        generations=_joined([each.generations for each in documents], np.int64),
-        digests=_joined([each.digests for each in documents], np.uint64),
-        characters=_joined([each.characters for each in documents], np.int64),
+        generations=_concatenate([each.generations for each in documents], np.int64),
+        digests=_concatenate([each.digests for each in documents], np.uint64),
+        characters=_concatenate([each.characters for each in documents], np.int64),
         chunk_starts=ends - counts,
         chunk_ends=ends,
-        file_lengths=_joined(
+        file_lengths=_concatenate(
             [each.file_postings.lengths for each in documents], np.float32
         ).reshape(-1, 4),
-        keys=_joined([each.keys for each in documents], np.int64).reshape(-1, 2),
-        start_lines=_joined([each.start_lines for each in documents], np.int32),
+        keys=_concatenate([each.keys for each in documents], np.int64).reshape(-1, 2),
+        start_lines=_concatenate([each.start_lines for each in documents], np.int32),
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-        chunk_lengths=_joined([each.chunk_postings.lengths for each in documents], np.float32),
+        chunk_lengths=_concatenate([each.chunk_postings.lengths for each in documents], np.float32),
         vectors=vectors,
-        signs=signs_of(vectors),
-        file_vectors=_vectors([each.means for each in documents], dimension),
-        file_scales=_joined([each.mean_scales for each in documents], np.float32),
+        binary_vectors=quantise_to_bits(vectors),
+        file_vectors=_concatenate_vectors([each.means for each in documents], dimension),
+        file_scales=_concatenate([each.mean_scales for each in documents], np.float32),
         scales=scales,
         without_vector=np.flatnonzero(scales == 0),
         **_chunk_columns(documents),
@@ -191,38 +197,38 @@ def build(documents: Sequence[Documents], dimension: int = 0) -> Segment:
 
 def _chunk_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     found = [each.chunk_postings for each in documents]
-    order, terms, slices = _index(_joined([each.term for each in found], np.uint64))
-    chunks = _numbered([each.chunk for each in found], [len(each.keys) for each in documents])
+    order, terms, slices = _sort_by_term(_concatenate([each.term for each in found], np.uint64))
+    chunks = _renumber([each.chunk for each in found], [len(each.keys) for each in documents])
     return {
         "chunk_terms": terms,
         "chunk_slices": slices,
         "posting_chunks": chunks[order],
-        "posting_counts": _joined([each.count for each in found], np.uint8)[order],
+        "posting_counts": _concatenate([each.count for each in found], np.uint8)[order],
     }
 
 
 def _file_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     found = [each.file_postings for each in documents]
-    order, terms, slices = _index(_joined([each.term for each in found], np.uint64))
-    files = _numbered([each.file for each in found], [len(each.paths) for each in documents])
+    order, terms, slices = _sort_by_term(_concatenate([each.term for each in found], np.uint64))
+    files = _renumber([each.file for each in found], [len(each.paths) for each in documents])
     return {
         "file_terms": terms,
         "file_slices": slices,
         "posting_files": files[order],
-        "posting_everything": _joined([each.everything for each in found], np.uint16)[order],
-        "posting_defined": _joined([each.defined for each in found], np.uint8)[order],
-        "posting_commented": _joined([each.commented for each in found], np.uint16)[order],
-        "posting_paths": _joined([each.path for each in found], np.uint8)[order],
+        "posting_everything": _concatenate([each.everything for each in found], np.uint16)[order],
+        "posting_defined": _concatenate([each.defined for each in found], np.uint8)[order],
+        "posting_commented": _concatenate([each.commented for each in found], np.uint16)[order],
+        "posting_paths": _concatenate([each.path for each in found], np.uint8)[order],
     }
 
 
 def _name_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     found = [each.names for each in documents]
-    chunks = _numbered([each.chunk for each in found], [len(each.keys) for each in documents])
-    values = _joined([each.value for each in found], np.float32)
+    chunks = _renumber([each.chunk for each in found], [len(each.keys) for each in documents])
+    values = _concatenate([each.value for each in found], np.float32)
     columns = dict[str, Array]()
     for kind in ("exact", "folded"):
-        names = _joined([getattr(each, kind) for each in found], np.uint64)
+        names = _concatenate([getattr(each, kind) for each in found], np.uint64)
         order = np.argsort(names, kind="stable")
         columns |= {
             f"{kind}_names": names[order],
@@ -236,10 +242,10 @@ def _symbol_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     found = [each.symbols for each in documents]
     symbols = [symbol for each in found for symbol in each.symbols]
     known = {symbol: term_hash("\0".join(symbol)) for symbol in set(symbols)}
-    order, terms, slices = _index(np.array([known[symbol] for symbol in symbols], np.uint64))
-    chunks = _numbered([each.chunk for each in found], [len(each.keys) for each in documents])
+    order, terms, slices = _sort_by_term(np.array([known[symbol] for symbol in symbols], np.uint64))
+    chunks = _renumber([each.chunk for each in found], [len(each.keys) for each in documents])
     firsts = [symbols[row] for row in order[slices[:-1]].tolist()]
-    names, ends = _packed([name for _, name in firsts])
+    names, ends = _pack_texts([name for _, name in firsts])
     kinds = np.array([term_hash(kind) for kind, _ in firsts], np.uint64)
     return {
         "symbol_terms": terms,
@@ -251,7 +257,7 @@ def _symbol_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     }
 
 
-def signs_of(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
+def quantise_to_bits(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
     """(n, D) numbers -> (W, n): which of them are above zero, a bit each; the last word is filled
     up with zeros.
 
@@ -269,13 +275,13 @@ def size_bytes(segment: Segment) -> int:
     return sum(getattr(segment, each.name).nbytes for each in fields(Segment))
 
 
-def _rows(known: NDArray[np.uint64], slices: Ints, terms: NDArray[np.uint64]) -> list[slice]:
+def _find_rows(known: NDArray[np.uint64], slices: Ints, terms: NDArray[np.uint64]) -> list[slice]:
     at = np.searchsorted(known, terms)
     ends = np.searchsorted(known, terms, side="right")  # the same, where a term is not known
     return list(map(slice, slices[at].tolist(), slices[ends].tolist()))
 
 
-def _index(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
+def _sort_by_term(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
     """The order that sorts rows by term and keeps their order within one; the unique terms; their
     slices.
     """
@@ -285,7 +291,7 @@ def _index(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
     return order, ordered[starts], np.append(starts, len(terms))
 
 
-def _vectors(found: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.int8]:
+def _concatenate_vectors(found: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.int8]:
     """All rows; zero ones for those of another dimension."""
     rows = [
         each if each.shape[1] == dimension else np.zeros((len(each), dimension), np.int8)
@@ -294,22 +300,22 @@ def _vectors(found: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.in
     return np.concatenate(rows) if rows else np.zeros((0, dimension), np.int8)
 
 
-def _numbered(found: Sequence[NDArray[np.int32]], sizes: Sequence[int]) -> NDArray[np.int32]:
+def _renumber(found: Sequence[NDArray[np.int32]], sizes: Sequence[int]) -> NDArray[np.int32]:
     """Numbers within documents as numbers within all of them; `sizes`: how many there are in
     each.
     """
     firsts = np.cumsum([0, *sizes], dtype=np.int32)[:-1]
-    return _joined([each + first for each, first in zip(found, firsts, strict=True)], np.int32)
+    return _concatenate([each + first for each, first in zip(found, firsts, strict=True)], np.int32)
 
 
-def _packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], Ints]:
+def _pack_texts(texts: Sequence[str]) -> tuple[NDArray[np.uint8], Ints]:
     raw = [text.encode("utf-8", "surrogatepass") for text in texts]
     return np.frombuffer(b"".join(raw), np.uint8), np.cumsum(
         [len(each) for each in raw], dtype=np.int64
     )
 
 
-def _split(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
+def _unpack_texts(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
     raw, stops = blob.tobytes(), ends.tolist()
     starts = [0, *stops][: len(stops)]
     if raw.isascii():  # as nearly all paths are: then places of bytes are those of characters
@@ -321,5 +327,5 @@ def _split(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
     ]
 
 
-def _joined(arrays: Sequence[Array], kind: type) -> Array:
+def _concatenate(arrays: Sequence[Array], kind: type) -> Array:
     return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 FORMAT = 9
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
+# Fields whose arrays have another key in the files of this format.
+_STORED_KEYS = {"binary_vectors": "signs"}
+_FIELDS = {_STORED_KEYS.get(column.name, column.name): column.name for column in fields(Segment)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class SavedSnapshot:
     """
 
     generation: int
-    parts: tuple[SegmentView, ...]
+    views: tuple[SegmentView, ...]
     names: tuple[str, ...]
     reduced: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,7 +65,7 @@ def save(
         names.append(name)
         mapped.append(replace(part, segment=segment))
         dead = [] if part.alive is None else np.flatnonzero(~part.alive).tolist()
-        returned = None if part.returned is None else part.returned.tolist()
+        returned = None if part.restored_generations is None else part.restored_generations.tolist()
         rows.append(
             {"file": name, "crc32": _checksum(folder / name), "dead": dead, "generations": returned}
         )
@@ -115,16 +118,14 @@ def _read(folder: Path, row: Mapping[str, Any]) -> SegmentView:
         raise ValueError(f"{path.name} is not what was written")
     part = SegmentView(_map(path))
     if row["generations"] is not None:
-        part = replace(part, returned=np.array(row["generations"], np.int64))
-    return part.without(row["dead"]) if row["dead"] else part
+        part = replace(part, restored_generations=np.array(row["generations"], np.int64))
+    return part.with_deleted(row["dead"]) if row["dead"] else part
 
 
 def _write(folder: Path, segment: Segment) -> str:
     name = f"{uuid.uuid4().hex}.segment"
     table, offset = {}, 0
-    arrays = {
-        each.name: np.ascontiguousarray(getattr(segment, each.name)) for each in fields(Segment)
-    }
+    arrays = {key: np.ascontiguousarray(getattr(segment, name)) for key, name in _FIELDS.items()}
     for key, array in arrays.items():
         table[key] = (array.dtype.str, array.shape, offset)
         offset += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
@@ -151,7 +152,8 @@ def _map(path: Path) -> Segment:
     arrays: dict[str, Any] = {}
     for key, (kind, shape, offset) in table.items():
         count = int(np.prod(shape, dtype=np.int64))
-        arrays[key] = np.frombuffer(raw, np.dtype(kind), count, 8 + size + offset).reshape(shape)
+        column = np.frombuffer(raw, np.dtype(kind), count, 8 + size + offset)
+        arrays[_FIELDS[key]] = column.reshape(shape)
     return Segment(**arrays)
 
 

@@ -18,14 +18,14 @@ from cocosearchd.search.lexical.segments.segment import (
     Mask,
     Segment,
     SegmentView,
-    signs_of,
+    quantise_to_bits,
 )
 
 # No merge beside commits passes this: it takes 0.4 s, for which a commit waits; at rest one of 430,000 chunks takes
 # 1.5 s of CPU and 0.6 GB, half of which is the result (measured).
 SEGMENT_CHUNKS, LARGEST_CHUNKS = 100_000, 500_000
-_OF_FILES = ("digests", "characters", "file_lengths", "file_vectors", "file_scales")
-_OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
+_FILE_COLUMNS = ("digests", "characters", "file_lengths", "file_vectors", "file_scales")
+_CHUNK_COLUMNS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +56,31 @@ BUSY = MergePolicy(1, 1, 0)
 QUIET = MergePolicy(4, 0.2, 2000)
 RESTING = replace(QUIET, most=LARGEST_CHUNKS)
 # no part is more than one of so many of a balanced run: a row is in few of these, which are dear
-_THIRD = 3
+_BALANCE = 3
 
 
-def compacted(parts: Sequence[SegmentView], order: MergePolicy) -> tuple[SegmentView, ...]:
+def compact(parts: Sequence[SegmentView], order: MergePolicy) -> tuple[SegmentView, ...]:
     """Parts in order, without those that have nothing alive."""
-    return replaced(parts, merges(parts, order), parts)
+    return apply_merges(parts, perform_merges(parts, order), parts)
 
 
-def merges(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerge]:
+def perform_merges(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerge]:
     """What puts parts in order, ascending."""
-    living = [number for number, part in enumerate(parts) if part.files_alive]
-    runs = _runs([parts[number] for number in living], order)
+    living = [number for number, part in enumerate(parts) if part.live_file_count]
+    runs = _select_runs([parts[number] for number in living], order)
     found = [
-        SegmentMerge(range(n, n + 1), None) for n, part in enumerate(parts) if not part.files_alive
+        SegmentMerge(range(n, n + 1), None)
+        for n, part in enumerate(parts)
+        if not part.live_file_count
     ]
     for run in runs:
         first, last = living[run.start], living[run.stop - 1] + 1
         found = [each for each in found if not first <= each.run.start < last]
-        found.append(SegmentMerge(range(first, last), merge(parts[first:last])))
+        found.append(SegmentMerge(range(first, last), merge_segments(parts[first:last])))
     return sorted(found, key=lambda each: each.run.start)
 
 
-def replaced(
+def apply_merges(
     before: Sequence[SegmentView], made: Sequence[SegmentMerge], now: Sequence[SegmentView]
 ) -> tuple[SegmentView, ...]:
     """Parts as they are `now`, with what was merged of those of `before` in place of these.
@@ -95,46 +97,53 @@ def replaced(
     for each in made:
         if each.run.stop > same:
             break
-        if any(before[number].returned is not now[number].returned for number in each.run):
+        if any(
+            before[number].restored_generations is not now[number].restored_generations
+            for number in each.run
+        ):
             continue
         found.extend(now[at : each.run.start])
         at = each.run.stop
         if each.segment is not None:
             some = zip(before[each.run.start : at], now[each.run.start : at], strict=True)
-            died = np.flatnonzero(~np.concatenate([_still(old, new) for old, new in some])).tolist()
+            died = np.flatnonzero(
+                ~np.concatenate([_still_alive(old, new) for old, new in some])
+            ).tolist()
             found.append(
-                SegmentView(each.segment).without(died) if died else SegmentView(each.segment)
+                SegmentView(each.segment).with_deleted(died) if died else SegmentView(each.segment)
             )
-    return tuple(each for each in (*found, *now[at:]) if each.files_alive)
+    return tuple(each for each in (*found, *now[at:]) if each.live_file_count)
 
 
-def _still(before: SegmentView, now: SegmentView) -> Mask:
+def _still_alive(before: SegmentView, now: SegmentView) -> Mask:
     """Which of the files that were alive in a part are."""
     if now.alive is None:
         return np.ones(now.segment.file_count, np.bool_)
     return now.alive if before.alive is None else now.alive[before.alive]
 
 
-def _runs(parts: Sequence[SegmentView], order: MergePolicy) -> list[range]:
+def _select_runs(parts: Sequence[SegmentView], order: MergePolicy) -> list[range]:
     """The adjacent ones of some living parts that are to be one, or to be written anew. Apart from
     each other.
     """
     if not parts:
         return []
-    first = _first_of_tail(parts, order)
+    first = _find_tail_start(parts, order)
     tail = (
         range(first, len(parts))
-        if len(parts) - first > 1 or _many_dead(parts[first], order)
+        if len(parts) - first > 1 or _has_many_dead(parts[first], order)
         else range(0)
     )
-    balanced = _balanced(parts[: tail.start] if tail else parts, order)
+    balanced = _find_balanced_run(parts[: tail.start] if tail else parts, order)
     dead = [
-        range(n, n + 1) for n in range(first) if n not in balanced and _many_dead(parts[n], order)
+        range(n, n + 1)
+        for n in range(first)
+        if n not in balanced and _has_many_dead(parts[n], order)
     ]
     return [run for run in (balanced, tail, *dead) if run]
 
 
-def _first_of_tail(parts: Sequence[SegmentView], order: MergePolicy) -> int:
+def _find_tail_start(parts: Sequence[SegmentView], order: MergePolicy) -> int:
     """Where the parts begin that become one because of what came last."""
     first, chunks = len(parts) - 1, parts[-1].segment.chunk_count
     while first:
@@ -146,7 +155,7 @@ def _first_of_tail(parts: Sequence[SegmentView], order: MergePolicy) -> int:
     return first
 
 
-def _balanced(parts: Sequence[SegmentView], order: MergePolicy) -> range:
+def _find_balanced_run(parts: Sequence[SegmentView], order: MergePolicy) -> range:
     """The longest run of parts none of which is large beside the others, at an order that has large
     parts.
     """
@@ -160,32 +169,36 @@ def _balanced(parts: Sequence[SegmentView], order: MergePolicy) -> range:
             chunks, largest = chunks + size, max(largest, size)
             if chunks > order.most:
                 break
-            if largest * _THIRD <= chunks and last + 1 - first > len(best):
+            if largest * _BALANCE <= chunks and last + 1 - first > len(best):
                 best = range(first, last + 1)
     return best
 
 
-def _many_dead(part: SegmentView, order: MergePolicy) -> bool:
+def _has_many_dead(part: SegmentView, order: MergePolicy) -> bool:
     return (
         part.segment.chunk_count <= order.most
-        and part.files_alive < (1 - order.dead) * part.segment.file_count
+        and part.live_file_count < (1 - order.dead) * part.segment.file_count
     )
 
 
-def merge(parts: Sequence[SegmentView]) -> Segment:
+def merge_segments(parts: Sequence[SegmentView]) -> Segment:
     """One segment of what is alive in `parts`, in their order."""
     segments = [part.segment for part in parts]
     files, chunks = [part.alive for part in parts], [part.alive_chunks for part in parts]
-    new_files = _renumbered(files, [each.file_count for each in segments])
-    new_chunks = _renumbered(chunks, [each.chunk_count for each in segments])
-    fixed = {name: _living([getattr(each, name) for each in segments], files) for name in _OF_FILES}
-    fixed |= {
-        name: _living([getattr(each, name) for each in segments], chunks) for name in _OF_CHUNKS
+    new_files = _renumber(files, [each.file_count for each in segments])
+    new_chunks = _renumber(chunks, [each.chunk_count for each in segments])
+    fixed = {
+        name: _select_alive([getattr(each, name) for each in segments], files)
+        for name in _FILE_COLUMNS
     }
-    counts = _living([each.chunk_ends - each.chunk_starts for each in segments], files)
+    fixed |= {
+        name: _select_alive([getattr(each, name) for each in segments], chunks)
+        for name in _CHUNK_COLUMNS
+    }
+    counts = _select_alive([each.chunk_ends - each.chunk_starts for each in segments], files)
     ends = np.cumsum(counts)
-    paths, path_ends = _texts([(each.paths, each.path_ends) for each in segments], files)
-    languages, language_ends = _texts(
+    paths, path_ends = _merge_texts([(each.paths, each.path_ends) for each in segments], files)
+    languages, language_ends = _merge_texts(
         [(each.languages, each.language_ends) for each in segments], files
     )
     return Segment(
@@ -197,29 +210,29 @@ def merge(parts: Sequence[SegmentView]) -> Segment:
         chunk_ends=ends,
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         without_vector=np.flatnonzero(fixed["scales"] == 0),
-        signs=signs_of(fixed["vectors"]),
-        generations=_living([part.generations for part in parts], files),
+        binary_vectors=quantise_to_bits(fixed["vectors"]),
+        generations=_select_alive([part.generations for part in parts], files),
         **fixed,
-        **_postings(segments, new_chunks, "chunk", ("posting_counts",)),
-        **_postings(
+        **_merge_postings(segments, new_chunks, "chunk", ("posting_counts",)),
+        **_merge_postings(
             segments,
             new_files,
             "file",
             ("posting_everything", "posting_defined", "posting_commented", "posting_paths"),
         ),
-        **_names(segments, new_chunks, "exact"),
-        **_names(segments, new_chunks, "folded"),
-        **_symbols(segments, new_chunks),
+        **_merge_names(segments, new_chunks, "exact"),
+        **_merge_names(segments, new_chunks, "folded"),
+        **_merge_symbols(segments, new_chunks),
     )
 
 
-def _living(columns: Sequence[Array], alive: Sequence[Mask | None]) -> Array:
+def _select_alive(columns: Sequence[Array], alive: Sequence[Mask | None]) -> Array:
     return np.concatenate(
         [each if mask is None else each[mask] for each, mask in zip(columns, alive, strict=True)]
     )
 
 
-def _texts(
+def _merge_texts(
     packed: Sequence[tuple[NDArray[np.uint8], Ints]], alive: Sequence[Mask | None]
 ) -> tuple[NDArray[np.uint8], Ints]:
     """Texts that are packed all in one, and where each ends."""
@@ -228,12 +241,12 @@ def _texts(
         None if mask is None else np.repeat(mask, size)
         for mask, size in zip(alive, sizes, strict=True)
     ]
-    return _living([blob for blob, _ in packed], inside), np.cumsum(
-        _living(sizes, alive), dtype=np.int64
+    return _select_alive([blob for blob, _ in packed], inside), np.cumsum(
+        _select_alive(sizes, alive), dtype=np.int64
     )
 
 
-def _postings(
+def _merge_postings(
     segments: Sequence[Segment], renumbered: Sequence[Ints], of: str, columns: Sequence[str]
 ) -> dict[str, Array]:
     """The rows of all segments: by term, those of a term as they were, segments in order.
@@ -274,7 +287,9 @@ def _postings(
     }
 
 
-def _names(segments: Sequence[Segment], renumbered: Sequence[Ints], of: str) -> dict[str, Array]:
+def _merge_names(
+    segments: Sequence[Segment], renumbered: Sequence[Ints], of: str
+) -> dict[str, Array]:
     chunks = np.concatenate(
         [new[getattr(s, f"{of}_chunks")] for s, new in zip(segments, renumbered, strict=True)]
     )
@@ -288,8 +303,8 @@ def _names(segments: Sequence[Segment], renumbered: Sequence[Ints], of: str) -> 
     }
 
 
-def _symbols(segments: Sequence[Segment], renumbered: Sequence[Ints]) -> dict[str, Array]:
-    found = _postings(segments, renumbered, "symbol", ())
+def _merge_symbols(segments: Sequence[Segment], renumbered: Sequence[Ints]) -> dict[str, Array]:
+    found = _merge_postings(segments, renumbered, "symbol", ())
     terms = np.concatenate([each.symbol_terms for each in segments])
     order = np.argsort(terms, kind="stable")
     firsts = order[np.searchsorted(terms[order], found["symbol_terms"])]
@@ -306,7 +321,7 @@ def _symbols(segments: Sequence[Segment], renumbered: Sequence[Ints]) -> dict[st
     }
 
 
-def _renumbered(alive: Sequence[Mask | None], sizes: Sequence[int]) -> list[Ints]:
+def _renumber(alive: Sequence[Mask | None], sizes: Sequence[int]) -> list[Ints]:
     """Per mask: the new number of each element over all masks, -1 for the dead."""
     found, base = [], 0
     for mask, size in zip(alive, sizes, strict=True):
