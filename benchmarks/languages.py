@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cocosearchd.indexing.pipeline import recursive_chunker
-from cocosearchd.indexing.pipeline.chunker import HARD_CAP, Limits, chunk
+from cocosearchd.indexing.pipeline.chunker import HARD_CAP, Limits, chunk_file
 from cocosearchd.languages import detect
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.model import Chunk
@@ -86,14 +86,14 @@ def measure(path: str, data: bytes, splitter: bool) -> tuple[Parsed, Figures]:
     start = time.process_time()
     parsed = parse(path, data)
     middle = time.process_time()
-    chunks = chunk(parsed, DEFINITIONS)
+    chunks = chunk_file(parsed, DEFINITIONS)
     end = time.process_time()
     check(data, chunks)
     figures = Figures(1, len(data), len(chunks), len(parsed.symbols), middle - start, end - middle)
     figures.status[parsed.report.status] += 1
     if splitter:
         start = time.process_time()
-        figures.split = len(recursive_chunker.ranges(parsed, RECURSIVE))
+        figures.split = len(recursive_chunker.chunk_ranges(parsed, RECURSIVE))
         figures.splitting = time.process_time() - start
     return parsed, figures
 

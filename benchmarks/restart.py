@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.measure import cpu_seconds, machine
 from benchmarks.spine import everything, idling, restarting, say
 from cocosearchd.config.settings import DatabaseSettings, IndexingSettings, WatchingSettings
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk, keywords
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file, chunk_keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Fingerprint, IndexRecord
 from cocosearchd.search.answers.disk_files import hash_content
@@ -162,7 +162,7 @@ async def write_rows(dsn: str, root: Path, paths: Iterable[Path]) -> None:
 def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Generator) -> FileWrite:
     data, name, found = path.read_bytes(), path.relative_to(root).as_posix(), path.lstat()
     parsed = parse(name, data)
-    chunks = chunk(parsed, Limits())
+    chunks = chunk_file(parsed, Limits())
     vectors = rng.standard_normal((len(chunks), record.dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     known = Fingerprint(
@@ -181,7 +181,7 @@ def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Gener
         chunks,
         vectors,
         parsed.report,
-        keywords=keywords,
+        keywords=chunk_keywords,
     )
 
 

@@ -23,9 +23,9 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import (
     HEADER_VERSION,
     Limits,
-    chunk,
+    chunk_file,
+    chunk_keywords,
     chunker_id,
-    keywords,
 )
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
 from cocosearchd.languages.parse import parse
@@ -130,7 +130,7 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
         if not language or skip_reason(data, 1 << 20):
             continue
         parsed = parse(path.name, data)
-        pieces = chunk(parsed, Limits())
+        pieces = chunk_file(parsed, Limits())
         vectors = await embedder.embed_documents([f"{one.header}\n{one.text}" for one in pieces])
         scopes = pack(parsed.symbols)
         yield Source(
@@ -144,7 +144,7 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
                 vectors,
                 parsed.report,
                 scopes=scopes,
-                keywords=keywords,
+                keywords=chunk_keywords,
             ),
         )
 

@@ -47,7 +47,7 @@ from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailable
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
-from cocosearchd.indexing.cores import batches_back, usable_cores
+from cocosearchd.indexing.cores import count_usable_cores, extra_unsettled_batches
 from cocosearchd.model import Commit
 from cocosearchd.runtime import logs
 from cocosearchd.runtime.masking import secrets_of
@@ -286,7 +286,9 @@ async def _engine(
         indexing=settings.indexing,
         api_key=places.api_key,
     )
-    updater = Updater(spec, on_commit, back=batches_back(usable_cores()))
+    updater = Updater(
+        spec, on_commit, extra_unsettled=extra_unsettled_batches(count_usable_cores())
+    )
     indexes = IndexRegistry(db, updater, embedder, running.loaded, places.state, running.tasks)
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.get)
     # What is read of an index must have in it what a daemon that was killed has sent: nobody tells

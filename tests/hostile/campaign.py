@@ -135,7 +135,9 @@ def _check_processes(
     events = (
         json.loads(line).get("event") for line in daemon.log.splitlines() if line.startswith("{")
     )
-    report.contained_deaths = sum(event in {"mate_ended", "parser_ended"} for event in events)
+    report.contained_deaths = sum(
+        event in {"bulk_worker_ended", "parser_ended"} for event in events
+    )
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def test_more_texts_that_spin_than_may_be_slow_keep_the_neighbour_fresh(
     cluster: Path, tmp_path: Path, neighbour: Neighbour
 ) -> None:
     """No text is known that does: a process is made to spin by the name of a file."""
-    roots = [tmp_path / f"hostile_{number}" for number in range(SIZE.slow_most + 1)]
+    roots = [tmp_path / f"hostile_{number}" for number in range(SIZE.max_slow + 1)]
     for root in roots:
         root.mkdir()
         (root / "harmless.py").write_text("def harmless():\n    pass\n")

@@ -14,14 +14,14 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.parse_result import outlined
+from cocosearchd.indexing.pipeline.parse_result import parse_file
 from cocosearchd.indexing.pool import boxed_parser
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, parser_pool
 from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest, ParseResult
 from cocosearchd.indexing.pool.quarantine import Quarantine, is_quarantined
 from cocosearchd.languages import language_table
 from cocosearchd.languages.syntax import MAX_OPEN_ANGLES, PARSE_CPU_S, opens_too_many_angles
-from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.worker_pool import PoolSize
 from tests.hostile.nesting import Nested, nested
 
@@ -43,7 +43,9 @@ FILES = [
 
 @asynccontextmanager
 async def boxed() -> AsyncIterator[BoxedParser]:
-    pool = parser_pool("definitions", installed_code(), PoolSize(most=1, idle_s=60.0))
+    pool = parser_pool(
+        "definitions", installed_code_digest(), PoolSize(max_processes=1, idle_s=60.0)
+    )
     try:
         yield BoxedParser(
             pool, Quarantine(None), asyncio.Semaphore(1), ParseRequest(Limits(), (), ())
@@ -68,9 +70,9 @@ async def check(parser: BoxedParser, path: str, language: str, text: Nested) -> 
     result = await parsed(parser, path, language, data)
     for pid, spent_s in cpu_s(parser).items():
         assert spent_s - before.get(pid, 0.0) < PARSE_CPU_S + SLACK_S, (path, text.shape)
-    chunks = result.outline.chunks(path, language, data)
+    chunks = result.parsed_file.chunks(path, language, data)
     assert any(MARK in chunk.text for chunk in chunks), (path, text.shape)
-    return is_quarantined(result.outline.report)
+    return is_quarantined(result.parsed_file.report)
 
 
 async def check_all(
@@ -85,7 +87,7 @@ async def check_all(
                 if await check(parser, path, language, text):
                     ended.append((path, text.shape))
         good = await parsed(parser, "good.py", "python", b"def good():\n    pass\n")
-        assert [symbol.name for symbol in good.outline.symbols] == ["good"]
+        assert [symbol.name for symbol in good.parsed_file.symbols] == ["good"]
     return ended
 
 
@@ -127,12 +129,12 @@ async def test_what_ends_a_parser_is_in_quarantine_and_costs_no_other_file(
     async with boxed() as parser:
         tasks = [ParseTask(file, file.data) for file in files]
         results = await parser.parse(tasks, checkpoint)
-        good = [[symbol.name for symbol in result.outline.symbols] for result in results[::2]]
+        good = [[symbol.name for symbol in result.parsed_file.symbols] for result in results[::2]]
         assert good == [["good_a"], ["good_b"]]
-        assert results[1].outline.ranges, "it is searched as plain text at least"
-        if is_quarantined(results[1].outline.report):
+        assert results[1].parsed_file.ranges, "it is searched as plain text at least"
+        if is_quarantined(results[1].parsed_file.report):
             again = await parsed(parser, f"copy_{path}", language, text.data)
-            assert is_quarantined(again.outline.report), "by its content"
+            assert is_quarantined(again.parsed_file.report), "by its content"
 
 
 @pytest.mark.parametrize("extension", ["java", "cs", "ts", "tsx"])
@@ -141,7 +143,7 @@ def test_angle_brackets_without_end_are_not_parsed(extension: str) -> None:
     language = {"cs": "csharp", "ts": "typescript", "tsx": "typescript"}.get(extension, extension)
     for unit in ("a<", "List<", "Map<A,", "a < "):
         data = "\n".join(unit * (80 // len(unit)) for _ in range(1260)).encode()
-        outline, lasting = outlined(f"a.{extension}", language, data, Limits(), ())
+        outline, lasting = parse_file(f"a.{extension}", language, data, Limits(), ())
         assert "angle brackets" in outline.report.error_message
         assert not lasting
         assert len(outline.ranges) > 50

@@ -95,7 +95,7 @@ def quarantines(daemon: Daemon) -> int:
 
 
 def worker_ends(daemon: Daemon) -> int:
-    return daemon.log.count("worker_process_ended") + daemon.log.count("mate_ended")
+    return daemon.log.count("worker_process_ended") + daemon.log.count("bulk_worker_ended")
 
 
 def until_unparsed(daemon: Daemon, index: str, paths: set[str], limit_s: float = 150.0) -> None:
@@ -120,7 +120,7 @@ def test_saves_that_harm_their_parser_cost_one_process_each(
         neighbour.assert_fresh(daemon)
     assert peak.largest < 1.1 * GIB
     assert (quarantines(daemon), worker_ends(daemon)) == (3, 3), "each once"
-    assert daemon.log.count("worker_died") == 0, "the indexing process lives"
+    assert daemon.log.count("indexer_died") == 0, "the indexing process lives"
     for word, name in (
         ("quokka", "crash.py"),
         ("wombat", "bomb.py"),

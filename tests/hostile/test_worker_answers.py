@@ -17,15 +17,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.file_manifest import file_sheet, packed_sheet, unpacked_sheet
-from cocosearchd.indexing.pipeline.parse_result import (
-    SUM_BYTES,
-    outlined,
-    packed_outline,
-    summed,
-    unpacked_outline,
+from cocosearchd.indexing.pipeline.file_manifest import (
+    build_file_manifest,
+    pack_manifest,
+    unpack_manifest,
 )
-from cocosearchd.indexing.pool.bulk_messages import TaskResult, made_of, made_to_bytes
+from cocosearchd.indexing.pipeline.parse_result import (
+    CHECKSUM_BYTES,
+    add_checksum,
+    pack_parsed_file,
+    parse_file,
+    unpack_parsed_file,
+)
+from cocosearchd.indexing.pool.bulk_messages import (
+    TaskResult,
+    pack_task_results,
+    unpack_task_results,
+)
 from cocosearchd.indexing.pool.parse_task import pack_response, unpack_response
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
@@ -83,20 +91,20 @@ def test_values_that_are_nested_without_end_are_refused() -> None:
 def test_random_bytes_are_read_or_refused(noise: bytes) -> None:
     for decode in decoders().values():
         within_memory(decode, noise)
-        within_memory(decode, summed(noise))
+        within_memory(decode, add_checksum(noise))
 
 
 @given(st.data())
 def test_changed_answers_are_read_or_refused(data: st.DataObject) -> None:
     name, answer = data.draw(st.sampled_from(sorted(ANSWERS.items())))
     summed_up = name in SUMMED
-    body = bytearray(answer[SUM_BYTES:] if summed_up else answer)
+    body = bytearray(answer[CHECKSUM_BYTES:] if summed_up else answer)
     for _ in range(data.draw(st.integers(1, 4))):
         position = data.draw(st.integers(0, len(body) - 1))
         body[position : position + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
         if not body:
             break
-    within_memory(decoders()[name], summed(bytes(body)) if summed_up else bytes(body))
+    within_memory(decoders()[name], add_checksum(bytes(body)) if summed_up else bytes(body))
 
 
 @given(values)
@@ -104,7 +112,7 @@ def test_values_of_another_shape_are_read_or_refused(value: Any) -> None:
     packed = marshal.dumps(value)
     for decode in decoders().values():
         within_memory(decode, packed)
-        within_memory(decode, summed(packed))
+        within_memory(decode, add_checksum(packed))
 
 
 def test_answers_as_they_are_sent_are_read() -> None:
@@ -137,11 +145,11 @@ def decoders() -> Mapping[str, Callable[[bytes], bool]]:
     reading: dict[str, Callable[[bytes], object]] = {
         "analysis": partial(analysis_from_bytes, files=FILES),
         "parse": partial(unpack_response, count=1),
-        "mate": partial(made_of, count=1),
+        "mate": partial(unpack_task_results, count=1),
     }
     kept: dict[str, Callable[[bytes], object]] = {
-        "outline": unpacked_outline,
-        "sheet": unpacked_sheet,
+        "outline": unpack_parsed_file,
+        "sheet": unpack_manifest,
     }
     return {name: partial(_read, decode) for name, decode in reading.items()} | {
         name: partial(_whole, decode) for name, decode in kept.items()
@@ -158,15 +166,17 @@ def _whole(decode: Callable[[bytes], object], body: bytes) -> bool:
 
 def answers() -> dict[str, bytes]:
     """Of each decoder an answer as a worker sends it."""
-    outline, lasting = outlined("a.py", "python", CODE, Limits(), ())
-    sheet = packed_sheet(
-        file_sheet(outline.chunks("a.py", "python", CODE), "python", outline.report, b"", None)
+    outline, lasting = parse_file("a.py", "python", CODE, Limits(), ())
+    sheet = pack_manifest(
+        build_file_manifest(
+            outline.chunks("a.py", "python", CODE), "python", outline.report, b"", None
+        )
     )
-    packed = packed_outline(outline)
+    packed = pack_parsed_file(outline)
     return {
         "analysis": analysis_to_bytes(analyse(FILES, TermCache().chunk_cache())),
         "parse": pack_response([(packed, lasting)]),
-        "mate": made_to_bytes([TaskResult(packed, sheet, ("class parser",), b"\0" * 512)]),
+        "mate": pack_task_results([TaskResult(packed, sheet, ("class parser",), b"\0" * 512)]),
         "outline": packed,
         "sheet": sheet,
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.indexing.coordinator.updater import IndexerSpec
-from cocosearchd.indexing.pipeline.parse_cache import opened
+from cocosearchd.indexing.pipeline.parse_cache import open_disk_cache
 from cocosearchd.runtime.disk_cache import DiskCache
 
 PYTHON = '''"""Where {name} is decided."""
@@ -36,16 +36,16 @@ def python(name: str, number: int = 1) -> str:
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[DiskCache]:
     """What outlines and sheets are kept in."""
-    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
+    found = open_disk_cache(tmp_path / "outlines.sqlite", 1 << 24)
     assert found is not None
     yield found
     found.close()
 
 
 @pytest.fixture
-async def lasting(tmp_path: Path) -> AsyncIterator[DiskCache]:
+async def cacheable(tmp_path: Path) -> AsyncIterator[DiskCache]:
     """As `kept`, for those who have it written soon."""
-    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
+    found = open_disk_cache(tmp_path / "outlines.sqlite", 1 << 24)
     assert found is not None
     yield found
     await found.aclose()

@@ -8,16 +8,21 @@ import asyncio
 from collections.abc import Sequence
 
 from cocosearchd.indexing.pipeline import recursive_chunker
-from cocosearchd.indexing.pipeline.chunker import Limits, ranges
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk_ranges
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
-from cocosearchd.indexing.pipeline.parse_result import outlined, packed_outline
+from cocosearchd.indexing.pipeline.parse_result import pack_parsed_file, parse_file
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
 from cocosearchd.indexing.pool.parse_task import ParseRequest, ParseResult
 from cocosearchd.indexing.pool.quarantine import Quarantine
-from cocosearchd.indexing.worker.known_contents import Preparation, prepare
-from cocosearchd.indexing.worker.row_maker import FileExtract, RowRules, differing, extracts
+from cocosearchd.indexing.worker.known_contents import Preparation, look_up_contents
+from cocosearchd.indexing.worker.row_maker import (
+    FileExtract,
+    RowRules,
+    extract_files,
+    extract_new_chunks,
+)
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.store.chunks.manifest import StoredFile
 
@@ -46,12 +51,12 @@ class ParserHere(BoxedParser):
 def parsed(task: ParseTask, shape: ParseRequest) -> ParseResult:
     file, cut = (
         task.file,
-        recursive_chunker.ranges if shape.limits.chunker == "recursive" else ranges,
+        recursive_chunker.chunk_ranges if shape.limits.chunker == "recursive" else chunk_ranges,
     )
-    outline, lasting = outlined(
+    outline, cacheable = parse_file(
         file.path, file.language, file.data, shape.limits, shape.overrides, cut
     )
-    return ParseResult(outline, packed_outline(outline) if lasting else None)
+    return ParseResult(outline, pack_parsed_file(outline) if cacheable else None)
 
 
 def parsed_here(
@@ -61,22 +66,26 @@ def parsed_here(
     sheets: ManifestCache | None,
 ) -> Preparation:
     """What is known of files, and of the others what parsing finds."""
-    found = prepare(sources, sheets, outlines, NO_QUARANTINE, rules.limits, rules.skipping)
+    found = look_up_contents(
+        sources, sheets, outlines, NO_QUARANTINE, rules.limits, rules.skip_rules
+    )
     for number, content in found.unparsed.items():
-        cut = recursive_chunker.ranges if rules.limits.chunker == "recursive" else ranges
+        cut = (
+            recursive_chunker.chunk_ranges if rules.limits.chunker == "recursive" else chunk_ranges
+        )
         path, data = sources[number].path, sources[number].data
-        outline, lasting = outlined(
+        outline, cacheable = parse_file(
             path, content.language, data, rules.limits, rules.overrides, cut
         )
-        outlines.take(content.key, packed_outline(outline) if lasting else None)
-        found.outlines[content.key] = outline
+        outlines.put(content.key, pack_parsed_file(outline) if cacheable else None)
+        found.parsed_files[content.key] = outline
     return found
 
 
 def extracted_here(
     sources: Sequence[SourceFile], rules: RowRules, outlines: ParseCache
 ) -> list[FileExtract]:
-    return extracts(sources, parsed_here(sources, rules, outlines, None), nothing)
+    return extract_files(sources, parsed_here(sources, rules, outlines, None), nothing)
 
 
 def differing_here(
@@ -86,7 +95,7 @@ def differing_here(
     outlines: ParseCache,
     sheets: ManifestCache,
 ) -> list[FileExtract]:
-    return differing(
+    return extract_new_chunks(
         sources, stored, sheets, nothing, parsed_here(sources, rules, outlines, sheets)
     )
 

@@ -14,7 +14,7 @@ import anyio
 from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.indexing.coordinator.updater import STALL_S, IndexerSpec, Updater
-from cocosearchd.indexing.row_shape import identity_of
+from cocosearchd.indexing.row_shape import index_identity
 from cocosearchd.model import Commit, IndexRecord, decode_path, encode_path
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -170,7 +170,7 @@ async def new_record(
     """
     indexing = indexing or IndexingSettings()
     opened = await open_embedder(embedder or EmbedderSettings())
-    identity = identity_of(opened.fingerprint.pairs(), indexing)
+    identity = index_identity(opened.fingerprint.pairs(), indexing)
     await opened.aclose()
     return await index_records.create_index(
         db, name, os.fsencode(root) + suffix, (), opened.fingerprint.dimension, identity

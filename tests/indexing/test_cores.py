@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.cores import batches_back, crew_size, usable_cores
+from cocosearchd.indexing.cores import bulk_pool_size, count_usable_cores, extra_unsettled_batches
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from cocosearchd.indexing.cores import batches_back, crew_size, usable_cores
     ],
 )
 def test_all_cores_but_one_and_two_of_two(wanted: int | None, cores: int, size: int) -> None:
-    assert crew_size(wanted, cores) == size
+    assert bulk_pool_size(wanted, cores) == size
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_quota_counts_as_whole_cores(
     (tmp_path / "user" / "session" / "cpu.max").write_text(inner)
     own = tmp_path / "own"
     own.write_text("0::/user/session\n")
-    assert usable_cores(tmp_path, own) == share
+    assert count_usable_cores(tmp_path, own) == share
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,15 @@ def test_a_quota_of_the_first_version_counts_as_well(
         (folder / "cpu.cfs_period_us").write_text(f"{period}\n")
     own = tmp_path / "own"
     own.write_text("5:cpuset:/\n4:cpu,cpuacct:/docker/0123abcd\n0::/\n")
-    assert usable_cores(tmp_path, own) == share
+    assert count_usable_cores(tmp_path, own) == share
 
 
 @pytest.mark.parametrize(("cores", "batches"), [(1, 0), (2, 0), (3, 2), (64, 2)])
 def test_batches_wait_beside_others_where_there_is_a_core_for_it(cores: int, batches: int) -> None:
-    assert batches_back(cores) == batches
+    assert extra_unsettled_batches(cores) == batches
 
 
 def test_without_groups_it_is_the_affinity(tmp_path: Path) -> None:
-    assert usable_cores(tmp_path, tmp_path / "none") == len(os.sched_getaffinity(0))
+    assert count_usable_cores(tmp_path, tmp_path / "none") == len(os.sched_getaffinity(0))
     (tmp_path / "own").write_text("3:cpu:/elsewhere\n0::/not/there\n")
-    assert usable_cores(tmp_path, tmp_path / "own") == len(os.sched_getaffinity(0))
+    assert count_usable_cores(tmp_path, tmp_path / "own") == len(os.sched_getaffinity(0))

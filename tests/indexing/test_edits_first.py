@@ -105,35 +105,35 @@ async def test_bulk_work_that_stands_still_leaves_room_for_a_save(
 
 
 async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever() -> None:
-    precedence, order = WorkPriority(), list[str]()
+    work_priority, order = WorkPriority(), list[str]()
 
     async def bulk(name: str) -> None:
-        async with precedence.turn(urgent=False):
+        async with work_priority.slot(urgent=False):
             order.append(name)
 
     async with anyio.create_task_group() as tasks:
-        async with precedence.turn(urgent=True):
+        async with work_priority.slot(urgent=True):
             tasks.start_soon(bulk, "waits")
             await anyio.sleep(MAX_PAUSE_S / 5)
             order.append("urgent")
         await anyio.lowlevel.checkpoint()
     assert order == ["urgent", "waits"]
-    async with precedence.turn(urgent=True):
+    async with work_priority.slot(urgent=True):
         await bulk("in spite of it")
         with anyio.fail_after(MAX_PAUSE_S / 2):  # once is enough, for tasks and threads
             await bulk("at once")
-            precedence.pause_thread()
+            work_priority.pause_thread()
     assert order[-2:] == ["in spite of it", "at once"]
 
 
 async def test_threads_of_bulk_work_pause_as_well() -> None:
-    precedence, order = WorkPriority(), list[str]()
+    work_priority, order = WorkPriority(), list[str]()
 
     def bulk() -> None:
-        precedence.pause_thread()
+        work_priority.pause_thread()
         order.append("bulk")
 
-    async with precedence.turn(urgent=True):
+    async with work_priority.slot(urgent=True):
         working = asyncio.create_task(asyncio.to_thread(bulk))
         await anyio.sleep(MAX_PAUSE_S / 5)
         order.append("urgent")
@@ -147,7 +147,9 @@ def named(*kinds: str) -> int:
 
 async def test_threads_end_with_their_index() -> None:
     before, threads = named("bulk"), IndexThreads(WorkPriority())
-    await asyncio.gather(*(threads.apart(lambda: time.sleep(0.01), urgent=False) for _ in range(4)))
+    await asyncio.gather(
+        *(threads.run_in_thread(lambda: time.sleep(0.01), urgent=False) for _ in range(4))
+    )
     assert named("bulk") == before + BULK_THREADS
     threads.close()
     await until(lambda: named("bulk") == before)
@@ -157,13 +159,13 @@ async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) 
     """Sixty indexes that were all worked on some time would keep hundreds of them, each with its
     parsers.
     """
-    monkeypatch.setattr("cocosearchd.indexing.worker.index_threads.REST_S", 0.05)
+    monkeypatch.setattr("cocosearchd.indexing.worker.index_threads.IDLE_S", 0.05)
     before, threads, held = named("bulk", "edits"), IndexThreads(WorkPriority()), threading.Event()
     for _ in range(2):  # and works again
-        working = asyncio.create_task(threads.apart(held.wait, urgent=True))
+        working = asyncio.create_task(threads.run_in_thread(held.wait, urgent=True))
         await asyncio.gather(
             *(
-                threads.apart(lambda: time.sleep(0.01), urgent=urgent)
+                threads.run_in_thread(lambda: time.sleep(0.01), urgent=urgent)
                 for urgent in (False, True) * 3
             )
         )

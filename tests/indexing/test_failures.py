@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
-from cocosearchd.indexing.throttle import FULL
+from cocosearchd.indexing.throttle import DISK_FULL
 from cocosearchd.indexing.worker.set_aside import SetAside
 from cocosearchd.model import Commit
 from cocosearchd.store import index_records
@@ -217,7 +217,7 @@ async def test_on_a_full_disk_no_file_is_blamed(
     monkeypatch.setattr("cocosearchd.indexing.throttle.free_bytes", lambda _: 0)
     spec = replace(spec, crash_on="lib/retry.py", indexing=replace(spec.indexing, min_free_bytes=0))
     async with running(db, await new_record(db, root), root, spec) as bench:
-        assert await bench.feed("lib/retry.py") == {"lib/retry.py": FULL}
+        assert await bench.feed("lib/retry.py") == {"lib/retry.py": DISK_FULL}
         assert bench.source.aside == {}
 
 

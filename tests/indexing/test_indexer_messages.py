@@ -37,11 +37,13 @@ paths = st.binary(min_size=1, max_size=40).map(encode_path)
 def test_a_record_survives(root: bytes, topics: list[str], embedder: dict[str, str]) -> None:
     identity = IndexIdentity(tuple(sorted(embedder.items())), "recursive-1:1000/300", 3)
     record = IndexRecord(7, "näme", "name", root, tuple(topics), 256, identity, 12)
-    line = indexer_messages.encode(
+    line = indexer_messages.encode_message(
         {"do": "open", "record": indexer_messages.record_to_json(record)}
     )
     assert line.count(b"\n") == 1
-    assert indexer_messages.record_from_json(indexer_messages.decode(line)["record"]) == record
+    assert (
+        indexer_messages.record_from_json(indexer_messages.decode_message(line)["record"]) == record
+    )
 
 
 def test_a_spec_survives_with_all_its_settings() -> None:
@@ -63,7 +65,9 @@ def test_a_spec_survives_with_all_its_settings() -> None:
     )
     assert (
         indexer_messages.spec_from_json(
-            indexer_messages.decode(indexer_messages.encode(indexer_messages.spec_to_json(spec)))
+            indexer_messages.decode_message(
+                indexer_messages.encode_message(indexer_messages.spec_to_json(spec))
+            )
         )
         == spec
     )
@@ -74,9 +78,9 @@ def test_a_spec_survives_with_all_its_settings() -> None:
 @given(st.lists(paths, min_size=2, max_size=40, unique=True), st.integers(0, 40))
 def test_halves_lose_nothing(every: list[str], cut: int) -> None:
     piece = BatchPart(tuple(every[:cut]), tuple(every[cut:]))
-    first, second = piece.halves()
-    assert sorted(first.all + second.all) == sorted(every)
-    assert abs(len(first.all) - len(second.all)) <= 1
+    first, second = piece.split()
+    assert sorted(first.all_paths + second.all_paths) == sorted(every)
+    assert abs(len(first.all_paths) - len(second.all_paths)) <= 1
     assert set(first.paths + second.paths) == set(piece.paths)
 
 
@@ -93,14 +97,16 @@ def test_what_is_no_answer_is_refused(line: bytes) -> None:
 @given(st.sampled_from([*ANSWER]), SOMETHING)
 def test_an_answer_has_what_is_read_of_it(name: str, value: object) -> None:
     with suppress(ValueError):
-        message = indexer_messages.decode_answer(indexer_messages.encode({**ANSWER, name: value}))
+        message = indexer_messages.decode_answer(
+            indexer_messages.encode_message({**ANSWER, name: value})
+        )
         assert set(message["aside"]) <= set(message["failed"])
         assert sum(message["done"].values()) + message["generation"] + message["id"] is not None
 
 
 def test_answers_as_they_are_sent_are_read() -> None:
     for answer in (ANSWER, {"ready": True}, {"id": 3}):
-        assert indexer_messages.decode_answer(indexer_messages.encode(answer)) == answer
+        assert indexer_messages.decode_answer(indexer_messages.encode_message(answer)) == answer
 
 
 @pytest.mark.anyio
@@ -110,9 +116,9 @@ def test_answers_as_they_are_sent_are_read() -> None:
 async def test_a_child_that_says_what_is_no_answer_has_died(said: bytes) -> None:
     ours, child = socket.socketpair()
     link = IndexerLink(*await asyncio.open_connection(sock=ours, limit=256))
-    first, second = link.ask({"do": "ping"}), link.ask({"do": "ping"})
+    first, second = link.request({"do": "ping"}), link.request({"do": "ping"})
     with child:
-        child.sendall(indexer_messages.encode({"id": 1}) + said)
+        child.sendall(indexer_messages.encode_message({"id": 1}) + said)
         await link.listen()
     link.fail()
     assert await first == {"id": 1}

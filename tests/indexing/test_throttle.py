@@ -44,12 +44,12 @@ def test_a_battery_counts_when_it_is_used_up(tmp_path: Path) -> None:
 def test_the_reason_is_said(tmp_path: Path) -> None:
     train = tmp_path / "supplies"
     supply(train, "BAT0", type="Battery", status="Discharging")
-    assert Throttle(tmp_path, IndexingSettings(min_free_bytes=0), train).reason() is None
+    assert Throttle(tmp_path, IndexingSettings(min_free_bytes=0), train).pause_reason() is None
     found = Throttle(
         tmp_path, IndexingSettings(min_free_bytes=0, pause_on_battery=True), train
-    ).reason()
+    ).pause_reason()
     assert "battery" in (found or "")
-    found = Throttle(tmp_path, IndexingSettings(min_free_bytes=FULL), train).reason()
+    found = Throttle(tmp_path, IndexingSettings(min_free_bytes=FULL), train).pause_reason()
     assert f"MiB are free in {tmp_path}" in (found or "")
     assert (free_bytes(tmp_path) or 0) > 0
     assert (free_bytes(tmp_path / "not" / "yet") or 0) > 0
@@ -59,7 +59,7 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
 async def test_without_room_saves_go_on_and_bulk_work_waits(
     db: Database, root: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(updater, "LOOK_S", 0.05)
+    monkeypatch.setattr(updater, "THROTTLE_CHECK_S", 0.05)
     record = await new_record(db, root)
     async with running(
         db, record, root, replace(spec, indexing=IndexingSettings(min_free_bytes=FULL))

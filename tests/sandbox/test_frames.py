@@ -11,21 +11,21 @@ from cocosearchd.sandbox.frames import (
     HEADER_BYTES,
     LARGEST_FRAME_BYTES,
     InvalidFrame,
-    frame,
+    encode_frame,
     read_frame,
 )
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
 def test_bodies_come_back_in_order(bodies: list[bytes]) -> None:
-    stream = io.BytesIO(b"".join(map(frame, bodies)))
+    stream = io.BytesIO(b"".join(map(encode_frame, bodies)))
     assert [read_frame(stream) for _ in bodies] == bodies
     assert read_frame(stream) is None
 
 
 @given(st.binary(max_size=300), st.data())
 def test_a_changed_bit_is_found(body: bytes, data: st.DataObject) -> None:
-    message = bytearray(frame(body))
+    message = bytearray(encode_frame(body))
     message[data.draw(st.integers(0, len(message) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     try:
         received = read_frame(io.BytesIO(message))

@@ -14,7 +14,7 @@ import anyio
 import psutil
 import pytest
 
-from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
@@ -27,7 +27,7 @@ LIMITS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=2)
 
 @asynccontextmanager
 async def pool_of(size: PoolSize, command: Sequence[str] = COMMAND) -> AsyncIterator[WorkerPool]:
-    pool = WorkerPool("test", command, installed_code(), LIMITS, size)
+    pool = WorkerPool("test", command, installed_code_digest(), LIMITS, size)
     before = {process.pid for process in psutil.Process().children()}
     try:
         yield pool
@@ -38,14 +38,14 @@ async def pool_of(size: PoolSize, command: Sequence[str] = COMMAND) -> AsyncIter
 
 
 async def test_nothing_is_started_for_nothing() -> None:
-    async with pool_of(PoolSize(most=2)) as pool:
+    async with pool_of(PoolSize(max_processes=2)) as pool:
         pool.warm_up()
         await asyncio.sleep(0.1)
         assert not pool.pids
 
 
 async def test_a_warm_process_is_there_before_the_first_request_and_stays() -> None:
-    async with pool_of(PoolSize(most=2, warm=1, idle_s=0.1)) as pool:
+    async with pool_of(PoolSize(max_processes=2, warm=1, idle_s=0.1)) as pool:
         pool.warm_up()
         await until(lambda: bool(pool._idle))
         (pid,) = pool.pids
@@ -56,7 +56,7 @@ async def test_a_warm_process_is_there_before_the_first_request_and_stays() -> N
 
 
 async def test_idle_processes_end() -> None:
-    async with pool_of(PoolSize(most=3, idle_s=0.2)) as pool:
+    async with pool_of(PoolSize(max_processes=3, idle_s=0.2)) as pool:
         requests = [
             asyncio.create_task(pool.request(b"eval time.sleep(2.0)", 20.0)) for _ in range(3)
         ]
@@ -67,7 +67,7 @@ async def test_idle_processes_end() -> None:
 
 
 async def test_a_request_that_never_ends_delays_no_other() -> None:
-    async with pool_of(PoolSize(most=2, warm=1, spare_after_s=0.02)) as pool:
+    async with pool_of(PoolSize(max_processes=2, warm=1, spare_after_s=0.02)) as pool:
         pool.warm_up()
         await until(lambda: bool(pool._idle))
         stalled = asyncio.create_task(pool.request(b"sleep", 2.0))
@@ -86,7 +86,7 @@ async def test_what_ends_a_process_ends_no_second_one(
     harm: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The next request has a process that is ready already."""
-    async with pool_of(PoolSize(most=1, warm=1)) as pool:
+    async with pool_of(PoolSize(max_processes=1, warm=1)) as pool:
         with pytest.raises(WorkerLost) as lost:
             await pool.request(harm, 20.0)
         assert lost.value.certain
@@ -96,7 +96,7 @@ async def test_what_ends_a_process_ends_no_second_one(
 
 
 async def test_somebody_elses_kill_costs_no_answer() -> None:
-    async with pool_of(PoolSize(most=1)) as pool:
+    async with pool_of(PoolSize(max_processes=1)) as pool:
         request = asyncio.create_task(pool.request(b"eval [time.sleep(0.5), 7][1]", 5.0))
         await until(lambda: bool(pool.pids))
         await asyncio.sleep(0.3)
@@ -105,7 +105,7 @@ async def test_somebody_elses_kill_costs_no_answer() -> None:
 
 
 async def test_a_warm_process_that_dies_while_idle_is_replaced() -> None:
-    async with pool_of(PoolSize(most=1, warm=1)) as pool:
+    async with pool_of(PoolSize(max_processes=1, warm=1)) as pool:
         pool.warm_up()
         await until(lambda: bool(pool._idle))
         (pid,) = pool.pids
@@ -115,22 +115,22 @@ async def test_a_warm_process_that_dies_while_idle_is_replaced() -> None:
 
 @pytest.mark.parametrize("most", [1, 2])
 async def test_a_renewed_pool_has_other_processes_and_lets_requests_end(most: int) -> None:
-    async with pool_of(PoolSize(most=most, warm=1)) as pool:
+    async with pool_of(PoolSize(max_processes=most, warm=1)) as pool:
         pool.warm_up()
         await until(lambda: bool(pool._idle))
         (before,) = pool.pids
-        await pool.renew()
+        await pool.replace_idle()
         assert await pool.request(b"ab", 5.0) == b"ba"
         await until(lambda: bool(pool._idle))
         assert before not in pool.pids
         busy = asyncio.create_task(pool.request(b"eval [time.sleep(0.5), 7][1]", 5.0))
         await asyncio.sleep(0.2)
-        await pool.renew()
+        await pool.replace_idle()
         assert await busy == b"7"
 
 
 async def test_a_caller_that_goes_away_leaves_no_process_at_work() -> None:
-    async with pool_of(PoolSize(most=1)) as pool:
+    async with pool_of(PoolSize(max_processes=1)) as pool:
         with anyio.move_on_after(0.5):
             await pool.request(b"sleep", 20.0)
         assert await pool.request(b"ab", 5.0) == b"ba"
@@ -138,7 +138,7 @@ async def test_a_caller_that_goes_away_leaves_no_process_at_work() -> None:
 
 async def test_what_cannot_be_started_is_said() -> None:
     for command in (("/nonexistent",), (sys.executable, "-c", "")):
-        async with pool_of(PoolSize(most=1, warm=1), command) as pool:
+        async with pool_of(PoolSize(max_processes=1, warm=1), command) as pool:
             pool.warm_up()
             with pytest.raises(WorkerUnavailable, match="cannot be started"):
                 await pool.request(b"ab", 5.0)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerProcess
 from tests.sandbox.support import COMMAND
@@ -24,10 +24,10 @@ LIMITS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=1)
 
 @asynccontextmanager
 async def running(limits: ResourceLimits = LIMITS, code: str = "") -> AsyncIterator[WorkerProcess]:
-    process = await WorkerProcess.start(COMMAND, code or installed_code(), limits)
+    process = await WorkerProcess.start(COMMAND, code or installed_code_digest(), limits)
     life = asyncio.create_task(process.wait_closed())
     try:
-        await process.came_up()
+        await process.wait_ready()
         yield process
     finally:
         process.stop()
@@ -115,7 +115,7 @@ async def test_a_worker_has_no_handles_but_its_own() -> None:
 
 async def test_a_worker_of_other_code_takes_no_request() -> None:
     async with running(code="another version") as process:
-        assert not await process.came_up()
+        assert not await process.wait_ready()
         with pytest.raises(WorkerLost):
             await process.request(b"", 1.0)
 

@@ -11,9 +11,9 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import (
     HEADER_VERSION,
     Limits,
-    chunk,
+    chunk_file,
+    chunk_keywords,
     chunker_id,
-    keywords,
 )
 from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import parse
@@ -50,7 +50,7 @@ class Corpus:
     async def index(self, path: str, data: bytes, skip: SkipReason | None = None) -> int:
         """Index `data` as the content of a file, whatever is on disk."""
         parsed = parse(path, data)
-        chunks = () if skip else chunk(parsed, Limits())
+        chunks = () if skip else chunk_file(parsed, Limits())
         vectors = await self.embedder.embed_documents(
             [f"{one.header}\n{one.text}" for one in chunks]
         )
@@ -64,7 +64,7 @@ class Corpus:
             parsed.report,
             skip,
             scopes.pack(parsed.symbols),
-            keywords=keywords,
+            keywords=chunk_keywords,
         )
         return await self._at(path, await replace_file(self.db, self.record, write))
 

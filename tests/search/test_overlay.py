@@ -365,11 +365,11 @@ async def test_a_text_that_ends_its_parser_is_found_without_definitions(corpus: 
     code = """
 import os
 from cocosearchd.indexing.pipeline import parse_result
-from cocosearchd.indexing.pipeline.chunker import ranges
+from cocosearchd.indexing.pipeline.chunker import chunk_ranges
 from cocosearchd.indexing.pool.parser_worker import parser_handler
 from cocosearchd.sandbox.worker_loop import run_worker
 parse_result.parse = lambda *_: os.abort()
-run_worker(lambda: parser_handler(ranges))
+run_worker(lambda: parser_handler(chunk_ranges))
 """
     outliner = OverlayParser((sys.executable, "-c", code))
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)

@@ -168,7 +168,8 @@ def test_a_service_has_bounds_that_end_one_process_and_not_the_unit(path: Path) 
     keys = {key: value for _, key, value in units(path)}
     assert gibibytes(keys["MemoryHigh"]) < gibibytes(keys["MemoryMax"])
     assert (
-        gibibytes(keys["MemoryMax"]) << 30 > ResourceLimits().address_space_bytes * POOL_SIZE.most
+        gibibytes(keys["MemoryMax"]) << 30
+        > ResourceLimits().address_space_bytes * POOL_SIZE.max_processes
     )
     assert gibibytes(keys["MemorySwapMax"]) <= 1
     assert int(keys["TasksMax"]) <= 512

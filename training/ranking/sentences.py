@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.quality.corpus import CODE_SUFFIXES, Question, repositories
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, TermCache
@@ -73,7 +73,8 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
     }
     languages = {path: language for path, language, _ in files}
     parsed = (
-        (place, chunk(parse(names[place], pool[place][1].encode()), Limits())) for place in places
+        (place, chunk_file(parse(names[place], pool[place][1].encode()), Limits()))
+        for place in places
     )
     terms = TermCache()
     state = indexed([(names[p], languages[p[0]], chunks) for p, chunks in parsed], terms, embedder)

@@ -19,9 +19,9 @@ import numpy as np
 from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.embedding_text import embedded_texts
+from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pipeline.file_reader import is_secret
-from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_outline
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_parsed_file
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides
@@ -201,11 +201,13 @@ class OverlaySessions:
         self, path: str, language: str, data: bytes, rules: OverlayRules
     ) -> tuple[ParsedFile, str | None]:
         """The outline of a text; and why no definitions are in it."""
-        result = await self._outliner.outline(path, language, data, rules.limits, rules.overrides)
+        result = await self._outliner.parse(path, language, data, rules.limits, rules.overrides)
         if result is not None and result.packed is not None:
-            return result.outline, None
+            return result.parsed_file, None
         why = "the unsaved text cannot be parsed: it is found without its definitions"
-        return plain_outline(data, rules.limits, why) if result is None else result.outline, why
+        return plain_parsed_file(
+            data, rules.limits, why
+        ) if result is None else result.parsed_file, why
 
     async def _vectors(
         self, path: str, chunks: tuple[Chunk, ...], record: IndexRecord, before: OverlayFile | None
@@ -214,7 +216,7 @@ class OverlaySessions:
         none.
         """
         made_by, dimension = record.identity.embedder, record.dimension
-        texts = embedded_texts(path, chunks, made_by)
+        texts = build_embedding_texts(path, chunks, made_by)
         known = _by_text(before, made_by) if before is not None else {}
         vectors = np.zeros((len(chunks), dimension), np.float32)
         missing = [text for text in dict.fromkeys(texts) if text not in known]
@@ -237,7 +239,7 @@ class OverlaySessions:
 
 def _by_text(file: OverlayFile, made_by: Pairs) -> Mapping[str, Vectors]:
     """Vectors by what was embedded; those that could not be made are asked for again."""
-    texts = embedded_texts(file.path, file.chunks, made_by)
+    texts = build_embedding_texts(file.path, file.chunks, made_by)
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
 
 

@@ -61,9 +61,9 @@ def _files(loaded: LoadedSettings, env: Mapping[str, str], project: str) -> Iter
     if found.project.file and not found.said:
         yield Finding("project", "ok", found.project.file)
     overrides = read_overrides(loaded.settings.indexing.queries_dir)
-    for said in overrides.said:
+    for said in overrides.warnings:
         yield Finding("queries", "warn", said)
-    if overrides.queries and not overrides.said:
+    if overrides.queries and not overrides.warnings:
         yield Finding("queries", "ok", ", ".join(language for language, _ in overrides.queries))
 
 

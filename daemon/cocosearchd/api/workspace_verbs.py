@@ -19,7 +19,7 @@ from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions, woul
 from cocosearchd.config.index_settings import IndexSettings, shown
 from cocosearchd.config.settings import Settings
 from cocosearchd.errors import NotFound
-from cocosearchd.indexes.registry import IndexRegistry, RunningIndex, limits_of
+from cocosearchd.indexes.registry import IndexRegistry, RunningIndex, chunker_limits
 from cocosearchd.languages.language_table import languages
 from cocosearchd.model import Clock, Commit, Freshness, named_glob, named_path
 from cocosearchd.runtime.deadlines import at_last
@@ -336,7 +336,7 @@ class WorkspaceVerbs:
         shaping = self._indexes.rules(index)
         indexing = shaping.indexing
         rules = OverlayRules(
-            limits_of(indexing),
+            chunker_limits(indexing),
             indexing.max_file_bytes,
             indexing.index_secrets,
             shaping.queries,

@@ -22,8 +22,8 @@ from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
-from cocosearchd.indexing.row_shape import affected, identity_of, made_with
-from cocosearchd.indexing.symbol_queries import SymbolQueryFiles, read_overrides, stamps
+from cocosearchd.indexing.row_shape import collect_row_settings, find_affected_files, index_identity
+from cocosearchd.indexing.symbol_queries import SymbolQueryFiles, read_overrides, stamp_query_files
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.runtime.deadlines import ended
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
@@ -182,20 +182,23 @@ class ConfigSync:
     @property
     def said(self) -> tuple[str, ...]:
         """What a person should know of the user's symbol queries."""
-        return self._overrides.said
+        return self._overrides.warnings
 
     async def outdated(self) -> bool:
         """Whether the user's symbol queries have changed since they were read."""
         directory = self.queries_dir
-        return bool(directory) and await anyio.to_thread.run_sync(stamps, directory) != self._seen
+        return (
+            bool(directory)
+            and await anyio.to_thread.run_sync(stamp_query_files, directory) != self._seen
+        )
 
     async def read(self, loaded: LoadedSettings) -> None:
         """Take these settings, and read the symbol queries that they name."""
         self.loaded = loaded
         directory = loaded.settings.indexing.queries_dir
-        self._seen = await anyio.to_thread.run_sync(stamps, directory)
+        self._seen = await anyio.to_thread.run_sync(stamp_query_files, directory)
         self._overrides = await anyio.to_thread.run_sync(read_overrides, directory)
-        for text in self._overrides.said:
+        for text in self._overrides.warnings:
             log.warning("query_not_used", extra={"error": text})
 
     def rules(self, settings: IndexSettings) -> IndexRules:
@@ -264,7 +267,7 @@ class ConfigSync:
             made, files = await self._remade(index.record, rules)
             return made
 
-        await self._updater.renew(index.lane, rules, change)
+        await self._updater.change_rules(index.lane, rules, change)
         identity, noted = _wanted(index.record, rules)
         index.record = replace(
             index.record, identity=identity, made_with=tuple(sorted(noted.items()))
@@ -280,13 +283,17 @@ class ConfigSync:
         identity, noted = _wanted(record, rules)
         async with self._remaking:
             return await invalidate(
-                self._db, record, identity, noted, affected(dict(record.made_with), noted)
+                self._db,
+                record,
+                identity,
+                noted,
+                find_affected_files(dict(record.made_with), noted),
             )
 
 
 def _wanted(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict[str, str]]:
-    identity = identity_of(record.identity.embedder, rules.indexing)
-    return identity, made_with(rules.indexing, rules.queries)
+    identity = index_identity(record.identity.embedder, rules.indexing)
+    return identity, collect_row_settings(rules.indexing, rules.queries)
 
 
 def _differs(record: IndexRecord, rules: IndexRules) -> bool:

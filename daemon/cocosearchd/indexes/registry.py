@@ -40,7 +40,7 @@ from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, complete, 
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.maintenance import Removals, clear_spares, keep_vector_index
 from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
-from cocosearchd.indexing.row_shape import identity_of, limits_of
+from cocosearchd.indexing.row_shape import chunker_limits, index_identity
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.deadlines import soon
 from cocosearchd.runtime.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
@@ -53,7 +53,7 @@ from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
 from cocosearchd.watching.watched_root import WatchedRoot, is_there
 
-__all__ = ["IndexRegistry", "RunningIndex", "limits_of"]
+__all__ = ["IndexRegistry", "RunningIndex", "chunker_limits"]
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class IndexRegistry(IndexLookup):
             taken = {index.record.name: index.record.root for index in self._running.values()}
             chosen = chosen_name(root, name, settings.project.name, taken)
             fingerprint = self._embedder.fingerprint
-            identity = identity_of(fingerprint.pairs(), settings.indexing)
+            identity = index_identity(fingerprint.pairs(), settings.indexing)
             record = await index_records.create_index(
                 self._db, chosen, root, topics, fingerprint.dimension, identity
             )
@@ -249,7 +249,7 @@ class IndexRegistry(IndexLookup):
             if isinstance(index.refusal, NotStarted):
                 raise index.refusal
             fingerprint = self._embedder.fingerprint
-            identity = identity_of(fingerprint.pairs(), index.settings.indexing)
+            identity = index_identity(fingerprint.pairs(), index.settings.indexing)
             if identity == index.record.identity:
                 index.root.rescan("asked for", force=True)
                 return index

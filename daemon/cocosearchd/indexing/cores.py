@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-MOST_MATES = 4
+MAX_BULK_WORKERS = 4
 CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
-def crew_size(wanted: int | None, cores: int) -> int:
+def bulk_pool_size(wanted: int | None, cores: int) -> int:
     """The size of the crew: what is wanted, else all cores but one, and two of two; of a single one
     none.
 
@@ -17,10 +17,10 @@ def crew_size(wanted: int | None, cores: int) -> int:
     """
     if wanted is not None:
         return wanted
-    return min(MOST_MATES, max(2, cores - 1)) if cores > 1 else 0
+    return min(MAX_BULK_WORKERS, max(2, cores - 1)) if cores > 1 else 0
 
 
-def batches_back(cores: int) -> int:
+def extra_unsettled_batches(cores: int) -> int:
     """How many bulk batches the child may have done that are not found yet, beside those that it
     works on.
 
@@ -31,7 +31,7 @@ def batches_back(cores: int) -> int:
     return 2 if cores > 2 else 0
 
 
-def usable_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
+def count_usable_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
     """How many cores may be used: the affinity of the process, and no more than quotas of its
     cgroups.
     """

@@ -17,17 +17,17 @@ from cocosearchd.model import IndexRecord
 # batches of 128 than of 32, and no less in larger ones.
 BULK_FILES, BULK_BATCHES = 128, 2
 # Nothing of a batch is found before all of it is done, so with a slow embedder batches are small.
-FIRST_FILES, LEAST_FILES = 32, 4
+FIRST_FILES, MIN_FILES = 32, 4
 QUICK_S, SLOW_S = 1.0, 2.0
-EDIT_FILES, EDITS_UNDER_WAY = 4, 8
+EDIT_FILES, EDITS_IN_FLIGHT = 4, 8
 
 
-def most_under_way(inflight: int) -> int:
+def max_files_in_flight(inflight: int) -> int:
     """How many files the child may have been handed at once, where bulk work is to take `inflight`.
 
     Whoever works on fewer makes edits wait for bulk work after all.
     """
-    return inflight + BULK_FILES + EDITS_UNDER_WAY + EDIT_FILES
+    return inflight + BULK_FILES + EDITS_IN_FLIGHT + EDIT_FILES
 
 
 class FileBatch(Protocol):
@@ -80,14 +80,14 @@ class BatchPart:
     gone: tuple[str, ...]
 
     @property
-    def all(self) -> tuple[str, ...]:
+    def all_paths(self) -> tuple[str, ...]:
         """Every path, in the order of halving."""
         return self.paths + self.gone
 
-    def halves(self) -> tuple[Self, Self]:
+    def split(self) -> tuple[Self, Self]:
         """Two pieces of almost the same size; for two paths and more."""
-        middle = len(self.all) // 2
-        first, second = set(self.all[:middle]), set(self.all[middle:])
+        middle = len(self.all_paths) // 2
+        first, second = set(self.all_paths[:middle]), set(self.all_paths[middle:])
         return self._only(first), self._only(second)
 
     def _only(self, kept: set[str]) -> Self:
@@ -104,16 +104,16 @@ class InFlightLimit:
         self._room = asyncio.Event()
         self._room.set()
 
-    async def room(self) -> None:
+    async def wait_room(self) -> None:
         """Returns when another batch may begin."""
         await self._room.wait()
 
     def resize(self, files: int) -> None:
         """From now on, so many."""
         self._files = files
-        self.count(0)
+        self.add(0)
 
-    def count(self, files: int) -> None:
+    def add(self, files: int) -> None:
         """So many more are under way, or less."""
         self._under_way += files
         if self._under_way < self._files:
@@ -129,12 +129,12 @@ class AdaptiveBatchSize:
         self._most = max(1, most)
         self.files = min(FIRST_FILES, self._most)
 
-    def took(self, files: int, seconds: float) -> None:
+    def record(self, files: int, seconds: float) -> None:
         """A batch has ended; one that was not full says nothing of larger ones."""
         if seconds > SLOW_S:
             # Not half of what it is by now: others that began with this one were as slow, and have
             # been counted.
-            self.files = min(self.files, max(min(LEAST_FILES, self._most), files // 2))
+            self.files = min(self.files, max(min(MIN_FILES, self._most), files // 2))
         elif seconds < QUICK_S and files >= self.files:
             self.files = min(self._most, self.files * 2)
 
@@ -147,7 +147,7 @@ class IndexQueue:
         record: IndexRecord,
         source: BatchSource[Any],
         inflight: int,
-        back: int,
+        extra_unsettled: int,
         report: Callable[[str | None], None] | None = None,
     ) -> None:
         """`inflight`: how many files the child has in work at once; what a kill may lose.
@@ -161,9 +161,9 @@ class IndexQueue:
         self._in_child, self._unsettled, self._edits = (
             InFlightLimit(0),
             InFlightLimit(0),
-            InFlightLimit(EDITS_UNDER_WAY),
+            InFlightLimit(EDITS_IN_FLIGHT),
         )
-        self._back = back
+        self._extra_unsettled = extra_unsettled
         self._resize()
 
     async def next_batch(self, *, edits: bool) -> Any:
@@ -171,33 +171,33 @@ class IndexQueue:
         source.
         """
         if edits:
-            await self._edits.room()
+            await self._edits.wait_room()
             return await self.source.next_batch(EDIT_FILES, edits=True)
-        await self._unsettled.room()
-        await self._in_child.room()  # only who asks here fills either of them
+        await self._unsettled.wait_room()
+        await self._in_child.wait_room()  # only who asks here fills either of them
         return await self.source.next_batch(self._pace.files)
 
-    def begun(self, batch: FileBatch, *, edits: bool) -> None:
+    def begin(self, batch: FileBatch, *, edits: bool) -> None:
         """The batch is under way; `answered` and `settled` must follow."""
         for window in (self._edits,) if edits else (self._in_child, self._unsettled):
-            window.count(_files(batch))
+            window.add(_files(batch))
 
-    def answered(self, batch: FileBatch, seconds: float, *, edits: bool) -> None:
+    def mark_answered(self, batch: FileBatch, seconds: float, *, edits: bool) -> None:
         """The child has done the batch, or will not; it took so long. The next bulk batches are
         larger or smaller.
         """
         if not edits:
-            self._pace.took(_files(batch), seconds)
-            self._in_child.count(-_files(batch))
+            self._pace.record(_files(batch), seconds)
+            self._in_child.add(-_files(batch))
             self._resize()
 
-    def settled(self, batch: FileBatch, *, edits: bool) -> None:
+    def mark_settled(self, batch: FileBatch, *, edits: bool) -> None:
         """The batch is under way no more."""
-        (self._edits if edits else self._unsettled).count(-_files(batch))
+        (self._edits if edits else self._unsettled).add(-_files(batch))
 
     def _resize(self) -> None:
         self._in_child.resize(self._pace.files * BULK_BATCHES)
-        self._unsettled.resize(self._pace.files * (BULK_BATCHES + self._back))
+        self._unsettled.resize(self._pace.files * (BULK_BATCHES + self._extra_unsettled))
 
 
 def _files(batch: FileBatch) -> int:

@@ -54,14 +54,16 @@ class IndexerSpec:
     hang_on: str = ""
 
     @property
-    def memories(self) -> Path:
+    def cocoindex_dir(self) -> Path:
         """CocoIndex's, of all databases."""
         return Path(self.state_dir) / "cocoindex"
 
     @property
     def series(self) -> int:
         """The number of the children of this state directory: one of them lives at a time."""
-        return int.from_bytes(hashlib.blake2b(os.fsencode(self.memories), digest_size=7).digest())
+        return int.from_bytes(
+            hashlib.blake2b(os.fsencode(self.cocoindex_dir), digest_size=7).digest()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,12 @@ class IndexRules:
     queries: tuple[tuple[str, str], ...] = ()
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
+def encode_message(message: Mapping[str, Any]) -> bytes:
     """One line. Texts of paths are plain UTF-8, because `model.encode_path` made them."""
     return json.dumps(message).encode() + b"\n"
 
 
-def decode(line: bytes) -> dict[str, Any]:
+def decode_message(line: bytes) -> dict[str, Any]:
     """The message of a line; ValueError if it is none."""
     try:
         message = json.loads(line)
@@ -92,7 +94,7 @@ def decode(line: bytes) -> dict[str, Any]:
 
 def decode_answer(line: bytes) -> dict[str, Any]:
     """The message of a line of the child; ValueError if the child says no such thing."""
-    message = decode(line)
+    message = decode_message(line)
     whole = message.get("ready") is True or type(message.get("id")) is int
     if not whole or ("generation" in message and not _is_outcome(message)):
         raise ValueError("not an answer")

@@ -17,7 +17,7 @@ from cocosearchd.languages.symbols import QueryOverrides, query_text
 from cocosearchd.model import IndexIdentity
 from cocosearchd.store.invalidation import NO_LIMIT, AffectedFiles
 
-Notes = Mapping[str, str]
+RowSettings = Mapping[str, str]
 
 _WITHOUT_PATH = 100  # added to the version of headers
 
@@ -25,18 +25,20 @@ _QUERY = "query."  # and a language
 _KEY = "PRIVATE KEY"  # what every file that `read.is_secret` may refuse has in it
 
 
-def limits_of(indexing: IndexingSettings) -> Limits:
+def chunker_limits(indexing: IndexingSettings) -> Limits:
     """The chunker's share of the settings."""
     return Limits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
 
 
-def identity_of(embedder: tuple[tuple[str, str], ...], indexing: IndexingSettings) -> IndexIdentity:
+def index_identity(
+    embedder: tuple[tuple[str, str], ...], indexing: IndexingSettings
+) -> IndexIdentity:
     """What an embedder (pairs of its fingerprint) and the chunker make of an index."""
     version = HEADER_VERSION if embeds_path(embedder) else HEADER_VERSION + _WITHOUT_PATH
-    return IndexIdentity(embedder, chunker_id(limits_of(indexing)), version)
+    return IndexIdentity(embedder, chunker_id(chunker_limits(indexing)), version)
 
 
-def made_with(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, str]:
+def collect_row_settings(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, str]:
     """What beside the identity shapes rows."""
     plain, noted = IndexingSettings(), dict[str, str]()
     if indexing.max_file_bytes != plain.max_file_bytes:
@@ -45,10 +47,10 @@ def made_with(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, 
         noted["index_secrets"] = "true"
     if indexing.include or indexing.extend_include:
         noted["named"] = _digest(repr((indexing.include, indexing.extend_include)))
-    return noted | query_notes(queries)
+    return noted | digest_queries(queries)
 
 
-def query_notes(queries: QueryOverrides) -> dict[str, str]:
+def digest_queries(queries: QueryOverrides) -> dict[str, str]:
     """What finds the symbols of each language that has any: the built-in query with the user's
     additions.
     """
@@ -61,7 +63,7 @@ def query_notes(queries: QueryOverrides) -> dict[str, str]:
     }
 
 
-def affected(before: Notes, now: Notes) -> AffectedFiles:
+def find_affected_files(before: RowSettings, now: RowSettings) -> AffectedFiles:
     """The files that are to be read again when the rows were made with `before` and shall be made
     with `now`.
 

@@ -15,10 +15,10 @@ class SymbolQueryFiles:
     """Queries that compile, by language; `said` is a sentence for each file that was left out."""
 
     queries: QueryOverrides = ()
-    said: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
-def stamps(directory: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def stamp_query_files(directory: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Changes whenever a query may have. Blocking."""
     return tuple((file.name, stamp(file)) for file in _files(directory))
 

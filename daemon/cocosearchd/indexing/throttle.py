@@ -7,22 +7,24 @@ from pathlib import Path
 
 from cocosearchd.config.settings import IndexingSettings
 
-FULL = "the disk of the state directory is full; free some space, work goes on by itself"
+DISK_FULL = "the disk of the state directory is full; free some space, work goes on by itself"
 # Less than this is none. A file of CocoIndex grows when it is written to, and who writes where it
 # cannot is killed.
-SCARCE_BYTES = 1 << 20
-SUPPLIES = Path("/sys/class/power_supply")  # Linux; elsewhere nothing is known, and nothing waits
+FULL_DISK_BYTES = 1 << 20
+POWER_SUPPLIES = Path(
+    "/sys/class/power_supply"
+)  # Linux; elsewhere nothing is known, and nothing waits
 
 
 class Throttle:
     """Looks at the machine. What a person has just saved never waits for this."""
 
     def __init__(
-        self, state_dir: Path, settings: IndexingSettings, supplies: Path = SUPPLIES
+        self, state_dir: Path, settings: IndexingSettings, supplies: Path = POWER_SUPPLIES
     ) -> None:
         self._state_dir, self._settings, self._supplies = state_dir, settings, supplies
 
-    def reason(self) -> str | None:
+    def pause_reason(self) -> str | None:
         """Why bulk work waits now, for people; None: it need not. Blocks for a few reads of kernel
         files.
         """
@@ -34,12 +36,12 @@ class Throttle:
             return "indexing waits: the computer runs on its battery (indexing.pause_on_battery)"
         return None
 
-    def full(self) -> bool:
+    def disk_full(self) -> bool:
         """Whether nothing can be written to the state directory, as far as is known. Blocks for a
         system call.
         """
         found = free_bytes(self._state_dir)
-        return found is not None and found < SCARCE_BYTES
+        return found is not None and found < FULL_DISK_BYTES
 
 
 def free_bytes(directory: Path) -> int | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 _PACKAGES = ("numpy", "tree_sitter", "tree_sitter_language_pack")  # beside our own
 
 
-def installed_code() -> str:
+def installed_code_digest() -> str:
     """Return a digest of sizes and times of our own files and of some packages, loaded or not. It
     takes some 3 ms.
     """

@@ -27,7 +27,7 @@ class Readable(Protocol):
         """Return `size` bytes, or fewer at the end of the stream."""
 
 
-def frame(body: bytes) -> bytes:
+def encode_frame(body: bytes) -> bytes:
     """Return the message that carries a body. Raises `ValueError` for a body above
     `LARGEST_FRAME_BYTES`.
     """
@@ -44,7 +44,7 @@ def body_size(header: bytes) -> int:
     return length
 
 
-def verified(header: bytes, body: bytes) -> bytes:
+def verify_body(header: bytes, body: bytes) -> bytes:
     """Return the body if it is the one that its header was made for. Raises `InvalidFrame`."""
     if _HEADER.unpack(header)[1] != _checksum(body):
         raise InvalidFrame("a message with a wrong checksum")
@@ -60,7 +60,7 @@ def read_frame(stream: Readable) -> bytes | None:
         return None
     length = body_size(header)
     body = stream.read(length)
-    return verified(header, body) if len(body) == length else None
+    return verify_body(header, body) if len(body) == length else None
 
 
 def _checksum(body: bytes) -> bytes:

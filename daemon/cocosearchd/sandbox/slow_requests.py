@@ -12,18 +12,18 @@ import anyio
 
 from cocosearchd.sandbox.worker_process import WorkerProcess
 
-LOOK_S = 0.05  # between looks whether the process of a slow request without a slot is wanted
+POLL_S = 0.05  # between looks whether the process of a slow request without a slot is wanted
 
 
 @dataclass(slots=True, eq=False)
-class Request:
-    """A request, which may be asked more than once. `put_off`: its process was wanted while all
+class PoolRequest:
+    """A request, which may be asked more than once. `deferred`: its process was wanted while all
     slots were held.
     """
 
     body: bytes
     deadline_s: float
-    put_off: bool = field(default=False, init=False)
+    deferred: bool = field(default=False, init=False)
 
 
 class SlowSlots:
@@ -42,11 +42,11 @@ class SlowSlots:
         )
 
     @contextlib.asynccontextmanager
-    async def turn(self, request: Request) -> AsyncIterator[None]:
+    async def hold_slot(self, request: PoolRequest) -> AsyncIterator[None]:
         """Wait for a slot if the request was put off, and give back the one that it holds at the
         end.
         """
-        if request.put_off:
+        if request.deferred:
             await self._slots.acquire_on_behalf_of(request)
         try:
             yield
@@ -55,11 +55,11 @@ class SlowSlots:
                 self._slots.release_on_behalf_of(request)
 
     @contextlib.contextmanager
-    def watched(self, request: Request, process: WorkerProcess) -> Iterator[None]:
+    def watch_time(self, request: PoolRequest, process: WorkerProcess) -> Iterator[None]:
         """Watch the time of a request in a process, which is told to end if the request is put
         off.
         """
-        if math.isinf(self._slow_after_s) or request.put_off:
+        if math.isinf(self._slow_after_s) or request.deferred:
             yield
             return
         watching = asyncio.create_task(self._watch(request, process))
@@ -68,13 +68,13 @@ class SlowSlots:
         finally:
             watching.cancel()
 
-    async def _watch(self, request: Request, process: WorkerProcess) -> None:
+    async def _watch(self, request: PoolRequest, process: WorkerProcess) -> None:
         await asyncio.sleep(self._slow_after_s)
         while True:
             try:
                 return self._slots.acquire_on_behalf_of_nowait(request)
             except anyio.WouldBlock:
                 if self._wanted():
-                    request.put_off = True
+                    request.deferred = True
                     return process.stop()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 
 from cocosearchd.runtime import interpreter
-from cocosearchd.sandbox.code_digest import installed_code
-from cocosearchd.sandbox.frames import frame, read_frame
+from cocosearchd.sandbox.code_digest import installed_code_digest
+from cocosearchd.sandbox.frames import encode_frame, read_frame
 from cocosearchd.sandbox.limits import ResourceLimits, allow_cpu, apply_limits
 from cocosearchd.sandbox.process_priority import (
     die_with_parent,
@@ -22,7 +22,7 @@ from cocosearchd.sandbox.process_priority import (
 )
 
 # Exit codes of a worker.
-OTHER_CODE = 3  # what is installed now is not what the parent runs
+CODE_MISMATCH = 3  # what is installed now is not what the parent runs
 OUT_OF_MEMORY = 4
 
 Handler = Callable[[bytes], bytes]
@@ -42,19 +42,19 @@ def run_worker(open_handler: Callable[[], Handler]) -> None:
     offer_to_oom_killer()
     apply_limits(bounds)
     lower_io_priority()
-    if code != installed_code():
-        sys.exit(OTHER_CODE)
+    if code != installed_code_digest():
+        sys.exit(CODE_MISMATCH)
     handler = open_handler()
     interpreter.prepare()
     connection = socket.socket(fileno=descriptor)
     try:
         with contextlib.suppress(ConnectionError), connection, connection.makefile("rwb") as stream:
-            serve(stream, handler, bounds)
+            serve_requests(stream, handler, bounds)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)  # no cleanup: it may need memory as well
 
 
-def serve(stream: io.BufferedRWPair, handler: Handler, limits: ResourceLimits) -> None:
+def serve_requests(stream: io.BufferedRWPair, handler: Handler, limits: ResourceLimits) -> None:
     """Write an empty frame, then a response for each request of the stream, until its end."""
     _send(stream, b"")
     while (request := read_frame(stream)) is not None:
@@ -63,5 +63,5 @@ def serve(stream: io.BufferedRWPair, handler: Handler, limits: ResourceLimits) -
 
 
 def _send(stream: io.BufferedRWPair, body: bytes) -> None:
-    stream.write(frame(body))
+    stream.write(encode_frame(body))
     stream.flush()

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.limits import ResourceLimits
-from cocosearchd.sandbox.slow_requests import Request, SlowSlots
+from cocosearchd.sandbox.slow_requests import PoolRequest, SlowSlots
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerProcess, WorkerUnavailable
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ RESTART_PAUSE_S = 1.0  # before a warm process that died while it was idle is re
 class PoolSize:
     """How many processes a pool has."""
 
-    most: int = 1
+    max_processes: int = 1
     warm: int = 0  # idle processes that are not ended
     idle_s: float = 60.0  # others end after so long without a request
     # A request that takes longer than this has a spare process started for the next one, where
@@ -42,18 +42,18 @@ class PoolSize:
     # that takes. One more is ended when its process is wanted, and asked again when another slow
     # one has its answer.
     slow_after_s: float = math.inf
-    slow_most: int = 1
+    max_slow: int = 1
 
 
 class WorkerPool:
-    """At most `size.most` processes. For one event loop; `aclose` ends them."""
+    """At most `size.max_processes` processes. For one event loop; `aclose` ends them."""
 
     def __init__(
         self, name: str, command: Sequence[str], code: str, limits: ResourceLimits, size: PoolSize
     ) -> None:
         """`name` is for the log; the others are those of `WorkerProcess.start`."""
         self._name, self._size = name, size
-        self._slow = SlowSlots(size.slow_most, size.slow_after_s, self._wanted)
+        self._slow = SlowSlots(size.max_slow, size.slow_after_s, self._wanted)
         self._command, self._code, self._limits = command, code, limits
         self._idle: dict[WorkerProcess, float] = {}  # since when; the one used last at the end
         # requests, while no process is idle
@@ -75,7 +75,7 @@ class WorkerPool:
         while len(self._idle) + len(self._starting) < self._size.warm and self._grow():
             pass
 
-    async def renew(self) -> None:
+    async def replace_idle(self) -> None:
         """Replace the processes that are idle: new ones hold nothing of what was asked before."""
         lives = [self._lives[process] for process in self._idle]
         for process in self._idle:
@@ -85,7 +85,7 @@ class WorkerPool:
             await asyncio.wait(lives)
         self.warm_up()
 
-    async def refilled(self, deadline_s: float) -> None:
+    async def wait_refilled(self, deadline_s: float) -> None:
         """Wait until all processes that are kept warm are idle again, or for so long.
 
         Who has ended a process waits here before the next request, and so leaves a warm process to
@@ -109,13 +109,13 @@ class WorkerPool:
         `WorkerUnavailable` when no process can be started. A process that somebody else has killed
         is replaced, and asked once more.
         """
-        request, killed = Request(body, deadline_s), False
+        request, killed = PoolRequest(body, deadline_s), False
         while True:
-            was_put_off = request.put_off
+            was_put_off = request.deferred
             try:
                 return await self._request(request, decode)
             except WorkerLost as error:
-                put_off_now = request.put_off and not was_put_off
+                put_off_now = request.deferred and not was_put_off
                 if error.certain or (killed and not put_off_now):
                     raise
                 killed = killed or not put_off_now
@@ -132,14 +132,14 @@ class WorkerPool:
         while self._lives or self._starting:
             await asyncio.wait([*self._lives.values(), *self._starting])
 
-    async def _request(self, request: Request, decode: Callable[[bytes], T]) -> T:
-        async with self._slow.turn(request):
+    async def _request(self, request: PoolRequest, decode: Callable[[bytes], T]) -> T:
+        async with self._slow.hold_slot(request):
             process = await self._acquire()
-            with self._slow.watched(request, process):
+            with self._slow.watch_time(request, process):
                 return await self._ask(process, request, decode)
 
     async def _ask(
-        self, process: WorkerProcess, request: Request, decode: Callable[[bytes], T]
+        self, process: WorkerProcess, request: PoolRequest, decode: Callable[[bytes], T]
     ) -> T:
         spare_timer = asyncio.get_running_loop().call_later(
             self._size.spare_after_s, self._add_spare
@@ -194,7 +194,7 @@ class WorkerPool:
 
     def _grow(self) -> bool:
         """Start another process, unless there are enough; return whether one is started."""
-        if self._closed or len(self._lives) + self._launching >= self._size.most:
+        if self._closed or len(self._lives) + self._launching >= self._size.max_processes:
             return False
         self._launching += 1
         self._starting.add(task := asyncio.create_task(self._start()))
@@ -209,7 +209,7 @@ class WorkerPool:
         """Whether a request waits, while all processes are at work: none is starting, and none
         ends.
         """
-        busy = sum(process.ready for process in self._lives) == self._size.most
+        busy = sum(process.ready for process in self._lives) == self._size.max_processes
         return busy and any(not waiter.done() for waiter in self._waiting)
 
     def _end_idle(self) -> None:
@@ -249,7 +249,7 @@ class WorkerPool:
         self._lives[process] = life = asyncio.create_task(self._live(process))
         if self._closed:
             process.stop()
-        if not await process.came_up():
+        if not await process.wait_ready():
             raise self._unavailable(await life or "it was told to end")
         self._release(process)
 

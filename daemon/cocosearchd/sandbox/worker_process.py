@@ -13,9 +13,15 @@ from typing import Self
 
 from cocosearch_ipc.protocol import UNAVAILABLE
 from cocosearchd.errors import CocoSearchError
-from cocosearchd.sandbox.frames import HEADER_BYTES, InvalidFrame, body_size, frame, verified
+from cocosearchd.sandbox.frames import (
+    HEADER_BYTES,
+    InvalidFrame,
+    body_size,
+    encode_frame,
+    verify_body,
+)
 from cocosearchd.sandbox.limits import ResourceLimits
-from cocosearchd.sandbox.worker_loop import OTHER_CODE, OUT_OF_MEMORY
+from cocosearchd.sandbox.worker_loop import CODE_MISMATCH, OUT_OF_MEMORY
 
 START_S = 60.0
 STOP_S = 1.0  # for a process that was told to end, or has hung up
@@ -97,7 +103,7 @@ class WorkerProcess:
         """True once the process takes no requests any more."""
         return self._settled.is_set() and not self.ready
 
-    async def came_up(self) -> bool:
+    async def wait_ready(self) -> bool:
         """Wait until the process takes requests, or has ended; True if it takes them."""
         await self._settled.wait()
         return self.ready
@@ -110,7 +116,7 @@ class WorkerProcess:
             raise WorkerLost("the process has ended", culprit=False, certain=False)
         response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._requests.append(response)
-        self._writer.write(frame(body))
+        self._writer.write(encode_frame(body))
         try:
             if not (await asyncio.wait({response}, timeout=deadline_s))[0]:
                 self.give_up(f"no answer within {deadline_s:g} s")
@@ -156,7 +162,7 @@ class WorkerProcess:
         memory = f"{self._limits.address_space_bytes >> 20} MiB of memory"
         if code == OUT_OF_MEMORY:
             return f"it needs more than {memory}"
-        if code == OTHER_CODE:
+        if code == CODE_MISMATCH:
             return "other code is installed than runs here: restart the daemon"
         if code >= 0:
             return f"exit code {code}"
@@ -184,7 +190,7 @@ class WorkerProcess:
 
     async def _message(self) -> bytes:
         header = await self._reader.readexactly(HEADER_BYTES)
-        return verified(header, await self._reader.readexactly(body_size(header)))
+        return verify_body(header, await self._reader.readexactly(body_size(header)))
 
     def _close(self) -> None:
         self.ready = False

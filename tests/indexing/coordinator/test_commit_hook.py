@@ -24,7 +24,7 @@ class TellsTooEarly(Updater):
     """Mutant: the hook runs when a batch is sent, not when it is committed."""
 
     async def _ask(self, job: Any, piece: Any, *, alone: bool) -> Any:
-        await self._on_commit(Commit(job.lane.record.name, 0, piece.all))
+        await self._on_commit(Commit(job.lane.record.name, 0, piece.all_paths))
         return await super()._ask(job, piece, alone=alone)
 
     async def _published(self, job: Any, piece: Any, answer: Any) -> dict[str, str]:

@@ -10,10 +10,10 @@ from cocosearchd.indexing.pipeline.chunker import (
     HARD_CAP,
     HEADER_NAMES,
     Limits,
-    chunk,
+    chunk_file,
+    chunk_keywords,
     chunker_id,
-    describe,
-    keywords,
+    describe_chunks,
 )
 from cocosearchd.languages.language_table import languages
 from cocosearchd.languages.parse import parse
@@ -37,8 +37,8 @@ def checked(path: str, data: bytes, limits: Limits | None = None) -> tuple[Chunk
     """The chunks of a file, after all that must hold of them."""
     limits = limits or Limits()
     parsed = parse(path, data)
-    chunks = chunk(parsed, limits)
-    assert chunks == chunk(parse(path, data), limits)
+    chunks = chunk_file(parsed, limits)
+    assert chunks == chunk_file(parse(path, data), limits)
     seen = 0
     for one in chunks:
         assert seen <= one.start_byte < one.end_byte <= len(data)
@@ -79,7 +79,7 @@ def test_our_own_files_hold(path: str) -> None:
 @given(st.sampled_from(EXTENSIONS), st.binary(max_size=600), st.integers(1, 200))
 def test_random_bytes_hold(extension: str, data: bytes, size: int) -> None:
     parsed = parse(f"a{extension}", data)
-    chunks = chunk(parsed, Limits(chunk_size=size))
+    chunks = chunk_file(parsed, Limits(chunk_size=size))
     seen = 0
     for one in chunks:
         assert not data[seen : one.start_byte].strip()
@@ -146,9 +146,9 @@ def test_odd_files_hold(path: str, data: bytes) -> None:
 
 
 def test_a_long_line_is_cut_between_words_and_characters() -> None:
-    words = chunk(parse("a.txt", b"word " * 1000), Limits(chunk_size=100))
+    words = chunk_file(parse("a.txt", b"word " * 1000), Limits(chunk_size=100))
     assert all(set(one.text.split()) == {"word"} for one in words)
-    euros = chunk(parse("a.txt", "€".encode() * 1000), Limits(chunk_size=100))
+    euros = chunk_file(parse("a.txt", "€".encode() * 1000), Limits(chunk_size=100))
     assert all(set(one.text) == {"€"} for one in euros)
 
 
@@ -163,8 +163,8 @@ def test_definitions_have_chunks_of_their_own() -> None:
     assert method.text.lstrip().startswith(
         "# Looked up on every request.\n    @functools.lru_cache"
     )
-    assert "get user by" not in keywords(method)
-    assert "get user get_user" in keywords(method)
+    assert "get user by" not in chunk_keywords(method)
+    assert "get user get_user" in chunk_keywords(method)
     assert chunks["UserService"].text.startswith("class UserService")
     assert chunks["UserService.parse"].definitions == ("parse", "pair")
 
@@ -236,7 +236,7 @@ def test_a_long_job_is_cut_at_its_steps() -> None:
 
 def test_describe_takes_any_ranges() -> None:
     parsed = parse("a.py", b"def f():\n    return 1\n\n\ndef g():\n    return 2\n")
-    one, other = describe(parsed, [(0, 30), (4, 45)])  # they may overlap
+    one, other = describe_chunks(parsed, [(0, 30), (4, 45)])  # they may overlap
     assert (one.symbol_name, one.start_line, one.end_line) == ("f", 1, 5)
     assert (other.start_line, other.end_line, other.definitions) == (1, 6, ("g",))
 

@@ -15,10 +15,10 @@ from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline import manifest_cache
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.file_manifest import FileManifest, file_sheet
+from cocosearchd.indexing.pipeline.file_manifest import FileManifest, build_file_manifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache, made_by
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache, digest_pipeline_code
 from cocosearchd.indexing.worker.index_threads import IndexThreads
 from cocosearchd.indexing.worker.known_contents import skip_reason
 from cocosearchd.indexing.worker.row_maker import FileExtract, RowMaker, RowRules
@@ -53,7 +53,7 @@ NAMES = [f"name_{number}" for number in range(12)]
 
 
 def outlines(kept: DiskCache | None, made: bytes = b"") -> ParseCache:
-    return ParseCache(RULES.limits, (), made or made_by(), kept, ReuseCounters())
+    return ParseCache(RULES.limits, (), made or digest_pipeline_code(), kept, ReuseCounters())
 
 
 def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
@@ -64,13 +64,13 @@ def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
 
 
 def maker(outlines: ParseCache, rules: RowRules = RULES) -> RowMaker:
-    precedence = WorkPriority()
+    work_priority = WorkPriority()
     return RowMaker(
         rules,
         BuiltinEmbedder(),
         outlines,
-        precedence,
-        IndexThreads(precedence),
+        work_priority,
+        IndexThreads(work_priority),
         ParserHere(rules.limits),
     )
 
@@ -85,7 +85,7 @@ def whole(sources: Sequence[SourceFile]) -> list[FileExtract]:
 
 
 def of_extract(one: FileExtract) -> FileManifest:
-    return file_sheet(one.chunks, one.language, one.report, one.scopes, one.skip)
+    return build_file_manifest(one.chunks, one.language, one.report, one.scopes, one.skip)
 
 
 async def of_index(db: Database, name: str) -> IndexRecord:
@@ -122,12 +122,12 @@ def edited(lines: Sequence[str], dice: random.Random) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_rows_are_those_that_are_made_as_a_whole(
-    db: Database, lasting: DiskCache, tmp_path: Path, seed: int
+    db: Database, cacheable: DiskCache, tmp_path: Path, seed: int
 ) -> None:
     """A history of edits, some of them taken back, by sheets and by none; then the vectors are the
     same as well.
     """
-    dice, known = random.Random(seed), outlines(lasting)
+    dice, known = random.Random(seed), outlines(cacheable)
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     by_sheets = GroupWriter(db, record, WorkPriority(), maker(known))
     by_none = GroupWriter(db, plain, WorkPriority(), maker(outlines(None)))
@@ -147,13 +147,13 @@ async def test_rows_are_those_that_are_made_as_a_whole(
 
 
 async def test_what_is_not_looked_into_and_what_is_nothing(
-    db: Database, lasting: DiskCache, tmp_path: Path
+    db: Database, cacheable: DiskCache, tmp_path: Path
 ) -> None:
     """Files of which there is no sheet, and whose rows go."""
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     for data in (python("a").encode(), b"\0\1\2", python("b").encode(), b"", b"\n\n"):
         one = [source("a.py", data, tmp_path)]
-        await write(GroupWriter(db, record, WorkPriority(), maker(outlines(lasting))), one)
+        await write(GroupWriter(db, record, WorkPriority(), maker(outlines(cacheable))), one)
         await write(GroupWriter(db, plain, WorkPriority(), maker(outlines(None))), one, urgent=True)
         assert await table_digest(db, record) == await table_digest(db, plain)
 
@@ -163,7 +163,7 @@ def test_a_sheet_that_is_known_says_what_making_does(kept: DiskCache, tmp_path: 
         path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000
     ]
     files = [source(f"cases/{path.name}", path.read_bytes(), tmp_path) for path in paths]
-    files = [one for one in files if not skip_reason(one, "any", RULES.skipping)]
+    files = [one for one in files if not skip_reason(one, "any", RULES.skip_rules)]
     rows, found = [NOTHING] * len(files), sheets_of(kept)
     first = differing_here(files, rows, RULES, outlines(None), found)
     assert [(one.chunks, one.language, one.report, one.scopes) for one in first] == [
@@ -171,9 +171,7 @@ def test_a_sheet_that_is_known_says_what_making_does(kept: DiskCache, tmp_path: 
     ]
     kept.flush()
     known = [
-        (one, row)
-        for one, row, sheet in zip(files, first, found.known(files), strict=True)
-        if sheet
+        (one, row) for one, row, sheet in zip(files, first, found.get(files), strict=True) if sheet
     ]
     assert len(known) > len(files) * 0.9
     parsing = outlines(None)
@@ -185,9 +183,9 @@ def test_a_sheet_that_is_known_says_what_making_does(kept: DiskCache, tmp_path: 
 
 
 async def test_only_what_is_not_stored_is_made(
-    db: Database, lasting: DiskCache, tmp_path: Path
+    db: Database, cacheable: DiskCache, tmp_path: Path
 ) -> None:
-    record, make = await of_index(db, "code"), maker(outlines(lasting))
+    record, make = await of_index(db, "code"), maker(outlines(cacheable))
     modules = [python(name) for name in NAMES[:5]]
     before = source("a.py", "\n".join(modules).encode(), tmp_path)
     await write(GroupWriter(db, record, WorkPriority(), make), [before])
@@ -206,11 +204,11 @@ async def test_only_what_is_not_stored_is_made(
     "damage", ["delete from {chunks}", "update {chunks} set chunk_hash = 'another one'"]
 )
 async def test_a_row_that_went_after_it_was_compared(
-    db: Database, lasting: DiskCache, tmp_path: Path, damage: str
+    db: Database, cacheable: DiskCache, tmp_path: Path, damage: str
 ) -> None:
     """The transaction sees that, and all files of it are made as a whole."""
     record, plain = await of_index(db, "code"), await of_index(db, "plain")
-    make, asked = maker(outlines(lasting)), list[bool]()
+    make, asked = maker(outlines(cacheable)), list[bool]()
 
     async def disturbed(
         sources: Sequence[SourceFile], stored: Sequence[StoredFile] | None, *, urgent: bool
@@ -242,13 +240,13 @@ def test_what_shapes_rows_is_part_of_the_key(
 ) -> None:
     one = source("a.py", python("a").encode(), tmp_path)
     found = sheets_of(kept)
-    found.keep([(one, of_extract(whole([one])[0]))])
-    assert found.known([one])[0]
-    assert sheets_of(kept, replace(RULES, index=7)).known([one])[0], (
+    found.put([(one, of_extract(whole([one])[0]))])
+    assert found.get([one])[0]
+    assert sheets_of(kept, replace(RULES, index=7)).get([one])[0], (
         "of another index by the same rules"
     )
-    assert not found.known([replace(one, path="b.py")])[0]
-    assert not found.known([source("a.py", python("b").encode(), tmp_path)])[0]
+    assert not found.get([replace(one, path="b.py")])[0]
+    assert not found.get([source("a.py", python("b").encode(), tmp_path)])[0]
     for rules in (
         replace(RULES, limits=Limits()),
         replace(RULES, overrides=(("python", "; none"),)),
@@ -257,27 +255,27 @@ def test_what_shapes_rows_is_part_of_the_key(
         replace(RULES, index_secrets=True),
         replace(RULES, any_type=False),
     ):
-        assert not sheets_of(kept, rules).known([one])[0]
-    assert not sheets_of(kept, made=b"other code").known([one])[0]
+        assert not sheets_of(kept, rules).get([one])[0]
+    assert not sheets_of(kept, made=b"other code").get([one])[0]
     for version in ("ROW_VERSION", "HEADER_VERSION"):
         with monkeypatch.context() as other:
             other.setattr(manifest_cache, version, 99)
-            assert not sheets_of(kept).known([one])[0]
-    assert sheets_of(kept).known([one])[0]
+            assert not sheets_of(kept).get([one])[0]
+    assert sheets_of(kept).get([one])[0]
 
 
 def test_a_damaged_sheet_is_none(kept: DiskCache, tmp_path: Path) -> None:
     one = source("a.py", python("a").encode(), tmp_path)
     found, made = sheets_of(kept), of_extract(whole([one])[0])
-    found.keep([(one, made)])
+    found.put([(one, made)])
     kept.flush()
-    assert found.known([one]) == [made]
+    assert found.get([one]) == [made]
     with sqlite3.connect(tmp_path / "outlines.sqlite") as other:
         (raw,) = other.execute("select value from kept").fetchone()
         for damaged in (raw[:40] + b"\0\0\0\0" + raw[44:], raw[:-1], b"", raw[:7]):
             other.execute("update kept set value = ?", (damaged,))
             other.commit()
-            assert found.known([one]) == [None]
+            assert found.get([one]) == [None]
             (again,) = differing_here([one], [NOTHING], RULES, outlines(None), found)
             assert again.chunks == whole([one])[0].chunks
             kept._fresh.clear()
@@ -291,5 +289,5 @@ def test_what_may_turn_out_otherwise_is_not_kept(kept: DiskCache, tmp_path: Path
     for one in (line, source("b.py", b"\0\1", tmp_path)):
         (made,) = whole([one])
         assert made.skip or made.report.status == "error"
-        found.keep([(one, of_extract(made))])
-        assert found.known([one]) == [None]
+        found.put([(one, of_extract(made))])
+        assert found.get([one]) == [None]

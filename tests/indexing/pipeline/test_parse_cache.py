@@ -12,7 +12,7 @@ from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.indexing.coordinator.updater import IndexerSpec
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache, made_by
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache, digest_pipeline_code
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile
 from cocosearchd.indexing.worker.row_maker import FileExtract, RowRules
 from cocosearchd.languages.detect import HEAD_BYTES, detect
@@ -28,7 +28,7 @@ LIMITS = (Limits(), Limits(chunk_size=300), Limits("recursive", 500, 100))
 
 
 def outlines(kept: DiskCache | None, limits: Limits | None = None, made: bytes = b"") -> ParseCache:
-    return ParseCache(limits or Limits(), (), made or made_by(), kept, ReuseCounters())
+    return ParseCache(limits or Limits(), (), made or digest_pipeline_code(), kept, ReuseCounters())
 
 
 def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
@@ -52,7 +52,7 @@ def extracted(outlines: ParseCache, *sources: SourceFile) -> list[FileExtract]:
 
 
 def found_in(outlines: ParseCache, source: SourceFile, language: str) -> ParsedFile | None:
-    return outlines.known([outlines.key(source, language)])[0]
+    return outlines.get([outlines.key(source, language)])[0]
 
 
 def cases() -> list[Path]:
@@ -106,7 +106,9 @@ def test_what_makes_another_outline_is_part_of_the_key(kept: DiskCache, tmp_path
     assert not found_in(outlines(kept), read, "javascript")
     assert not found_in(outlines(kept), source("a.ts", data + b"\n", tmp_path)[0], language)
     assert not found_in(
-        ParseCache(Limits(), (("typescript", "; none"),), made_by(), kept, ReuseCounters()),
+        ParseCache(
+            Limits(), (("typescript", "; none"),), digest_pipeline_code(), kept, ReuseCounters()
+        ),
         read,
         language,
     )

@@ -20,7 +20,7 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
-from cocosearchd.indexing.pipeline.parse_result import plain_outline
+from cocosearchd.indexing.pipeline.parse_result import plain_parsed_file
 from cocosearchd.indexing.pool import boxed_parser
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, parser_command
 from cocosearchd.indexing.pool.bulk_messages import TaskInput, TaskRequest
@@ -32,7 +32,7 @@ from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
 from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexIdentity
 from cocosearchd.runtime.disk_cache import DiskCache
-from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
@@ -47,7 +47,7 @@ SCRIPT = """
 import os, sys, time
 from cocosearchd.indexing.pipeline import parse_result
 from cocosearchd.indexing.pool import {module}
-from cocosearchd.indexing.pipeline.chunker import ranges
+from cocosearchd.indexing.pipeline.chunker import chunk_ranges
 from cocosearchd.sandbox.worker_loop import run_worker
 parse = parse_result.parse
 def odd(path, data, *rest):
@@ -68,7 +68,9 @@ run_worker({handler})
 """
 PARSER = (
     *(sys.executable, "-P", "-c"),
-    SCRIPT.format(module="parser_worker", handler="lambda: parser_worker.parser_handler(ranges)"),
+    SCRIPT.format(
+        module="parser_worker", handler="lambda: parser_worker.parser_handler(chunk_ranges)"
+    ),
 )
 MATE = (
     sys.executable,
@@ -105,7 +107,9 @@ def short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def pool_of(command: tuple[str, ...] = PARSER, most: int = 4) -> AsyncIterator[WorkerPool]:
-    pool = WorkerPool("parser", command, installed_code(), BOUNDS, PoolSize(most=most, warm=2))
+    pool = WorkerPool(
+        "parser", command, installed_code_digest(), BOUNDS, PoolSize(max_processes=most, warm=2)
+    )
     try:
         yield pool
     finally:
@@ -139,15 +143,15 @@ async def test_one_strike_and_the_file_is_plain_text(
         parser = boxed(pool)
         result = await parser.parse_save(task(harm * 100))
         assert ended(caplog) == 1, "one process, once"
-        assert is_quarantined(result.outline.report)
-        assert HARMS[harm] in result.outline.report.error_message
+        assert is_quarantined(result.parsed_file.report)
+        assert HARMS[harm] in result.parsed_file.report.error_message
         assert result.packed is None, "the outline of another parser may be better"
-        assert result.outline == plain_outline(
-            harm * 100, RULES.limits, result.outline.report.error_message
+        assert result.parsed_file == plain_parsed_file(
+            harm * 100, RULES.limits, result.parsed_file.report.error_message
         )
         assert list(parser.quarantine.reasons([harm * 100, GOOD])) == [harm * 100]
         good = await parser.parse_save(task(GOOD))
-        assert [symbol.name for symbol in good.outline.symbols] == ["first", "second"]
+        assert [symbol.name for symbol in good.parsed_file.symbols] == ["first", "second"]
         assert ended(caplog) == 1
 
 
@@ -158,10 +162,10 @@ async def test_neighbours_in_a_batch_are_parsed_and_the_killer_has_two_tries(
         parser = boxed(pool)
         batch = [*(task(GOOD + b"# %d" % number) for number in range(7)), task(b"CRASH\n")]
         results = await parser.parse(batch[4:] + batch[:4], pause)
-        assert [is_quarantined(result.outline.report) for result in results] == [False] * 3 + [
+        assert [is_quarantined(result.parsed_file.report) for result in results] == [False] * 3 + [
             True
         ] + [False] * 4
-        assert all(len(result.outline.symbols) == 2 for result in results if result.packed)
+        assert all(len(result.parsed_file.symbols) == 2 for result in results if result.packed)
         assert ended(caplog) == 2, "with the others, and alone"
 
 
@@ -186,9 +190,11 @@ async def test_stalled_saves_of_one_index_leave_room_for_another() -> None:
         assert not any(stall.done() for stall in stalls)
         for _ in range(3):
             async with asyncio.timeout(1.0):
-                assert not is_quarantined((await neighbour.parse_save(task(GOOD))).outline.report)
+                assert not is_quarantined(
+                    (await neighbour.parse_save(task(GOOD))).parsed_file.report
+                )
         results = await asyncio.gather(*stalls)
-        assert all(is_quarantined(result.outline.report) for result in [*results, *await bulk])
+        assert all(is_quarantined(result.parsed_file.report) for result in [*results, *await bulk])
 
 
 async def test_somebody_elses_kill_is_no_strike() -> None:
@@ -199,7 +205,7 @@ async def test_somebody_elses_kill_is_no_strike() -> None:
         await asyncio.sleep(0.01)
         for pid in pool.pids:
             os.kill(pid, signal.SIGKILL)
-        assert not is_quarantined((await saved).outline.report)
+        assert not is_quarantined((await saved).parsed_file.report)
 
 
 async def test_a_quarantine_outlasts_the_process_and_is_of_content(tmp_path: Path) -> None:
@@ -236,10 +242,10 @@ def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
 
 
 def maker(parser: BoxedParser, kept: DiskCache | None, crew: BulkPool | None = None) -> RowMaker:
-    precedence = WorkPriority()
+    work_priority = WorkPriority()
     outlines = ParseCache(RULES.limits, (), b"", kept, ReuseCounters())
     return RowMaker(
-        RULES, BuiltinEmbedder(), outlines, precedence, IndexThreads(precedence), parser, crew
+        RULES, BuiltinEmbedder(), outlines, work_priority, IndexThreads(work_priority), parser, crew
     )
 
 
@@ -274,7 +280,7 @@ async def test_what_ends_a_mate_is_tried_once_more_alone(
     files = {f"{number}.py": GOOD + b"# %d\n" % number for number in range(30)} | {
         "killer.py": b"CRASH\n"
     }
-    crew = BulkPool(1, installed_code(), BulkPoolLimits(bytes_per_mate=1), MATE)
+    crew = BulkPool(1, installed_code_digest(), BulkPoolLimits(bytes_per_worker=1), MATE)
     quarantine = Quarantine(None)
     async with pool_of() as pool:
         make, read = maker(boxed(pool, quarantine), None, crew), sources(tmp_path / "root", files)
@@ -285,18 +291,18 @@ async def test_what_ends_a_mate_is_tried_once_more_alone(
     assert all(isinstance(one, FileWrite) for one in made)
     plain = [one.path for one in made if isinstance(one, FileWrite) and is_quarantined(one.report)]
     assert plain == ["killer.py"]
-    assert [record.getMessage() for record in caplog.records].count("mate_ended") == 1
+    assert [record.getMessage() for record in caplog.records].count("bulk_worker_ended") == 1
     assert ended(caplog) == 1
     assert not crew._failed_at, "a file's fault is not the crew's"
 
 
 async def test_a_mate_that_had_not_begun_with_a_batch_casts_no_doubt_on_it(tmp_path: Path) -> None:
-    crew = BulkPool(1, installed_code(), BulkPoolLimits(bytes_per_mate=1), MATE)
+    crew = BulkPool(1, installed_code_digest(), BulkPoolLimits(bytes_per_worker=1), MATE)
     order = TaskRequest(RULES.limits, (), (), ())
     from_first = [asked("a.py", b"CRASH\n"), *(asked(f"{number}.py", GOOD) for number in range(15))]
-    await crew.made(order, from_first[:1], pause)
+    await crew.process(order, from_first[:1], pause)
     await until(lambda: any(mate.ready for mate in crew._mates))
-    answers = await crew.made(order, from_first, pause)
+    answers = await crew.process(order, from_first, pause)
     await crew.aclose()
     assert [answer is SUSPECT for answer in answers] == [True] * 8 + [False] * 8
 
@@ -312,7 +318,7 @@ def test_the_command_loads_no_database_no_cocoindex_and_no_numpy() -> None:
 async def test_the_real_processes_parse_within_their_bounds(
     chunker: Literal["definitions", "recursive"],
 ) -> None:
-    pool = boxed_parser.parser_pool(chunker, installed_code())
+    pool = boxed_parser.parser_pool(chunker, installed_code_digest())
     try:
         parser = BoxedParser(
             pool,
@@ -321,7 +327,7 @@ async def test_the_real_processes_parse_within_their_bounds(
             ParseRequest(Limits(chunker, 300, 50), (), ()),
         )
         result = await parser.parse_save(task(GOOD * 50))
-        assert len(result.outline.symbols) == 100
-        assert len(result.outline.ranges) > 5
+        assert len(result.parsed_file.symbols) == 100
+        assert len(result.parsed_file.ranges) > 5
     finally:
         await pool.aclose()

@@ -34,7 +34,13 @@ from cocosearchd.indexing.pool.bulk_messages import (
     TaskRequest,
     TaskResult,
 )
-from cocosearchd.indexing.pool.bulk_pool import COMMAND, FAILURES, Answer, BulkPool, BulkPoolLimits
+from cocosearchd.indexing.pool.bulk_pool import (
+    COMMAND,
+    MAX_FAILURES,
+    BulkPool,
+    BulkPoolLimits,
+    TaskOutcome,
+)
 from cocosearchd.indexing.pool.parse_task import BATCH_BYTES, BATCH_FILES, split_batches
 from cocosearchd.indexing.worker.index_threads import IndexThreads
 from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
@@ -42,7 +48,7 @@ from cocosearchd.indexing.worker.transaction_group import GroupWriter
 from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.runtime.disk_cache import DiskCache
-from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.worker_process import STOP_S
 from cocosearchd.store.chunks.manifest import StoredFile
 from cocosearchd.store.chunks.queries import FileWrite
@@ -69,20 +75,20 @@ RULES = RowRules(
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 EMBEDDER = BuiltinEmbedder()
 ORDER = TaskRequest(RULES.limits, (), EMBEDDER.fingerprint.pairs(), ())
-EAGER = BulkPoolLimits(bytes_per_mate=1)
+EAGER = BulkPoolLimits(bytes_per_worker=1)
 # What a process that is no good mate does with its first order.
 SCRIPT = """
 import os, socket, sys, time
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pool import bulk_messages, bulk_worker
-from cocosearchd.sandbox.frames import frame, read_frame
+from cocosearchd.sandbox.frames import encode_frame, read_frame
 NONE = bulk_messages.TaskResult(b"", b"", (), b"", False)
 def answer(made):
-    return frame(bulk_messages.made_to_bytes(made))
+    return encode_frame(bulk_messages.pack_task_results(made))
 stream = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
-stream.write(frame(b""))
+stream.write(encode_frame(b""))
 stream.flush()
-order = bulk_messages.order_of(read_frame(stream))
+order = bulk_messages.unpack_task_request(read_frame(stream))
 {act}
 stream.flush()
 time.sleep(60)
@@ -93,7 +99,7 @@ ACTS = {
     "hangs": "pass",
     "babbles": "stream.write(os.urandom(4096))",
     "cuts off": "stream.write(answer([])[:-1]); stream.flush(); os._exit(0)",
-    "errs in a bit": "frame = bytearray(answer(mate.made(order, BuiltinEmbedder()))); "
+    "errs in a bit": "frame = bytearray(answer(bulk_worker.process_request(order, BuiltinEmbedder()))); "
     "frame[-1] ^= 1; stream.write(frame)",
     "answers of others": "stream.write(answer([NONE] * 999))",
     "answers twice": "stream.write(answer([NONE]) * 9)",
@@ -105,8 +111,8 @@ class Watched(BulkPool):
 
     done = 0
 
-    async def made(self, *arguments: object) -> list[Answer]:
-        found = await super().made(*arguments)  # type: ignore[arg-type]
+    async def process(self, *arguments: object) -> list[TaskOutcome]:
+        found = await super().process(*arguments)  # type: ignore[arg-type]
         self.done += sum(isinstance(one, TaskResult) for one in found)
         return found
 
@@ -132,7 +138,7 @@ async def crew_of(
     *,
     code: str = "",
 ) -> AsyncIterator[Watched]:
-    crew = Watched(size, code or installed_code(), terms, command)
+    crew = Watched(size, code or installed_code_digest(), terms, command)
     try:
         yield crew
     finally:
@@ -148,7 +154,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 async def ready(crew: BulkPool, count: int) -> list[psutil.Process]:
     """So many mates; started by work that they come too late for."""
-    assert await crew.made(ORDER, [asked("start.py", "")], pause) == [None]
+    assert await crew.process(ORDER, [asked("start.py", "")], pause) == [None]
     await until(lambda: sum(mate.ready for mate in crew._mates) >= count)
     return [psutil.Process(mate.process.pid) for mate in crew._mates]
 
@@ -174,14 +180,14 @@ def sources(root: Path) -> list[SourceFile]:
 
 
 def maker(kept: DiskCache | None, crew: BulkPool | None, rules: RowRules = RULES) -> RowMaker:
-    precedence = WorkPriority()
+    work_priority = WorkPriority()
     outlines = ParseCache(rules.limits, rules.overrides, b"", kept, ReuseCounters())
     return RowMaker(
         rules,
         EMBEDDER,
         outlines,
-        precedence,
-        IndexThreads(precedence),
+        work_priority,
+        IndexThreads(work_priority),
         ParserHere(rules.limits),
         crew,
     )
@@ -237,7 +243,7 @@ async def write(writer: GroupWriter[SourceFile], files: Sequence[SourceFile]) ->
 
 
 async def test_rows_are_those_that_the_child_makes_alone(
-    db: Database, lasting: DiskCache, mixed: Path
+    db: Database, cacheable: DiskCache, mixed: Path
 ) -> None:
     """A first index and a change of every file, then what was stored first again; vectors and words
     as well.
@@ -253,7 +259,7 @@ async def test_rows_are_those_that_the_child_makes_alone(
         )
     second = sources(mixed)
     async with crew_of() as crew:
-        makers = [maker(None, None), maker(lasting, crew), maker(None, crew)]
+        makers = [maker(None, None), maker(cacheable, crew), maker(None, crew)]
         alone, keeping, forgetting = (
             GroupWriter(db, record, WorkPriority(), make)
             for record, make in zip(records, makers, strict=True)
@@ -273,22 +279,22 @@ async def test_rows_are_those_that_the_child_makes_alone(
     assert await damaged_files(db, records[1]) == await damaged_files(db, records[2]) == ()
 
 
-async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: DiskCache) -> None:
+async def test_what_was_made_is_known_from_then_on(tmp_path: Path, cacheable: DiskCache) -> None:
     """Outline, sheet and vectors, and they are counted."""
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.py").write_text(python("a"))
     (source,) = sources(tmp_path / "root")
     counters, store = ReuseCounters(), VectorCache(tmp_path / "vectors.sqlite", 1 << 24)
-    embedder, precedence = CachingEmbedder(EMBEDDER, store, counters), WorkPriority()
-    outlines = ParseCache(RULES.limits, (), b"", lasting, counters)
+    embedder, work_priority = CachingEmbedder(EMBEDDER, store, counters), WorkPriority()
+    outlines = ParseCache(RULES.limits, (), b"", cacheable, counters)
     async with crew_of(1) as crew:
         await ready(crew, 1)
         make = RowMaker(
             RULES,
             embedder,
             outlines,
-            precedence,
-            IndexThreads(precedence),
+            work_priority,
+            IndexThreads(work_priority),
             ParserHere(RULES.limits),
             crew,
         )
@@ -324,10 +330,10 @@ async def test_a_mate_that_is_none_costs_time_only(
     files, processes = sources(tmp_path / "root"), list[psutil.Process]()
     alone = await maker(None, None)(files, [NOTHING] * len(files), urgent=False)
     async with crew_of(
-        1, replace(EAGER, patience_s=0.3), (sys.executable, "-P", os.fspath(script))
+        1, replace(EAGER, deadline_s=0.3), (sys.executable, "-P", os.fspath(script))
     ) as crew:
         make = maker(None, crew)
-        for round_ in range(FAILURES):
+        for round_ in range(MAX_FAILURES):
             processes += await ready(crew, 1)
             made = await make(files, [NOTHING] * len(files), urgent=False)
             for one, other in zip(made, alone, strict=True):
@@ -337,7 +343,9 @@ async def test_a_mate_that_is_none_costs_time_only(
                 assert (one.vectors == other.vectors).all()
             await gone(processes)
             await until(lambda: not crew._lives)
-            said = [record for record in caplog.records if record.getMessage() == "mate_ended"]
+            said = [
+                record for record in caplog.records if record.getMessage() == "bulk_worker_ended"
+            ]
             assert len(said) == round_ + 1
         assert len(await make(files, [NOTHING] * len(files), urgent=False)) == len(files)
         assert not crew._lives, "it rests"
@@ -346,9 +354,9 @@ async def test_a_mate_that_is_none_costs_time_only(
     assert vars(said[0])["alone"] is False
 
 
-async def test_a_mate_that_is_killed_or_stopped_at_work(lasting: DiskCache, mixed: Path) -> None:
-    async with crew_of(2, replace(EAGER, patience_s=0.5)) as crew:
-        make, files = maker(lasting, crew), sources(mixed)
+async def test_a_mate_that_is_killed_or_stopped_at_work(cacheable: DiskCache, mixed: Path) -> None:
+    async with crew_of(2, replace(EAGER, deadline_s=0.5)) as crew:
+        make, files = maker(cacheable, crew), sources(mixed)
         processes = await ready(crew, 1)
         for victim in processes:
             victim.suspend()
@@ -371,24 +379,24 @@ async def test_a_mate_that_is_killed_or_stopped_at_work(lasting: DiskCache, mixe
 
 async def test_they_come_with_enough_work_and_go_without(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with crew_of(2, replace(EAGER, bytes_per_mate=1000, idle_s=0.3)) as crew:
-        assert await crew.made(ORDER, [asked("a.py", "x" * 999)], pause) == [None]
+    async with crew_of(2, replace(EAGER, bytes_per_worker=1000, idle_s=0.3)) as crew:
+        assert await crew.process(ORDER, [asked("a.py", "x" * 999)], pause) == [None]
         assert not crew._lives
-        assert await crew.made(ORDER, [asked("b.py", "x = 1")], pause) == [None]
+        assert await crew.process(ORDER, [asked("b.py", "x = 1")], pause) == [None]
         assert len(crew._lives) == 1
-        assert await crew.made(ORDER, [asked("c.py", "x" * 9000)], pause) == [None]
+        assert await crew.process(ORDER, [asked("c.py", "x" * 9000)], pause) == [None]
         assert len(crew._lives) == 2
         with anyio.fail_after(20):
             while not all(mate.ready for mate in crew._mates) or len(crew._mates) < 2:
-                await crew.made(ORDER, [asked("d.py", "x = 1")], pause)
+                await crew.process(ORDER, [asked("d.py", "x = 1")], pause)
                 await asyncio.sleep(0.02)
         processes = [psutil.Process(mate.process.pid) for mate in crew._mates]
         await gone(processes)
         await asyncio.sleep(0.3)
         assert not crew._lives
-        assert await crew.made(ORDER, [asked("e.py", "x" * 999)], pause) == [None]
+        assert await crew.process(ORDER, [asked("e.py", "x" * 999)], pause) == [None]
         assert not crew._lives, "the count begins again"
-    assert [record for record in caplog.records if record.getMessage() == "mate_ended"] == []
+    assert [record for record in caplog.records if record.getMessage() == "bulk_worker_ended"] == []
 
 
 async def test_no_handles_and_no_program_are_no_failure(caplog: pytest.LogCaptureFixture) -> None:
@@ -398,7 +406,7 @@ async def test_no_handles_and_no_program_are_no_failure(caplog: pytest.LogCaptur
         held = [os.open(os.devnull, os.O_RDONLY) for _ in range(highest)]  # no gaps
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 1, hard))
-            assert await crew.made(ORDER, [asked("a.py", "")], pause) == [None]
+            assert await crew.process(ORDER, [asked("a.py", "")], pause) == [None]
             await until(lambda: not crew._lives)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -406,20 +414,26 @@ async def test_no_handles_and_no_program_are_no_failure(caplog: pytest.LogCaptur
                 os.close(handle)
         assert await ready(crew, 1)
     async with crew_of(1, command=("/nowhere/python",)) as crew:
-        assert await crew.made(ORDER, [asked("a.py", "")], pause) == [None]
+        assert await crew.process(ORDER, [asked("a.py", "")], pause) == [None]
         await asyncio.wait(crew._lives)
-    said = [vars(record)["how"] for record in caplog.records if record.getMessage() == "mate_ended"]
+    said = [
+        vars(record)["how"]
+        for record in caplog.records
+        if record.getMessage() == "bulk_worker_ended"
+    ]
     assert len(said) == 2
     assert all("cannot be started" in how for how in said)
 
 
 async def test_other_code_is_not_mixed_with_this(caplog: pytest.LogCaptureFixture) -> None:
     async with crew_of(1, code="of another version") as crew:
-        await crew.made(ORDER, [asked("a.py", "")], pause)
+        await crew.process(ORDER, [asked("a.py", "")], pause)
         await asyncio.wait(crew._lives)
         assert not crew
     (said,) = [
-        vars(record)["how"] for record in caplog.records if record.getMessage() == "mate_ended"
+        vars(record)["how"]
+        for record in caplog.records
+        if record.getMessage() == "bulk_worker_ended"
     ]
     assert "restart" in said
 
@@ -456,15 +470,15 @@ def test_what_a_mate_makes_of_other_models_and_of_what_was_not_parsed() -> None:
         asked("b.py", "x = '" + "a" * 30_000 + "'\n"),
         asked("c.py", "def (((:\n"),
     )
-    first, second, third = bulk_worker.made(
+    first, second, third = bulk_worker.process_request(
         replace(ORDER, embedder=(("provider", "ollama"),), files=files), EMBEDDER
     )
-    assert first.words
-    assert not first.halves
-    assert first.lasting
-    assert not second.lasting
-    assert second.words, "it is searched as plain text"
-    assert third.lasting, "it was parsed, with errors"
+    assert first.keywords
+    assert not first.vectors
+    assert first.cacheable
+    assert not second.cacheable
+    assert second.keywords, "it is searched as plain text"
+    assert third.cacheable, "it was parsed, with errors"
 
 
 async def test_what_is_not_for_mates(tmp_path: Path) -> None:
@@ -488,14 +502,14 @@ async def test_who_is_cancelled_leaves_mates_at_work(caplog: pytest.LogCaptureFi
     async with crew_of(1) as crew:
         (process,) = await ready(crew, 1)
         process.suspend()
-        work = asyncio.create_task(crew.made(ORDER, [asked("a.py", "")], pause))
+        work = asyncio.create_task(crew.process(ORDER, [asked("a.py", "")], pause))
         await asyncio.sleep(0.05)
         work.cancel()
         await asyncio.wait({work})
         process.resume()
-        (one,) = await crew.made(ORDER, [asked("b.py", python("b"))], pause)
+        (one,) = await crew.process(ORDER, [asked("b.py", python("b"))], pause)
         assert isinstance(one, TaskResult)
-        assert "b.py" in one.words[0] or "b" in one.words[0].split()
+        assert "b.py" in one.keywords[0] or "b" in one.keywords[0].split()
     assert not caplog.records
 
 

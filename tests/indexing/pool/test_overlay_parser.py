@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.parse_result import ParsedFile, outlined
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, parse_file
 from cocosearchd.indexing.pool.overlay_parser import COMMAND, OverlayParser
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ TEXT = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
 SCRIPT = """
 import os, time
 from cocosearchd.indexing.pipeline import parse_result
-from cocosearchd.indexing.pipeline.chunker import ranges
+from cocosearchd.indexing.pipeline.chunker import chunk_ranges
 from cocosearchd.indexing.pool.parser_worker import parser_handler
 from cocosearchd.sandbox.worker_loop import run_worker
 parse = parse_result.parse
@@ -35,7 +35,7 @@ def odd(path, data, *rest):
         time.sleep(60)
     return parse(path, data, *rest)
 parse_result.parse = odd
-run_worker(lambda: parser_handler(ranges))
+run_worker(lambda: parser_handler(chunk_ranges))
 """
 ODD = (sys.executable, "-c", SCRIPT)
 
@@ -53,8 +53,8 @@ async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterat
 async def outline(
     outliner: OverlayParser, data: bytes = TEXT, path: str = "a.py"
 ) -> ParsedFile | None:
-    result = await outliner.outline(path, "python", data, Limits(), ())
-    return None if result is None else result.outline
+    result = await outliner.parse(path, "python", data, Limits(), ())
+    return None if result is None else result.parsed_file
 
 
 def mates() -> list[psutil.Process]:
@@ -78,7 +78,7 @@ async def none_left() -> None:
 async def test_the_outline_is_that_of_a_file() -> None:
     async with opened() as outliner:
         assert not mates()  # nobody pays for what nobody asks
-        expected, _ = outlined("a.py", "python", TEXT, Limits(), ())
+        expected, _ = parse_file("a.py", "python", TEXT, Limits(), ())
         found = await asyncio.gather(*(outline(outliner) for _ in range(5)))
         assert found == [expected] * 5
         assert len(mates()) == 1

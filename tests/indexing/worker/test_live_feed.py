@@ -12,7 +12,7 @@ async def test_a_path_is_held_by_one_batch_at_a_time() -> None:
     feed, log = RootFeed(), list[str]()
 
     async def batch(name: str, *paths: str) -> None:
-        async with feed.turn(paths):
+        async with feed.hold_paths(paths):
             log.append(f"{name} begins")
             await anyio.sleep(0.01)
             log.append(f"{name} ends")
@@ -28,13 +28,13 @@ async def test_a_path_is_held_by_one_batch_at_a_time() -> None:
 
 async def test_a_batch_that_is_given_up_lets_go_of_its_paths() -> None:
     feed = RootFeed()
-    async with feed.turn(["x"]):
+    async with feed.hold_paths(["x"]):
         with anyio.move_on_after(0.01):
-            async with feed.turn(["a", "x"]):
+            async with feed.hold_paths(["a", "x"]):
                 pytest.fail("the path is held")
         with anyio.fail_after(1):
-            async with feed.turn(["a"]):
+            async with feed.hold_paths(["a"]):
                 pass
     with anyio.fail_after(1):
-        async with feed.turn(["x"]):
+        async with feed.hold_paths(["x"]):
             pass

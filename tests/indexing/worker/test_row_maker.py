@@ -41,10 +41,15 @@ class Refusing(BuiltinEmbedder):
 
 
 def maker(embedder: Embedder) -> RowMaker:
-    precedence = WorkPriority()
+    work_priority = WorkPriority()
     outlines = ParseCache(RULES.limits, (), b"", None, ReuseCounters())
     return RowMaker(
-        RULES, embedder, outlines, precedence, IndexThreads(precedence), ParserHere(RULES.limits)
+        RULES,
+        embedder,
+        outlines,
+        work_priority,
+        IndexThreads(work_priority),
+        ParserHere(RULES.limits),
     )
 
 

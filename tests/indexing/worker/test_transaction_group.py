@@ -66,11 +66,11 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
             await until(lambda: "a.py" in writer._under_way)
             given_up.cancel()
             with anyio.move_on_after(0.1) as early:
-                await writer.ended(["a.py"])
+                await writer.wait_ended(["a.py"])
             assert early.cancelled_caught
-            await writer.ended(["b.py"])  # of which nothing is under way
+            await writer.wait_ended(["b.py"])  # of which nothing is under way
         with anyio.fail_after(10):
-            await writer.ended(["a.py"])
+            await writer.wait_ended(["a.py"])
     assert await stored(db, record) == {"a.py"}
     assert not writer._under_way
 

@@ -152,7 +152,7 @@ async def test_files_of_others_are_analysed_while_one_stalls() -> None:
 async def test_more_texts_that_stall_than_there_are_processes_leave_one_to_others() -> None:
     async with stumbling() as analyser:
         await analyser.analyse(GOOD)
-        bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.most + 1)]
+        bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.max_processes + 1)]
         stalled = [asyncio.create_task(analyser.analyse([file])) for file in bad]
         await asyncio.sleep(0)  # they have all the processes
         async with asyncio.timeout(30):  # half of what each of them may take
@@ -165,7 +165,7 @@ async def test_more_texts_that_stall_than_there_are_processes_leave_one_to_other
 
 
 async def test_texts_that_stall_at_the_same_time_have_their_turns() -> None:
-    bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.most + 1)]
+    bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.max_processes + 1)]
     async with stumbling(deadline_s=2) as analyser:
         analysed = await asyncio.gather(*(analyser.analyse([file]) for file in bad))
         assert [file.path for found in analysed for file in found.reduced] == [

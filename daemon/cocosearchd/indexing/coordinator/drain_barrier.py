@@ -33,7 +33,7 @@ class DrainBarrier:
             self._empty.set()
 
     @asynccontextmanager
-    async def shut(self) -> AsyncIterator[None]:
+    async def drain(self) -> AsyncIterator[None]:
         """Nothing is inside meanwhile."""
         self.open.clear()
         try:

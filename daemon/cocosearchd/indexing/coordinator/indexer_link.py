@@ -26,21 +26,21 @@ class IndexerLink:
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._numbers = count(1)
         self.answers = 0
-        self.done = Counter[str]()  # texts computed and reused, contents parsed: as last told
+        self.totals = Counter[str]()  # texts computed and reused, contents parsed: as last told
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Tell the child something that it does not answer."""
         if not self._writer.is_closing():
-            self._writer.write(indexer_messages.encode(message))
+            self._writer.write(indexer_messages.encode_message(message))
 
-    def ask(self, message: Mapping[str, Any]) -> asyncio.Future[dict[str, Any]]:
+    def request(self, message: Mapping[str, Any]) -> asyncio.Future[dict[str, Any]]:
         """The answer to come. Raises `IndexerDied` from the future."""
         number = next(self._numbers)
         self._waiting[number] = future = asyncio.get_running_loop().create_future()
         self.send({**message, "id": number})
         return future
 
-    async def ready(self) -> bool:
+    async def wait_ready(self) -> bool:
         """Whether the child came up; False when it ended first."""
         return bool(await self._line())
 
@@ -51,10 +51,12 @@ class IndexerLink:
         while message := await self._line():
             future = self._waiting.pop(message.get("id", 0), None)
             if future is None:
-                log.error("worker_garbled", extra={"reason": "it answers what it was not asked"})
+                log.error(
+                    "indexer_protocol_error", extra={"reason": "it answers what it was not asked"}
+                )
                 return
             self.answers += 1
-            self.done = Counter(message.get("done", self.done))
+            self.totals = Counter(message.get("done", self.totals))
             if not future.done():  # whoever asked may have been cancelled
                 future.set_result(message)
 
@@ -74,5 +76,5 @@ class IndexerLink:
             return None
         # also for a line that is too long; the child is as good as dead
         except ValueError as error:
-            log.error("worker_garbled", extra={"reason": str(error)})
+            log.error("indexer_protocol_error", extra={"reason": str(error)})
             return None

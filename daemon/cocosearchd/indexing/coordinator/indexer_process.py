@@ -24,7 +24,7 @@ MODULE = "cocosearchd.indexing.worker.indexer"  # by name: importing it would lo
 # until it answers; loading its libraries takes a second or some, waiting for an orphan's lock less
 START_S = 60.0
 STOP_S = 5.0  # for what is in flight; a kill is survived as well, it only costs the work again
-SAID_LINES = 20
+STDERR_LINES = 20
 # What a process gets for what it does; nobody sends them from outside.
 FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS}
@@ -33,28 +33,28 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # CocoIndex writes for a terminal, wher
 
 
 class IndexerProcess:
-    """A running child: `link` to talk to it, `pid`, and after its end `epitaph`."""
+    """A running child: `link` to talk to it, `pid`, and after its end `describe_exit`."""
 
     def __init__(self, process: asyncio.subprocess.Process, link: IndexerLink) -> None:
         self.process, self.link = process, link
         self.pid = process.pid
-        self._said: deque[str] = deque(maxlen=SAID_LINES)
+        self._said: deque[str] = deque(maxlen=STDERR_LINES)
 
-    async def listen_to_stderr(self) -> None:
+    async def log_stderr(self) -> None:
         """Put what it says into the log, until it ends."""
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
             text = _COLOUR.sub("", line.decode("utf-8", "replace")).rstrip()
             self._said.append(text)
-            log.warning("worker_said", extra={"pid": self.pid, "text": text})
+            log.warning("indexer_output", extra={"pid": self.pid, "text": text})
 
-    async def ready(self) -> bool:
+    async def wait_ready(self) -> bool:
         """Whether it came up. False when it ended first, or is ended as it has not come up for
         `START_S`.
         """
         with anyio.move_on_after(START_S):
-            return await self.link.ready()
-        log.error("worker_stalled", extra={"pid": self.pid, "seconds": START_S})
+            return await self.link.wait_ready()
+        log.error("indexer_stalled", extra={"pid": self.pid, "seconds": START_S})
         self.kill()
         return False
 
@@ -69,7 +69,7 @@ class IndexerProcess:
         code = self.process.returncode
         return code is not None and (code > 0 or -code in FAULTS)
 
-    def epitaph(self) -> str:
+    def describe_exit(self) -> str:
         """How it ended, in one line."""
         code = self.process.returncode
         how = (
@@ -81,7 +81,7 @@ class IndexerProcess:
 
 
 @asynccontextmanager
-async def started(spec: indexer_messages.IndexerSpec) -> AsyncIterator[IndexerProcess]:
+async def start_indexer(spec: indexer_messages.IndexerSpec) -> AsyncIterator[IndexerProcess]:
     """A new child, told its settings. Leaving the context hangs up, waits `STOP_S`, then kills.
 
     Call it from the main thread: the child asks the kernel to be killed when the *thread* that
@@ -102,7 +102,7 @@ async def started(spec: indexer_messages.IndexerSpec) -> AsyncIterator[IndexerPr
     child = IndexerProcess(process, IndexerLink(reader, writer))
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(child.listen_to_stderr)
+            tasks.start_soon(child.log_stderr)
             try:
                 child.link.send(indexer_messages.spec_to_json(spec))
                 yield child

@@ -27,11 +27,11 @@ from cocosearchd.indexing import indexer_messages
 from cocosearchd.indexing.coordinator.drain_barrier import DrainBarrier
 from cocosearchd.indexing.coordinator.indexer_link import IndexerDied, IndexerLink
 from cocosearchd.indexing.coordinator.indexer_liveness import IndexerLiveness
-from cocosearchd.indexing.coordinator.indexer_process import IndexerProcess, started
+from cocosearchd.indexing.coordinator.indexer_process import IndexerProcess, start_indexer
 from cocosearchd.indexing.coordinator.indexer_status import IndexerStatus, WorkerState
 from cocosearchd.indexing.index_queue import BatchPart, BatchSource, FileBatch, IndexQueue
 from cocosearchd.indexing.indexer_messages import IndexerSpec, IndexRules
-from cocosearchd.indexing.throttle import FULL, Throttle
+from cocosearchd.indexing.throttle import DISK_FULL, Throttle
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.supervise import attempt, summary, supervise
 
@@ -47,7 +47,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 5.0  # between looks at disk and battery
+THROTTLE_CHECK_S = 5.0  # between looks at disk and battery
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
 # How often a path must end or stall the child, with nothing beside it, to be set aside where it may
 # have been something else: kills from outside and machines that freeze hit one piece after another,
@@ -59,13 +59,13 @@ STRIKES = 3
 STALL_S = 60.0
 # After the last index was removed; the next one may come at once, and should not wait for a process
 # to start.
-UNUSED_S = 10.0
+IDLE_S = 10.0
 # for the files in flight of an index that is removed; then the child is killed, and starts again
 CLOSE_S = 15.0
 
 
 @dataclass(slots=True)
-class _Ruled:
+class _GuardedRules:
     """What an index is kept by. The gate is shut while that changes."""
 
     rules: IndexRules
@@ -73,7 +73,7 @@ class _Ruled:
 
 
 @dataclass(eq=False, slots=True)
-class _Job:
+class _BatchJob:
     """A batch on its way."""
 
     lane: IndexQueue
@@ -82,7 +82,7 @@ class _Job:
 
 
 @dataclass(slots=True)
-class _Answer:
+class _BatchReply:
     """What the child said of a batch, pieces added up. `aside` are those of `failed` that ended
     it.
     """
@@ -102,7 +102,7 @@ class Updater:
         spawn: IndexerSpec,
         on_commit: Callable[[Commit], Awaitable[None]],
         *,
-        back: int = 0,
+        extra_unsettled: int = 0,
         stall_s: float = STALL_S,
     ) -> None:
         """`on_commit` is awaited after each batch with all its paths that did not fail, before they
@@ -111,9 +111,14 @@ class Updater:
         So many bulk batches may be `back` from the child and wait for that beside those that it
         works on. A child that does not answer for `stall_s` seconds is killed.
         """
-        self._spec, self._on_commit, self._back, self._stall_s = spawn, on_commit, back, stall_s
+        self._spec, self._on_commit, self._extra_unsettled, self._stall_s = (
+            spawn,
+            on_commit,
+            extra_unsettled,
+            stall_s,
+        )
         self._lanes: dict[str, IndexQueue] = {}
-        self._ruled: dict[str, _Ruled] = {}
+        self._ruled: dict[str, _GuardedRules] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._child: IndexerProcess | None = None
         self._liveness: IndexerLiveness | None = None
@@ -132,8 +137,8 @@ class Updater:
         )
         self._look_at = 0.0
         self._paused: str | None = None
-        self._asked: set[_Job] = set()
-        self._suspects: set[_Job] = set()
+        self._asked: set[_BatchJob] = set()
+        self._suspects: set[_BatchJob] = set()
         self._renewing = False  # the child ends because it was told to
 
     @property
@@ -142,8 +147,8 @@ class Updater:
         state: WorkerState = (
             "recovering" if self._state == "running" and self._suspects else self._state
         )
-        silence = self._liveness.silence() if self._liveness is not None else None
-        now = self._child.link.done if self._child is not None else Counter[str]()
+        silence = self._liveness.describe_silence() if self._liveness is not None else None
+        now = self._child.link.totals if self._child is not None else Counter[str]()
         total = self._done + now
         return IndexerStatus(
             "unresponsive" if silence else state,
@@ -176,15 +181,17 @@ class Updater:
         """
         if record.name in self._lanes:
             raise Conflict(f"index {record.name!r} is being kept already")
-        self._ruled[record.name] = _Ruled(rules or IndexRules(self._spec.indexing))
-        lane = IndexQueue(record, source, self._spec.indexing.inflight_files, self._back, report)
+        self._ruled[record.name] = _GuardedRules(rules or IndexRules(self._spec.indexing))
+        lane = IndexQueue(
+            record, source, self._spec.indexing.inflight_files, self._extra_unsettled, report
+        )
         self._lanes[record.name] = lane
         if self._up.is_set():
             self._open(lane)
         if self._tasks is not None:
             self._tasks.start_soon(self._serve, lane)
 
-    async def renew(
+    async def change_rules(
         self, name: str, rules: IndexRules, change: Callable[[], Awaitable[IndexRecord]]
     ) -> None:
         """From now on, keep the index by other rules. `change` makes the record for them, while
@@ -194,14 +201,14 @@ class Updater:
         rules then stay.
         """
         lane, ruled = self._lanes[name], self._ruled[name]
-        async with ruled.gate.shut():
+        async with ruled.gate.drain():
             # the child knows it by the name it was given first
             lane.record = replace(await change(), name=name)
             ruled.rules = rules
             child = self._child
             if child is None or not self._up.is_set():
                 return  # the next child is told
-            closed = child.link.ask({"do": "close", "index": name, "forget": False})
+            closed = child.link.request({"do": "close", "index": name, "forget": False})
             await asyncio.wait({closed})
             if closed.exception() is None and self._up.is_set() and self._child is child:
                 self._open(lane)
@@ -218,7 +225,7 @@ class Updater:
         child = self._child
         if child is None or not self._up.is_set():
             return  # the next child will not hear of it
-        closed = child.link.ask({"do": "close", "index": name, "forget": True})
+        closed = child.link.request({"do": "close", "index": name, "forget": True})
         with anyio.move_on_after(CLOSE_S):
             await asyncio.wait({closed})
         if not closed.done():
@@ -232,7 +239,7 @@ class Updater:
         """Replace a child that has worked and has no index any more: a new process holds nothing of
         what was.
         """
-        await anyio.sleep(UNUSED_S)
+        await anyio.sleep(IDLE_S)
         if not self._lanes and child is self._child and self._up.is_set():
             self._renewing = True
             self._up.clear()  # an index that is added from here on waits for the next child
@@ -257,7 +264,7 @@ class Updater:
                 self._renewing = False
                 continue
             self._deaths += 1
-            log.error("worker_died", extra={"how": self._error, "suspects": len(self._suspects)})
+            log.error("indexer_died", extra={"how": self._error, "suspects": len(self._suspects)})
             pause = FIRST_PAUSE_S if answers else min(pause * 2, LAST_PAUSE_S)
             self._state = "waiting"
             await anyio.sleep(pause)
@@ -266,9 +273,9 @@ class Updater:
         """One life of the child; how many answers it gave."""
         self._state = "starting"
         try:
-            async with started(self._spec) as child:
+            async with start_indexer(self._spec) as child:
                 try:
-                    if await child.ready():
+                    if await child.wait_ready():
                         self._begin(child)
                         await self._listen(child)
                 finally:
@@ -276,8 +283,8 @@ class Updater:
         finally:
             self._child = self._liveness = None
         if not self._renewing:
-            self._error, self._certain = child.epitaph(), child.ended_by_itself
-        self._done += child.link.done
+            self._error, self._certain = child.describe_exit(), child.ended_by_itself
+        self._done += child.link.totals
         return child.link.answers
 
     async def _listen(self, child: IndexerProcess) -> None:
@@ -336,38 +343,38 @@ class Updater:
             if not edits:
                 await self._permitted()
             batch = await lane.next_batch(edits=edits)
-            lane.begun(batch, edits=edits)
-            jobs.start_soon(self._do, _Job(lane, batch, edits))
+            lane.begin(batch, edits=edits)
+            jobs.start_soon(self._do, _BatchJob(lane, batch, edits))
 
     async def _permitted(self) -> None:
-        """Returns when bulk work may go on; looks at most every `LOOK_S`, for all indexes
+        """Returns when bulk work may go on; looks at most every `THROTTLE_CHECK_S`, for all indexes
         together.
         """
         async with self._looking:
             while time.monotonic() >= self._look_at:
-                self._paused = await asyncio.to_thread(self._restraint.reason)
+                self._paused = await asyncio.to_thread(self._restraint.pause_reason)
                 if self._paused is None:
-                    self._look_at = time.monotonic() + LOOK_S
+                    self._look_at = time.monotonic() + THROTTLE_CHECK_S
                 else:
-                    await anyio.sleep(LOOK_S)
+                    await anyio.sleep(THROTTLE_CHECK_S)
 
-    async def _do(self, job: _Job) -> None:
+    async def _do(self, job: _BatchJob) -> None:
         lane, batch = job.lane, job.batch
         piece = BatchPart(tuple(batch.paths), tuple(batch.gone))
-        failed = dict.fromkeys(piece.all, "the updater stopped")
+        failed = dict.fromkeys(piece.all_paths, "the updater stopped")
         try:
-            with span("index.batch", index=lane.record.name, files=len(piece.all)):
+            with span("index.batch", index=lane.record.name, files=len(piece.all_paths)):
                 answer = await self._answered(job, piece)
                 failed = await self._published(job, piece, answer)
         finally:
             self._clear(job)
-            lane.settled(batch, edits=job.edits)
+            lane.mark_settled(batch, edits=job.edits)
             lane.source.settle(batch, failed)
         for path in answer.aside:
             log.error("path_set_aside", extra={"index": lane.record.name, "path": path})
             lane.source.quarantine(path, answer.failed[path])
 
-    async def _answered(self, job: _Job, piece: BatchPart) -> _Answer:
+    async def _answered(self, job: _BatchJob, piece: BatchPart) -> _BatchReply:
         """What the child says of a batch, or those after it; there is room in the child then."""
         began = time.monotonic()
         try:
@@ -379,16 +386,18 @@ class Updater:
         except IndexerDied:
             return await self._find_killer(job, piece)
         finally:
-            job.lane.answered(job.batch, time.monotonic() - began, edits=job.edits)
+            job.lane.mark_answered(job.batch, time.monotonic() - began, edits=job.edits)
 
-    async def _published(self, job: _Job, piece: BatchPart, answer: _Answer) -> dict[str, str]:
+    async def _published(
+        self, job: _BatchJob, piece: BatchPart, answer: _BatchReply
+    ) -> dict[str, str]:
         """Run the hook for what is committed; the paths that are not done, and why.
 
         All paths are told, not only those that this child has written: what a child had committed
         before it died comes back as unchanged from the next one.
         """
         failed = dict(answer.failed)
-        groups = deque([tuple(path for path in piece.all if path not in failed)])
+        groups = deque([tuple(path for path in piece.all_paths if path not in failed)])
         while groups:
             paths = groups.popleft()
             if not paths:
@@ -410,7 +419,7 @@ class Updater:
         run = partial(self._on_commit, commit)
         return await attempt(f"taking in a commit of {commit.index}", run, (CocoSearchError,))
 
-    async def _ask(self, job: _Job, piece: BatchPart, *, alone: bool) -> _Answer:
+    async def _ask(self, job: _BatchJob, piece: BatchPart, *, alone: bool) -> _BatchReply:
         """One piece to the child and back. Raises `IndexerDied`."""
         gate = self._ruled[job.lane.record.name].gate
         while True:
@@ -426,7 +435,7 @@ class Updater:
                 await gate.open.wait()
         self._asked.add(job)
         try:
-            answer = await self._link.ask(
+            answer = await self._link.request(
                 {
                     "do": "work",
                     "index": job.lane.record.name,
@@ -439,13 +448,13 @@ class Updater:
         finally:
             self._asked.discard(job)
             gate.leave()
-        return _Answer(answer["generation"], answer["failed"], answer.get("aside", []))
+        return _BatchReply(answer["generation"], answer["failed"], answer.get("aside", []))
 
-    async def _find_killer(self, job: _Job, piece: BatchPart) -> _Answer:
+    async def _find_killer(self, job: _BatchJob, piece: BatchPart) -> _BatchReply:
         """Work off a batch that was in flight when the child died, one piece at a time and nothing
         beside it.
         """
-        total, strikes, pieces = _Answer(0, {}, []), Counter[str](), deque([piece])
+        total, strikes, pieces = _BatchReply(0, {}, []), Counter[str](), deque([piece])
         while pieces:
             piece = pieces.popleft()
             async with self._alone:  # taken for each piece, so that batches take turns; see STRIKES
@@ -454,27 +463,27 @@ class Updater:
                 except IndexerDied:
                     # how the child ended is known by then, and is of this piece
                     await self._up.wait()
-                    strikes.update(piece.all * (STRIKES if self._certain else 1))
+                    strikes.update(piece.all_paths * (STRIKES if self._certain else 1))
                     answer = None
             if answer is not None:
                 total.generation = max(total.generation, answer.generation)
                 total.failed |= answer.failed
                 total.aside += answer.aside
-            elif len(piece.all) > 1:
-                pieces.extend(piece.halves())
+            elif len(piece.all_paths) > 1:
+                pieces.extend(piece.split())
                 strikes.clear()
-            elif strikes[piece.all[0]] < STRIKES:
+            elif strikes[piece.all_paths[0]] < STRIKES:
                 pieces.append(piece)
             else:
-                await self._blame(job, piece.all[0], total)
+                await self._blame(job, piece.all_paths[0], total)
         return total
 
-    async def _blame(self, job: _Job, path: str, total: _Answer) -> None:
+    async def _blame(self, job: _BatchJob, path: str, total: _BatchReply) -> None:
         """Set a path aside that has ended the child, and have its content remembered; on a full
         disk any file would.
         """
-        if await asyncio.to_thread(self._restraint.full):
-            total.failed[path] = FULL
+        if await asyncio.to_thread(self._restraint.disk_full):
+            total.failed[path] = DISK_FULL
             return
         reason = f"indexing this file ends the indexing process ({self._error}); change it, or exclude it"
         total.aside.append(path)
@@ -484,7 +493,7 @@ class Updater:
                 {"do": "set_aside", "index": job.lane.record.name, "path": path, "reason": reason}
             )
 
-    def _clear(self, job: _Job) -> None:
+    def _clear(self, job: _BatchJob) -> None:
         self._suspects.discard(job)
         if not self._suspects:
             self._calm.set()

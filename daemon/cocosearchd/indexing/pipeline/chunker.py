@@ -27,7 +27,7 @@ VERSION = 1
 _SCOPES = frozenset({"impl", "namespace", "module", "extension"})
 _OWNERS = TYPE_KINDS | {"impl"}
 _MAJOR = TYPE_KINDS | FUNCTION_KINDS
-_TELLING = _MAJOR - _SCOPES
+_INFORMATIVE = _MAJOR - _SCOPES
 _LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
 # Blocks that may share a chunk with others: settings, sections of a text.
 _SETTINGS = frozenset({"metadata", "env", "permissions", "global"})
@@ -53,14 +53,14 @@ def chunker_id(limits: Limits) -> str:
     return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
 
 
-def chunk(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
+def chunk_file(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
     """The chunks of a file, in order, cut at definitions. (For `recursive`, give ranges to
-    `describe`.)
+    `describe_chunks`.)
     """
-    return describe(parsed, ranges(parsed, limits))
+    return describe_chunks(parsed, chunk_ranges(parsed, limits))
 
 
-def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
+def chunk_ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
     """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their
     ends.
     """
@@ -75,14 +75,16 @@ def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
             cut_points.CodeSpan(symbol.start_byte, symbol.end_byte, _rank(symbol))
             for symbol in parsed.symbols
         ]
-    plan = cut_points.plan(data, spans)
-    pieces = cut_points.pieces(
+    plan = cut_points.plan_cuts(data, spans)
+    pieces = cut_points.cut_lines(
         plan, cut_points.ChunkSizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE))
     )
     trimmed = (_trim(data, plan.starts[first], plan.starts[last]) for first, last in pieces)
     cap = int(size * HARD_CAP)
     return tuple(
-        part for start, end in trimmed for part in cut_points.forced(data, start, end, cap)
+        part
+        for start, end in trimmed
+        for part in cut_points.split_long_range(data, start, end, cap)
     )
 
 
@@ -108,18 +110,18 @@ def _trim(data: bytes, start: int, end: int) -> tuple[int, int]:
     return max(start, data.rfind(b"\n", start, first) + 1), start + len(text.rstrip())
 
 
-def describe(parsed: Parsed, found: Iterable[tuple[int, int]]) -> tuple[Chunk, ...]:
+def describe_chunks(parsed: Parsed, found: Iterable[tuple[int, int]]) -> tuple[Chunk, ...]:
     """Chunks for byte ranges in order: their text, lines, header, symbol and block."""
-    view = _View(parsed)
+    view = _ChunkDescriber(parsed)
     return tuple(view.chunk(start, end) for start, end in found)
 
 
-def keywords(chunk: Chunk) -> str:
+def chunk_keywords(chunk: Chunk) -> str:
     """What full text search sees of a chunk: header and text after identifier splitting."""
     return split_text(f"{chunk.header}\n{chunk.text}")
 
 
-class _View:
+class _ChunkDescriber:
     """A file seen by byte position. One per call: it only moves forward over the lines."""
 
     def __init__(self, parsed: Parsed) -> None:
@@ -222,7 +224,7 @@ def _symbol_of(
     """
     if not inside:
         return around[0] if around else None
-    major = [symbol for symbol in inside if symbol.kind in _TELLING]
+    major = [symbol for symbol in inside if symbol.kind in _INFORMATIVE]
     major = major or [symbol for symbol in inside if symbol.kind in _MAJOR]
     largest = max(
         _outermost(major),

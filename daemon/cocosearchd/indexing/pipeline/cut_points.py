@@ -84,7 +84,7 @@ _BREAK = re.compile(rb"[\s,;>})\]](?=[^\s,;>})\]])")
 _Piece = tuple[int, int, bool]  # first line, line after the last, whether it is a definition
 
 
-def plan(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
+def plan_cuts(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
     """The lines of a file and what cutting before each costs."""
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -158,7 +158,7 @@ def _attached(data: bytes, starts: list[int], blanks: list[bool], line: int, low
     return line
 
 
-def pieces(plan: CutPlan, sizes: ChunkSizes) -> tuple[tuple[int, int], ...]:
+def cut_lines(plan: CutPlan, sizes: ChunkSizes) -> tuple[tuple[int, int], ...]:
     """Line ranges (half-open) that cover the file in order, each one about a definition or at most
     about the aim.
     """
@@ -241,7 +241,7 @@ def _fits(plan: CutPlan, sizes: ChunkSizes, one: _Piece, other: _Piece, room: in
     )
 
 
-def forced(data: bytes, start: int, end: int, cap: int) -> Iterator[tuple[int, int]]:
+def split_long_range(data: bytes, start: int, end: int, cap: int) -> Iterator[tuple[int, int]]:
     """Parts of a range up to `cap` bytes: cut at a line, else at a blank, not inside of a
     character. None is blank.
     """

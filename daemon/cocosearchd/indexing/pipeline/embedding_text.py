@@ -10,7 +10,7 @@ from cocosearchd.model import Chunk
 PATH_EMBEDDED = frozenset({"builtin"})
 
 
-def embedded_texts(
+def build_embedding_texts(
     path: str, chunks: Iterable[Chunk], embedder: tuple[tuple[str, str], ...]
 ) -> list[str]:
     """What is embedded of the chunks of a file."""

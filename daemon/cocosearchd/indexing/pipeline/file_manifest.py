@@ -5,7 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
-from cocosearchd.indexing.pipeline.parse_result import SUM_BYTES, is_summed, summed
+from cocosearchd.indexing.pipeline.parse_result import (
+    CHECKSUM_BYTES,
+    add_checksum,
+    has_valid_checksum,
+)
 from cocosearchd.model import Chunk, ParseReport, SkipReason, Symbol
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
@@ -24,12 +28,12 @@ _CHUNK = attrgetter(
 class FileManifest:
     """A file without its bytes: all that is stored of it but texts, words and vectors."""
 
-    sheet: ChunkManifest
+    manifest: ChunkManifest
     language: str
     report: ParseReport
     scopes: bytes | None
     # of each chunk, by place, what the sheet does not say; as `marshal` has it
-    packed: tuple[bytes, ...]
+    packed_chunks: tuple[bytes, ...]
     skip: SkipReason | None = None
 
     def chunks(self, places: Iterable[int], data: bytes) -> tuple[Chunk, ...]:
@@ -37,17 +41,17 @@ class FileManifest:
         return tuple(self._chunk(place, data) for place in places)
 
     def _chunk(self, place: int, data: bytes) -> Chunk:
-        start, line = self.sheet.starts[place], self.sheet.lines[place]
-        end = start + self.sheet.contents[place][0]
+        start, line = self.manifest.starts[place], self.manifest.lines[place]
+        end = start + self.manifest.contents[place][0]
         (last, header, block, hierarchy, kind, name, signature, definitions), symbols = read_values(
-            self.packed[place]
+            self.packed_chunks[place]
         )
         text = data[start:end].decode("utf-8", "replace")
         own = header, self.language, block, hierarchy, kind, name, signature, definitions
         return Chunk(start, end, line, last, text, *own, tuple(Symbol(*one) for one in symbols))
 
 
-def file_sheet(
+def build_file_manifest(
     chunks: Sequence[Chunk],
     language: str,
     report: ParseReport,
@@ -60,18 +64,25 @@ def file_sheet(
     return FileManifest(build_manifest(chunks, order), language, report, scopes, described, skip)
 
 
-def packed_sheet(one: FileManifest) -> bytes:
+def pack_manifest(one: FileManifest) -> bytes:
     """A sheet as it is kept, with a sum in front; of a file that was looked into."""
-    sheet = (one.sheet.starts, one.sheet.lines, one.sheet.contents, one.sheet.symbol_count)
-    return summed(marshal.dumps((sheet, one.language, _REPORT(one.report), one.scopes, one.packed)))
+    sheet = (
+        one.manifest.starts,
+        one.manifest.lines,
+        one.manifest.contents,
+        one.manifest.symbol_count,
+    )
+    return add_checksum(
+        marshal.dumps((sheet, one.language, _REPORT(one.report), one.scopes, one.packed_chunks))
+    )
 
 
-def unpacked_sheet(raw: bytes | None) -> FileManifest | None:
+def unpack_manifest(raw: bytes | None) -> FileManifest | None:
     """The sheet that was packed in raw bytes; None if their sum is not right, or they are none."""
-    if raw is None or not is_summed(raw):
+    if raw is None or not has_valid_checksum(raw):
         return None
     try:
-        sheet, language, report, scopes, described = read_values(raw[SUM_BYTES:])
+        sheet, language, report, scopes, described = read_values(raw[CHECKSUM_BYTES:])
         return FileManifest(
             ChunkManifest(*sheet), language, ParseReport(*report), scopes, described
         )

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION
-from cocosearchd.indexing.pipeline.file_manifest import FileManifest, packed_sheet, unpacked_sheet
+from cocosearchd.indexing.pipeline.file_manifest import FileManifest, pack_manifest, unpack_manifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.store.chunks.manifest import ROW_VERSION
@@ -20,19 +20,19 @@ class ManifestCache:
 
     def __init__(self, shaped_by: bytes, kept: DiskCache | None) -> None:
         """`shaped_by`: all that shapes rows apart from the file itself, for what code does see
-        `outlines.made_by`.
+        `outlines.code_digest`.
         """
         versions = f" {ROW_VERSION} {HEADER_VERSION}".encode()
         self._made_by = hashlib.blake2b(b"sheet " + shaped_by + versions, digest_size=16).digest()
         self._kept = kept
 
-    def known(self, sources: Sequence[SourceFile]) -> list[FileManifest | None]:
+    def get(self, sources: Sequence[SourceFile]) -> list[FileManifest | None]:
         """For each file: as it was made before, at this path, from these bytes."""
         keys = [self._key(source) for source in sources]
         kept: Mapping[bytes, bytes] = self._kept.get(keys) if self._kept is not None else {}
-        return [unpacked_sheet(kept.get(key)) for key in keys]
+        return [unpack_manifest(kept.get(key)) for key in keys]
 
-    def keep(self, sheets: Iterable[tuple[SourceFile, FileManifest]]) -> None:
+    def put(self, sheets: Iterable[tuple[SourceFile, FileManifest]]) -> None:
         """Keep what was made of files that were looked into.
 
         A parser that took too long may not do so the next time: what could not be parsed is left
@@ -42,9 +42,9 @@ class ManifestCache:
             kept = (
                 file for file in sheets if file[1].skip is None and file[1].report.status != "error"
             )
-            self._kept.put([(self._key(source), packed_sheet(one)) for source, one in kept])
+            self._kept.put([(self._key(source), pack_manifest(one)) for source, one in kept])
 
-    def take(self, source: SourceFile, sheet: FileManifest, raw: bytes) -> None:
+    def put_packed(self, source: SourceFile, sheet: FileManifest, raw: bytes) -> None:
         """As `keep`, of a sheet that another process has packed: raw."""
         if self._kept is not None and sheet.report.status != "error":
             self._kept.put([(self._key(source), raw)])

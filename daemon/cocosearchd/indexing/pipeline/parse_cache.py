@@ -18,7 +18,7 @@ from pathlib import Path
 from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
-from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpacked_outline
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpack_parsed_file
 from cocosearchd.languages.parse import QueryOverrides, grammar_of
 from cocosearchd.runtime.disk_cache import DiskCache
 
@@ -42,28 +42,33 @@ class ParseCache:
         kept: DiskCache | None,
         counters: ReuseCounters,
     ) -> None:
-        self._limits, self._overrides, self.kept, self._counters = limits, overrides, kept, counters
+        self._limits, self._overrides, self.disk_cache, self._counters = (
+            limits,
+            overrides,
+            kept,
+            counters,
+        )
         self._counting = threading.Lock()
-        self.made_by = hashlib.blake2b(
+        self.code_digest = hashlib.blake2b(
             made_by + repr((limits, overrides)).encode(), digest_size=16
         ).digest()
 
-    def known(self, keys: Sequence[bytes]) -> list[ParsedFile | None]:
+    def get(self, keys: Sequence[bytes]) -> list[ParsedFile | None]:
         """Return for each key the outline that was made before, or None; blocking."""
-        kept = self.kept.get(keys) if self.kept is not None else {}
-        return [unpacked_outline(kept.get(key)) for key in keys]
+        kept = self.disk_cache.get(keys) if self.disk_cache is not None else {}
+        return [unpack_parsed_file(kept.get(key)) for key in keys]
 
-    def take(self, key: bytes, packed: bytes | None) -> None:
+    def put(self, key: bytes, packed: bytes | None) -> None:
         """Count a content as parsed; keep its outline, None where it is not worth keeping."""
         with self._counting:
             self._counters.parsed += 1
-        if self.kept is not None and packed is not None:
-            self.kept.put([(key, packed)])
+        if self.disk_cache is not None and packed is not None:
+            self.disk_cache.put([(key, packed)])
 
-    def written_soon(self) -> None:
+    def flush_soon(self) -> None:
         """What was made is on disk in a while. For the event loop."""
-        if self.kept is not None:
-            self.kept.flush_soon()
+        if self.disk_cache is not None:
+            self.disk_cache.flush_soon()
 
     def key(self, source: SourceFile, language: str) -> bytes:
         """Return the key of a content as a file of this language, by the parsers and the rules of
@@ -71,11 +76,11 @@ class ParseCache:
         """
         name = source.path.rpartition("/")[2] if self._limits.chunker == "recursive" else ""
         kind = f"{language} {grammar_of(source.path, language)} {name}"
-        whole = self.made_by + source.content_hash + kind.encode("utf-8", "surrogatepass")
+        whole = self.code_digest + source.content_hash + kind.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(whole, digest_size=16).digest()
 
 
-def opened(path: Path, limit_bytes: int) -> DiskCache | None:
+def open_disk_cache(path: Path, limit_bytes: int) -> DiskCache | None:
     """The file that outlines are kept in; None for 0 bytes, or where there cannot be one."""
     if limit_bytes <= 0:
         return None
@@ -86,7 +91,7 @@ def opened(path: Path, limit_bytes: int) -> DiskCache | None:
         return None
 
 
-def made_by() -> bytes:
+def digest_pipeline_code() -> bytes:
     """What makes outlines and sheets, as a digest: other code may find other definitions in the
     same content.
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
-from cocosearchd.indexing.pipeline.chunker import Limits, describe, ranges
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk_ranges, describe_chunks
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
 from cocosearchd.model import Chunk, ParseReport, Symbol
@@ -18,9 +18,9 @@ from cocosearchd.sandbox.values import read_values
 _SYMBOL, _BLOCK, _REPORT = (
     attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport)
 )
-SUM_BYTES = 8  # in front of what is packed: marshal crashes on what it has not written
+CHECKSUM_BYTES = 8  # in front of what is packed: marshal crashes on what it has not written
 
-Cut = Callable[[Parsed, Limits], tuple[tuple[int, int], ...]]
+FindRanges = Callable[[Parsed, Limits], tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class ParsedFile:
     def chunks(self, path: str, language: str, data: bytes) -> tuple[Chunk, ...]:
         """The chunks of a file that has this outline: described, where it is cut."""
         parsed = Parsed(path, data, language, None, self.symbols, self.blocks, self.report)
-        return describe(parsed, self.ranges)
+        return describe_chunks(parsed, self.ranges)
 
 
-def outlined(
+def parse_file(
     path: str,
     language: str,
     data: bytes,
     limits: Limits,
     overrides: QueryOverrides,
-    cut: Cut = ranges,
+    cut: FindRanges = chunk_ranges,
 ) -> tuple[ParsedFile, bool]:
     """The outline of a parsed and cut file; and whether it is worth keeping. Takes as long as the
     file is large.
@@ -55,7 +55,7 @@ def outlined(
     return outline, parsed.tree is not None or parsed.report.status == "no_grammar"
 
 
-def plain_outline(data: bytes, limits: Limits, reason: str) -> ParsedFile:
+def plain_parsed_file(data: bytes, limits: Limits, reason: str) -> ParsedFile:
     """Return the outline of a file that no parser and no pattern may touch: about equal parts, cut
     at line ends.
     """
@@ -93,24 +93,24 @@ def _plain_end(data: bytes, start: int, size: int) -> int:
     return max(end, start + 1)
 
 
-def packed_outline(outline: ParsedFile) -> bytes:
+def pack_parsed_file(outline: ParsedFile) -> bytes:
     """The outline as it is kept: marshalled, symbols and blocks as tuples, with a sum in front."""
     values = (
         tuple(map(_SYMBOL, outline.symbols)),
         tuple(map(_BLOCK, outline.blocks)),
         _REPORT(outline.report),
     )
-    return summed(marshal.dumps((outline.ranges, *values)))
+    return add_checksum(marshal.dumps((outline.ranges, *values)))
 
 
-def unpacked_outline(raw: bytes | None) -> ParsedFile | None:
+def unpack_parsed_file(raw: bytes | None) -> ParsedFile | None:
     """The outline that was packed in raw bytes; None if their sum is not right, or they are
     none.
     """
-    if raw is None or not is_summed(raw):
+    if raw is None or not has_valid_checksum(raw):
         return None
     try:
-        cut, symbols, blocks, report = read_values(raw[SUM_BYTES:])
+        cut, symbols, blocks, report = read_values(raw[CHECKSUM_BYTES:])
         return ParsedFile(
             cut,
             tuple(Symbol(*one) for one in symbols),
@@ -121,11 +121,14 @@ def unpacked_outline(raw: bytes | None) -> ParsedFile | None:
         return None
 
 
-def summed(raw: bytes) -> bytes:
+def add_checksum(raw: bytes) -> bytes:
     """Raw bytes with their sum in front."""
-    return hashlib.blake2b(raw, digest_size=SUM_BYTES).digest() + raw
+    return hashlib.blake2b(raw, digest_size=CHECKSUM_BYTES).digest() + raw
 
 
-def is_summed(raw: bytes) -> bool:
+def has_valid_checksum(raw: bytes) -> bool:
     """Whether raw bytes begin with the sum of the rest."""
-    return raw[:SUM_BYTES] == hashlib.blake2b(raw[SUM_BYTES:], digest_size=SUM_BYTES).digest()
+    return (
+        raw[:CHECKSUM_BYTES]
+        == hashlib.blake2b(raw[CHECKSUM_BYTES:], digest_size=CHECKSUM_BYTES).digest()
+    )

@@ -8,7 +8,7 @@ from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.languages.parse import Parsed
 
 
-def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
+def chunk_ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
     """The byte ranges of the chunks of a file, in order, overlapping by at most `chunk_overlap`
     bytes.
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.parse_result import plain_outline
+from cocosearchd.indexing.pipeline.parse_result import plain_parsed_file
 from cocosearchd.indexing.pool.parse_task import (
     ParseFile,
     ParseRequest,
@@ -41,11 +41,11 @@ MODULES = {
 DEADLINE_S = 60.0
 # Two are kept warm: an index may stall one with what is saved in it, and its neighbours have the
 # other at once.
-POOL_SIZE = PoolSize(most=4, warm=2, idle_s=10.0)
+POOL_SIZE = PoolSize(max_processes=4, warm=2, idle_s=10.0)
 SAVES_AT_ONCE = 1  # of one index
 # an index whose file has ended a process waits so long for a new one before it parses the next file
 REFILL_S = 5.0
-PROVED_S = 60.0  # a pool that has answered within this time is sound
+PROVEN_S = 60.0  # a pool that has answered within this time is sound
 # of a file that is parsed; larger ones make messages above the bound of a frame
 LARGEST_BYTES = 64 << 20
 
@@ -81,7 +81,7 @@ class BoxedParser:
         """
         self._pool, self._quarantine, self._bulk, self._shape = pool, quarantine, bulk, shape
         self._saves = asyncio.Semaphore(SAVES_AT_ONCE)
-        self._answered_at = -PROVED_S
+        self._answered_at = -PROVEN_S
 
     @property
     def limits(self) -> Limits:
@@ -135,7 +135,7 @@ class BoxedParser:
             await self._check_pool()
             log.error("file_quarantined", extra={"path": task.file.path, "how": error.reason})
             await asyncio.to_thread(self._quarantine.add, task.key, error.reason)
-            await self._pool.refilled(REFILL_S)
+            await self._pool.wait_refilled(REFILL_S)
             return self._plain(task, error.reason)
         return result
 
@@ -143,7 +143,7 @@ class BoxedParser:
         """Raise `WorkerUnavailable` if a harmless file ends a parser process too: then it is not
         the file's fault.
         """
-        if time.monotonic() - self._answered_at < PROVED_S:
+        if time.monotonic() - self._answered_at < PROVEN_S:
             return
         try:
             await self._request(
@@ -163,7 +163,9 @@ class BoxedParser:
         return results
 
     def _plain(self, task: ParseTask, reason: str) -> ParseResult:
-        return ParseResult(plain_outline(task.file.data, self.limits, NOT_PARSED + reason), None)
+        return ParseResult(
+            plain_parsed_file(task.file.data, self.limits, NOT_PARSED + reason), None
+        )
 
 
 class ParserPools:

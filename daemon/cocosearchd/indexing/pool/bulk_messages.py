@@ -48,41 +48,41 @@ class TaskResult:
     words and vectors.
 
     `halves` are float16 of shape (new chunks, dimension), empty where none were asked for.
-    `lasting`: the outline is worth keeping, as the parser did not give up.
+    `cacheable`: the outline is worth keeping, as the parser did not give up.
     """
 
-    outline: bytes
-    sheet: bytes
-    words: tuple[str, ...]
-    halves: bytes
-    lasting: bool = True
+    parsed_file: bytes
+    manifest: bytes
+    keywords: tuple[str, ...]
+    vectors: bytes
+    cacheable: bool = True
 
 
-def order_to_bytes(order: TaskRequest) -> bytes:
+def pack_task_request(order: TaskRequest) -> bytes:
     """Return an order as it is sent."""
     files = tuple((one.path, one.language, one.data, one.stored) for one in order.files)
     return marshal.dumps((astuple(order.limits), order.overrides, order.embedder, files))
 
 
-def order_of(body: bytes) -> TaskRequest:
-    """Return the inverse of `order_to_bytes`."""
+def unpack_task_request(body: bytes) -> TaskRequest:
+    """Return the inverse of `pack_task_request`."""
     limits, overrides, embedder, files = marshal.loads(body)  # noqa: S302 - a frame with its checksum
     return TaskRequest(
         Limits(*limits), overrides, embedder, tuple(TaskInput(*one) for one in files)
     )
 
 
-def made_to_bytes(made: Sequence[TaskResult]) -> bytes:
+def pack_task_results(made: Sequence[TaskResult]) -> bytes:
     """Return what was made of files as it is sent: outline, sheet, words and halves of each, and
     whether it lasts.
     """
     return marshal.dumps(
-        [(one.outline, one.sheet, one.words, one.halves, one.lasting) for one in made]
+        [(one.parsed_file, one.manifest, one.keywords, one.vectors, one.cacheable) for one in made]
     )
 
 
-def made_of(body: bytes, count: int) -> list[TaskResult]:
-    """Return the inverse of `made_to_bytes`. Raises `InvalidFrame` where it is not of so many
+def unpack_task_results(body: bytes, count: int) -> list[TaskResult]:
+    """Return the inverse of `pack_task_results`. Raises `InvalidFrame` where it is not of so many
     files, `TypeError`.
     """
     values = read_values(body)

@@ -20,7 +20,7 @@ from cocosearchd.indexing.pool import bulk_messages
 from cocosearchd.indexing.pool.bulk_messages import TaskInput, TaskRequest, TaskResult
 from cocosearchd.indexing.pool.parse_task import split_batches
 from cocosearchd.sandbox.limits import ResourceLimits
-from cocosearchd.sandbox.worker_loop import OTHER_CODE
+from cocosearchd.sandbox.worker_loop import CODE_MISMATCH
 from cocosearchd.sandbox.worker_pool import UNDECODABLE
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerProcess
 
@@ -30,8 +30,8 @@ COMMAND = (sys.executable, "-P", "-m", "cocosearchd.indexing.pool.bulk_worker")
 
 # NumPy and the model reserve 0.1 GiB more than a parser does (measured).
 LIMITS = ResourceLimits()
-FAILURES = 3  # so many that did not end as they were told to, and there are none for a while
-AT_ONCE = 2  # orders that a mate has, so that it does not wait for the child
+MAX_FAILURES = 3  # so many that did not end as they were told to, and there are none for a while
+REQUESTS_PER_WORKER = 2  # orders that a mate has, so that it does not wait for the child
 
 
 class SuspectFile(Enum):
@@ -41,7 +41,7 @@ class SuspectFile(Enum):
 
 
 SUSPECT = SuspectFile.SUSPECT
-Answer = TaskResult | SuspectFile | None  # None: no mate has taken the file
+TaskOutcome = TaskResult | SuspectFile | None  # None: no mate has taken the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class BulkPoolLimits:
 
     # A mate takes 0.16 s of CPU to start, the child 0.3 s to make so much content by itself
     # (measured): for a switch of few files there is none, and each more has to pay as well.
-    bytes_per_mate: int = 1 << 20
+    bytes_per_worker: int = 1 << 20
     idle_s: float = 10.0  # without work; then they end
-    patience_s: float = 60.0  # for one order: a parser gives up after three seconds a file
-    rest_s: float = 600.0  # after `FAILURES`
+    deadline_s: float = 60.0  # for one order: a parser gives up after three seconds a file
+    retry_s: float = 600.0  # after `MAX_FAILURES`
 
 
 class BulkPool:
@@ -73,7 +73,7 @@ class BulkPool:
         self._terms, self._command = terms or BulkPoolLimits(), command
         self._mates: list[WorkerProcess] = []
         self._lives: set[asyncio.Task[None]] = set()
-        self._failed_at: deque[float] = deque(maxlen=FAILURES)
+        self._failed_at: deque[float] = deque(maxlen=MAX_FAILURES)
         self._bytes, self._used_at = 0, 0.0
         self._busy = 0
         self._idle: asyncio.TimerHandle | None = None
@@ -82,20 +82,21 @@ class BulkPool:
         """Whether there may be mates: the size is not 0."""
         return self._size > 0
 
-    async def made(
+    async def process(
         self, order: TaskRequest, files: Sequence[TaskInput], pause: Callable[[], Awaitable[None]]
-    ) -> list[Answer]:
+    ) -> list[TaskOutcome]:
         """Return what mates make of files by the rules of an order. `pause` goes before each
         part.
         """
-        answers: list[Answer] = [None] * len(files)
+        answers: list[TaskOutcome] = [None] * len(files)
         self._busy += 1
         try:
             self._count(sum(len(one.data) for one in files))
             left = deque(split_batches([len(one.data) for one in files]))
             mates = [mate for mate in self._mates if mate.ready]
             serving = (
-                self._serve(mate, order, files, left, answers, pause) for mate in mates * AT_ONCE
+                self._serve(mate, order, files, left, answers, pause)
+                for mate in mates * REQUESTS_PER_WORKER
             )
             await asyncio.gather(*serving)
         finally:
@@ -119,7 +120,7 @@ class BulkPool:
         order: TaskRequest,
         files: Sequence[TaskInput],
         left: deque[range],
-        answers: list[Answer],
+        answers: list[TaskOutcome],
         pause: Callable[[], Awaitable[None]],
     ) -> None:
         while left and mate.ready:
@@ -127,12 +128,14 @@ class BulkPool:
             if not left:
                 return
             part = left.popleft()
-            body = bulk_messages.order_to_bytes(
+            body = bulk_messages.pack_task_request(
                 replace(order, files=tuple(files[number] for number in part))
             )
             try:
-                response = await mate.request(body, self._terms.patience_s)
-                answers[part.start : part.stop] = bulk_messages.made_of(response, len(part))
+                response = await mate.request(body, self._terms.deadline_s)
+                answers[part.start : part.stop] = bulk_messages.unpack_task_results(
+                    response, len(part)
+                )
             except WorkerLost as error:
                 self._mark_lost(part, answers, left, culprit=error.culprit)
                 return
@@ -142,14 +145,14 @@ class BulkPool:
                 return
 
     def _mark_lost(
-        self, part: range, answers: list[Answer], left: deque[range], *, culprit: bool
+        self, part: range, answers: list[TaskOutcome], left: deque[range], *, culprit: bool
     ) -> None:
         if culprit:
             answers[part.start : part.stop] = [SUSPECT] * len(part)
         else:  # the mate had not begun with them
             left.appendleft(part)
 
-    def forgive(self) -> None:
+    def forgive_failure(self) -> None:
         """Do not count the last failure: a file was the cause of it, which is quarantined now."""
         if self._failed_at:
             self._failed_at.pop()
@@ -162,15 +165,15 @@ class BulkPool:
             self._bytes = 0
         self._bytes += size
         while (
-            len(self._lives) < min(self._size, self._bytes // self._terms.bytes_per_mate)
+            len(self._lives) < min(self._size, self._bytes // self._terms.bytes_per_worker)
             and not self._rests()
         ):
             self._lives.add(task := asyncio.create_task(self._live()))
             task.add_done_callback(self._lives.discard)
 
     def _rests(self) -> bool:
-        often = len(self._failed_at) == FAILURES
-        return often and time.monotonic() - self._failed_at[0] < self._terms.rest_s
+        often = len(self._failed_at) == MAX_FAILURES
+        return often and time.monotonic() - self._failed_at[0] < self._terms.retry_s
 
     async def _live(self) -> None:
         """The life of one mate: started, and why it has failed if it was not told to end."""
@@ -186,14 +189,16 @@ class BulkPool:
             why = await mate.wait_closed()
         finally:
             self._mates.remove(mate)
-        if mate.process.returncode == OTHER_CODE:
+        if mate.process.returncode == CODE_MISMATCH:
             self._size = 0
         if why is not None:
             self._failed(why)
 
     def _failed(self, why: str) -> None:
         self._failed_at.append(time.monotonic())
-        log.warning("mate_ended", extra={"how": why, "alone": self._rests() or not self._size})
+        log.warning(
+            "bulk_worker_ended", extra={"how": why, "alone": self._rests() or not self._size}
+        )
 
     def _wait_for_idleness(self) -> None:
         if self._idle is not None:

@@ -14,14 +14,14 @@ import numpy as np
 
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline import file_manifest, parse_result
-from cocosearchd.indexing.pipeline.chunker import keywords
-from cocosearchd.indexing.pipeline.embedding_text import embedded_texts
+from cocosearchd.indexing.pipeline.chunker import chunk_keywords
+from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pool.bulk_messages import (
     TaskInput,
     TaskRequest,
     TaskResult,
-    made_to_bytes,
-    order_of,
+    pack_task_results,
+    unpack_task_request,
 )
 from cocosearchd.languages import scopes
 from cocosearchd.model import Chunk
@@ -29,50 +29,59 @@ from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.store.chunks.manifest import new_positions, stored_chunk_order
 
 
-def made(order: TaskRequest, embedder: BuiltinEmbedder) -> list[TaskResult]:
+def process_request(order: TaskRequest, embedder: BuiltinEmbedder) -> list[TaskResult]:
     """Outlines, sheets, words and halves of the files of an order."""
-    described = [_described(one, order) for one in order.files]
+    described = [_describe_file(one, order) for one in order.files]
     new = [one.new_chunks for one in described]
     halves = [b""] * len(described)
     if order.embedder == embedder.fingerprint.pairs():
-        halves = _halves(order, new, embedder)
+        halves = _embed_chunks(order, new, embedder)
     return [
-        TaskResult(one.outline, one.sheet, tuple(map(keywords, one.new_chunks)), half, one.lasting)
+        TaskResult(
+            one.parsed_file,
+            one.manifest,
+            tuple(map(chunk_keywords, one.new_chunks)),
+            half,
+            one.cacheable,
+        )
         for one, half in zip(described, halves, strict=True)
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
+class _DescribedFile:
     """Outline and sheet of a file, packed, and those of its chunks that are not stored."""
 
-    outline: bytes
-    sheet: bytes
+    parsed_file: bytes
+    manifest: bytes
     new_chunks: tuple[Chunk, ...]
-    lasting: bool
+    cacheable: bool
 
 
-def _described(asked: TaskInput, order: TaskRequest) -> _Described:
-    cut, lasting = parse_result.outlined(
+def _describe_file(asked: TaskInput, order: TaskRequest) -> _DescribedFile:
+    cut, cacheable = parse_result.parse_file(
         asked.path, asked.language, asked.data, order.limits, order.overrides
     )
     chunks = cut.chunks(asked.path, asked.language, asked.data)
-    whole = file_manifest.file_sheet(
+    whole = file_manifest.build_file_manifest(
         chunks, asked.language, cut.report, scopes.pack(cut.symbols), None
     )
-    places, by_place = new_positions(whole.sheet, asked.stored), stored_chunk_order(chunks)
+    places, by_place = new_positions(whole.manifest, asked.stored), stored_chunk_order(chunks)
     new_chunks = tuple(chunks[by_place[place]] for place in places)
-    return _Described(
-        parse_result.packed_outline(cut), file_manifest.packed_sheet(whole), new_chunks, lasting
+    return _DescribedFile(
+        parse_result.pack_parsed_file(cut),
+        file_manifest.pack_manifest(whole),
+        new_chunks,
+        cacheable,
     )
 
 
-def _halves(
+def _embed_chunks(
     order: TaskRequest, chunks: Sequence[Sequence[Chunk]], embedder: BuiltinEmbedder
 ) -> list[bytes]:
     """The vectors of the chunks of each file: texts embedded as documents, as bytes of float16."""
     texts = [
-        embedded_texts(asked.path, some, order.embedder)
+        build_embedding_texts(asked.path, some, order.embedder)
         for asked, some in zip(order.files, chunks, strict=True)
     ]
     vectors = embedder.documents([text for some in texts for text in some]).astype(np.float16)
@@ -83,7 +92,7 @@ def _halves(
 def open_handler() -> Handler:
     """Load the model; return what answers an order with what was made of its files."""
     embedder = BuiltinEmbedder()
-    return lambda body: made_to_bytes(made(order_of(body), embedder))
+    return lambda body: pack_task_results(process_request(unpack_task_request(body), embedder))
 
 
 if __name__ == "__main__":

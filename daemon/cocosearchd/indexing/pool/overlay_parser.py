@@ -17,7 +17,7 @@ from cocosearchd.indexing.pool.parse_task import (
     unpack_response,
 )
 from cocosearchd.languages.parse import QueryOverrides
-from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
@@ -40,10 +40,14 @@ class OverlayParser:
     ) -> None:
         self._deadline_s = deadline_s
         self._pool = WorkerPool(
-            "overlay parser", command, installed_code(), ResourceLimits(), PoolSize(idle_s=idle_s)
+            "overlay parser",
+            command,
+            installed_code_digest(),
+            ResourceLimits(),
+            PoolSize(idle_s=idle_s),
         )
 
-    async def outline(
+    async def parse(
         self, path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides
     ) -> ParseResult | None:
         """Return the outline of a text; None where it ends its process or does not come back in

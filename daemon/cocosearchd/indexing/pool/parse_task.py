@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpacked_outline
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpack_parsed_file
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
@@ -47,7 +47,7 @@ class ParseResult:
     the next time.
     """
 
-    outline: ParsedFile
+    parsed_file: ParsedFile
     packed: bytes | None
 
 
@@ -90,8 +90,8 @@ def unpack_response(body: bytes, count: int) -> list[ParseResult]:
     return [_result(*value) for value in values]
 
 
-def _result(packed: bytes, lasting: bool) -> ParseResult:
-    outline = unpacked_outline(packed)
+def _result(packed: bytes, cacheable: bool) -> ParseResult:
+    outline = unpack_parsed_file(packed)
     if outline is None:
         raise InvalidFrame("an outline with a wrong checksum")
-    return ParseResult(outline, packed if lasting else None)
+    return ParseResult(outline, packed if cacheable else None)

@@ -7,4 +7,4 @@ from cocosearchd.indexing.pool.parser_worker import parser_handler
 from cocosearchd.sandbox.worker_loop import run_worker
 
 if __name__ == "__main__":
-    run_worker(lambda: parser_handler(recursive_chunker.ranges))
+    run_worker(lambda: parser_handler(recursive_chunker.chunk_ranges))

@@ -24,7 +24,7 @@ import cocoindex as coco
 
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable
 from cocosearchd.exclusion import EXCLUSIONS
-from cocosearchd.indexing.index_queue import most_under_way
+from cocosearchd.indexing.index_queue import max_files_in_flight
 from cocosearchd.indexing.pipeline.file_reader import (
     MissingFile,
     Reading,
@@ -32,7 +32,7 @@ from cocosearchd.indexing.pipeline.file_reader import (
     UnreadFile,
     read_files,
 )
-from cocosearchd.indexing.throttle import FULL
+from cocosearchd.indexing.throttle import DISK_FULL
 from cocosearchd.indexing.worker.index_file import FileTools, index_file
 from cocosearchd.indexing.worker.live_feed import RootFeed
 from cocosearchd.model import IndexRecord
@@ -46,8 +46,8 @@ log = logging.getLogger(__name__)
 # The map grows by itself, by doubling; address space is not memory, but a hundred indexes share 47
 # bits of it.
 MAP_BYTES = 1 << 30
-SILENT_S, SILENT = 10.0, "its file system does not answer"
-OPENING = "opening"  # a file in CocoIndex's folder until that has been opened
+NO_ANSWER_S, NO_ANSWER = 10.0, "its file system does not answer"
+OPENING_FLAG = "opening"  # a file in CocoIndex's folder until that has been opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class IndexApp:
         )
         # A kill loses what is in flight, and the default of 1024 files was measured to lose
         # everything.
-        slots = most_under_way(inflight)
+        slots = max_files_in_flight(inflight)
         config = coco.AppConfig(
             name="index", environment=self._environment, max_inflight_components=slots
         )
@@ -100,7 +100,7 @@ class IndexApp:
         """Start the live run. `state` is CocoIndex's folder of this index alone. Raises
         `StoreUnavailable`.
         """
-        await asyncio.to_thread(prepare, state)
+        await asyncio.to_thread(prepare_folder, state)
         app = cls(record, database, tools, state, inflight)
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(app._environment.close)
@@ -112,14 +112,14 @@ class IndexApp:
                 if snapshot.status is coco.UpdateStatus.READY:
                     break
             on_failure.pop_all()
-        await asyncio.to_thread((state / OPENING).unlink, missing_ok=True)
+        await asyncio.to_thread((state / OPENING_FLAG).unlink, missing_ok=True)
         app._run = asyncio.create_task(handle.result())
         return app
 
     async def _main(self) -> None:
         await coco.mount_each(coco.component_subpath("files"), index_file, self._feed, self._tools)
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Returns only when the live run ends, which it does not do unasked. Raises what ended
         it.
         """
@@ -150,9 +150,9 @@ class IndexApp:
         target = self._tools.target
         # In this order: bulk work that had a path first must go on, or what is urgent would wait
         # for what waits for it.
-        async with self._feed.turn([*paths, *gone]), target.precedence.turn(urgent=urgent):
-            await target.ended(self.record.number, [*paths, *gone])
-            with target.hurrying(self.record.number, hurried):
+        async with self._feed.hold_paths([*paths, *gone]), target.work_priority.slot(urgent=urgent):
+            await target.wait_ended(self.record.number, [*paths, *gone])
+            with target.mark_urgent(self.record.number, hurried):
                 return await self._process(paths, gone, force=force, urgent=urgent)
 
     async def _process(
@@ -160,7 +160,7 @@ class IndexApp:
     ) -> BatchOutcome:
         read = await self._read(paths, time.time_ns() if force else 0, urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
-        aside = self._tools.set_aside.among(sources)
+        aside = self._tools.set_aside.reasons_by_path(sources)
         sources = [source for source in sources if source.path not in aside]
         missing = [*gone, *(item.path for item in read if isinstance(item, MissingFile))]
         failed = aside | {item.path: item.error for item in read if isinstance(item, UnreadFile)}
@@ -179,7 +179,7 @@ class IndexApp:
             return BatchOutcome(await self._confirm_gone(gone), failed, tuple(aside))
         # PostgreSQL did not answer the comparison: nothing is known to be done
         except CocoSearchError as error:
-            return BatchOutcome(0, dict.fromkeys([*paths, *gone], describe(error)))
+            return BatchOutcome(0, dict.fromkeys([*paths, *gone], describe_error(error)))
 
     async def set_aside(self, path: str, reason: str) -> None:
         """Never index the content that is at the path now."""
@@ -196,10 +196,10 @@ class IndexApp:
             found.extend,
             read_files(self.record.root, paths, self._tools.rules.max_file_bytes, force),
         )
-        task = asyncio.ensure_future(self._tools.threads.apart(reading, urgent=urgent))
-        while not await ended(task, SILENT_S):
+        task = asyncio.ensure_future(self._tools.threads.run_in_thread(reading, urgent=urgent))
+        while not await ended(task, NO_ANSWER_S):
             if len(found) == known:  # it may go on any time, in vain
-                return [*found[:known], *(UnreadFile(path, SILENT) for path in paths[known:])]
+                return [*found[:known], *(UnreadFile(path, NO_ANSWER) for path in paths[known:])]
             known = len(found)
         task.result()
         return found
@@ -209,7 +209,7 @@ class IndexApp:
     ) -> dict[str, str]:
         ended = partial(self._tools.target.expect_no_more, self.record.number)
         failed = await self._feed.apply(sources, missing, ended)
-        return {path: describe(error) for path, error in failed.items()}
+        return {path: describe_error(error) for path, error in failed.items()}
 
     async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
         """Ask PostgreSQL for what was read. What it does not hold is fed once more, past
@@ -250,25 +250,25 @@ class IndexApp:
         return max(one for one in ended if isinstance(one, int))
 
 
-def prepare(state: Path) -> None:
+def prepare_folder(state: Path) -> None:
     """CocoIndex's folder of an index, about to be opened. Blocking.
 
     One that was about to be opened before, and was not, is begun anew: it may be damaged, and then
     it fails each time, or ends the process. What it holds is not needed: PostgreSQL knows what is
     done.
     """
-    if (state / OPENING).exists():
+    if (state / OPENING_FLAG).exists():
         log.warning("memory_begun_anew", extra={"path": str(state)})
         shutil.rmtree(state)
     state.mkdir(parents=True, exist_ok=True)
-    (state / OPENING).touch()
+    (state / OPENING_FLAG).touch()
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What a person is told of a file that failed."""
     # of CocoIndex's store
     if os.strerror(errno.ENOSPC) in str(error) and not isinstance(error, CocoSearchError):
-        return FULL
+        return DISK_FULL
     if not isinstance(error, CocoSearchError):
         return f"{type(error).__name__}: {error}"
     text = f"{error}; {error.hint}" if error.hint else str(error)

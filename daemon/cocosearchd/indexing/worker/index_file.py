@@ -39,9 +39,9 @@ class FileTools:
     ) -> None:
         """`guard` is called with each path before it is parsed; see `IndexerSpec.crash_on`."""
         self.rules, self.target, self.guard, self.set_aside = rules, target, guard, set_aside
-        self.threads = IndexThreads(target.precedence)
+        self.threads = IndexThreads(target.work_priority)
         self.make = RowMaker(
-            rules, embedder, outlines, target.precedence, self.threads, parser, crew
+            rules, embedder, outlines, target.work_priority, self.threads, parser, crew
         )
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
         # The same in every process for rules and an embedder that make the same rows.

@@ -35,12 +35,16 @@ from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.embedding.offline import OfflineEmbedder, fingerprint_from_pairs
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import indexer_messages
-from cocosearchd.indexing.cores import crew_size, usable_cores
-from cocosearchd.indexing.pipeline.parse_cache import ParseCache, made_by, opened
+from cocosearchd.indexing.cores import bulk_pool_size, count_usable_cores
+from cocosearchd.indexing.pipeline.parse_cache import (
+    ParseCache,
+    digest_pipeline_code,
+    open_disk_cache,
+)
 from cocosearchd.indexing.pool.boxed_parser import ParserPools
 from cocosearchd.indexing.pool.bulk_pool import BulkPool
-from cocosearchd.indexing.row_shape import identity_of, limits_of, query_notes
-from cocosearchd.indexing.worker.cocoindex_app import BatchOutcome, IndexApp, describe
+from cocosearchd.indexing.row_shape import chunker_limits, digest_queries, index_identity
+from cocosearchd.indexing.worker.cocoindex_app import BatchOutcome, IndexApp, describe_error
 from cocosearchd.indexing.worker.index_file import FileTools
 from cocosearchd.indexing.worker.row_maker import RowRules
 from cocosearchd.indexing.worker.row_target import FileTarget
@@ -49,7 +53,7 @@ from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.runtime import interpreter
 from cocosearchd.runtime.disk_cache import DiskCache
-from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.process_priority import die_with_parent, renice
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -58,10 +62,10 @@ log = logging.getLogger(__name__)
 
 STOP_S = 2.0
 WRITE_TIMEOUT_MS = 60_000  # nobody waits for a large file's rows as for an answer
-REST_S = 5.0  # without work, until memory is given back
+IDLE_S = 5.0  # without work, until memory is given back
 LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
 _OF_ANY_RECORD = frozenset(vars(logging.makeLogRecord({})))
-KEPT_MEMORIES = 2  # of this database and of the one used before: switching back costs nothing
+RECENT_DATABASES = 2  # of this database and of the one used before: switching back costs nothing
 
 
 class Indexer:
@@ -82,8 +86,10 @@ class Indexer:
             spec.embedder,
             self._opened_embedder,
         )
-        self._code = installed_code()
-        self._crew = BulkPool(crew_size(spec.indexing.processes, usable_cores()), self._code)
+        self._code = installed_code_digest()
+        self._crew = BulkPool(
+            bulk_pool_size(spec.indexing.processes, count_usable_cores()), self._code
+        )
         self._set_aside = SetAside(Path(spec.state_dir), self._code)
         self._parsers = ParserPools(self._code, Path(spec.state_dir))
         self._opening = asyncio.Lock()
@@ -97,13 +103,13 @@ class Indexer:
         self._send({"ready": True})
         async with asyncio.TaskGroup() as tasks:
             while line := await reader.readline():
-                message = indexer_messages.decode(line)
+                message = indexer_messages.decode_message(line)
                 if message["do"] == "open":
                     record = indexer_messages.record_from_json(message["record"])
                     self._indexes[record.name] = index = OpenIndex(
                         record, indexer_messages.rules_from_json(message["rules"])
                     )
-                    self._parsers.warm_up(limits_of(index.rules.indexing).chunker)
+                    self._parsers.warm_up(chunker_limits(index.rules.indexing).chunker)
                 elif message["do"] == "work":
                     index = self._indexes[message["index"]]
                     index.busy.add(task := tasks.create_task(self._work(index, message)))
@@ -136,7 +142,7 @@ class Indexer:
         (outcome,) = await asyncio.gather(self._outcome(index, message), return_exceptions=True)
         if isinstance(outcome, BaseException):
             outcome = BatchOutcome(
-                0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome))
+                0, dict.fromkeys([*message["paths"], *message["gone"]], describe_error(outcome))
             )
         answer = {
             "generation": outcome.generation,
@@ -153,7 +159,7 @@ class Indexer:
             self._rest.cancel()
         loop = asyncio.get_running_loop()
         self._rest = loop.call_later(
-            REST_S, loop.run_in_executor, None, interpreter.collect_and_give_back
+            IDLE_S, loop.run_in_executor, None, interpreter.collect_and_give_back
         )
 
     async def _outcome(self, index: "OpenIndex", message: dict[str, Any]) -> BatchOutcome:
@@ -187,7 +193,7 @@ class Indexer:
         async with index.opening:
             if index.app is None:
                 embedder = await self._embedder_of(index.record)
-                rules = _rules(index, embedder)
+                rules = _make_row_rules(index, embedder)
                 database, memory = await self._opened_store()
                 outlines = await self._outlines(rules)
                 parser = await self._parsers.parser(rules.limits, rules.overrides)
@@ -237,12 +243,12 @@ class Indexer:
         """Those of an index, kept with those of all others."""
         async with self._opening:
             if not self._made_by:
-                self._made_by = await asyncio.to_thread(made_by)
+                self._made_by = await asyncio.to_thread(digest_pipeline_code)
                 path, limit = (
                     Path(self._spec.state_dir) / "outlines.sqlite",
                     self._spec.indexing.cache_bytes,
                 )
-                self._kept = await asyncio.to_thread(opened, path, limit)
+                self._kept = await asyncio.to_thread(open_disk_cache, path, limit)
         return ParseCache(rules.limits, rules.overrides, self._made_by, self._kept, self._counters)
 
     async def _opened_store(self) -> tuple[Database, Path]:
@@ -255,11 +261,13 @@ class Indexer:
                 )
                 async with contextlib.AsyncExitStack() as stack:  # what is not of use is closed
                     database = await stack.enter_async_context(opening)
-                    memory = self._spec.memories / await index_records.incarnation(database)
+                    memory = self._spec.cocoindex_dir / await index_records.incarnation(database)
                     numbers = {
                         str(number) for number in await index_records.index_numbers(database)
                     }
-                    await asyncio.to_thread(prune, self._spec.memories, memory, numbers)
+                    await asyncio.to_thread(
+                        remove_stale_folders, self._spec.cocoindex_dir, memory, numbers
+                    )
                     self._stack.push_async_callback(stack.pop_all().aclose)
                 self._store = database, memory
             return self._store
@@ -271,7 +279,7 @@ class Indexer:
             threading.Event().wait()
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._writer.write(indexer_messages.encode(message))
+        self._writer.write(indexer_messages.encode_message(message))
 
 
 class LiveRunEnded(Exception):
@@ -292,7 +300,7 @@ class OpenIndex:
     def start(self, app: IndexApp) -> None:
         """Keep the app for as long as its live run goes on."""
         self.app = app
-        self._ended = asyncio.ensure_future(app.ended())
+        self._ended = asyncio.ensure_future(app.wait_ended())
 
     async def unless_ended(self, work: asyncio.Future[BatchOutcome]) -> BatchOutcome:
         """The outcome of work. Raises `LiveRunEnded` where the live run ends before: the next work
@@ -324,7 +332,7 @@ class OpenIndex:
             await self.app.close()
 
 
-def prune(memories: Path, current: Path, numbers: Iterable[str]) -> None:
+def remove_stale_folders(memories: Path, current: Path, numbers: Iterable[str]) -> None:
     """Remove the memories of databases not used lately, and of indexes that are no more;
     blocking.
     """
@@ -335,17 +343,17 @@ def prune(memories: Path, current: Path, numbers: Iterable[str]) -> None:
         key=lambda path: path.stat().st_mtime,
     )
     stale = [
-        *by_age[:-KEPT_MEMORIES],
+        *by_age[:-RECENT_DATABASES],
         *(path for path in current.iterdir() if path.name not in numbers),
     ]
     for path in stale:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _rules(index: OpenIndex, embedder: Embedder) -> RowRules:
+def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
     """What shapes the rows of the index. Raises `IdentityMismatch`: rows of two kinds never mix."""
     record, settings = index.record, index.rules.indexing
-    if identity_of(embedder.fingerprint.pairs(), settings) != record.identity:
+    if index_identity(embedder.fingerprint.pairs(), settings) != record.identity:
         raise IdentityMismatch(
             f"index {record.name!r} was built with another embedder or chunker",
             f"cocosearchctl reindex {record.name}",
@@ -353,9 +361,9 @@ def _rules(index: OpenIndex, embedder: Embedder) -> RowRules:
     return RowRules(
         index=record.number,
         identity=record.identity,
-        limits=limits_of(settings),
+        limits=chunker_limits(settings),
         overrides=index.rules.queries,
-        queries=tuple(query_notes(index.rules.queries).items()),
+        queries=tuple(digest_queries(index.rules.queries).items()),
         max_file_bytes=settings.max_file_bytes,
         index_secrets=settings.index_secrets,
         any_type=bool(settings.include or settings.extend_include),
@@ -385,7 +393,7 @@ async def run(descriptor: int, parent: int) -> None:
     reader, writer = await asyncio.open_connection(
         sock=connection, limit=indexer_messages.LINE_BYTES
     )
-    spec = indexer_messages.spec_from_json(indexer_messages.decode(await reader.readline()))
+    spec = indexer_messages.spec_from_json(indexer_messages.decode_message(await reader.readline()))
     renice(spec.indexing.nice)
     die_with_parent(parent)
     await hold_lock(Path(spec.state_dir), reader)

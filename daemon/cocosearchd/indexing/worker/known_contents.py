@@ -10,7 +10,7 @@ from cocosearchd.indexing.pipeline.file_manifest import FileManifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, is_secret
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
-from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_outline
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_parsed_file
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED, Quarantine
 from cocosearchd.languages import detect
 from cocosearchd.model import SkipReason
@@ -40,21 +40,21 @@ class Preparation:
     are made.
     """
 
-    sheets: list[FileManifest | None]
+    manifests: list[FileManifest | None]
     contents: dict[int, UnknownContent] = field(default_factory=dict)  # of files without a sheet
-    outlines: dict[bytes, ParsedFile] = field(default_factory=dict)
+    parsed_files: dict[bytes, ParsedFile] = field(default_factory=dict)
 
     @property
     def unparsed(self) -> dict[int, UnknownContent]:
         """The files that are to be parsed: the first one of each content."""
         numbers = dict[bytes, int]()
         for number, content in self.contents.items():
-            if content.skip is None and content.key not in self.outlines:
+            if content.skip is None and content.key not in self.parsed_files:
                 numbers.setdefault(content.key, number)
         return {number: self.contents[number] for number in numbers.values()}
 
 
-def prepare(
+def look_up_contents(
     sources: Sequence[SourceFile],
     sheets: ManifestCache | None,
     outlines: ParseCache,
@@ -63,9 +63,9 @@ def prepare(
     rules: SkipRules,
 ) -> Preparation:
     """Look up what is known of files; blocking. A content in quarantine has a plain outline."""
-    found = Preparation([None] * len(sources) if sheets is None else sheets.known(sources))
+    found = Preparation([None] * len(sources) if sheets is None else sheets.get(sources))
     for number, source in enumerate(sources):
-        if found.sheets[number] is None:
+        if found.manifests[number] is None:
             language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
             skip = skip_reason(source, language, rules)
             found.contents[number] = UnknownContent(
@@ -74,8 +74,8 @@ def prepare(
     wanted = [
         (number, content) for number, content in found.contents.items() if content.skip is None
     ]
-    known = outlines.known([content.key for _, content in wanted])
-    found.outlines |= {
+    known = outlines.get([content.key for _, content in wanted])
+    found.parsed_files |= {
         content.key: one for (_, content), one in zip(wanted, known, strict=True) if one is not None
     }
     missing = found.unparsed
@@ -83,7 +83,9 @@ def prepare(
     for number, content in missing.items():
         if content.key in reasons:
             reason = NOT_PARSED + reasons[content.key]
-            found.outlines[content.key] = plain_outline(sources[number].data, limits, reason)
+            found.parsed_files[content.key] = plain_parsed_file(
+                sources[number].data, limits, reason
+            )
     return found
 
 

@@ -22,7 +22,7 @@ Subscriber = coco.LiveMapSubscriber[coco.StableKey, SourceFile]
 
 
 @dataclass(slots=True)
-class _Turn:
+class _PathLock:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0  # who holds the lock or waits for it
 
@@ -35,7 +35,7 @@ class RootFeed:
     def __init__(self) -> None:
         self._subscribed: asyncio.Future[tuple[Subscriber, contextvars.Context]] = asyncio.Future()
         self._stopped = asyncio.Event()
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, _PathLock] = {}
 
     async def watch(self, subscriber: Subscriber) -> None:
         """Called by CocoIndex, once; returns after `stop`."""
@@ -50,10 +50,10 @@ class RootFeed:
         self._stopped.set()
 
     @contextlib.asynccontextmanager
-    async def turn(self, paths: Iterable[str]) -> AsyncIterator[None]:
+    async def hold_paths(self, paths: Iterable[str]) -> AsyncIterator[None]:
         """Hold the paths, from before they are read until what was read is known to be stored."""
         # In one order everywhere, so that two batches cannot wait for each other.
-        turns = [(path, self._turns.setdefault(path, _Turn())) for path in sorted(set(paths))]
+        turns = [(path, self._turns.setdefault(path, _PathLock())) for path in sorted(set(paths))]
         for _, turn in turns:
             turn.users += 1
         locked = 0
@@ -80,8 +80,8 @@ class RootFeed:
         was.
         """
         subscriber, context = await asyncio.shield(self._subscribed)
-        changes = [(one.path, _changed(subscriber, key_of(one.path), one)) for one in sources]
-        changes += [(path, _deleted(subscriber, key_of(path))) for path in gone]
+        changes = [(one.path, _changed(subscriber, path_key(one.path), one)) for one in sources]
+        changes += [(path, _deleted(subscriber, path_key(path))) for path in gone]
         tasks = list[asyncio.Task[None]]()
         for path, change in changes:
             tasks.append(task := asyncio.create_task(change, context=context.copy()))
@@ -104,7 +104,7 @@ def _tell(ended: Callable[[str], object], path: str, _: asyncio.Task[None]) -> N
     ended(path)
 
 
-def key_of(path: str) -> coco.StableKey:
+def path_key(path: str) -> coco.StableKey:
     """The path as CocoIndex's store can hold it: in LMDB, a key has at most 511 bytes, and there is
     more in it.
     """

@@ -20,13 +20,17 @@ from cocosearch_ipc.spans import span
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.caching import CachingEmbedder
 from cocosearchd.errors import EmbedderUnavailable
-from cocosearchd.indexing.pipeline.chunker import Limits, keywords
-from cocosearchd.indexing.pipeline.embedding_text import embedded_texts
-from cocosearchd.indexing.pipeline.file_manifest import FileManifest, file_sheet, unpacked_sheet
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk_keywords
+from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
+from cocosearchd.indexing.pipeline.file_manifest import (
+    FileManifest,
+    build_file_manifest,
+    unpack_manifest,
+)
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
-from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpacked_outline
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpack_parsed_file
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask
 from cocosearchd.indexing.pool.bulk_messages import (
     LARGEST_FILE_BYTES,
@@ -42,7 +46,7 @@ from cocosearchd.indexing.worker.known_contents import (
     Preparation,
     SkipRules,
     UnknownContent,
-    prepare,
+    look_up_contents,
 )
 from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.languages import scopes
@@ -78,7 +82,7 @@ class RowRules:
     any_type: bool  # files were named by the user: those of an unknown language are plain text
 
     @property
-    def skipping(self) -> SkipRules:
+    def skip_rules(self) -> SkipRules:
         """Those of them that decide which files are looked into."""
         return SkipRules(self.max_file_bytes, self.index_secrets, self.any_type)
 
@@ -94,7 +98,7 @@ class FileExtract:
     scopes: bytes | None = None
     # then `chunks` are those that are not stored, and others go aside
     diff: ManifestDiff | None = None
-    made: TaskResult | None = None  # then the words and vectors of `chunks` are known
+    task_result: TaskResult | None = None  # then the words and vectors of `chunks` are known
 
 
 class RowMaker:
@@ -105,16 +109,16 @@ class RowMaker:
         rules: RowRules,
         embedder: Embedder,
         outlines: ParseCache,
-        precedence: WorkPriority,
+        work_priority: WorkPriority,
         threads: IndexThreads,
         parser: BoxedParser,
         crew: BulkPool | None = None,
     ) -> None:
         self._rules, self._embedder, self._outlines = rules, embedder, outlines
         self._sheets = ManifestCache(
-            outlines.made_by + repr(replace(rules, index=0)).encode(), outlines.kept
+            outlines.code_digest + repr(replace(rules, index=0)).encode(), outlines.disk_cache
         )
-        self._precedence, self._threads = precedence, threads
+        self._work_priority, self._threads = work_priority, threads
         self._parser = parser
         # that is CocoIndex's, which it never loads
         self._crew = crew if rules.limits.chunker != "recursive" else None
@@ -131,37 +135,39 @@ class RowMaker:
         Without what is `stored` of the files all of their chunks are made.
         """
         sheets = None if stored is None else self._sheets
-        turn = (lambda: None) if urgent else self._precedence.pause_thread
+        turn = (lambda: None) if urgent else self._work_priority.pause_thread
         with span("index.parse", files=len(sources)):
             preparing = partial(
-                prepare,
+                look_up_contents,
                 sources,
                 sheets,
                 self._outlines,
                 self._parser.quarantine,
                 self._rules.limits,
-                self._rules.skipping,
+                self._rules.skip_rules,
             )
-            known = await self._threads.apart(preparing, urgent=urgent)
+            known = await self._threads.run_in_thread(preparing, urgent=urgent)
             made = dict[int, TaskResult]()
             if stored is not None and self._crew:
                 made = await self._made_by_crew(sources, stored, known, self._crew)
             await self._parse(sources, known, urgent=urgent)
-            extracting = partial(extracts, sources, known, turn)
+            extracting = partial(extract_files, sources, known, turn)
             if stored is not None:
-                extracting = partial(joined, sources, stored, self._sheets, turn, known, made)
-            found = await self._threads.apart(extracting, urgent=urgent)
-        self._outlines.written_soon()
+                extracting = partial(
+                    extract_with_results, sources, stored, self._sheets, turn, known, made
+                )
+            found = await self._threads.run_in_thread(extracting, urgent=urgent)
+        self._outlines.flush_soon()
         with span("index.embed", chunks=sum(len(one.chunks) for one in found)):
             files, writes = (
                 list(zip(sources, found, strict=True)),
                 list[FileWrite | EmbedderUnavailable](),
             )
-            for some in batches(files):
+            for some in split_embedding_batches(files):
                 if not urgent:
                     # what is urgent may have come, and is not heard of otherwise
                     await asyncio.sleep(0)
-                    await self._precedence.pause()
+                    await self._work_priority.pause()
                 writes += await self._embedded(some)
         return writes
 
@@ -181,27 +187,27 @@ class RowMaker:
             number for number in known.unparsed if len(sources[number].data) <= LARGEST_FILE_BYTES
         ]
         files = [
-            asked(sources[number], known.contents[number].language, stored[number])
+            make_task_input(sources[number], known.contents[number].language, stored[number])
             for number in numbers
         ]
         order = TaskRequest(self._rules.limits, self._rules.overrides, self._embedded_by, ())
         answers = dict(
-            zip(numbers, await crew.made(order, files, self._precedence.pause), strict=True)
+            zip(numbers, await crew.process(order, files, self._work_priority.pause), strict=True)
         )
         made = {number: one for number, one in answers.items() if isinstance(one, TaskResult)}
-        accepting = partial(accept, sources, known, made, self._outlines, self._sheets)
-        made = await self._threads.apart(accepting, urgent=False)
+        accepting = partial(accept_results, sources, known, made, self._outlines, self._sheets)
+        made = await self._threads.run_in_thread(accepting, urgent=False)
         suspects = {
             number: known.contents[number] for number, one in answers.items() if one is SUSPECT
         }
         if suspects:
             results = await self._parser.parse_suspects(
-                tasks_of(sources, suspects), self._precedence.pause
+                make_parse_tasks(sources, suspects), self._work_priority.pause
             )
             for number, result in zip(suspects, results, strict=True):
                 self._take(known, number, result)
-            if any(is_quarantined(result.outline.report) for result in results):
-                crew.forgive()
+            if any(is_quarantined(result.parsed_file.report) for result in results):
+                crew.forgive_failure()
         return made
 
     async def _parse(
@@ -211,23 +217,25 @@ class RowMaker:
         `WorkerUnavailable`.
         """
         unparsed = known.unparsed
-        tasks = tasks_of(sources, unparsed)
+        tasks = make_parse_tasks(sources, unparsed)
         if urgent:
             results = await asyncio.gather(*map(self._parser.parse_save, tasks))
         else:
-            results = await self._parser.parse(tasks, self._precedence.pause)
+            results = await self._parser.parse(tasks, self._work_priority.pause)
         for number, result in zip(unparsed, results, strict=True):
             self._take(known, number, result)
 
     def _take(self, known: Preparation, number: int, result: ParseResult) -> None:
         key = known.contents[number].key
-        known.outlines[key] = result.outline
-        self._outlines.take(key, result.packed)
+        known.parsed_files[key] = result.parsed_file
+        self._outlines.put(key, result.packed)
 
     async def _embedded(
         self, files: Sequence[tuple[SourceFile, FileExtract]]
     ) -> Sequence[FileWrite | EmbedderUnavailable]:
-        texts = [embedded_texts(source.path, one.chunks, self._made_by) for source, one in files]
+        texts = [
+            build_embedding_texts(source.path, one.chunks, self._made_by) for source, one in files
+        ]
         vectors = [self._halves(one, some) for (_, one), some in zip(files, texts, strict=True)]
         missing = [
             text
@@ -245,7 +253,7 @@ class RowMaker:
             fresh = np.empty((0, self._dimension), np.float32)
             if not isinstance(made, EmbedderUnavailable):
                 fresh = made[first : first + count]
-            writes.append(file_write(source, one, fresh if known is None else known))
+            writes.append(make_file_write(source, one, fresh if known is None else known))
             first += count
         return writes
 
@@ -260,20 +268,25 @@ class RowMaker:
 
     def _halves(self, one: FileExtract, texts: Sequence[str]) -> Vectors | None:
         """The vectors of an extract as the crew made them, from halves; None where it made none."""
-        if one.made is None or len(one.made.halves) != len(texts) * self._dimension * 2:
+        if (
+            one.task_result is None
+            or len(one.task_result.vectors) != len(texts) * self._dimension * 2
+        ):
             return None
-        halves = np.frombuffer(one.made.halves, np.float16).reshape(len(texts), self._dimension)
+        halves = np.frombuffer(one.task_result.vectors, np.float16).reshape(
+            len(texts), self._dimension
+        )
         if isinstance(self._embedder, CachingEmbedder):
             self._embedder.add_vectors(texts, halves)
         return halves.astype(np.float32)
 
 
-def asked(source: SourceFile, language: str, stored: StoredFile) -> TaskInput:
+def make_task_input(source: SourceFile, language: str, stored: StoredFile) -> TaskInput:
     """A file as the crew is asked to make it."""
     return TaskInput(source.path, language, source.data, stored.chunks)
 
 
-def batches(
+def split_embedding_batches(
     files: Sequence[tuple[SourceFile, FileExtract]],
 ) -> Iterator[Sequence[tuple[SourceFile, FileExtract]]]:
     """The files in order, in parts of about `BATCH_TEXTS` chunks; what cannot be embedded fails for
@@ -287,7 +300,7 @@ def batches(
             first, texts = number + 1, 0
 
 
-def tasks_of(
+def make_parse_tasks(
     sources: Sequence[SourceFile], contents: Mapping[int, UnknownContent]
 ) -> list[ParseTask]:
     """Return the files of some numbers as they are sent to a parser process."""
@@ -299,7 +312,7 @@ def tasks_of(
     ]
 
 
-def accept(
+def accept_results(
     sources: Sequence[SourceFile],
     known: Preparation,
     made: Mapping[int, TaskResult],
@@ -316,20 +329,20 @@ def accept(
     }
     readable = dict[int, TaskResult]()
     for number, one in made.items():
-        sheet, key = unpacked_sheet(one.sheet), known.contents[number].key
-        outline = unpacked_outline(one.outline) if key in often else None
+        sheet, key = unpack_manifest(one.manifest), known.contents[number].key
+        outline = unpack_parsed_file(one.parsed_file) if key in often else None
         if sheet is None or (outline is None and key in often):
             continue  # a parser process makes it
-        readable[number], known.sheets[number] = one, sheet
+        readable[number], known.manifests[number] = one, sheet
         del known.contents[number]
         if outline is not None:
-            known.outlines[key] = outline
-        outlines.take(key, one.outline if one.lasting else None)
-        sheets.take(sources[number], sheet, one.sheet)
+            known.parsed_files[key] = outline
+        outlines.put(key, one.parsed_file if one.cacheable else None)
+        sheets.put_packed(sources[number], sheet, one.manifest)
     return readable
 
 
-def extracts(
+def extract_files(
     sources: Sequence[SourceFile], known: Preparation, turn: Callable[[], None]
 ) -> list[FileExtract]:
     """Cut files into chunks whose sheets are not known, or say why not; in the order of
@@ -343,23 +356,28 @@ def extracts(
         if content.skip is not None:
             found.append(FileExtract(content.language, (), NOT_PARSED_REPORT, content.skip))
         else:
-            found.append(extract(sources[number], content.language, known.outlines[content.key]))
+            found.append(
+                extract_file(sources[number], content.language, known.parsed_files[content.key])
+            )
     return found
 
 
-def differing(
+def extract_new_chunks(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
     sheets: ManifestCache,
     turn: Callable[[], None],
     known: Preparation,
 ) -> list[FileExtract]:
-    """As `extracts`, of all files, with those chunks only that are not stored."""
-    made = extracts(sources, known, turn)
-    fresh = [file_sheet(one.chunks, one.language, one.report, one.scopes, one.skip) for one in made]
-    sheets.keep(zip((sources[number] for number in known.contents), fresh, strict=True))
+    """As `extract_files`, of all files, with those chunks only that are not stored."""
+    made = extract_files(sources, known, turn)
+    fresh = [
+        build_file_manifest(one.chunks, one.language, one.report, one.scopes, one.skip)
+        for one in made
+    ]
+    sheets.put(zip((sources[number] for number in known.contents), fresh, strict=True))
     new, found = iter(zip(made, fresh, strict=True)), list[FileExtract]()
-    for source, row, sheet in zip(sources, stored, known.sheets, strict=True):
+    for source, row, sheet in zip(sources, stored, known.manifests, strict=True):
         turn()
         found.append(
             _of_extract(source, *next(new), row) if sheet is None else _of_sheet(source, row, sheet)
@@ -367,7 +385,7 @@ def differing(
     return found
 
 
-def joined(
+def extract_with_results(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
     sheets: ManifestCache,
@@ -375,22 +393,22 @@ def joined(
     known: Preparation,
     made: Mapping[int, TaskResult],
 ) -> list[FileExtract]:
-    """As `differing`, with what the crew has `made`, by the number of the file."""
-    found = differing(sources, stored, sheets, turn, known)
+    """As `extract_new_chunks`, with what the crew has `made`, by the number of the file."""
+    found = extract_new_chunks(sources, stored, sheets, turn, known)
     for number, one in made.items():
-        if len(one.words) == len(found[number].chunks):
-            found[number] = replace(found[number], made=one)
+        if len(one.keywords) == len(found[number].chunks):
+            found[number] = replace(found[number], task_result=one)
     return found
 
 
 def _words(chunks: Sequence[Chunk], made: TaskResult) -> Callable[[Chunk], str]:
     """The words that the crew made of chunks, by the byte where a chunk starts."""
-    words = {chunk.start_byte: one for chunk, one in zip(chunks, made.words, strict=True)}
+    words = {chunk.start_byte: one for chunk, one in zip(chunks, made.keywords, strict=True)}
     return lambda chunk: words[chunk.start_byte]
 
 
 def _of_sheet(source: SourceFile, row: StoredFile, known: FileManifest) -> FileExtract:
-    found = compare_manifest(known.sheet, row, source.content_hash, retain=True)
+    found = compare_manifest(known.manifest, row, source.content_hash, retain=True)
     chunks = known.chunks(found.new, source.data)
     return FileExtract(known.language, chunks, known.report, known.skip, known.scopes, found)
 
@@ -400,19 +418,19 @@ def _of_extract(
 ) -> FileExtract:
     """Of a file whose chunks are at hand: none is cut out again."""
     found, order = (
-        compare_manifest(made.sheet, row, source.content_hash, retain=True),
+        compare_manifest(made.manifest, row, source.content_hash, retain=True),
         stored_chunk_order(one.chunks),
     )
     return replace(one, chunks=tuple(one.chunks[order[place]] for place in found.new), diff=found)
 
 
-def extract(source: SourceFile, language: str, outline: ParsedFile) -> FileExtract:
+def extract_file(source: SourceFile, language: str, outline: ParsedFile) -> FileExtract:
     """The chunks of a file whose outline is known."""
     chunks = outline.chunks(source.path, language, source.data)
     return FileExtract(language, chunks, outline.report, scopes=scopes.pack(outline.symbols))
 
 
-def file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) -> FileWrite:
+def make_file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) -> FileWrite:
     """What is stored. `vectors` has shape (number of chunks, dimension)."""
     return FileWrite(
         path=source.path,
@@ -422,7 +440,9 @@ def file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) -> Fi
         chunks=extract.chunks,
         vectors=vectors,
         report=extract.report,
-        keywords=keywords if extract.made is None else _words(extract.chunks, extract.made),
+        keywords=chunk_keywords
+        if extract.task_result is None
+        else _words(extract.chunks, extract.task_result),
         skip_reason=extract.skip,
         scopes=extract.scopes,
         diff=extract.diff,

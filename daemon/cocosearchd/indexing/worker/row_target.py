@@ -55,22 +55,22 @@ class FileTarget:
     CocoIndex registers a target once per process, so there is one object of this class.
     """
 
-    def __init__(self, precedence: WorkPriority) -> None:
-        self.precedence = precedence
+    def __init__(self, work_priority: WorkPriority) -> None:
+        self.work_priority = work_priority
         self._open: dict[int, GroupWriter[SourceFile]] = {}
         self._urgent: set[tuple[int, str]] = set()
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
     def open(self, database: Database, record: IndexRecord, make: MakeRows[SourceFile]) -> None:
         """From now on files of this index can be written, as `make` makes them."""
-        self._open[record.number] = GroupWriter(database, record, self.precedence, make)
+        self._open[record.number] = GroupWriter(database, record, self.work_priority, make)
 
     def close(self, number: int) -> None:
         """No file of this index is written any more."""
         self._open.pop(number, None)
 
     @contextmanager
-    def hurrying(self, index: int, paths: Iterable[str]) -> Iterator[None]:
+    def mark_urgent(self, index: int, paths: Iterable[str]) -> Iterator[None]:
         """Meanwhile these files do not wait for others."""
         hurried = {(index, path) for path in paths}
         self._urgent |= hurried
@@ -79,7 +79,7 @@ class FileTarget:
         finally:
             self._urgent -= hurried
 
-    def hurries(self, index: int, path: str) -> bool:
+    def is_urgent(self, index: int, path: str) -> bool:
         """Whether a file goes before others."""
         return (index, path) in self._urgent
 
@@ -105,14 +105,14 @@ class FileTarget:
         if index not in self._open:
             raise NotFound(f"index {index} is closed")
         source = wanted.source if wanted else None
-        return await self._open[index].apply(path, source, urgent=self.hurries(index, path))
+        return await self._open[index].apply(path, source, urgent=self.is_urgent(index, path))
 
-    async def ended(self, index: int, paths: Iterable[str]) -> None:
+    async def wait_ended(self, index: int, paths: Iterable[str]) -> None:
         """Returns when nothing begun earlier for these files is being written any more, whoever
         gave it up.
         """
         if index in self._open:
-            await self._open[index].ended(paths)
+            await self._open[index].wait_ended(paths)
 
     def reconcile(
         self,

@@ -15,7 +15,7 @@ from cocosearchd.indexing.pipeline.file_reader import SourceFile
 log = logging.getLogger(__name__)
 
 FILE_NAME = "set_aside.json"
-MOST = 1000  # contents; beyond that the oldest are tried again
+MAX_CONTENTS = 1000  # contents; beyond that the oldest are tried again
 
 
 class SetAside:
@@ -30,7 +30,7 @@ class SetAside:
         """Return why a content is left out, None if it is not."""
         return self._reasons.get(content_hash.hex())
 
-    def among(self, sources: Iterable[SourceFile]) -> dict[str, str]:
+    def reasons_by_path(self, sources: Iterable[SourceFile]) -> dict[str, str]:
         """Return the paths of files that are left out, with the reasons."""
         if not self._reasons:
             return {}
@@ -45,7 +45,7 @@ class SetAside:
         until a restart.
         """
         self._reasons[content_hash.hex()] = reason
-        while len(self._reasons) > MOST:
+        while len(self._reasons) > MAX_CONTENTS:
             del self._reasons[next(iter(self._reasons))]
         part = self._path.with_suffix(".part")
         try:

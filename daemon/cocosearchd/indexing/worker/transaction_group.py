@@ -46,7 +46,7 @@ class MakeRows(Protocol[S_contra]):
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting(Generic[S]):
+class _PendingFile(Generic[S]):
     """A file to be made and written, or with `source` None to be forgotten."""
 
     path: str
@@ -59,15 +59,19 @@ class GroupWriter(Generic[S]):
     """Makes and writes the files of one index. Answers with the generation after it."""
 
     def __init__(
-        self, database: Database, record: IndexRecord, precedence: WorkPriority, make: MakeRows[S]
+        self,
+        database: Database,
+        record: IndexRecord,
+        work_priority: WorkPriority,
+        make: MakeRows[S],
     ) -> None:
-        self._database, self._record, self._precedence, self._make = (
+        self._database, self._record, self._work_priority, self._make = (
             database,
             record,
-            precedence,
+            work_priority,
             make,
         )
-        self._waiting: deque[_Waiting[S]] = deque()
+        self._waiting: deque[_PendingFile[S]] = deque()
         self._working: asyncio.Task[None] | None = None
         # the group before the one that is being made
         self._writing: asyncio.Task[None] | None = None
@@ -81,7 +85,7 @@ class GroupWriter(Generic[S]):
 
         The same path must not be under way twice.
         """
-        one = _Waiting(path, source, asyncio.get_running_loop().create_future())
+        one = _PendingFile(path, source, asyncio.get_running_loop().create_future())
         if urgent:
             await self._fill([one], urgent=True, whole=True)
             return await (one.done if one.done.done() else asyncio.shield(self._begun([one])))
@@ -103,7 +107,7 @@ class GroupWriter(Generic[S]):
         if self._complete():
             self._ready.set()
 
-    async def ended(self, paths: Iterable[str]) -> None:
+    async def wait_ended(self, paths: Iterable[str]) -> None:
         """Returns when no transaction of these files is under way; what it came to is not said."""
         under_way = {task for path in paths if (task := self._under_way.get(path))}
         if under_way:
@@ -139,7 +143,7 @@ class GroupWriter(Generic[S]):
         return not self._expected or len(self._waiting) >= GROUP_FILES
 
     async def _fill(
-        self, group: Sequence[_Waiting[S]], *, urgent: bool = False, whole: bool = False
+        self, group: Sequence[_PendingFile[S]], *, urgent: bool = False, whole: bool = False
     ) -> None:
         """Make the files of a group, `whole` or what differs. What cannot be made is told to who
         waits for it.
@@ -163,19 +167,21 @@ class GroupWriter(Generic[S]):
                 one.done.set_exception(write)
 
     async def _made(
-        self, group: Sequence[_Waiting[S]], *, urgent: bool, whole: bool
+        self, group: Sequence[_PendingFile[S]], *, urgent: bool, whole: bool
     ) -> Sequence[queries.FileWrite | Exception]:
         sources = [one.source for one in group if one.source is not None]
         paths = [one.path for one in group if one.source is not None]
         stored = None if whole else await queries.stored_files(self._database, self._record, paths)
         return await self._make(sources, stored, urgent=urgent)
 
-    async def _write_all(self, group: Sequence[_Waiting[S]]) -> None:
+    async def _write_all(self, group: Sequence[_PendingFile[S]]) -> None:
         for part in _parts(group):
-            await self._precedence.pause()  # two transactions of one index end one after the other
+            await (
+                self._work_priority.pause()
+            )  # two transactions of one index end one after the other
             await self._settle(part)
 
-    async def _settle(self, group: Sequence[_Waiting[S]]) -> None:
+    async def _settle(self, group: Sequence[_PendingFile[S]]) -> None:
         # What was given up before its turn may be older than what came after it.
         group = [one for one in group if not one.done.done()]
         if not group:
@@ -197,12 +203,12 @@ class GroupWriter(Generic[S]):
             else:
                 one.done.set_result(outcome)
 
-    def _begun(self, group: Sequence[_Waiting[S]]) -> asyncio.Task[int]:
+    def _begun(self, group: Sequence[_PendingFile[S]]) -> asyncio.Task[int]:
         task = asyncio.create_task(self._write(group))
         self._under_way |= {one.path: task for one in group}
         return task
 
-    async def _write(self, group: Sequence[_Waiting[S]]) -> int:
+    async def _write(self, group: Sequence[_PendingFile[S]]) -> int:
         writes = [one.write for one in group if one.write]
         gone = [one.path for one in group if not one.write]
         try:
@@ -217,7 +223,7 @@ def _worth_parting(outcome: object) -> bool:
     return isinstance(outcome, Exception) and not isinstance(outcome, StoreUnavailable)
 
 
-def _parts(group: Sequence[_Waiting[S]]) -> Iterator[Sequence[_Waiting[S]]]:
+def _parts(group: Sequence[_PendingFile[S]]) -> Iterator[Sequence[_PendingFile[S]]]:
     """The files in order, cut where a transaction has enough chunks."""
     first, chunks = 0, 0
     for number, one in enumerate(group):

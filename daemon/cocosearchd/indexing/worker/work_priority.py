@@ -25,7 +25,7 @@ class WorkPriority:
         self._patient = True  # until it was urgent for too long; then until it is calm again
 
     @asynccontextmanager
-    async def turn(self, *, urgent: bool) -> AsyncIterator[None]:
+    async def slot(self, *, urgent: bool) -> AsyncIterator[None]:
         """Around a piece of work."""
         if not urgent:
             await self.pause()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
@@ -42,7 +42,9 @@ DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
 # However many texts never end, the saves of others have processes: two at most are held until a
 # text is given up. A process costs .3 s of CPU to start, and reads all words anew: one that is kept
 # for nobody yet is started for what takes much longer than a request does.
-SIZE = PoolSize(most=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, slow_most=2)
+SIZE = PoolSize(
+    max_processes=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, max_slow=2
+)
 BATCHES_AHEAD = 2  # asked for at a time: one is analysed, one is put together
 MAX_WARNINGS = 5  # files that are named
 WITHOUT_DEFINITIONS = "searched without definitions and comments"
@@ -122,7 +124,7 @@ class ProcessAnalyser:
         size: PoolSize = SIZE,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._pool = WorkerPool("analysis", command, installed_code(), limits, size)
+        self._pool = WorkerPool("analysis", command, installed_code_digest(), limits, size)
         self._deadline_s = deadline_s
 
     @property
@@ -136,7 +138,7 @@ class ProcessAnalyser:
 
     async def renew(self) -> None:
         """Forget what was read, in new processes: for when there is no index any more."""
-        await self._pool.renew()
+        await self._pool.replace_idle()
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
         """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`.
