@@ -30,8 +30,9 @@ from cocosearch_ipc.http.serve import serve
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.trust import tls
 from cocosearch_ipc.trust.credentials import TokenFile
-from cocosearchd.api.engine import DaemonInfo, Engine
+from cocosearchd.api.engine import Engine
 from cocosearchd.api.health import parts_of
+from cocosearchd.api.verbs.status import DaemonInfo
 from cocosearchd.config.project import OWN
 from cocosearchd.config.settings import (
     ADDRESSES,
@@ -199,17 +200,19 @@ class RunningParts:
         """As they were at the start."""
         return self.loaded.settings
 
-    def about(self) -> DaemonInfo:
-        """The daemon of this moment, for `status`."""
+    def info(self, stop: Callable[[], None]) -> DaemonInfo:
+        """Facts about this daemon, for `status`; `stop` ends it."""
         postgres = self.store.postgres
         kind = "embedded" if postgres else "external"
         return DaemonInfo(
             version=version(),
             started=self.started,
+            embedder_provider=self.settings.embedder.provider,
             mcp=self.bound.urls,
             store=lambda: {"kind": kind, "dsn": without_password(self.store.dsn)},
             postgres=postgres.pids if postgres else tuple,
             warnings=lambda: self.bound.warnings,
+            stop=stop,
         )
 
 
@@ -297,15 +300,15 @@ async def _engine(
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
-    mappings = partial(watch_mappings, lambda: [index.root for index in indexes.all()])
+    mappings = partial(watch_mappings, lambda: [index.root for index in indexes.lookup.all()])
     running.tasks.start_soon(supervise, "mappings", mappings)
     running.tasks.start_soon(supervise, "memory", indexes.removals.tidy)
     parts = parts_of(db, embedder, indexes.retry)
     for part in (parts.store, parts.embedder):
         running.tasks.start_soon(supervise, f"health of the {part.name}", part.watch)
-    return Engine(
-        db, embedders, indexes, pipeline, updater, settings, running.about(), parts, stop.set
-    ), indexes
+    info = running.info(stop.set)
+    engine = Engine(db, embedders, indexes, pipeline, updater, settings.search, info, parts)
+    return engine, indexes
 
 
 def _tls(server: ServerSettings, places: DaemonPaths) -> SSLContext | None:
@@ -463,7 +466,7 @@ async def _follow(
     settings = loaded.settings
     secrets = (*secrets_in(settings, running.places), *secrets_in(running.settings, running.places))
     logs.configure(settings.log.level, settings.log.format, running.places.log, secrets=secrets)
-    engine.configure(settings)
+    engine.configure(settings.search)
     await indexes.configure(loaded)
     differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]
     later = [

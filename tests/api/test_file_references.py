@@ -7,10 +7,10 @@ from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
 
 
-class OfOne(IndexLookup):
+class OneIndex(IndexLookup):
     """A lookup of one index, whichever is asked for."""
 
-    async def one(self, name: str | None, cwd: str | None) -> RunningIndex:
+    async def select(self, name: str | None, cwd: str | None) -> RunningIndex:
         return cast(RunningIndex, None)
 
 
@@ -20,4 +20,4 @@ async def test_unsaved_text_belongs_to_a_file_as_rows_name_it() -> None:
         ("caf\udce9.py", "caf\\xe9.py"),
         ("café.py", "café.py"),
     ]:
-        assert (await file_references.unsaved(OfOne(), named, None, None))[1] == row
+        assert (await file_references.unsaved_file(OneIndex({}), named, None, None))[1] == row

@@ -52,7 +52,7 @@ class Bench:
 
     @property
     def index(self) -> RunningIndex:
-        return self.indexes.all()[0]
+        return self.indexes.lookup.all()[0]
 
     def project(self, text: str, name: str = "cocosearch.yaml") -> None:
         (self.root / name).write_text(text)
@@ -155,7 +155,7 @@ async def test_exactly_what_a_project_changes_is_made_anew(dsn: str, tmp_path: P
         assert list(bench.index.said) == [
             "settings changed: topics, linked_indexes; no file is touched"
         ]
-        assert bench.indexes.of_topics(["shop"]) == (bench.index,)
+        assert bench.indexes.lookup.with_topics(["shop"]) == (bench.index,)
 
         bench.project("indexing: {chunk_size: 200, extend_include: ['*.zzz']}")
         assert await bench.touched() == {"src/a.py", "gen/c.py"}, (

@@ -22,12 +22,12 @@ def roots(tmp_path: Path) -> tuple[IndexLookup, Path]:
     """`outer` holds `inner`; a lookup of both, which asks nothing of an index but its name and
     root.
     """
-    found = IndexLookup()
+    running: dict[str, RunningIndex] = {}
     for name, place in (("outer", tmp_path / "outer"), ("inner", tmp_path / "outer" / "inner")):
         place.mkdir()
         record = SimpleNamespace(name=name, root=os.fsencode(place.resolve()))
-        found._running[name] = cast(RunningIndex, SimpleNamespace(record=record))
-    return found, tmp_path
+        running[name] = cast(RunningIndex, SimpleNamespace(record=record))
+    return IndexLookup(running), tmp_path
 
 
 def chain(home: Path, end: str, links: int) -> None:
@@ -66,7 +66,7 @@ async def test_a_relative_directory_is_refused_wherever_the_daemon_runs(
     monkeypatch.chdir(home / "outer")
     for directory in ("", ".", "inner", "../outer"):
         with pytest.raises(InvalidInput, match="not an absolute path"):
-            await found.one(None, directory)
+            await found.select(None, directory)
 
 
 @pytest.mark.parametrize("links", [50, 1500])

@@ -139,7 +139,7 @@ async def held(
 ) -> Overlay:
     for path, text in files.items():
         await overlays.put(session, corpus.record, path, text.encode(), RULES)
-    found = await overlays.of(session, corpus.record)
+    found = await overlays.overlay(session, corpus.record)
     assert found is not None
     return found
 
@@ -255,7 +255,7 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
     asked = Query("deliver a message to a mailbox", all_chunks=all_chunks)
     with overlays.session() as session:
         await overlays.put(session, inner.record, "app/mail.py", text.encode(), RULES)
-        overlay = await overlays.of(session, inner.record)
+        overlay = await overlays.overlay(session, inner.record)
         assert overlay is not None
         for records in ([inner.record, around.record], [around.record, inner.record]):
             merged = await search_several(
@@ -271,15 +271,15 @@ async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: Overla
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as mine, overlays.session() as other:
         await held(corpus, UNSAVED, overlays, mine)
-        assert await overlays.of(other, corpus.record) is None
+        assert await overlays.overlay(other, corpus.record) is None
         assert overlays.clear(mine, corpus.record, "app/mail.py").files == 1
-        again = await overlays.of(mine, corpus.record)
+        again = await overlays.overlay(mine, corpus.record)
         assert again is not None
         assert set(again.files) == {"app/quota.py"}
         assert overlays.clear(mine).files == 0
-        assert await overlays.of(mine, corpus.record) is None
+        assert await overlays.overlay(mine, corpus.record) is None
     with pytest.raises(NotFound):
-        await overlays.of(mine, corpus.record)
+        await overlays.overlay(mine, corpus.record)
     with pytest.raises(NotFound):
         await overlays.put(mine, corpus.record, "app/mail.py", b"x = 1\n", RULES)
 
@@ -346,7 +346,7 @@ async def test_words_are_found_while_the_model_is_away(
         )
         assert lost.note is not None
         assert "words only" in lost.note
-        overlay = await overlays.of(session, corpus.record)
+        overlay = await overlays.overlay(session, corpus.record)
         assert overlay is not None
         assert not overlay.files["app/new.py"].vectors.any()
         query = Query("bounce_message", use_hybrid=True)
@@ -356,7 +356,7 @@ async def test_words_are_found_while_the_model_is_away(
             session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES
         )
         assert mended.note is None
-        overlay = await overlays.of(session, corpus.record)
+        overlay = await overlays.overlay(session, corpus.record)
         assert overlay is not None
         assert np.all(overlay.files["app/new.py"].vectors.any(axis=1))
 
@@ -382,7 +382,7 @@ run_worker(lambda: parser_handler(chunk_ranges))
         (hit,) = await ask(
             corpus,
             Query("mailbox_quota path:app/quota.py"),
-            await overlays.of(session, corpus.record),
+            await overlays.overlay(session, corpus.record),
         )
         assert (hit.path, hit.symbol_name, hit.context_before) == ("app/quota.py", None, "")
     await outliner.aclose()
@@ -405,12 +405,12 @@ async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are
     overlays = OverlaySessions(models.__getitem__, outliner)
     with overlays.session() as before, overlays.session() as after:
         await overlays.put(after, other, path, data, RULES)
-        expected = await overlays.of(after, other)
+        expected = await overlays.overlay(after, other)
         await overlays.put(before, corpus.record, path, data, RULES)
-        former = await overlays.of(before, corpus.record)
+        former = await overlays.overlay(before, corpus.record)
         if written_again:  # of an unchanged text, whose vectors may be taken over
             await overlays.put(before, other, path, data, RULES)
-        switched = await overlays.of(before, other)
+        switched = await overlays.overlay(before, other)
         assert expected is not None
         assert former is not None
         assert switched is not None
@@ -436,7 +436,7 @@ async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends
         )
         embedder.release.set()
         assert (later.files, (await earlier).files) == (1, 1)
-        overlay = await overlays.of(session, corpus.record)
+        overlay = await overlays.overlay(session, corpus.record)
         assert overlay is not None
         assert overlay.files["app/quota.py"].text.data == b"def quick_typing(): ...\n"
         assert [hit.symbol_name for hit in await ask(corpus, Query("quick_typing"), overlay)][
@@ -458,7 +458,7 @@ async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(
         overlays.clear(session, corpus.record, "app/quota.py")
         embedder.release.set()
         assert (await write).files == 0
-        assert await overlays.of(session, corpus.record) is None
+        assert await overlays.overlay(session, corpus.record) is None
 
 
 async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: OverlayParser) -> None:

@@ -1,6 +1,4 @@
-"""Files as people, editors and assistants name them: as results do, by absolute path, or as seen
-from a directory.
-"""
+"""Resolve references to files: as results name them, as absolute paths, or relative to `cwd`."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -11,139 +9,144 @@ from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.model import decode_path, encode_path, named_path
 
-Found = TypeVar("Found")
-Among = tuple[RunningIndex, ...]
+Result = TypeVar("Result")
+Indexes = tuple[RunningIndex, ...]
 
 
-async def at(
+async def file(
     indexes: IndexLookup, path: str, name: str | None = None
 ) -> tuple[RunningIndex, str] | None:
-    """The index (the one of this name, if there is one) and the path in it of an absolute path.
+    """The index of an absolute path (or the index `name`), and the path inside of it.
 
-    Its directory may be reached through links; its last part is what it is, and may be missing.
+    Links in its directory are followed; its last part is taken as it is, and may be missing.
     """
-    directory, base = _split(path)
-    place = await indexes.resolved(directory)
-    found = indexes.at(place) if name is None else indexes.get(name)
-    if found is None or not base:
+    parent, base = os.path.split(_normal(path))
+    parent = await indexes.resolve_links(parent)
+    index = indexes.containing(parent) if name is None else indexes.get(name)
+    if index is None or not base:
         return None
-    root, raw = found.record.root.rstrip(b"/") + b"/", place.rstrip(b"/") + b"/" + base
-    return (found, encode_path(raw[len(root) :])) if raw.startswith(root) else None
+    root = index.record.root.rstrip(b"/") + b"/"
+    resolved = parent.rstrip(b"/") + b"/" + base
+    return (index, encode_path(resolved[len(root) :])) if resolved.startswith(root) else None
 
 
 async def directory(
     indexes: IndexLookup, path: str, name: str | None, cwd: str | None
 ) -> tuple[RunningIndex, str] | None:
-    """The index and the path in it ("" is its root) of a directory: absolute, or as seen from
-    `cwd`.
+    """The index of a directory and the path inside of it, "" for the root.
+
+    The directory is absolute or relative to `cwd`; None if it is in no index.
     """
     if not path.startswith("/") and cwd is None:
         return None
-    place = await indexes.resolved(_normal(path if path.startswith("/") else f"{cwd}/{path}"))
-    found = indexes.at(place) if name is None else indexes.get(name)
-    root = b"" if found is None else found.record.root.rstrip(b"/") + b"/"
-    if found is None or not (place + b"/").startswith(root):
+    absolute = path if path.startswith("/") else f"{cwd}/{path}"
+    resolved = await indexes.resolve_links(_normal(absolute))
+    index = indexes.containing(resolved) if name is None else indexes.get(name)
+    if index is None:
         return None
-    return found, encode_path(place[len(root) :])
-
-
-def _split(path: str) -> tuple[bytes, bytes]:
-    return os.path.split(_normal(path))
+    root = index.record.root.rstrip(b"/") + b"/"
+    if not (resolved + b"/").startswith(root):
+        return None
+    return index, encode_path(resolved[len(root) :])
 
 
 def _normal(path: str) -> bytes:
-    """An absolute path without `.` and `..`; two slashes at its front, as below a `cwd` of `/`, are
-    one.
+    """An absolute path without `.` and `..`, with one slash at its front.
+
+    A path relative to the `cwd` of `/` begins with two.
     """
     return b"/" + os.path.normpath(os.fsencode(path)).lstrip(b"/")
 
 
-async def unsaved(
+async def unsaved_file(
     indexes: IndexLookup, path: str, name: str | None, cwd: str | None
 ) -> tuple[RunningIndex, str]:
-    """Where an editor's text belongs: absolute, or as results name it. Raises `NotFound`,
-    `InvalidInput`.
+    """The index and path of an editor's text. `path` is absolute, or as results name it.
+
+    Raises `NotFound` and `InvalidInput`.
     """
     if path.startswith("/"):
-        placed = await at(indexes, path, name)
-        if placed is None:
+        reference = await file(indexes, path, name)
+        if reference is None:
             raise NotFound(
                 f"{path} is in no index" if name is None else f"{path} is not in index {name}", ""
             )
-        return placed
-    index, inside = await indexes.one(name, cwd), path.removeprefix("./")
-    if not inside or ".." in inside.split("/"):
+        return reference
+    index = await indexes.select(name, cwd)
+    relative = path.removeprefix("./")
+    if not relative or ".." in relative.split("/"):
         raise InvalidInput(
             f"{path!r} is not the path of a file in a root", "give it as results have it"
         )
-    return index, named_path(inside)
+    return index, named_path(relative)
 
 
-async def first(
+async def first_result(
     indexes: IndexLookup,
     path: str,
     name: str | None,
     cwd: str | None,
     topic: str | None,
-    look: Callable[[Among, str], Awaitable[Found]],
-) -> Found:
-    """What `look` finds at the first of the places that a path may mean: as results name it, then
-    from `cwd`.
+    read: Callable[[Indexes, str], Awaitable[Result]],
+) -> Result:
+    """Result of `read` for the first candidate file that exists: as results name it, then from `cwd`.
 
-    With no index named or around `cwd`, it may be in any. Raises the first `NotFound` if it is at
-    none of them.
+    With no index named or around `cwd`, all indexes are candidates. Raises the first `NotFound` if
+    the file is in none of them.
     """
     missing: NotFound | None = None
-    for among, inside in await _meant(indexes, path, name, cwd, topic):
+    for candidates, relative in await _candidates(indexes, path, name, cwd, topic):
         try:
-            return await look(among, inside)
+            return await read(candidates, relative)
         except NotFound as error:
             missing = missing or error
     raise missing or NotFound(f"{path} is in no index", "`cocosearchctl list` shows the roots")
 
 
-async def _meant(
+async def _candidates(
     indexes: IndexLookup, path: str, name: str | None, cwd: str | None, topic: str | None
-) -> list[tuple[Among, str]]:
-    found = list[tuple[Among, str]]()
+) -> list[tuple[Indexes, str]]:
+    candidates: list[tuple[Indexes, str]] = []
     if not path.startswith("/"):
-        found.append((await _among(indexes, name, cwd, topic), named_path(path.removeprefix("./"))))
+        relative = named_path(path.removeprefix("./"))
+        candidates.append((await _selected(indexes, name, cwd, topic), relative))
     if path.startswith("/") or cwd is not None:
-        placed = await at(indexes, path if path.startswith("/") else f"{cwd}/{path}", name)
-        found += [((placed[0],), placed[1])] if placed is not None else []
-    return found
+        reference = await file(indexes, path if path.startswith("/") else f"{cwd}/{path}", name)
+        if reference is not None:
+            candidates.append(((reference[0],), reference[1]))
+    return candidates
 
 
-async def _among(
+async def _selected(
     indexes: IndexLookup, name: str | None, cwd: str | None, topic: str | None
-) -> Among:
+) -> Indexes:
     if name is None and topic is not None:
-        return indexes.of_topics((topic,))
-    every = indexes.all()
-    if name is None and len(every) > 1 and (cwd is None or await indexes.around(cwd) is None):
-        return every
-    return (await indexes.one(name, cwd),)
+        return indexes.with_topics((topic,))
+    running = indexes.all()
+    if name is None and len(running) > 1 and (cwd is None or await indexes.around(cwd) is None):
+        return running
+    return (await indexes.select(name, cwd),)
 
 
-async def explained(indexes: IndexLookup, index: RunningIndex, path: str, cwd: str | None) -> str:
-    """The path in `index` of a file that somebody misses among results.
+async def missing_path(
+    indexes: IndexLookup, index: RunningIndex, path: str, cwd: str | None
+) -> str:
+    """The path in `index` of a file that a user misses among results.
 
-    What is there as results name it is meant, else what is there as seen from `cwd`.
+    A file that exists as results name it comes first, then a file relative to `cwd`.
     """
-    absolute = path.startswith("/")
-    named = named_path(path)
-    if not absolute and (
-        cwd is None or await _there(index, index.record.root + b"/" + decode_path(named))
+    relative = named_path(path)
+    is_absolute = path.startswith("/")
+    if not is_absolute and (
+        cwd is None or await _exists(index, index.record.root + b"/" + decode_path(relative))
     ):
-        return named
-    raw = path if absolute else f"{cwd}/{path}"
-    placed = await at(indexes, raw, index.record.name)
-    return (
-        placed[1]
-        if placed is not None and (absolute or await _there(index, os.fsencode(raw)))
-        else named
-    )
+        return relative
+    absolute = path if is_absolute else f"{cwd}/{path}"
+    reference = await file(indexes, absolute, index.record.name)
+    if reference is not None and (is_absolute or await _exists(index, os.fsencode(absolute))):
+        return reference[1]
+    return relative
 
 
-async def _there(index: RunningIndex, path: bytes) -> bool:
+async def _exists(index: RunningIndex, path: bytes) -> bool:
     return await index.root.threads.run(os.path.lexists, path)

@@ -7,7 +7,7 @@ parsers are native code: no query waits for the child, and what is unsaved is in
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -156,10 +156,17 @@ class OverlaySessions:
         """End what runs beside the daemon."""
         await self._outliner.aclose()
 
-    async def of(self, session: str | None, record: IndexRecord) -> Overlay | None:
-        """What a session has of an index, None where that is nothing. Raises `NotFound`.
+    async def overlays(
+        self, session: str | None, records: Iterable[IndexRecord]
+    ) -> dict[str, Overlay]:
+        """Overlays of a session, by name of index. Raises `NotFound`."""
+        overlays = [(record.name, await self.overlay(session, record)) for record in records]
+        return {name: overlay for name, overlay in overlays if overlay is not None}
 
-        What was put before the index took another embedder has vectors of that one from here on.
+    async def overlay(self, session: str | None, record: IndexRecord) -> Overlay | None:
+        """The overlay of a session over an index, None if it has none. Raises `NotFound`.
+
+        Vectors of another embedder than that of the index are computed again.
         """
         if session is None:
             return None

@@ -1,6 +1,4 @@
-"""Commits for whoever follows them. A reader that is too slow is cut off: it then knows that it
-must ask again.
-"""
+"""Publish commits to subscribers. A subscriber that is too slow is cut off, and has to ask again."""
 
 import asyncio
 import logging
@@ -14,57 +12,55 @@ from cocosearchd.model import Commit
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 1000  # for one reader; a commit is a name, a number and the paths of a batch
+MAX_WAITING = 1000  # for one subscriber; a commit is a name, a number and the paths of a batch
 
 
 class CommitFeed:
-    """One sender, many readers, in one event loop."""
+    """One publisher and many subscribers, in one event loop."""
 
     def __init__(self) -> None:
-        self._readers: frozenset[MemoryObjectSendStream[Commit]] = frozenset()
+        self._subscribers: frozenset[MemoryObjectSendStream[Commit]] = frozenset()
 
     @asynccontextmanager
     async def follow(self) -> AsyncIterator[MemoryObjectReceiveStream[Commit]]:
-        """Commits from now on. It ends for a reader that is too slow."""
+        """Subscribe to later commits. The stream ends for a subscriber that is too slow."""
         send, receive = anyio.create_memory_object_stream[Commit](MAX_WAITING)
-        self._readers |= {send}
+        self._subscribers |= {send}
         try:
             async with receive:
                 yield receive
         finally:
-            self._readers -= {send}
+            self._subscribers -= {send}
             send.close()
 
-    def tell(self, commit: Commit) -> None:
-        """To every reader, without waiting."""
-        for reader in self._readers:
+    def publish(self, commit: Commit) -> None:
+        """Send a commit to every subscriber, without waiting."""
+        for subscriber in self._subscribers:
             try:
-                reader.send_nowait(commit)
+                subscriber.send_nowait(commit)
             except anyio.WouldBlock:
                 log.warning("subscriber_too_slow")
-                reader.close()
-                self._readers -= {reader}
+                subscriber.close()
+                self._subscribers -= {subscriber}
 
 
 class ChangeNotifier:
-    """Rung when something may have changed. Who listens looks by itself at what; nobody is told
-    twice of one moment.
-    """
+    """Counts moments at which something may have changed. A waiter looks itself at what changed."""
 
     def __init__(self) -> None:
-        self.rung = 0
-        self._heard: asyncio.Event | None = None  # while somebody listens
+        self.version = 0
+        self._changed: asyncio.Event | None = None  # while a task waits
 
-    def ring(self) -> None:
-        """Costs next to nothing: it is rung for every hint."""
-        self.rung += 1
-        if self._heard is not None:
-            self._heard.set()
-            self._heard = None
+    def notify(self) -> None:
+        """Wake all waiters. Cheap: called for every hint of a file."""
+        self.version += 1
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
-    async def wait(self, known: int) -> int:
-        """Returns `rung` when it is another than `known`."""
-        while self.rung == known:
-            self._heard = self._heard or asyncio.Event()
-            await self._heard.wait()
-        return self.rung
+    async def wait(self, version: int) -> int:
+        """Wait until the version differs from `version`; returns the new one."""
+        while self.version == version:
+            self._changed = self._changed or asyncio.Event()
+            await self._changed.wait()
+        return self.version

@@ -1,7 +1,7 @@
-"""Which running index is meant: by its name, by a directory in it, by a topic. Reads only."""
+"""Look up running indexes: by name, by a directory inside, by topic, by link."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import anyio
 
@@ -13,63 +13,61 @@ from cocosearchd.runtime.files.nofollow import without_links
 # A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is
 # away never.
 LINKS_S = 0.5
-LOOKS = 4  # so many threads at most wait for such a network
+LINK_THREADS = 4  # that may wait for such a network at a time
 
 
 class IndexLookup:
-    """The running indexes by name; `indexes.IndexRegistry` starts and stops them."""
+    """Selects among the running indexes; `IndexRegistry` starts and stops them."""
 
-    def __init__(self) -> None:
-        self._running: dict[str, RunningIndex] = {}
-        self._looks = anyio.CapacityLimiter(LOOKS)
+    def __init__(self, running: Mapping[str, RunningIndex]) -> None:
+        """`running` are the indexes by name; changes of the mapping are seen."""
+        self._running = running
+        self._link_threads = anyio.CapacityLimiter(LINK_THREADS)
 
     def all(self) -> tuple[RunningIndex, ...]:
-        """Every index, refused ones too."""
+        """Every index by name, also one that is listed but not run."""
         return tuple(self._running[name] for name in sorted(self._running))
 
     def get(self, name: str) -> RunningIndex:
-        """Raises `NotFound` naming what exists."""
+        """The index of a name. Raises `NotFound` with the names that exist."""
         if name not in self._running:
-            known = ", ".join(sorted(self._running)) or "none yet: cocosearchctl up DIRECTORY"
-            raise NotFound(f"there is no index {name!r}", f"indexes: {known}")
+            names = ", ".join(sorted(self._running)) or "none yet: cocosearchctl up DIRECTORY"
+            raise NotFound(f"there is no index {name!r}", f"indexes: {names}")
         return self._running[name]
 
-    def at(self, directory: bytes) -> RunningIndex | None:
-        """The index whose root holds `directory` (absolute, resolved); the nearest one of
-        several.
-        """
-        holding = [
+    def containing(self, directory: bytes) -> RunningIndex | None:
+        """The index with the nearest root around `directory` (absolute, links resolved)."""
+        containing = [
             index
             for index in self._running.values()
             if directory == index.record.root
             or directory.startswith(index.record.root.rstrip(b"/") + b"/")
         ]
-        return max(holding, key=lambda index: len(index.record.root), default=None)
+        return max(containing, key=lambda index: len(index.record.root), default=None)
 
     async def around(self, directory: str) -> RunningIndex | None:
-        """The index around a directory as a person or program names it: links are followed. Raises
-        `InvalidInput`.
+        """The index around an absolute directory; links are followed.
 
-        A relative one would be looked for in the daemon's own directory, and an answer be of the
-        project that is there.
+        Raises `InvalidInput` for a relative one: it would be resolved in the daemon's own
+        directory, and lead to the wrong project.
         """
         if not directory.startswith("/"):
             raise InvalidInput(
                 f"{directory!r} is not an absolute path", "give the whole path of a directory"
             )
-        return self.at(await self.resolved(os.fsencode(directory)))
+        return self.containing(await self.resolve_links(os.fsencode(directory)))
 
-    async def resolved(self, directory: bytes) -> bytes:
-        """A directory without links; as it is named where the disk does not say within `LINKS_S`.
+    async def resolve_links(self, directory: bytes) -> bytes:
+        """A directory without links; unchanged if the disk does not answer within `LINKS_S`.
 
-        Raises `InvalidInput` for one behind more links than can be followed.
+        Raises `InvalidInput` for a directory behind more links than can be followed.
         """
         if any(directory == index.record.root for index in self._running.values()):
-            return directory  # roots are resolved, and most questions come from one
+            return directory  # roots are resolved, and most requests come from one
         try:
             with anyio.move_on_after(LINKS_S):
                 return await anyio.to_thread.run_sync(
-                    without_links, directory, abandon_on_cancel=True, limiter=self._looks
+                    without_links, directory, abandon_on_cancel=True, limiter=self._link_threads
                 )
         except OSError as error:
             hint = "name the directory that the links lead to"
@@ -78,14 +76,15 @@ class IndexLookup:
             ) from None
         return directory
 
-    async def one(self, name: str | None, cwd: str | None) -> RunningIndex:
-        """The index that is named, else the one around `cwd`, else the only one. Raises
-        `NotFound`.
+    async def select(self, name: str | None, cwd: str | None) -> RunningIndex:
+        """The index `name`, else the index around `cwd`, else the only index.
+
+        Raises `NotFound`.
         """
         if name is not None:
             return self.get(name)
-        if cwd is not None and (found := await self.around(cwd)) is not None:
-            return found
+        if cwd is not None and (index := await self.around(cwd)) is not None:
+            return index
         indexes = self.all()
         if len(indexes) == 1:
             return indexes[0]
@@ -97,34 +96,33 @@ class IndexLookup:
             f"--index with one of: {names}",
         )
 
-    def of_topics(self, topics: Collection[str]) -> tuple[RunningIndex, ...]:
-        """The indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
-        known = {topic for index in self._running.values() for topic in index.record.topics}
-        if unknown := sorted(set(topics) - known):
+    def with_topics(self, topics: Collection[str]) -> tuple[RunningIndex, ...]:
+        """Indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
+        existing = {topic for index in self._running.values() for topic in index.record.topics}
+        if unknown := sorted(set(topics) - existing):
             hint = (
-                f"topics: {', '.join(sorted(known))}"
-                if known
+                f"topics: {', '.join(sorted(existing))}"
+                if existing
                 else "give one with `cocosearchctl up PATH --topic`"
             )
             raise NotFound(f"no index has the topic {unknown[0]!r}", hint)
         return tuple(index for index in self.all() if set(topics) & set(index.record.topics))
 
-    def linked(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
-        """The indexes that one links, not those that they link; a sentence for each that cannot be
-        searched with it.
-        """
-        found, said = dict[str, RunningIndex](), list[str]()
+    def linked_to(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
+        """Indexes that `index` links directly, and a warning for each that cannot be searched."""
+        linked: dict[str, RunningIndex] = {}
+        warnings: list[str] = []
         for name in index.settings.project.linked_indexes:
-            other = self._running.get(name)
-            if other is None:
-                said.append(f"{index.record.name} links {name!r}, and there is no such index")
+            target = self._running.get(name)
+            if target is None:
+                warnings.append(f"{index.record.name} links {name!r}, and there is no such index")
             elif (
-                other.refusal is not None
-                or other.record.identity.embedder != index.record.identity.embedder
+                target.refusal is not None
+                or target.record.identity.embedder != index.record.identity.embedder
             ):
-                said.append(
+                warnings.append(
                     f"{index.record.name} links {name!r}, which was built with another embedder"
                 )
-            elif other is not index:
-                found[name] = other
-        return tuple(found.values()), tuple(said)
+            elif target is not index:
+                linked[name] = target
+        return tuple(linked.values()), tuple(warnings)

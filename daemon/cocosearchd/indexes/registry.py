@@ -67,8 +67,8 @@ FILL_LOOK_S, GRACE_S = 0.5, 5.0
 Changed = TypeVar("Changed")
 
 
-class IndexRegistry(IndexLookup):
-    """By name, in the order of names. Not safe to share between event loops."""
+class IndexRegistry:
+    """Starts and stops indexes at run time; `lookup` selects among them. For one event loop."""
 
     def __init__(
         self,
@@ -83,8 +83,10 @@ class IndexRegistry(IndexLookup):
         self.analyser = ProcessAnalyser()  # of all indexes; who ends their use closes it
         self._tuning = ConfigSync(db, updater, loaded)
         self._state_dir, self._tasks = state_dir, tasks
-        super().__init__()
-        self._commits, self.bell = CommitFeed(), ChangeNotifier()
+        self._running: dict[str, RunningIndex] = {}
+        self.lookup = IndexLookup(self._running)
+        self._commits = CommitFeed()
+        self.notifier = ChangeNotifier()
         # Adding and removing are one at a time. Other settings of an index wait for its files that
         # are under way, which may take a model server minutes: they hold the lock of that index
         # alone, which is taken before this one.
@@ -268,7 +270,7 @@ class IndexRegistry(IndexLookup):
         """Refuse what an embedder that has just become known did not make: it was run on trust
         until now.
         """
-        for name in [index.record.name for index in self.all()]:
+        for name in [index.record.name for index in self.lookup.all()]:
             with suppress(NotFound):  # cleared meanwhile
                 async with self._alone(name) as index:
                     if (
@@ -282,7 +284,7 @@ class IndexRegistry(IndexLookup):
                             "index_refused", extra={"error": refusal.message, "hint": refusal.hint}
                         )
                         index.refusal = refusal
-                        self.bell.ring()
+                        self.notifier.notify()
                         await self._updater.remove(index.lane)
                         index.tasks.cancel()
 
@@ -299,8 +301,8 @@ class IndexRegistry(IndexLookup):
         )
         if self._running.get(index.record.name) is not index:
             return  # it does not answer yet
-        self._commits.tell(replace(commit, index=index.record.name, as_of=index.root.clock()))
-        self.bell.ring()
+        self._commits.publish(replace(commit, index=index.record.name, as_of=index.root.clock()))
+        self.notifier.notify()
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[RunningIndex]:
@@ -308,7 +310,7 @@ class IndexRegistry(IndexLookup):
         `NotFound`.
         """
         while True:
-            index = self.get(name)
+            index = self.lookup.get(name)
             async with index.changing, self._changing:
                 if self._running.get(name) is index:  # no other has taken its place
                     yield index
@@ -331,7 +333,10 @@ class IndexRegistry(IndexLookup):
     def _every(self) -> tuple[RunningIndex, ...]:
         """Those that answer, and those that will."""
         return tuple(
-            one for index in self.all() for one in (index, index.following) if one is not None
+            one
+            for index in self.lookup.all()
+            for one in (index, index.following)
+            if one is not None
         )
 
     def _in_lane(self, lane: str) -> RunningIndex | None:
@@ -364,7 +369,7 @@ class IndexRegistry(IndexLookup):
             record, None if following else refusal_of(self._embedder, record), lacking
         )
         self._running[record.name] = index
-        self.bell.ring()
+        self.notifier.notify()
         if following is not None:
             index.following = await self._begin(following, None)
             index.following.changing = index.changing
@@ -425,7 +430,7 @@ class IndexRegistry(IndexLookup):
             lacking,
             lane=record.name,
         )
-        root.on_top, root.on_state = partial(self._notice, index), self.bell.ring
+        root.on_top, root.on_state = partial(self._notice, index), self.notifier.notify
         root.presence.admit = partial(self._admitted, index)
         return index
 
@@ -551,7 +556,7 @@ class IndexRegistry(IndexLookup):
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]
-        self.bell.ring()
+        self.notifier.notify()
         if index.refusal is None:
             await self._updater.remove(index.lane)
         index.tasks.cancel()

@@ -331,7 +331,7 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
                     "new.py": "made = open_file(new)\n",
                 }.items():
                     await overlays.put(session, corpus.record, path, text.encode(), RULES)
-                overlay = await overlays.of(session, corpus.record)
+                overlay = await overlays.overlay(session, corpus.record)
                 answer = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
                 assert paths_of(answer.hits) == set(files) - {"1.py"} | {"new.py"}
 
@@ -356,7 +356,7 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
     with overlays.session() as session:
         for path, text in {"a.js": "g()\n", "d.js": "h(z => { stop(z) })\n"}.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)
-        overlay = await overlays.of(session, corpus.record)
+        overlay = await overlays.overlay(session, corpus.record)
         unsaved = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
         assert [hit.path for hit in unsaved.hits] == ["b.js", "d.js"]
         words = await corpus.pipeline.run(
@@ -384,7 +384,7 @@ async def test_what_looks_the_same_is_the_same_phrase(
     with overlays.session() as session:
         for path, text in files.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)
-        overlay = await overlays.of(session, corpus.record)
+        overlay = await overlays.overlay(session, corpus.record)
         answer = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
         assert paths_of(answer.hits) == set(files)
 

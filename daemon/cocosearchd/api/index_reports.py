@@ -1,0 +1,92 @@
+"""State of an index as front ends show it: progress, status, and a warning about outdated chunks."""
+
+import contextlib
+from dataclasses import replace
+
+from cocosearch_ipc import protocol as p
+from cocosearchd.api import replies
+from cocosearchd.errors import CocoSearchError, StoreUnavailable
+from cocosearchd.exclusion import EXCLUSIONS
+from cocosearchd.indexes.registry import RunningIndex
+from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.pool.quarantine import NOT_PARSED
+from cocosearchd.runtime.deadlines import soon, soon_or
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
+
+EXCLUDED_SHOWN = 20
+STATUS_S = 2.0  # `status` is what people ask for when something hangs
+
+
+class IndexReports:
+    """Reads the state of indexes. Answers while PostgreSQL is away, with what is known without it."""
+
+    def __init__(self, db: Database, updater: Updater) -> None:
+        self._db = db
+        self._updater = updater
+
+    async def progress(self, index: RunningIndex) -> p.IndexProgress:
+        """Progress of an index, or of its replacement while that one is filled."""
+        filling = index.following or index
+        counts = await self._counts(filling)
+        if filling.refusal is not None:
+            return replies.refused_progress(index.record, error_text(filling.refusal), counts)
+        status = filling.root.status()
+        if status.pending and not status.reason:
+            status = replace(status, reason=self._updater.status.paused)
+        return replies.progress(replace(filling.record, name=index.record.name), status, counts)
+
+    async def status(self, index: RunningIndex) -> p.IndexStatus:
+        """Status of an index, with its warnings and samples of files that are not searched."""
+        counts = await self._counts(index)
+        if index.refusal is not None:
+            return replies.refused_status(index.record, error_text(index.refusal), counts)
+        excluded = await soon_or(
+            (),
+            index_records.excluded_files(self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_SHOWN),
+            STATUS_S,
+        )
+        unparsed = await soon_or(
+            (),
+            index_records.unparsed_files(self._db, index.record, NOT_PARSED, EXCLUDED_SHOWN),
+            STATUS_S,
+        )
+        warnings = await self.outdated_warning(index)
+        return replace(
+            replies.index_status(index.record, index.root.status(), counts),
+            excluded=replies.excluded(excluded),
+            unparsed=replies.unparsed(unparsed),
+            notes=(*index.said, *index.lexical.reduced.warnings(), *warnings),
+            linked=index.settings.project.linked_indexes,
+        )
+
+    async def outdated_warning(self, index: RunningIndex) -> tuple[str, ...]:
+        """A warning while an index has chunks that were written before the newest columns existed.
+
+        They are counted again on each call until none are left.
+        """
+        if index.lacking:
+            with contextlib.suppress(StoreUnavailable):
+                index.lacking = await soon(
+                    index_records.count_outdated_chunks(self._db, index.record), STATUS_S
+                )
+        if not index.lacking:
+            return ()
+        name = index.record.name
+        warning = (
+            f"{index.lacking:,} chunks of {name} are of an older version, which knew one symbol "
+            f"of each: sym: and name: may miss some; cocosearchctl reindex {name} fixes that"
+        )
+        return (warning,)
+
+    async def _counts(self, index: RunningIndex) -> index_records.Counts:
+        """Counts of stored files and chunks; -1 of each while PostgreSQL is away."""
+        try:
+            return await soon(index_records.counts(self._db, index.record), STATUS_S)
+        except StoreUnavailable:
+            return index_records.Counts(-1, -1)
+
+
+def error_text(error: CocoSearchError) -> str:
+    """One sentence: the error and its hint."""
+    return f"{error.message}: {error.hint}"

@@ -1,0 +1,100 @@
+"""Wait until indexes hold every change made before a request, and report how fresh they are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import anyio
+
+from cocosearchd.config.settings import SearchSettings
+from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.model import Freshness
+
+MAX_SYNC_MS = 600_000
+SETTINGS_PENDING = "its settings have changed, and wait for what is being indexed"
+
+
+class IndexSync:
+    """Waits for pending changes up to a deadline: a time of the event loop, None for no wait."""
+
+    def __init__(
+        self,
+        indexes: IndexRegistry,
+        settings: SearchSettings,
+        pause_reason: Callable[[], str | None],
+    ) -> None:
+        """`pause_reason` says why indexing is paused, None while it is not."""
+        self._indexes = indexes
+        self._settings = settings
+        self._pause_reason = pause_reason
+
+    def configure(self, settings: SearchSettings) -> None:
+        """Use these settings for later requests."""
+        self._settings = settings
+
+    def deadline(self, timeout_ms: int | None) -> float | None:
+        """Time until which a request that comes now waits. None: as configured; 0: no wait."""
+        if timeout_ms is None:
+            timeout_ms = self._settings.sync_timeout_ms
+        if timeout_ms <= 0:
+            return None
+        return anyio.current_time() + min(timeout_ms, MAX_SYNC_MS) / 1000
+
+    async def wait(self, index: RunningIndex, deadline: float | None) -> Freshness:
+        """Wait for the pending changes of an index. A pause of indexing is named in the reason."""
+        freshness = await self._wait_unpaused(index, deadline)
+        pause_reason = self._pause_reason()
+        if freshness.fresh or not pause_reason:
+            return freshness
+        return replace(freshness, reason=f"{freshness.reason}; {pause_reason}")
+
+    async def _wait_unpaused(self, index: RunningIndex, deadline: float | None) -> Freshness:
+        if index.refusal is not None:
+            return replace(index.root.freshness(), reason=index.refusal.message)
+        if deadline is None:
+            return index.root.freshness()
+        applied = await self.apply_settings(index, deadline)
+        if not applied and index.root.presence.silent:
+            return index.root.freshness()
+        if not applied:
+            return replace(index.root.freshness(), reason=SETTINGS_PENDING)
+        return await index.root.sync(max(0.0, deadline - anyio.current_time()))
+
+    async def apply_settings(self, index: RunningIndex, deadline: float | None) -> bool:
+        """Follow changed settings of an index's project; False if the deadline comes first."""
+        with anyio.CancelScope(
+            deadline=anyio.current_time() if deadline is None else deadline
+        ) as scope:
+            await self._indexes.refresh(index)
+        return not scope.cancelled_caught
+
+    async def wait_all(
+        self, indexes: Sequence[RunningIndex], deadline: float | None
+    ) -> list[Freshness]:
+        """Wait for several indexes side by side; their freshness, in the same order."""
+        results: list[Freshness | None] = [None] * len(indexes)
+
+        async def collect(position: int, index: RunningIndex) -> None:
+            results[position] = await self.wait(index, deadline)
+
+        async with anyio.create_task_group() as tasks:
+            for position, index in enumerate(indexes):
+                tasks.start_soon(collect, position, index)
+        return [freshness for freshness in results if freshness is not None]
+
+    async def catch_up(self, indexes: Sequence[RunningIndex], deadline: float | None) -> None:
+        """Wait for the indexes that run, before a failed look at a file is repeated.
+
+        The file may have been written a moment ago.
+        """
+        await self.wait_all([index for index in indexes if index.refusal is None], deadline)
+
+
+def least_fresh(indexes: Sequence[RunningIndex], results: Sequence[Freshness]) -> Freshness:
+    """Freshness of several indexes together: that of the first one that is not fresh.
+
+    Its reason begins with the name of the index if there are several.
+    """
+    index, freshness = min(zip(indexes, results, strict=True), key=lambda pair: pair[1].fresh)
+    if freshness.fresh or len(indexes) == 1:
+        return freshness
+    return replace(freshness, reason=f"{index.record.name}: {freshness.reason}")

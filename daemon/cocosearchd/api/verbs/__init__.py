@@ -1,0 +1,1 @@
+"""Verbs of the engine: one module and one class a family."""

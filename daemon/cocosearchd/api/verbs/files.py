@@ -1,0 +1,168 @@
+"""Verbs about files: list them, read them, find related code."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import anyio
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace_protocol as w
+from cocosearchd.api import file_references, replies
+from cocosearchd.api.index_sync import IndexSync, least_fresh
+from cocosearchd.api.overlay_sessions import OverlaySessions
+from cocosearchd.errors import NotFound
+from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.model import Freshness, IndexRecord, named_glob, named_path
+from cocosearchd.search.answers import file_listing
+from cocosearchd.search.answers.disk_files import VerifiedFiles
+from cocosearchd.search.answers.related import find_related
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.store.connection.database import Database
+
+OUTDATED_CONTENT = "the file is not as it was indexed; this is what was indexed"
+
+
+class FileVerbs:
+    """Implements the verbs about files over the running indexes."""
+
+    def __init__(
+        self,
+        db: Database,
+        indexes: IndexRegistry,
+        overlays: OverlaySessions,
+        disk: VerifiedFiles,
+        sync: IndexSync,
+    ) -> None:
+        self._db = db
+        self._indexes = indexes
+        self._overlays = overlays
+        self._disk = disk
+        self._sync = sync
+
+    async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
+        """Indexed files, page by page, after every change made before the request."""
+        deadline = self._sync.deadline(request.sync_timeout_ms)
+        indexes = await self._selected(request)
+        page, freshness = await self._page(request, indexes, named_path(request.under), deadline)
+        if request.under and not page.files:
+            directory = await file_references.directory(
+                self._indexes.lookup, request.under, request.index, request.cwd
+            )
+            if directory is not None:
+                index, path = directory
+                indexes = (index,)
+                page, freshness = await self._page(request, indexes, path, deadline)
+        entries = tuple(
+            w.FileEntry(file.index, file.path, file.language, file.chunks) for file in page.files
+        )
+        return replies.files(entries, page.cursor, freshness, several=len(indexes) > 1)
+
+    async def _selected(self, request: w.ListFilesRequest) -> tuple[RunningIndex, ...]:
+        """Indexes of the requested topic, else the index of the request."""
+        if request.index is None and request.topic is not None:
+            return self._indexes.lookup.with_topics((request.topic,))
+        return (await self._indexes.lookup.select(request.index, request.cwd),)
+
+    async def _page(
+        self,
+        request: w.ListFilesRequest,
+        indexes: tuple[RunningIndex, ...],
+        directory: str,
+        deadline: float | None,
+    ) -> tuple[file_listing.FilePage, Freshness]:
+        freshness = least_fresh(indexes, await self._sync.wait_all(indexes, deadline))
+        page = await file_listing.list_files(
+            self._db,
+            _records(indexes),
+            under=directory,
+            pattern=None if request.pattern is None else named_glob(request.pattern),
+            limit=request.limit,
+            cursor=request.cursor,
+        )
+        return page, freshness
+
+    async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
+        """A file or some of its lines; from the disk if it is unchanged since it was indexed."""
+        deadline = self._sync.deadline(None)
+
+        async def read(indexes: tuple[RunningIndex, ...], path: str) -> file_listing.FileContent:
+            with suppress(NotFound):
+                content = await self._read(request, indexes, path)
+                if content.source != "index":
+                    return content
+            await self._sync.catch_up(indexes, deadline)
+            return await self._read(request, indexes, path)
+
+        content = await file_references.first_result(
+            self._indexes.lookup, request.path, request.index, request.cwd, request.topic, read
+        )
+        fresh = content.source != "index"
+        return w.GetFileReply(
+            index=content.index,
+            path=content.path,
+            language=content.language,
+            content=content.content,
+            start_line=content.first_line,
+            end_line=content.last_line,
+            total_lines=content.lines,
+            fresh=fresh,
+            stale_reason=None if fresh else OUTDATED_CONTENT,
+            overlay=content.source == "overlay",
+        )
+
+    async def _read(
+        self, request: w.GetFileRequest, indexes: tuple[RunningIndex, ...], path: str
+    ) -> file_listing.FileContent:
+        records = _records(indexes)
+        return await file_listing.get_file(
+            self._db,
+            records,
+            path,
+            self._disk,
+            first_line=1 if request.start_line is None else request.start_line,
+            last_line=request.end_line,
+            overlays=await self._overlays.overlays(request.session, records),
+        )
+
+    async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
+        """Code in other files that resembles the code at a line."""
+        deadline = self._sync.deadline(None)
+
+        async def find(indexes: tuple[RunningIndex, ...], path: str) -> p.SearchReply:
+            overlays = await self._overlays.overlays(request.session, _records(indexes))
+            index = await self._owner(indexes, path, overlays, deadline)
+            if index.refusal is not None:
+                raise index.refusal
+            freshness = await self._sync.wait(index, deadline)
+            name = index.record.name
+            began = anyio.current_time()
+            hits = await find_related(
+                self._db, index.record, path, request.line, request.limit, overlays.get(name)
+            )
+            timings = {"total": (anyio.current_time() - began) * 1000}
+            query = p.SearchRequest(f"{path}:{request.line}")
+            return replies.search(query, hits, (name,), freshness, "miss", timings, (), None)
+
+        return await file_references.first_result(
+            self._indexes.lookup, request.path, request.index, request.cwd, None, find
+        )
+
+    async def _owner(
+        self,
+        indexes: tuple[RunningIndex, ...],
+        path: str,
+        overlays: dict[str, Overlay],
+        deadline: float | None,
+    ) -> RunningIndex:
+        """The index that has a file; waits for pending changes if none has it yet."""
+        records = _records(indexes)
+        try:
+            name = await file_listing.find_owner(self._db, records, path, overlays)
+        except NotFound:
+            await self._sync.catch_up(indexes, deadline)
+            name = await file_listing.find_owner(self._db, records, path, overlays)
+        return self._indexes.lookup.get(name)
+
+
+def _records(indexes: Sequence[RunningIndex]) -> list[IndexRecord]:
+    return [index.record for index in indexes]

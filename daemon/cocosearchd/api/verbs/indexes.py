@@ -1,0 +1,144 @@
+"""Verbs about indexes: add, list, measure, clear, rebuild, locate, and wait for them."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace_protocol as w
+from cocosearchd.api import replies
+from cocosearchd.api.index_reports import IndexReports, error_text
+from cocosearchd.api.index_sync import IndexSync
+from cocosearchd.embedding.embedder_registry import EmbedderRegistry
+from cocosearchd.errors import InvalidInput
+from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.search.pipeline import Pipeline
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
+
+FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five updates a second
+FAILURES_SHOWN = 200
+AT_REST = frozenset({"live", "degraded", "root_missing", "failed", "refused"})
+
+
+class IndexVerbs:
+    """Implements the verbs about indexes over the registry."""
+
+    def __init__(
+        self,
+        db: Database,
+        embedders: EmbedderRegistry,
+        indexes: IndexRegistry,
+        pipeline: Pipeline,
+        sync: IndexSync,
+        reports: IndexReports,
+    ) -> None:
+        self._db = db
+        self._embedders = embedders
+        self._indexes = indexes
+        self._pipeline = pipeline
+        self._sync = sync
+        self._reports = reports
+
+    async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
+        """Add a root; the work goes on after the reply."""
+        if not request.path or not Path(request.path).is_absolute():
+            raise InvalidInput(
+                f"{request.path!r} is not an absolute path", "give the whole path of a directory"
+            )
+        await self._embedders.configured.open()
+        index, created = await self._indexes.add(
+            os.fsencode(request.path), request.name, request.topics
+        )
+        progress = await self._reports.progress(index)
+        return p.IndexCodebaseReply(
+            index.record.name, os.fsdecode(index.record.root), created, progress, index.said
+        )
+
+    async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
+        """Progress until the index is searchable and nothing is pending."""
+        index = await self._indexes.lookup.select(request.index, request.cwd)
+        while True:
+            yield await self._reports.progress(index)
+            status = index.root.status()
+            rests = index.refusal is not None or (status.state in AT_REST and not status.pending)
+            if index.following is None and rests:
+                return
+            await anyio.sleep(FOLLOW_S)
+            # a replacement may have taken the name meanwhile
+            index = self._indexes.lookup.get(index.record.name)
+
+    async def list_indexes(self, request: p.Empty) -> p.IndexesReply:  # noqa: ARG002 - the shape of a verb
+        """All indexes, by name."""
+        statuses = await asyncio.gather(*map(self._reports.status, self._indexes.lookup.all()))
+        return p.IndexesReply(tuple(statuses))
+
+    async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
+        """Counts, languages and parse health, after every change made before the request."""
+        index = await self._indexes.lookup.select(request.index, request.cwd)
+        deadline = self._sync.deadline(request.sync_timeout_ms)
+        freshness = await self._sync.wait(index, deadline)
+        record = index.record
+        statistics = await index_records.statistics(self._db, record)
+        failures: tuple[index_records.ParseFailure, ...] = ()
+        if request.include_failures:
+            failures = await index_records.parse_failures(self._db, record, FAILURES_SHOWN)
+        reply = replies.stats(record, statistics, failures, freshness)
+        warnings = await self._reports.outdated_warning(index)
+        return replace(reply, notes=(*index.said, *warnings))
+
+    async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
+        """Forget an index and its root. The name is required: a wrong guess could cost hours."""
+        if request.index is None:
+            raise InvalidInput("no index is named", "name the index to clear; `list` shows them")
+        record = self._indexes.lookup.get(request.index).record
+        removed = await self._indexes.remove(request.index)
+        self._pipeline.forget(record)
+        return p.ClearReply(request.index, removed.files, removed.chunks)
+
+    async def reindex(self, request: p.IndexRequest) -> p.IndexProgress:
+        """Index every file again, with the current embedder and settings."""
+        index = await self._indexes.lookup.select(request.index, request.cwd)
+        await self._embedders.recheck_configured()
+        return await self._reports.progress(await self._indexes.rebuild(index.record.name))
+
+    async def sync(self, request: p.SyncRequest) -> p.SyncReply:
+        """Wait for the pending changes of one index.
+
+        Waits for all indexes when none is named and `cwd` is in none.
+        """
+        surrounding = await self._indexes.lookup.around(request.cwd) if request.cwd else None
+        count = len(self._indexes.lookup.all())
+        deadline = self._sync.deadline(request.timeout_ms)
+        if request.index is None and surrounding is None and count > 1:
+            return await self._sync_all(deadline)
+        index = await self._indexes.lookup.select(request.index, request.cwd)
+        if index.refusal is not None:
+            raise index.refusal
+        return replies.sync(index.record.name, await self._sync.wait(index, deadline))
+
+    async def _sync_all(self, deadline: float | None) -> p.SyncReply:
+        indexes = self._indexes.lookup.all()
+        pairs = zip(indexes, await self._sync.wait_all(indexes, deadline), strict=True)
+        # An index that does not run stays so: it is reported only when all others are fresh.
+        index, freshness = min(pairs, key=lambda pair: (pair[1].fresh, pair[0].refusal is not None))
+        return replace(
+            replies.sync(index.record.name, freshness),
+            indexes=tuple(index.record.name for index in indexes),
+            refused={
+                index.record.name: error_text(index.refusal)
+                for index in indexes
+                if index.refusal is not None
+            },
+        )
+
+    async def locate(self, request: w.LocateRequest) -> w.LocateReply:
+        """The index around the first of the directories that lies in one. Reads only links."""
+        for path in request.paths:
+            if (index := await self._indexes.lookup.around(path)) is not None:
+                return w.LocateReply(index.record.name, os.fsdecode(index.record.root), path)
+        return w.LocateReply()

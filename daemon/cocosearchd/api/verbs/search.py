@@ -1,0 +1,192 @@
+"""The verb `search`: ranked chunks of one index, or of several merged."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from cocosearch_ipc import protocol as p
+from cocosearchd.api import file_references, replies
+from cocosearchd.api.index_reports import IndexReports
+from cocosearchd.api.index_sync import IndexSync, least_fresh
+from cocosearchd.api.overlay_sessions import OverlaySessions
+from cocosearchd.api.requests import (
+    filters_symbols,
+    query_of,
+    searched_indexes,
+    wants_explanation,
+    with_defaults,
+)
+from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.model import Freshness
+from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, search_several
+from cocosearchd.search.latency import Latency
+from cocosearchd.search.pipeline import Answer, Pipeline
+from cocosearchd.search.plan import Query
+from cocosearchd.search.trace import Trace
+
+PENDING_SHOWN = 20  # paths
+
+
+class SearchVerbs:
+    """Implements `search`. Records the latency of its answers."""
+
+    def __init__(
+        self,
+        indexes: IndexRegistry,
+        pipeline: Pipeline,
+        overlays: OverlaySessions,
+        sync: IndexSync,
+        reports: IndexReports,
+    ) -> None:
+        self._indexes = indexes
+        self._pipeline = pipeline
+        self._overlays = overlays
+        self._sync = sync
+        self._reports = reports
+        self.latency = Latency()
+
+    async def search(self, request: p.SearchRequest) -> p.SearchReply:
+        """Ranked chunks of the indexes, after every change made before the request."""
+        deadline = self._sync.deadline(request.sync_timeout_ms)
+        indexes, query, warnings = await self._resolve(request, deadline)
+        if len(indexes) == 1:
+            reply = await self._search_one(indexes[0], request, query, warnings, deadline)
+        else:
+            reply = await self._search_several(indexes, request, query, warnings, deadline)
+        self.latency.add(reply.timings_ms["total"])
+        return replies.without(reply, self._incompatible()) if request.all_indexes else reply
+
+    async def _resolve(
+        self, request: p.SearchRequest, deadline: float | None
+    ) -> tuple[tuple[RunningIndex, ...], Query, tuple[str, ...]]:
+        """Indexes, query and warnings of a request.
+
+        A single index adds the indexes that it links, and the defaults of its project.
+        """
+        indexes = await searched_indexes(self._indexes.lookup, request)
+        query = query_of(request)
+        warnings: tuple[str, ...] = ()
+        if len(indexes) == 1:
+            if deadline is not None:
+                with anyio.CancelScope(deadline=deadline):
+                    await self._indexes.refresh(indexes[0])
+            query = with_defaults(query, indexes[0].settings.search)
+            if request.linked:
+                linked, warnings = self._indexes.lookup.linked_to(indexes[0])
+                indexes += linked
+        if request.why_not is not None:
+            path = await file_references.missing_path(
+                self._indexes.lookup, indexes[0], request.why_not, request.cwd
+            )
+            query = replace(query, why_not=path)
+        if filters_symbols(request):
+            for index in indexes:
+                warnings += await self._reports.outdated_warning(index)
+        return indexes, query, warnings
+
+    async def _search_one(
+        self,
+        index: RunningIndex,
+        request: p.SearchRequest,
+        query: Query,
+        warnings: tuple[str, ...],
+        deadline: float | None,
+    ) -> p.SearchReply:
+        trace = Trace(explain=wants_explanation(request))
+        began = time.perf_counter()
+        with trace.stage("sync"):
+            freshness = await self._sync.wait(index, deadline)
+        overlay = await self._overlays.overlay(request.session, index.record)
+        answer = await self._pipeline.run(index.record, query, trace, overlay=overlay)
+        index.root.suspect(answer.changed_paths)
+        await _explain_absence(index, trace.details)
+        trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
+        return replies.search(
+            request,
+            answer.hits,
+            (index.record.name,),
+            _observed_freshness(freshness, answer),
+            answer.cache,
+            trace.timings_ms,
+            (*warnings, *answer.warnings),
+            dict(trace.details) if wants_explanation(request) else None,
+        )
+
+    async def _search_several(
+        self,
+        indexes: tuple[RunningIndex, ...],
+        request: p.SearchRequest,
+        query: Query,
+        warnings: tuple[str, ...],
+        deadline: float | None,
+    ) -> p.SearchReply:
+        began = time.perf_counter()
+        freshness = least_fresh(indexes, await self._sync.wait_all(indexes, deadline))
+        synced = time.perf_counter()
+        records = [index.record for index in indexes]
+        merged = await search_several(
+            self._pipeline,
+            records,
+            query,
+            explain=wants_explanation(request),
+            overlays=await self._overlays.overlays(request.session, records),
+        )
+        freshness = _suspect_changes(indexes, merged, freshness)
+        for index in indexes:
+            await _explain_absence(index, merged.traces[index.record.name].details)
+        timings = {"sync": (synced - began) * 1000, "total": (time.perf_counter() - began) * 1000}
+        explanation: dict[str, object] = {
+            name: dict(trace.details) for name, trace in merged.traces.items()
+        }
+        return replies.search(
+            request,
+            merged.hits,
+            tuple(record.name for record in records),
+            freshness,
+            "exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
+            timings,
+            (*warnings, *merged.warnings),
+            explanation if wants_explanation(request) else None,
+        )
+
+    def _incompatible(self) -> dict[str, str]:
+        """Warnings about indexes that cannot be searched, each with its hint."""
+        failed = [
+            FailedIndex(index.record.name, index.refusal)
+            for index in self._indexes.lookup.all()
+            if index.refusal is not None
+        ]
+        return {failure.warning: failure.error.hint for failure in failed}
+
+
+async def _explain_absence(index: RunningIndex, details: dict[str, Any]) -> None:
+    """Add to `details` why a file is not in the index: only its root knows the rules of scope."""
+    absent = details.get("why_not")
+    if absent is not None and absent["status"] == "not_indexed":
+        absent["reason"] = await index.root.absence(absent["path"])
+
+
+def _suspect_changes(
+    indexes: Sequence[RunningIndex], merged: MergedAnswer, freshness: Freshness
+) -> Freshness:
+    """Report changed files to their roots; freshness after all answers."""
+    roots = {index.record.name: index.root for index in indexes}
+    for answer in merged.answers:
+        roots[answer.index].suspect(answer.changed_paths)
+        freshness = _observed_freshness(freshness, answer, f"{answer.index}: ")
+    if merged.failed:
+        freshness = replace(freshness, fresh=False, reason=merged.incomplete_reason)
+    return freshness
+
+
+def _observed_freshness(freshness: Freshness, answer: Answer, prefix: str = "") -> Freshness:
+    """Freshness after waiting, reduced by the changes that answering has seen."""
+    if answer.outdated is not None:
+        return Freshness(False, freshness.as_of, f"{prefix}{answer.outdated}", freshness.pending)
+    if freshness.fresh and answer.changed_paths:
+        reason = f"{prefix}files changed while the question was answered"
+        return Freshness(False, freshness.as_of, reason, answer.changed_paths[:PENDING_SHOWN])
+    return freshness

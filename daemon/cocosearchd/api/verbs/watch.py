@@ -1,0 +1,230 @@
+"""The verb `watch`: commits as they become searchable, life of indexes, matches of saved queries."""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace_protocol as w
+from cocosearchd.api import replies
+from cocosearchd.api.requests import searched_indexes
+from cocosearchd.api.saved_queries import MIN_RELEVANCE, SavedQuery, Search, next_batch
+from cocosearchd.api.verbs.indexes import AT_REST
+from cocosearchd.errors import NotFound
+from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.model import Clock, Commit
+from cocosearchd.runtime.deadlines import at_last
+from cocosearchd.store.chunks.file_states import file_states
+from cocosearchd.store.connection.database import Database
+
+# Between two looks at states while any of them moves; at rest only a notification leads to a look.
+LOOK_S = 1.0
+
+Commits = MemoryObjectReceiveStream[Commit]
+
+
+class WatchVerbs:
+    """Implements `watch` over the commits of the running indexes."""
+
+    def __init__(self, db: Database, indexes: IndexRegistry, search: Search) -> None:
+        self._db = db
+        self._indexes = indexes
+        self._search = search
+
+    def watch(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
+        """Committed batches as they become searchable, until the client goes.
+
+        With a query: the new matches of the query in them.
+        """
+        return self._changes(request) if request.query is None else self._matches(request)
+
+    async def _changes(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
+        if request.index is not None:
+            self._indexes.lookup.get(request.index)
+        async with self._indexes.commits() as commits:
+            for event in await self._events_since(request, commits):
+                yield event
+            events = self._life(commits) if request.lifecycle else self._committed(commits)
+            async for event in events:
+                if request.index in (None, event.index):
+                    yield event
+
+    async def _matches(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
+        search_request = p.SearchRequest(
+            request.query or "",
+            limit=request.limit,
+            min_score=MIN_RELEVANCE if request.min_score is None else request.min_score,
+            all_chunks=request.all_chunks,
+            index=request.index,
+            all_indexes=request.index is None,
+        )
+        query = SavedQuery(self._search, replace(search_request, index=None, all_indexes=False))
+        async with self._indexes.commits() as commits:
+            events = {event.index: event for event in await self._events_since(request, commits)}
+            for name, event in events.items():
+                changed = None if event.kind == "missed" else event.changed
+                if (matches := await query.begin(name, changed)) or changed is None:
+                    yield replace(event, kind="matches" if matches else event.kind, matches=matches)
+            for index in await searched_indexes(self._indexes.lookup, search_request):
+                if index.record.name not in events:
+                    await query.begin(index.record.name)
+            while batch := await next_batch(commits):
+                for commit in batch:
+                    if request.index not in (None, commit.index):
+                        continue
+                    if matched := await self._new_matches(commit, commits, query):
+                        yield matched
+
+    async def _new_matches(
+        self, commit: Commit, commits: Commits, query: SavedQuery
+    ) -> w.WatchEvent | None:
+        event = await self._event(commit, commits)
+        if event is None:
+            return None
+        matches = await at_last(partial(query.new, commit.index, event.changed))
+        return replace(event, kind="matches", matches=matches) if matches else None
+
+    async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
+        """Events of commits. The first one of an index that was cleared and added again is preceded
+        by a `missed` event: nobody reports what the old one lost.
+        """
+        clocks = {
+            index.record.name: replies.as_of(index.root.clock())
+            for index in self._indexes.lookup.all()
+        }
+        lives = {name: _life_of(clock) for name, clock in clocks.items() if clock.epoch}
+        async for commit in commits:
+            if (event := await self._event(commit, commits)) is None:
+                continue
+            life = _life_of(event.as_of)
+            if lives.setdefault(event.index, life) != life:
+                lives[event.index] = life
+                yield replace(
+                    event, kind="missed", changed=(), removed=(), as_of=replace(event.as_of, seq=0)
+                )
+            yield event
+
+    async def _life(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
+        """Events of commits and of the indexes' states.
+
+        Looks at states only after a notification, and again while one of them moves.
+        """
+        states = self._states()
+        version = self._indexes.notifier.version
+        notified = True
+        while True:
+            moving = notified or any(event.state not in AT_REST for event in states.values())
+            notified = False
+            with anyio.move_on_after(LOOK_S if moving else None):
+                version = await self._indexes.notifier.wait(version)
+                notified = True
+            previous = states
+            states = self._states()
+            batch = _receive_waiting(commits)
+            for event in _state_changes(previous, states):
+                yield _before_commits(event, batch)
+            for number, commit in enumerate(batch, 1):
+                committed = await self._event(commit, commits, more=number < len(batch))
+                if committed is not None:
+                    yield committed
+            if _is_cut_off(commits) and not commits.statistics().current_buffer_used:
+                return
+
+    async def _events_since(
+        self, request: w.WatchRequest, commits: Commits
+    ) -> tuple[w.WatchEvent, ...]:
+        """Changes since the clock of a request: one event for each index that has changed."""
+        if request.since is None:
+            return ()
+        indexes = tuple(index for index in self._indexes.lookup.all() if index.refusal is None)
+        if request.index is not None or request.cwd is not None:
+            indexes = (await self._indexes.lookup.select(request.index, request.cwd),)
+        clock = Clock(request.since.epoch, request.since.seq)
+        events = [await self._event_since(index, clock, commits) for index in indexes]
+        return tuple(event for event in events if event is not None)
+
+    async def _event_since(
+        self, index: RunningIndex, clock: Clock, commits: Commits
+    ) -> w.WatchEvent | None:
+        paths = index.root.since(clock)
+        as_of = index.root.clock()
+        if paths is None:
+            return _state_event(index, kind="missed")
+        commit = Commit(index.record.name, index.record.generation, paths, as_of=as_of)
+        return await self._event(commit, commits) if paths else None
+
+    def _states(self) -> dict[str, w.WatchEvent]:
+        """The state of each index, as an event, by name."""
+        return {index.record.name: _state_event(index) for index in self._indexes.lookup.all()}
+
+    async def _event(
+        self, commit: Commit, commits: Commits, *, more: bool = False
+    ) -> w.WatchEvent | None:
+        """The event of a commit, None if its index is gone.
+
+        `more`: further commits follow that no longer wait in `commits`. The clock of an event must
+        not count changes that are still to be reported, because a client that comes back asks for
+        changes since that clock.
+        """
+        try:
+            index = self._indexes.lookup.get(commit.index)
+            states = await at_last(partial(file_states, self._db, index.record, commit.paths))
+        except NotFound:
+            return None  # cleared since the commit, maybe during the query
+        behind = more or commits.statistics().current_buffer_used or _is_cut_off(commits)
+        return w.WatchEvent(
+            index=commit.index,
+            as_of=replies.as_of(commit.as_of if behind and commit.as_of else index.root.clock()),
+            generation=commit.generation,
+            changed=tuple(path for path in commit.paths if path in states.files),
+            removed=tuple(path for path in commit.paths if path not in states.files),
+            state=index.root.status().state,
+        )
+
+
+def _state_event(index: RunningIndex, kind: str = "state") -> w.WatchEvent:
+    status = index.root.status()
+    return w.WatchEvent(
+        index.record.name,
+        replies.as_of(status.clock),
+        index.record.generation,
+        state="refused" if index.refusal is not None else status.state,
+        kind=kind,
+    )
+
+
+def _receive_waiting(commits: Commits) -> tuple[Commit, ...]:
+    """Receive the commits that wait in the stream."""
+    return tuple(commits.receive_nowait() for _ in range(commits.statistics().current_buffer_used))
+
+
+def _life_of(clock: p.AsOf) -> str:
+    """The part of an epoch that all clocks of one root share while it is watched."""
+    return clock.epoch.rpartition(".")[0]
+
+
+def _is_cut_off(commits: Commits) -> bool:
+    """True if the feed has closed the stream because its reader was too slow."""
+    return not commits.statistics().open_send_streams
+
+
+def _before_commits(event: w.WatchEvent, batch: tuple[Commit, ...]) -> w.WatchEvent:
+    """The event with the clock of the first commit of its index that is still to be reported."""
+    clock = next((commit.as_of for commit in batch if commit.index == event.index), None)
+    return event if clock is None else replace(event, as_of=replies.as_of(clock))
+
+
+def _state_changes(
+    previous: Mapping[str, w.WatchEvent], current: Mapping[str, w.WatchEvent]
+) -> Iterator[w.WatchEvent]:
+    """Events of indexes that were added, removed, or changed their state."""
+    for name, event in current.items():
+        if name not in previous:
+            yield replace(event, kind="added")
+        elif event.state != previous[name].state:
+            yield event
+    for name in previous.keys() - current.keys():
+        yield replace(previous[name], kind="removed", state="")

@@ -1,0 +1,67 @@
+"""Waiting for indexes: one deadline bounds settings and changes together."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import anyio
+
+from cocosearchd.api.index_sync import IndexSync
+from cocosearchd.config.settings import SearchSettings
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.model import Clock, Freshness
+
+
+class SlowRegistry:
+    """`IndexRegistry` whose settings have just changed: following them takes `delay_s` seconds."""
+
+    delay_s = 0.0
+
+    async def refresh(self, index: RunningIndex) -> None:
+        await anyio.sleep(self.delay_s)
+
+
+class RecordingRoot:
+    """A root that only records the timeouts of its callers."""
+
+    presence = SimpleNamespace(silent=None)
+
+    def __init__(self) -> None:
+        self.timeouts_s: list[float] = []
+
+    async def sync(self, timeout_s: float) -> Freshness:
+        self.timeouts_s.append(timeout_s)
+        return self.freshness()
+
+    def freshness(self) -> Freshness:
+        return Freshness(False, Clock("", 0), "changes are pending")
+
+
+def sync_over(indexes: SlowRegistry, pause_reason: str | None = None) -> IndexSync:
+    return IndexSync(cast(IndexRegistry, indexes), SearchSettings(), lambda: pause_reason)
+
+
+def index_of(root: RecordingRoot) -> RunningIndex:
+    return cast(RunningIndex, SimpleNamespace(root=root, refusal=None))
+
+
+async def test_settings_and_changes_share_the_deadline_of_a_request() -> None:
+    indexes, root = SlowRegistry(), RecordingRoot()
+    sync, index = sync_over(indexes), index_of(root)
+    deadline = sync.deadline(400)
+    indexes.delay_s = 0.1
+    # the settings are followed again by a request that has followed them before
+    await sync.wait(index, deadline)
+    await sync.wait(index, deadline)
+    assert root.timeouts_s[0] <= 0.3
+    assert root.timeouts_s[1] <= 0.2
+    indexes.delay_s = 60.0
+    assert "its settings have changed" in ((await sync.wait(index, deadline)).reason or "")
+    assert len(root.timeouts_s) == 2
+    assert sync.deadline(0) is None
+
+
+async def test_a_pause_of_indexing_is_named_in_the_reason() -> None:
+    sync = sync_over(SlowRegistry(), "the disk is full")
+    freshness = await sync.wait(index_of(RecordingRoot()), sync.deadline(100))
+    assert freshness.reason == "changes are pending; the disk is full"

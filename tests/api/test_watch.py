@@ -1,0 +1,106 @@
+"""Subscriptions: they cost nothing at rest, and survive the end of an index."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, aclosing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from cocosearch_ipc import workspace_protocol as w
+from cocosearchd.api.verbs.watch import LOOK_S, WatchVerbs
+from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.lookup import IndexLookup
+from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.model import Clock, Commit
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.index_records import drop_index
+from tests.search.corpus import new_corpus
+
+
+class FakeRegistry:
+    """`IndexRegistry` that runs nothing: its lookup, its feed and its notifier."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, RunningIndex] = {}
+        self.lookup = IndexLookup(self.running)
+        self.notifier = ChangeNotifier()
+        self.feed = CommitFeed()
+
+    def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
+        return self.feed.follow()
+
+
+class CountingVerbs(WatchVerbs):
+    looks = 0
+
+    def _states(self) -> dict[str, w.WatchEvent]:
+        self.looks += 1
+        return super()._states()
+
+
+def verbs(db: Database | None, indexes: FakeRegistry) -> CountingVerbs:
+    nothing = cast(Any, None)
+    return CountingVerbs(cast(Database, db), cast(IndexRegistry, indexes), nothing)
+
+
+async def test_a_client_that_listens_costs_nothing_while_nothing_happens() -> None:
+    indexes = FakeRegistry()
+    watch_verbs = verbs(None, indexes)
+
+    async def listen() -> None:
+        async with aclosing(watch_verbs.watch(w.WatchRequest(lifecycle=True))) as events:
+            async for event in events:
+                raise AssertionError(event)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listen)
+        await anyio.sleep(LOOK_S * 1.5)  # it may begin with a second look
+        at_rest = watch_verbs.looks
+        await anyio.sleep(LOOK_S * 2.5)
+        assert watch_verbs.looks == at_rest
+        indexes.notifier.notify()
+        await anyio.sleep(LOOK_S / 4)
+        assert watch_verbs.looks == at_rest + 1
+        await anyio.sleep(LOOK_S * 2.5)
+        assert watch_verbs.looks == at_rest + 2, (
+            "a state that settles after the notification is seen as well"
+        )
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_notification_before_the_wait_ends_it() -> None:
+    notifier = ChangeNotifier()
+    version = notifier.version
+    notifier.notify()
+    with anyio.fail_after(1):
+        version = await notifier.wait(version)
+    with anyio.move_on_after(0.05) as scope:
+        await notifier.wait(version)
+    assert scope.cancelled_caught
+
+
+async def test_an_index_that_goes_while_a_commit_is_told_ends_no_subscription(
+    db: Database, tmp_path: Path
+) -> None:
+    indexes = FakeRegistry()
+    watch_verbs = verbs(db, indexes)
+    corpora = [
+        await new_corpus(db, tmp_path / name, {"a.py": "x = 1\n"}, name=name)
+        for name in ("gone", "kept")
+    ]
+    root = SimpleNamespace(clock=lambda: Clock("", 0), status=lambda: SimpleNamespace(state="live"))
+    for corpus in corpora:
+        index = SimpleNamespace(record=corpus.record, root=root)
+        indexes.running[corpus.record.name] = cast(RunningIndex, index)
+    await drop_index(db, corpora[0].record)
+    async with aclosing(watch_verbs.watch(w.WatchRequest())) as events:
+        waiting = asyncio.ensure_future(anext(events))
+        await anyio.wait_all_tasks_blocked()
+        for corpus in corpora:
+            indexes.feed.publish(Commit(corpus.record.name, 1, ("a.py",)))
+        with anyio.fail_after(10):
+            assert (await waiting).index == "kept"
