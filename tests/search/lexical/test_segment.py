@@ -45,8 +45,8 @@ from cocosearchd.search.lexical.segments.segment_merge import (
 )
 from tests.search.lexical.toy import DIMENSION, documents
 
-ALL_LARGE = replace(QUIET, small=0)  # as if these few files were many
-LARGE = replace(QUIET, ratio=1, small=3, most=100)
+ALL_LARGE = replace(QUIET, floor_chunks=0)  # as if these few files were many
+LARGE = replace(QUIET, ratio=1, floor_chunks=3, max_chunks=100)
 WORDS = ("route", "session", "cache", "lock", "queue", "Router", "parseHeader")
 FILES = {
     f"src/{first}_{second}.py": f"def {first}_{second}(): return {third}\n---\n# {second} of {first}\n{third} = 1"
@@ -204,8 +204,8 @@ def sized(*sizes: int) -> list[SegmentView]:
         (ALL_LARGE, (13, 2, 1), (13, 3)),
         (ALL_LARGE, (12, 2, 1), (15,)),
         (QUIET, (13, 2, 1), (16,)),
-        (replace(QUIET, small=3), (130, 31, 2, 1), (130, 31, 3)),
-        (replace(QUIET, small=3), (20, 18, 19, 20, 4), (20, 18, 19, 20, 4)),
+        (replace(QUIET, floor_chunks=3), (130, 31, 2, 1), (130, 31, 3)),
+        (replace(QUIET, floor_chunks=3), (20, 18, 19, 20, 4), (20, 18, 19, 20, 4)),
         (LARGE, (20, 18, 19, 20, 4), (81,)),  # together below the most
         (LARGE, (90, 20, 18, 19, 4), (90, 61)),  # not with one that is larger than all the rest
         (LARGE, (31, 9, 8), (31, 9, 8)),

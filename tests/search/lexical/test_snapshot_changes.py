@@ -91,7 +91,7 @@ def commit(
 
 def rested(state: IndexSnapshot, former: IndexSnapshot) -> tuple[IndexSnapshot, IndexSnapshot]:
     made = plan_idle_merge(state)
-    return (state, former) if made is None else made.of(state, former)
+    return (state, former) if made is None else made.apply(state, former)
 
 
 def living(state: IndexSnapshot) -> dict[str, int]:
@@ -165,7 +165,7 @@ def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
     assert made is not None
     now, former, _ = commit(state, EMPTY, {}, PATHS[-2:], 2)
     assert len(now.views) == len(PATHS) - 2
-    assert living(made.of(now, former)[0]) == dict.fromkeys(PATHS[:-2], 1)
+    assert living(made.apply(now, former)[0]) == dict.fromkeys(PATHS[:-2], 1)
 
 
 @pytest.mark.parametrize("rest", [False, True])

@@ -1,11 +1,10 @@
-"""A crash journal: which files were being taken into the words of an index when the process froze
-or died.
+"""Crash journal: the files that an index was applying when the process froze or died
 
-What is read of files here has ended or frozen no process for as long as this project exists; if it
-does, the next start would read the same files again, for ever. So they are named on disk before,
-and no more after: one small write each, which a killed process does not lose. The next start takes
-those files in one by one. A file that was alone when the watchdog ended the process, or that was
-named at two ends without having been taken in between, is left out until its content changes.
+No file has ended or frozen a process here for as long as this project exists. If one does, the next
+start would read the same file again, for ever. So files are named on disk while they are applied:
+one small write each, which a killed process does not lose. The next start applies those files one
+by one. A file is left out until its content changes if it was alone when the watchdog ended the
+process, or if it was named at two ends without having been applied in between.
 """
 
 import json
@@ -21,12 +20,14 @@ from cocosearchd.exclusion import exclusion_sentence
 
 log = logging.getLogger(__name__)
 
-FROZE = "froze"  # in the state directory: written by the watchdog before it ends a frozen process
-STRIKES = 2  # freezes at the same work
+FROZE = (
+    "froze"  # file in the state directory, written by the watchdog before it ends a frozen process
+)
+STRIKES = 2  # freezes during the same work
 
 
 class StoredGeneration(Protocol):
-    """A file as PostgreSQL has it; another content has another generation."""
+    """File in PostgreSQL; another content has another generation."""
 
     @property
     def path(self) -> str: ...
@@ -40,7 +41,7 @@ File = TypeVar("File", bound=StoredGeneration)
 
 @dataclass(slots=True)
 class _Content:
-    """The file itself. `under_way`, `suspects` and `left_out` are generations by path."""
+    """Content of the journal; `under_way`, `suspects` and `left_out` are generations by path."""
 
     under_way: dict[str, int] = field(default_factory=dict)
     suspects: dict[str, int] = field(default_factory=dict)
@@ -50,19 +51,22 @@ class _Content:
 
 
 class ApplyJournal:
-    """Of one index. Blocking: each write is a few kilobytes to the page cache."""
+    """Crash journal of one index.
+
+    Its writes block; each is a few kilobytes to the page cache.
+    """
 
     def __init__(self, file: Path, marker: Path) -> None:
-        """`marker` is newer than `file` if the process was frozen when that was written last."""
+        """Read the journal. A `marker` newer than `file` means that the last process froze."""
         self._file = file
         self._content = _read(file)
-        # two freezes while it caught up, and no file to be blamed: words wait for another start
+        # After two freezes in catch-ups with no file under way, indexing waits for another start.
         self.paused = False
         self._judge(frozen=_modified(marker) >= _modified(file) > 0)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """For `status`: what is left out, and why."""
+        """Sentences for `status` about excluded files and paused reading."""
         lines = tuple(exclusion_sentence(path, "froze") for path in self._content.left_out)
         if self.paused:
             lines += (
@@ -71,31 +75,30 @@ class ApplyJournal:
         return lines
 
     def batches(self, files: Sequence[File]) -> Iterator[list[File]]:
-        """The files that may be taken in, suspects each alone; without those that are left out as
-        they are now.
-        """
+        """Batches of the files to apply, with each suspect alone; excluded files are left out."""
         allowed = [
             file for file in files if self._content.left_out.get(file.path) != file.generation
         ]
-        calm = [file for file in allowed if file.path not in self._content.suspects]
-        if calm:
-            yield calm
+        unsuspected = [file for file in allowed if file.path not in self._content.suspects]
+        if unsuspected:
+            yield unsuspected
         for file in allowed:
             if file.path in self._content.suspects:
                 yield [file]
 
     @contextmanager
     def applying(self, files: Sequence[StoredGeneration]) -> Iterator[None]:
-        """Name files for as long as they are under way. What fails without ending the process
-        clears them as well.
+        """Name files in the journal while they are applied.
+
+        A failure that does not end the process clears them as well.
         """
-        named = {file.path: file.generation for file in files}
-        self._content.under_way |= named
+        generations = {file.path: file.generation for file in files}
+        self._content.under_way |= generations
         self._write()
         try:
             yield
         finally:
-            for path in named:
+            for path in generations:
                 self._content.under_way.pop(path, None)
                 self._content.suspects.pop(path, None)
                 self._content.left_out.pop(path, None)
@@ -103,27 +106,29 @@ class ApplyJournal:
 
     @contextmanager
     def catching_up(self) -> Iterator[None]:
-        """As `applying`, for work on all files."""
+        """Record that a catch-up over all files is under way."""
         self._content.catching_up = True
         self._write()
         try:
             yield
         finally:
-            self._content.catching_up, self._content.strikes = False, 0
+            self._content.catching_up = False
+            self._content.strikes = 0
             self._write()
 
     def forget(self) -> None:
-        """The index is gone."""
+        """Delete the journal, because its index is gone."""
         self._content = _Content()
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
     def _judge(self, *, frozen: bool) -> None:
-        """Learn from what was under way when the process before this one ended."""
-        before = replace(self._content)
-        content, self._content.under_way = self._content.under_way, {}
-        alone = len(content) == 1
-        for path, generation in content.items():
+        """Learn from the files that were under way when the last process ended."""
+        previous = replace(self._content)
+        interrupted = self._content.under_way
+        self._content.under_way = {}
+        alone = len(interrupted) == 1
+        for path, generation in interrupted.items():
             if alone and (frozen or path in self._content.suspects):
                 self._content.suspects.pop(path, None)
                 self._content.left_out[path] = generation
@@ -133,18 +138,19 @@ class ApplyJournal:
                 )
             else:
                 self._content.suspects[path] = generation
-        self._content.strikes += frozen and self._content.catching_up and not content
+        self._content.strikes += frozen and self._content.catching_up and not interrupted
         self._content.catching_up = False
         if self._content.strikes >= STRIKES:
-            self.paused, self._content.strikes = True, 0
+            self.paused = True
+            self._content.strikes = 0
             log.error("words_paused", extra={"journal": str(self._file)})
-        if self._content != before:
+        if self._content != previous:
             self._write()
 
     def _write(self) -> None:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Not renamed: a process that is killed between these loses a journal, never an index.
+            # Written in place: a kill between the two calls loses a journal, never an index.
             handle = os.open(
                 self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
             )
@@ -161,7 +167,7 @@ class ApplyJournal:
 
 
 def _read(file: Path) -> _Content:
-    """What is there; nothing for a file that is missing or torn."""
+    """Read the journal; empty for a missing or torn file."""
     try:
         return _Content(**json.loads(file.read_bytes()))
     except (OSError, ValueError, TypeError):

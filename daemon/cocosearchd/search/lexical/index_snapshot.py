@@ -1,10 +1,9 @@
-"""One immutable state of the lexical index, and what it says of a query: a value per signal for
-each compared file.
+"""Immutable state of the lexical index, and the feature matrix of a query over it
 
-Statistics (N, document frequencies, average lengths, the largest value of a signal) are counted
-over living documents at query time, so that the answer does not depend on the order in which files
-came and went. In a large index only the promising files are compared chunk by chunk; see
-`lexical_choice`.
+A feature matrix has one value per signal for each candidate file. Statistics (N, document
+frequencies, average lengths, the largest value of a signal) are counted over live documents at
+query time, so that the answer does not depend on the order in which files came and went. In a large
+index only the candidate files are scored chunk by chunk; see `candidate_selection`.
 """
 
 from collections import Counter
@@ -71,7 +70,7 @@ _FILE_SIGNALS = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
 
 @dataclass(frozen=True)
 class IndexSnapshot:
-    """Parts, the names of their files, and the sizes of what is alive in them."""
+    """Segment views, the names of their files, and the field statistics of their live documents."""
 
     views: tuple[SegmentView, ...]
     path_names: tuple[PathNames, ...]
@@ -80,40 +79,43 @@ class IndexSnapshot:
 
     @property
     def file_count(self) -> int:
-        """How many files are alive."""
+        """Number of live files."""
         return self.statistics.files
 
     @property
     def chunk_count(self) -> int:
-        """How many chunks are alive."""
+        """Number of live chunks."""
         return self.statistics.chunks
 
     @cached_property
     def common_language(self) -> tuple[str, ...]:
-        """The names of the language that nearly all code is written in."""
+        """Names of the language that nearly all code is written in; () without one."""
         return features.common_language(
             sum(map(_count_languages, self.views, self.path_names), Counter[str]())
         )
 
     @cached_property
     def live_documents(self) -> LiveDocuments:
-        """Made by the first query after a commit, since many a commit is not followed by one."""
+        """Live documents, computed by the first query after a commit.
+
+        Many commits are not followed by a query.
+        """
         return collect_live_documents(self.views, self.path_names)
 
 
-def _count_languages(part: SegmentView, names: PathNames) -> Counter[str]:
-    """How many living files are in each language."""
-    if part.alive is None:
+def _count_languages(view: SegmentView, names: PathNames) -> Counter[str]:
+    """Count the live files of each language."""
+    if view.alive is None:
         return names.language_counts
-    dead = np.flatnonzero(~part.alive)
-    if 2 * len(dead) < len(part.alive):
+    dead = np.flatnonzero(~view.alive)
+    if 2 * len(dead) < len(view.alive):
         return names.language_counts - Counter(map(names.languages.__getitem__, dead.tolist()))
-    return Counter(map(names.languages.__getitem__, np.flatnonzero(part.alive).tolist()))
+    return Counter(map(names.languages.__getitem__, np.flatnonzero(view.alive).tolist()))
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """What the compared files are measured against: all living ones."""
+    """Statistics of all live files, which the candidate files are measured against."""
 
     name_coverage: float  # the largest share of a file's name that the question explains
     cosine_mean: float  # the mean of the cosines of files, and their deviation
@@ -122,34 +124,35 @@ class CorpusStatistics:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMatrix:
-    """What is known of each of F compared files and their C chunks for one query. Raw; the profile
-    scales them.
+    """Signals of F candidate files and their C chunks for one query.
+
+    The values are raw; the profile scales them.
     """
 
     generation: int
     paths: Sequence[str]  # (F,)
     languages: Sequence[str]  # (F,)
-    allowed: Mask | None  # (F,): which of them may be shown; None: all
+    allowed: Mask | None  # (F,): the files that may be shown; None: all
     values: dict[str, Floats]  # signal -> (F,)
     corpus: CorpusStatistics
     starts: Ints  # (F,): first chunk of each file
     chunk_files: Ints  # (C,): the file of each chunk
     keys: Ints  # (C, 2)
-    candidates: Sequence[CandidateFiles]  # by part of the state: where they are in it
+    candidates: Sequence[CandidateFiles]  # by view of the snapshot
     chunk_scores: Floats  # (C,): text and header
     # (C,): best definition value for an identifier of the query, and a lead if its case agrees
     chunk_names: Floats
-    cosines: Floats | None  # (C,); NaN where a chunk has no vector. None: no vector was asked
-    # (F,): of the mean of the vectors of each file; NaN without vectors
+    cosines: Floats | None  # (C,); NaN for a chunk without a vector. None: the query has no vector
+    # (F,): of the mean vector of each file; NaN without vectors
     file_cosines: Floats | None
     best_cosines: Floats | None  # (F,): of a file's best chunk
-    # (C,): share of the idf mass that the query asks which the chunk has, 0 to 1
+    # (C,): share of the query's idf mass that the chunk has, 0 to 1
     chunk_coverage: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class _ChunkSignals:
-    """Of f compared files and their c chunks."""
+    """Signals of the c chunks of f candidate files."""
 
     starts: Ints  # (f,): the first chunk of each file
     files: Ints  # (c,): the file of each chunk
@@ -163,33 +166,37 @@ class _ChunkSignals:
 
 
 def make_snapshot(
-    parts: Sequence[SegmentView], generation: int, *known: IndexSnapshot
+    views: Sequence[SegmentView], generation: int, *snapshots: IndexSnapshot
 ) -> IndexSnapshot:
-    """A state over `parts`. The names of segments that one of the `known` has as well are taken
-    from it.
+    """Make a snapshot of `views`.
+
+    The names of segments that one of the `snapshots` also has are taken from it.
     """
-    read = {
-        id(part.segment): names
-        for one in known
-        for part, names in zip(one.views, one.path_names, strict=True)
+    known_names = {
+        id(view.segment): names
+        for snapshot in snapshots
+        for view, names in zip(snapshot.views, snapshot.path_names, strict=True)
     }
     lengths_of_chunks = [
-        p.segment.chunk_lengths
-        if p.alive_chunks is None
-        else p.segment.chunk_lengths[p.alive_chunks]
-        for p in parts
+        view.segment.chunk_lengths
+        if view.alive_chunks is None
+        else view.segment.chunk_lengths[view.alive_chunks]
+        for view in views
     ]
     lengths_of_files = [
-        p.segment.file_lengths if p.alive is None else p.segment.file_lengths[p.alive]
-        for p in parts
+        view.segment.file_lengths if view.alive is None else view.segment.file_lengths[view.alive]
+        for view in views
     ]
-    chunks, files = sum(map(len, lengths_of_chunks)), sum(map(len, lengths_of_files))
-    chunk_sum = float(sum(each.sum(dtype=np.float64) for each in lengths_of_chunks))
-    file_sums = sum((each.sum(axis=0, dtype=np.float64) for each in lengths_of_files), np.zeros(4))
+    chunks = sum(map(len, lengths_of_chunks))
+    files = sum(map(len, lengths_of_files))
+    chunk_sum = float(sum(lengths.sum(dtype=np.float64) for lengths in lengths_of_chunks))
+    file_sums = sum(
+        (lengths.sum(axis=0, dtype=np.float64) for lengths in lengths_of_files), np.zeros(4)
+    )
     return IndexSnapshot(
-        views=tuple(parts),
+        views=tuple(views),
         path_names=tuple(
-            read.get(id(part.segment)) or read_path_names(part.segment) for part in parts
+            known_names.get(id(view.segment)) or read_path_names(view.segment) for view in views
         ),
         generation=generation,
         statistics=FieldStatistics(
@@ -199,67 +206,73 @@ def make_snapshot(
 
 
 def plan_merge(
-    state: IndexSnapshot, order: MergePolicy
+    snapshot: IndexSnapshot, policy: MergePolicy
 ) -> Callable[[IndexSnapshot], IndexSnapshot] | None:
-    """What merges of the parts of `state` make of a later view; None if there is nothing to
-    merge.
+    """Merge segments of `snapshot`, and return the function that applies the merges to a later one.
+
+    None: there is nothing to merge.
     """
-    made = perform_merges(state.views, order)
-    if not made:
+    merges = perform_merges(snapshot.views, policy)
+    if not merges:
         return None
-    names = make_snapshot(
-        [SegmentView(each.segment) for each in made if each.segment is not None], state.generation
+    merged_names = make_snapshot(
+        [SegmentView(merge.segment) for merge in merges if merge.segment is not None],
+        snapshot.generation,
     )
-    return lambda now: make_snapshot(
-        apply_merges(state.views, made, now.views), now.generation, now, names
+    return lambda later: make_snapshot(
+        apply_merges(snapshot.views, merges, later.views), later.generation, later, merged_names
     )
 
 
 def compute_features(
-    state: IndexSnapshot,
+    snapshot: IndexSnapshot,
     query: QueryTerms,
     terms: TermCache,
     vector: Floats | None = None,
-    choice: FileFilter | None = None,
-    shown: int = 0,
+    file_filter: FileFilter | None = None,
+    limit: int = 0,
 ) -> FeatureMatrix:
-    """What is known of the compared files. `vector`: of the query, (dimension,). `choice`: which
-    files may be shown.
+    """Compute the feature matrix of the candidate files.
 
-    In a large index the promising files are compared: those of the whole, so that a choice does not
-    change how files stand to each other, and those of the choice; `shown` is how many are going to
-    be shown.
+    `vector`: of the query, (dimension,). `file_filter`: which files may be shown.
+
+    In a large index the candidate files are scored: those of the whole index, so that a filter
+    does not change how files compare with each other, and those that pass the filter. `limit`
+    is the number of files that are going to be shown.
     """
-    living = state.live_documents
-    named = [match_definitions(part.segment, query) for part in state.views]
-    hits = find_file_hits(state.views, query)
-    values = _file_signals(state, query, terms, named, hits)
-    close = None if vector is None else compare_vectors(state.views, living, vector)
-    allowed = None if choice is None else choice(living)
-    files = select_candidates(values, close, allowed, shown, living.paths)
-    some = [
-        locate_chunks(part.segment, each)
-        for part, each in zip(state.views, living.by_segment(files), strict=True)
+    live = snapshot.live_documents
+    definitions = [match_definitions(view.segment, query) for view in snapshot.views]
+    hits = find_file_hits(snapshot.views, query)
+    values = _file_signals(snapshot, query, terms, definitions, hits)
+    nearness = None if vector is None else compare_vectors(snapshot.views, live, vector)
+    allowed = None if file_filter is None else file_filter(live)
+    files = select_candidates(values, nearness, allowed, limit, live.paths)
+    candidates = [
+        locate_chunks(view.segment, numbers)
+        for view, numbers in zip(snapshot.views, live.by_segment(files), strict=True)
     ]
     mean, deviation = (
-        (0.0, 1.0) if close is None else features.mean_and_deviation(close.means(living.sample))
+        (0.0, 1.0) if nearness is None else features.mean_and_deviation(nearness.means(live.sample))
     )
-    fields = score_fields(hits, state.statistics, query, some)
-    chunks = _chunk_signals(state, query, named, some, vector)
-    cosines = None if close is None else close.means(files)
+    fields = score_fields(hits, snapshot.statistics, query, candidates)
+    chunks = _chunk_signals(snapshot, query, definitions, candidates, vector)
+    cosines = None if nearness is None else nearness.means(files)
     return FeatureMatrix(
-        generation=state.generation,
-        paths=tuple(map(living.paths.__getitem__, files.tolist())),
-        languages=tuple(map(living.languages.__getitem__, files.tolist())),
+        generation=snapshot.generation,
+        paths=tuple(map(live.paths.__getitem__, files.tolist())),
+        languages=tuple(map(live.languages.__getitem__, files.tolist())),
         allowed=None if allowed is None else allowed[files],
-        values={name: each[files] for name, each in (values | living.path_signals).items()}
+        values={
+            name: values_of_signal[files]
+            for name, values_of_signal in (values | live.path_signals).items()
+        }
         | fields
         | chunks.of_files,
         corpus=CorpusStatistics(float(values["p_s"].max(initial=0)), mean, deviation),
         starts=chunks.starts,
         chunk_files=chunks.files,
         keys=chunks.keys,
-        candidates=some,
+        candidates=candidates,
         chunk_scores=chunks.scores,
         chunk_names=chunks.names,
         chunk_coverage=chunks.covered,
@@ -272,70 +285,76 @@ def compute_features(
 
 
 def _file_signals(
-    state: IndexSnapshot,
+    snapshot: IndexSnapshot,
     query: QueryTerms,
     terms: TermCache,
-    named: Sequence[DefinitionMatches],
+    definitions: Sequence[DefinitionMatches],
     hits: Sequence[FileHits],
 ) -> dict[str, Floats]:
-    """What words and names say of each living file: signal -> (F,)."""
-    asked = make_name_query(query.words, [terms.stem(word) for word in query.words], query.shares)
+    """Signals of the words and the name of each live file: signal -> (F,)."""
+    name_query = make_name_query(
+        query.words, [terms.stem(word) for word in query.words], query.shares
+    )
     rows: list[dict[str, Floats]] = [
         {
             "f_all": words,
-            **found.of_files,
-            "p_s": stem_coverage(names, asked),
+            **matches.of_files,
+            "p_s": stem_coverage(names, name_query),
             "stemeq": best_name_match(names, query.identifiers),
         }
-        for words, found, names in zip(
-            score_files(hits, state.statistics, query), named, state.path_names, strict=True
+        for words, matches, names in zip(
+            score_files(hits, snapshot.statistics, query),
+            definitions,
+            snapshot.path_names,
+            strict=True,
         )
     ]
     values = {
-        name: select_live(state.views, [each[name] for each in rows]) for name in _FILE_SIGNALS
+        name: select_live(snapshot.views, [row[name] for row in rows]) for name in _FILE_SIGNALS
     }
-    # The name as asked goes before any part of it. What no file defines, in any case, is where its
-    # words are.
-    used = (
-        select_live(state.views, mark_files_with_all_terms(hits))
+    # The name as written in the query goes before any part of it. A name that no file defines, in any
+    # case, belongs to the files that have its words.
+    usage = (
+        select_live(snapshot.views, mark_files_with_all_terms(hits))
         if query.symbol and not values["symI"].any()
         else None
     )
-    values["sole"] = features.definition_shares(values.pop("whole"), values["symF"], used)
+    values["sole"] = features.definition_shares(values.pop("whole"), values["symF"], usage)
     return values
 
 
 def _chunk_signals(
-    state: IndexSnapshot,
+    snapshot: IndexSnapshot,
     query: QueryTerms,
-    named: Sequence[DefinitionMatches],
-    some: Sequence[CandidateFiles],
+    definitions: Sequence[DefinitionMatches],
+    candidates: Sequence[CandidateFiles],
     vector: Floats | None,
 ) -> _ChunkSignals:
-    """What the chunks of the compared files say, parts in order."""
-    scores, covered = score_chunks(state.views, state.statistics, query, some)
-    cosines = None if vector is None else chunk_cosines(some, vector)
-    counts = concatenate([each.counts for each in some]).astype(np.int64)
-    starts, files = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
-    asked = sum(times for _, times in query.terms)
+    """Signals of the chunks of the candidate files, in the order of the views."""
+    scores, covered = score_chunks(snapshot.views, snapshot.statistics, query, candidates)
+    cosines = None if vector is None else chunk_cosines(candidates, vector)
+    counts = concatenate([candidate.counts for candidate in candidates]).astype(np.int64)
+    starts = np.cumsum(counts) - counts
+    files = np.repeat(np.arange(len(counts)), counts)
+    term_count = sum(times for _, times in query.terms)
     s3 = features.best_three(scores, starts, files)
-    nothing = not len(counts)
+    is_empty = not len(counts)
     return _ChunkSignals(
         starts=starts,
         files=files,
-        keys=concatenate([each.segment.keys[each.chunks] for each in some])
+        keys=concatenate([candidate.segment.keys[candidate.chunks] for candidate in candidates])
         .astype(np.int64)
         .reshape(-1, 2),
         scores=scores,
         covered=covered,
-        names=score_chunk_names(some, named),
+        names=score_chunk_names(candidates, definitions),
         cosines=cosines,
-        nearest=cosines if cosines is None or nothing else np.fmax.reduceat(cosines, starts),
+        nearest=cosines if cosines is None or is_empty else np.fmax.reduceat(cosines, starts),
         of_files={
             "s3": s3,
             "s_mean": scores
-            if nothing
+            if is_empty
             else (np.add.reduceat(scores, starts) / counts).astype(np.float32),
-            "s_raw": s3 / np.float32(asked or 1),
+            "s_raw": s3 / np.float32(term_count or 1),
         },
     )

@@ -467,7 +467,7 @@ class LexicalIndex:
             return True
         async with self._lock:
             if self._view is not None:
-                found, self._former = await asyncio.to_thread(made.of, self._view, self._former)
+                found, self._former = await asyncio.to_thread(made.apply, self._view, self._former)
                 self._show(found)
         return False
 

@@ -1,8 +1,8 @@
-"""How one view becomes the next: files go, come and come back. Pure.
+"""Changes from one snapshot to the next: files are removed, added and restored; pure
 
-What a file was is still in its segment once it is dead. A branch that is switched back to has the
-files it had: so segments that leave a view are kept for a while, and a file that is stored as one
-has it is brought back, unread.
+A dead file is still in its segment. After a switch back to a branch, the branch has its old files
+again. So segments that leave a snapshot are retained for a while, as retired segments, and a file
+that is stored just as a segment has it is restored without being read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,42 +32,43 @@ from cocosearchd.search.lexical.segments.segment_merge import (
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
 
-# Of segments that left a view: what 6,000 files of 5 kB take, or as much again as the view, which
-# is what a branch may replace of a large repository; and as many segments as a question may have to
-# look into.
-RETIRED_BYTES, _RETIRED_SEGMENTS = 64 << 20, 8
-# dead ones that make a segment worth keeping: what fewer of them take is soon read again
+# Limits of retired segments: the size of 6,000 files of 5 kB, or that of the snapshot if it is larger,
+# which a branch may replace in a large repository; and the number of segments that a lookup of a path
+# may search.
+RETIRED_BYTES = 64 << 20
+_RETIRED_SEGMENTS = 8
+# dead files from which a segment is worth retaining: fewer are soon read again
 _RETIRED_FILES = 64
 EMPTY = make_snapshot((), -1)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """What is to become of a view: `paths` are as `read` and `returning` have them, or nowhere any
-    more.
-    """
+    """Change of a snapshot: the `paths` to replace by `read` and `returning` files, or to remove."""
 
     paths: tuple[str, ...]
     generation: int
     read: Sequence[Documents] = ()
-    returning: Sequence[FileDigest] = ()  # each of them `find_restorable_files`
+    returning: Sequence[FileDigest] = ()  # from `find_restorable_files`
 
 
 @dataclass(frozen=True, slots=True)
 class PendingMerge:
-    """Merges of the parts of a view, and the files that these leave behind."""
+    """Merges of the segments of a snapshot, and the segments with the files that they leave behind."""
 
-    made: Callable[[IndexSnapshot], IndexSnapshot]
-    leaving: IndexSnapshot
+    apply_merges: Callable[[IndexSnapshot], IndexSnapshot]
+    removed: IndexSnapshot
 
-    def of(self, now: IndexSnapshot, former: IndexSnapshot) -> tuple[IndexSnapshot, IndexSnapshot]:
-        """A later view in order, and what is kept of those before it."""
-        found = self.made(now)
-        return found, _retain_retired(former, self.leaving, found)
+    def apply(
+        self, later: IndexSnapshot, retired: IndexSnapshot
+    ) -> tuple[IndexSnapshot, IndexSnapshot]:
+        """Apply the merges to a later snapshot, and update the retired segments."""
+        snapshot = self.apply_merges(later)
+        return snapshot, _retain_retired(retired, self.removed, snapshot)
 
 
 class _FileLocation(NamedTuple):
-    """A file of a segment."""
+    """Location of a file in a segment."""
 
     segment: Segment
     number: int
@@ -76,145 +77,156 @@ class _FileLocation(NamedTuple):
 
 
 def find_paths_with_dead_files(
-    state: IndexSnapshot, former: IndexSnapshot, paths: Iterable[str]
+    snapshot: IndexSnapshot, retired: IndexSnapshot, paths: Iterable[str]
 ) -> list[str]:
-    """Those of `paths` that a segment has something of which is not alive."""
-    places = ((path, _find_path((state, former), path)) for path in paths)
-    return [path for path, found in places if not all(place.alive for place in found)]
+    """Find the `paths` for which a segment has a dead file."""
+    locations = ((path, _find_path((snapshot, retired), path)) for path in paths)
+    return [
+        path
+        for path, path_locations in locations
+        if not all(location.alive for location in path_locations)
+    ]
 
 
 def find_restorable_files(
-    state: IndexSnapshot, former: IndexSnapshot, files: Iterable[FileDigest]
+    snapshot: IndexSnapshot, retired: IndexSnapshot, files: Iterable[FileDigest]
 ) -> list[FileDigest]:
-    """Those of `files` that a segment has as they are."""
-    return [file for file in files if _find_stored_file(state, former, file)]
+    """Find the stored `files` that a segment has unchanged."""
+    return [file for file in files if _find_stored_file(snapshot, retired, file)]
 
 
 def apply_change(
-    state: IndexSnapshot, former: IndexSnapshot, change: SnapshotChange, dimension: int
+    snapshot: IndexSnapshot, retired: IndexSnapshot, change: SnapshotChange, dimension: int
 ) -> tuple[IndexSnapshot, IndexSnapshot]:
-    """The view after a change, and what is kept of those before it."""
-    parts, back = _remove_paths(state, change.paths), dict[Segment, list[tuple[int, int]]]()
+    """Apply a change, and return the next snapshot and the retired segments."""
+    views = _remove_paths(snapshot, change.paths)
+    restored = dict[Segment, list[tuple[int, int]]]()
     for file in change.returning:
-        if place := _find_stored_file(state, former, file):
-            back.setdefault(place.segment, []).append((place.number, file.generation))
-    own = {part.segment for part in parts}
-    # In front: what is behind the others is merged with them, and would not be what it was.
-    parts[:0] = [_view_all_dead(segment) for segment in back if segment not in own]
-    for number, part in enumerate(parts):
-        if part.segment in back:
-            files, generations = zip(*back[part.segment], strict=True)
-            parts[number] = part.with_restored(files, generations)
-    fresh = build_views(change.read, dimension)
-    kept = (
-        compact([*parts, *fresh], BUSY)
-        if fresh
-        else tuple(part for part in parts if part.live_file_count)
+        if location := _find_stored_file(snapshot, retired, file):
+            restored.setdefault(location.segment, []).append((location.number, file.generation))
+    present = {view.segment for view in views}
+    # In front, because segments at the end are merged with those before them.
+    views[:0] = [_view_all_dead(segment) for segment in restored if segment not in present]
+    for number, view in enumerate(views):
+        if view.segment in restored:
+            files, generations = zip(*restored[view.segment], strict=True)
+            views[number] = view.with_restored(files, generations)
+    new_views = build_views(change.read, dimension)
+    next_views = (
+        compact([*views, *new_views], BUSY)
+        if new_views
+        else tuple(view for view in views if view.live_file_count)
     )
-    now = make_snapshot(kept, change.generation, state, former)
-    return now, _retain_retired(
-        former, make_snapshot(_list_removed_views(parts, now), -1, state, former), now
+    later = make_snapshot(next_views, change.generation, snapshot, retired)
+    return later, _retain_retired(
+        retired, make_snapshot(_list_removed_views(views, later), -1, snapshot, retired), later
     )
 
 
-def plan_idle_merge(state: IndexSnapshot) -> PendingMerge | None:
-    """What puts the parts of `state` in order, to be done beside commits; None if there is nothing
-    to do.
-    """
-    made = plan_merge(state, RESTING)
-    if made is None:
+def plan_idle_merge(snapshot: IndexSnapshot) -> PendingMerge | None:
+    """Merge the segments of `snapshot` beside commits; None if there is nothing to merge."""
+    apply_merges = plan_merge(snapshot, RESTING)
+    if apply_merges is None:
         return None
     return PendingMerge(
-        made,
+        apply_merges,
         make_snapshot(
-            [_select_dead(part) for part in _list_removed_views(state.views, made(state))],
+            [
+                _select_dead(view)
+                for view in _list_removed_views(snapshot.views, apply_merges(snapshot))
+            ],
             -1,
-            state,
+            snapshot,
         ),
     )
 
 
-def _list_removed_views(before: Sequence[SegmentView], now: IndexSnapshot) -> list[SegmentView]:
-    """The parts that are not in a view any more, and have files that may come back."""
-    living = {part.segment for part in now.views}
+def _list_removed_views(earlier: Sequence[SegmentView], later: IndexSnapshot) -> list[SegmentView]:
+    """List the views that are not in a snapshot any more and have enough files to restore."""
+    present = {view.segment for view in later.views}
     return [
-        part
-        for part in before
-        if part.segment not in living and _count_dead(part) >= _RETIRED_FILES
+        view
+        for view in earlier
+        if view.segment not in present and _count_dead(view) >= _RETIRED_FILES
     ]
 
 
 def _retain_retired(
-    former: IndexSnapshot, leaving: IndexSnapshot, now: IndexSnapshot
+    retired: IndexSnapshot, removed: IndexSnapshot, later: IndexSnapshot
 ) -> IndexSnapshot:
-    """The newest of the parts that are kept and of those that are leaving; none that is in a view
-    again.
-    """
-    living = {part.segment for part in now.views}
-    most = max(RETIRED_BYTES, sum(size_bytes(part.segment) for part in now.views))
-    parts, size = list[SegmentView](), 0
-    for part in reversed(
-        [part for part in (*former.views, *leaving.views) if part.segment not in living]
+    """Retain the newest of the retired and the removed segments that are not in a snapshot again."""
+    present = {view.segment for view in later.views}
+    limit_bytes = max(RETIRED_BYTES, sum(size_bytes(view.segment) for view in later.views))
+    views = list[SegmentView]()
+    size = 0
+    for view in reversed(
+        [view for view in (*retired.views, *removed.views) if view.segment not in present]
     ):
-        size += size_bytes(part.segment)
-        if size > most or len(parts) == _RETIRED_SEGMENTS:
+        size += size_bytes(view.segment)
+        if size > limit_bytes or len(views) == _RETIRED_SEGMENTS:
             break
-        parts.append(_view_all_dead(part.segment))
-    if [part.segment for part in parts[::-1]] == [part.segment for part in former.views]:
-        return former
-    return make_snapshot(parts[::-1], -1, former, leaving)
+        views.append(_view_all_dead(view.segment))
+    if [view.segment for view in views[::-1]] == [view.segment for view in retired.views]:
+        return retired
+    return make_snapshot(views[::-1], -1, retired, removed)
 
 
 def append_segment(
-    parts: Iterable[SegmentView], read: Sequence[Documents], dimension: int
+    views: Iterable[SegmentView], read: Sequence[Documents], dimension: int
 ) -> tuple[SegmentView, ...]:
-    """Parts with one more, of these documents."""
-    return compact([*parts, *build_views(read, dimension)], BUSY)
+    """Append one segment of these documents."""
+    return compact([*views, *build_views(read, dimension)], BUSY)
 
 
 def make_compact_snapshot(
-    parts: Sequence[SegmentView], generation: int, before: IndexSnapshot | None
+    views: Sequence[SegmentView], generation: int, earlier: IndexSnapshot | None
 ) -> IndexSnapshot:
-    """A view over parts that have just been read, in order."""
-    return make_snapshot(compact(parts, QUIET), generation, *([before] if before else []))
+    """Make a snapshot of views that have just been read, with their segments merged."""
+    return make_snapshot(compact(views, QUIET), generation, *([earlier] if earlier else []))
 
 
 def apply_overlay(
-    state: IndexSnapshot, overlay: Overlay, read: Sequence[Documents], dimension: int
+    snapshot: IndexSnapshot, overlay: Overlay, read: Sequence[Documents], dimension: int
 ) -> IndexSnapshot:
-    """The state in which the files of an overlay are as that has them: `read` are its documents.
+    """Make the snapshot in which an overlay replaces its files; `read` are its documents.
 
-    Not compacted: what is merged for an overlay would be merged again for its next version.
+    Not merged: a merge for one version of an overlay would be repeated for its next version.
     """
-    fresh = build_views(read, dimension)
-    return make_snapshot([*_remove_paths(state, overlay.files), *fresh], state.generation, state)
+    new_views = build_views(read, dimension)
+    return make_snapshot(
+        [*_remove_paths(snapshot, overlay.files), *new_views], snapshot.generation, snapshot
+    )
 
 
 def drop_stale_files(
-    parts: Sequence[SegmentView], stored: Mapping[str, int]
+    views: Sequence[SegmentView], stored: Mapping[str, int]
 ) -> tuple[tuple[SegmentView, ...], set[str]]:
-    """The parts without what is not as stored, by path the generation; and the paths to be read."""
-    kept, found = set[str](), []
-    for part in parts:
-        wrong = []
-        generations = part.generations.tolist()
-        for file, path in enumerate(part.segment.path_list()):
-            alive = part.alive is None or bool(part.alive[file])
+    """Drop the files that are not as stored, and return the views and the paths to read.
+
+    `stored`: generation by path.
+    """
+    current = set[str]()
+    checked = []
+    for view in views:
+        stale = []
+        generations = view.generations.tolist()
+        for file, path in enumerate(view.segment.path_list()):
+            alive = view.alive is None or bool(view.alive[file])
             if alive and stored.get(path) == generations[file]:
-                kept.add(path)
+                current.add(path)
             elif alive:
-                wrong.append(file)
-        found.append(part.with_deleted(wrong) if wrong else part)
-    return compact(found, BUSY), stored.keys() - kept
+                stale.append(file)
+        checked.append(view.with_deleted(stale) if stale else view)
+    return compact(checked, BUSY), stored.keys() - current
 
 
 def build_views(read: Sequence[Documents], dimension: int) -> list[SegmentView]:
-    """One part of these documents; none of no documents."""
+    """Build one view of these documents, or none without documents."""
     return [SegmentView(build_segment(read, dimension))] if read else []
 
 
 def make_file_text(file: FileTexts) -> FileText:
-    """A file as stored."""
+    """Convert a stored file to a `FileText`."""
     chunks = tuple(
         ChunkText(
             *row[:4],
@@ -227,59 +239,61 @@ def make_file_text(file: FileTexts) -> FileText:
     return FileText(file.path, file.generation, file.language, chunks, file.vectors, file.digest)
 
 
-def _remove_paths(state: IndexSnapshot, paths: Iterable[str]) -> list[SegmentView]:
-    """The parts without what they hold of `paths`."""
+def _remove_paths(snapshot: IndexSnapshot, paths: Iterable[str]) -> list[SegmentView]:
+    """Delete the files of `paths` from the views."""
     dying = dict[Segment, list[int]]()
     for path in paths:
-        for place in _find_path((state,), path):
-            if place.alive:
-                dying.setdefault(place.segment, []).append(place.number)
+        for location in _find_path((snapshot,), path):
+            if location.alive:
+                dying.setdefault(location.segment, []).append(location.number)
     return [
-        part.with_deleted(dying[part.segment]) if part.segment in dying else part
-        for part in state.views
+        view.with_deleted(dying[view.segment]) if view.segment in dying else view
+        for view in snapshot.views
     ]
 
 
 def _find_stored_file(
-    state: IndexSnapshot, former: IndexSnapshot, file: FileDigest
+    snapshot: IndexSnapshot, retired: IndexSnapshot, file: FileDigest
 ) -> _FileLocation | None:
-    """Where a file is as stored, alive or dead."""
-    for found in _find_path((state, former), file.path):
+    """Find the location of a file with the stored content, alive or dead."""
+    for location in _find_path((snapshot, retired), file.path):
         same = (
-            int(found.segment.digests[found.number]) == file.digest
-            and found.language == file.language
+            int(location.segment.digests[location.number]) == file.digest
+            and location.language == file.language
         )
         if file.digest and same:
-            return found
+            return location
     return None
 
 
-def _find_path(views: Iterable[IndexSnapshot], path: str) -> Iterator[_FileLocation]:
-    """Where a path is."""
-    for each in views:
-        for part, names in zip(each.views, each.path_names, strict=True):
+def _find_path(snapshots: Iterable[IndexSnapshot], path: str) -> Iterator[_FileLocation]:
+    """Find the locations of a path."""
+    for snapshot in snapshots:
+        for view, names in zip(snapshot.views, snapshot.path_names, strict=True):
             number = names.numbers.get(path)
             if number is not None:
-                alive = part.alive is None or bool(part.alive[number])
-                yield _FileLocation(part.segment, number, names.languages[number], alive)
+                alive = view.alive is None or bool(view.alive[number])
+                yield _FileLocation(view.segment, number, names.languages[number], alive)
 
 
 def _view_all_dead(segment: Segment) -> SegmentView:
     return SegmentView(segment).with_deleted(range(segment.file_count))
 
 
-def _select_dead(part: SegmentView) -> SegmentView:
-    """What is dead in a part of which something is. All of the part where most is: no room would be
-    won.
+def _select_dead(view: SegmentView) -> SegmentView:
+    """Build a segment of the dead files of a view.
+
+    A view of which most files are dead is returned unchanged, because a copy would save no
+    memory.
     """
     if (
-        part.alive is None
-        or part.alive_chunks is None
-        or 2 * _count_dead(part) > part.segment.file_count
+        view.alive is None
+        or view.alive_chunks is None
+        or 2 * _count_dead(view) > view.segment.file_count
     ):
-        return part
-    return SegmentView(merge_segments([SegmentView(part.segment, ~part.alive, ~part.alive_chunks)]))
+        return view
+    return SegmentView(merge_segments([SegmentView(view.segment, ~view.alive, ~view.alive_chunks)]))
 
 
-def _count_dead(part: SegmentView) -> int:
-    return part.segment.file_count - part.live_file_count
+def _count_dead(view: SegmentView) -> int:
+    return view.segment.file_count - view.live_file_count

@@ -1,1 +1,1 @@
-"""What a query finds in a snapshot: words, names, phrases, symbols and vectors."""
+"""Scores of a query in a snapshot: by words, names, phrases, symbols and vectors."""

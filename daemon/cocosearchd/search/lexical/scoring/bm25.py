@@ -1,7 +1,7 @@
-"""BM25 of one query: all living files by all they hold, the compared ones by field and chunk. Pure.
+"""BM25 scores of one query: live files over all their text, candidates by field and chunk; pure
 
-Of each term the rows of a part are found and narrowed by themselves; what is left of all terms is
-scored at once, as many small steps would cost more than the numbers in them.
+The rows of each term in a segment are looked up and filtered term by term. Then all terms are
+scored at once, because many small array steps would cost more than the numbers in them.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _Rows = slice | Ints
 
 @dataclass(frozen=True, slots=True)
 class FieldStatistics:
-    """Of what is alive in all parts."""
+    """Counts and average lengths over the live documents of all segments."""
 
     files: int
     chunks: int
@@ -42,178 +42,191 @@ class FieldStatistics:
 
 @dataclass(frozen=True, slots=True)
 class FileHits:
-    """Where the terms of a query are in the files of a part, term by term: the living files and
-    their rows.
-    """
+    """Live files that have the terms of a query, and their rows, term by term, for one view."""
 
     view: SegmentView
     terms: tuple[tuple[NDArray[np.int32], _Rows], ...]
 
 
 class IdLookup:
-    """Where numbers are among some chosen ones."""
+    """Lookup from numbers to their positions in a selection."""
 
-    def __init__(self, size: int, chosen: Ints) -> None:
-        """`chosen` are distinct and below `size`, and so is what is looked for."""
+    def __init__(self, size: int, selected: Ints) -> None:
+        """Mark the `selected` numbers: distinct and below `size`, as all looked-up numbers."""
         self._known = np.zeros(size, np.bool_)
-        self._known[chosen] = True
+        self._known[selected] = True
         self._places = np.empty(size, np.int32)  # only what is chosen is ever written or read
-        self._places[chosen] = np.arange(len(chosen), dtype=np.int32)
+        self._places[selected] = np.arange(len(selected), dtype=np.int32)
 
     def __call__(self, numbers: NDArray[np.integer]) -> tuple[Ints, NDArray[np.int32]]:
-        """Which of `numbers` are chosen, and the place of each of these among the chosen."""
-        kept = np.flatnonzero(self._known.take(numbers))
-        return kept, self._places.take(numbers.take(kept))
+        """Find the selected among `numbers`: their indices, and their selection positions."""
+        matches = np.flatnonzero(self._known.take(numbers))
+        return matches, self._places.take(numbers.take(matches))
 
 
-def find_file_hits(parts: Sequence[SegmentView], query: QueryTerms) -> list[FileHits]:
-    """The living files that have the terms of a query, part by part."""
-    asked = _term_hashes(query)
+def find_file_hits(views: Sequence[SegmentView], query: QueryTerms) -> list[FileHits]:
+    """Find the live files that have the terms of a query, view by view."""
+    hashes = _term_hashes(query)
     return [
         FileHits(
-            part, tuple(_find_live_files(part, rows) for rows in part.segment.file_rows(asked))
+            view, tuple(_find_live_files(view, rows) for rows in view.segment.file_rows(hashes))
         )
-        for part in parts
+        for view in views
     ]
 
 
-def mark_files_with_all_terms(found: Sequence[FileHits]) -> list[Floats]:
-    """Per part: 1 for each living file that has all terms of the query, (F,)."""
+def mark_files_with_all_terms(hits: Sequence[FileHits]) -> list[Floats]:
+    """Mark by view the live files that have all terms of the query with 1, (F,)."""
     counts = [
         np.bincount(
-            _concatenate([files for files, _ in each.terms], np.int32),
-            minlength=each.view.segment.file_count,
+            _concatenate([files for files, _ in view_hits.terms], np.int32),
+            minlength=view_hits.view.segment.file_count,
         )
-        for each in found
+        for view_hits in hits
     ]
     return [
-        ((count > 0) & (count == len(each.terms))).astype(np.float32)
-        for each, count in zip(found, counts, strict=True)
+        ((count > 0) & (count == len(view_hits.terms))).astype(np.float32)
+        for view_hits, count in zip(hits, counts, strict=True)
     ]
 
 
 def score_files(
-    found: Sequence[FileHits], sizes: FieldStatistics, query: QueryTerms
+    hits: Sequence[FileHits], sizes: FieldStatistics, query: QueryTerms
 ) -> list[Floats]:
-    """Per part: BM25 of each file over all it holds, (F,); dead files 0."""
-    counts = [[len(files) for files, _ in each.terms] for each in found]
+    """Score the files of each view by BM25 over all their text, (F,); dead files get 0."""
+    counts = [[len(files) for files, _ in view_hits.terms] for view_hits in hits]
     weights = _term_weights(query, _sum_by_term(counts, query), sizes.files)
     scores = []
-    for each, counted in zip(found, counts, strict=True):
-        segment = each.view.segment
-        files = _concatenate([files for files, _ in each.terms], np.int32)
-        tf = _concatenate([segment.posting_everything[rows] for _, rows in each.terms], np.float32)
+    for view_hits, counted in zip(hits, counts, strict=True):
+        segment = view_hits.view.segment
+        files = _concatenate([files for files, _ in view_hits.terms], np.int32)
+        tf = _concatenate(
+            [segment.posting_everything[rows] for _, rows in view_hits.terms], np.float32
+        )
         lengths = segment.file_lengths[:, 0].take(files)
-        worth = features.bm25(
+        shares = features.bm25(
             np.repeat(weights, counted), tf, lengths, sizes.file_averages[0], *_FILE_BM25
         )
-        scores.append(np.bincount(files, worth, segment.file_count).astype(np.float32))
+        scores.append(np.bincount(files, shares, segment.file_count).astype(np.float32))
     return scores
 
 
 def score_fields(
-    found: Sequence[FileHits],
+    hits: Sequence[FileHits],
     sizes: FieldStatistics,
     query: QueryTerms,
-    some: Sequence[CandidateFiles],
+    candidates: Sequence[CandidateFiles],
 ) -> dict[str, Floats]:
-    """Field -> (f,), BM25 of the compared files of all parts over the fields."""
-    near = [
-        _find_candidate_rows(each, compared) for each, compared in zip(found, some, strict=True)
+    """Score the candidate files of all views by BM25 over each field: field -> (f,)."""
+    candidate_rows = [
+        _find_candidate_rows(view_hits, candidate)
+        for view_hits, candidate in zip(hits, candidates, strict=True)
     ]
     scores = dict[str, Floats]()
     for name, (column, number, k1, b) in _FIELDS.items():
-        having = [
+        document_counts = [
             [
-                int(np.count_nonzero(getattr(each.view.segment, column)[rows]))
-                for _, rows in each.terms
+                int(np.count_nonzero(getattr(view_hits.view.segment, column)[rows]))
+                for _, rows in view_hits.terms
             ]
-            for each in found
+            for view_hits in hits
         ]
-        weights = _term_weights(query, _sum_by_term(having, query), sizes.files)
+        weights = _term_weights(query, _sum_by_term(document_counts, query), sizes.files)
         rows = []
-        for each, compared, (kept, places, terms) in zip(found, some, near, strict=True):
-            tf = getattr(each.view.segment, column)[kept].astype(np.float32)
-            lengths = each.view.segment.file_lengths[compared.files[places], number]
-            worth = features.bm25(weights[terms], tf, lengths, sizes.file_averages[number], k1, b)
-            rows.append(np.bincount(places, worth, len(compared.files)))
+        for view_hits, candidate, (matching_rows, positions, terms) in zip(
+            hits, candidates, candidate_rows, strict=True
+        ):
+            tf = getattr(view_hits.view.segment, column)[matching_rows].astype(np.float32)
+            lengths = view_hits.view.segment.file_lengths[candidate.files[positions], number]
+            shares = features.bm25(weights[terms], tf, lengths, sizes.file_averages[number], k1, b)
+            rows.append(np.bincount(positions, shares, len(candidate.files)))
         scores[name] = _concatenate(rows, np.float32)
     return scores
 
 
 def score_chunks(
-    parts: Sequence[SegmentView],
+    views: Sequence[SegmentView],
     sizes: FieldStatistics,
     query: QueryTerms,
-    some: Sequence[CandidateFiles],
+    candidates: Sequence[CandidateFiles],
 ) -> tuple[Floats, Floats]:
-    """Over the compared chunks of all parts: BM25, and the share of the query's idf mass that a
-    chunk has.
+    """Score the candidate chunks of all views by BM25, and compute their coverage.
+
+    The coverage is the share of the query's idf mass that a chunk has, 0 to 1.
     """
-    asked = _term_hashes(query)
-    rows = [part.segment.chunk_rows(asked) for part in parts]
-    having = [
-        [_count_live_rows(part, row) for row in each]
-        for part, each in zip(parts, rows, strict=True)
+    hashes = _term_hashes(query)
+    rows = [view.segment.chunk_rows(hashes) for view in views]
+    document_counts = [
+        [_count_live_rows(view, term_rows) for term_rows in candidate]
+        for view, candidate in zip(views, rows, strict=True)
     ]
-    idfs = _idfs(_sum_by_term(having, query), sizes.chunks)
+    idfs = _idfs(_sum_by_term(document_counts, query), sizes.chunks)
     times = np.array([times for _, times in query.terms], np.float32)
-    scores, covered = [], []
-    for each, row in zip(some, rows, strict=True):
-        segment, find = each.segment, IdLookup(each.segment.chunk_count, each.chunks)
-        hits = [find(segment.posting_chunks[one]) for one in row]
-        terms = np.repeat(np.arange(len(hits)), [len(kept) for kept, _ in hits])
-        places = _concatenate([places for _, places in hits], np.int32)
+    scores = []
+    coverage = []
+    for candidate, term_rows in zip(candidates, rows, strict=True):
+        segment = candidate.segment
+        lookup = IdLookup(candidate.segment.chunk_count, candidate.chunks)
+        matches_by_term = [
+            lookup(segment.posting_chunks[rows_of_term]) for rows_of_term in term_rows
+        ]
+        terms = np.repeat(
+            np.arange(len(matches_by_term)), [len(matches) for matches, _ in matches_by_term]
+        )
+        positions = _concatenate([positions for _, positions in matches_by_term], np.int32)
         tf = _concatenate(
             [
-                segment.posting_counts[one].take(kept)
-                for one, (kept, _) in zip(row, hits, strict=True)
+                segment.posting_counts[rows_of_term].take(matches)
+                for rows_of_term, (matches, _) in zip(term_rows, matches_by_term, strict=True)
             ],
             np.float32,
         )
-        lengths = segment.chunk_lengths[each.chunks][places]
-        worth = features.bm25((times * idfs)[terms], tf, lengths, sizes.chunk_average, *_CHUNK_BM25)
-        scores.append(np.bincount(places, worth, len(each.chunks)))
-        covered.append(np.bincount(places, idfs[terms], len(each.chunks)))
+        lengths = segment.chunk_lengths[candidate.chunks][positions]
+        shares = features.bm25(
+            (times * idfs)[terms], tf, lengths, sizes.chunk_average, *_CHUNK_BM25
+        )
+        scores.append(np.bincount(positions, shares, len(candidate.chunks)))
+        coverage.append(np.bincount(positions, idfs[terms], len(candidate.chunks)))
     ideal = float(idfs.sum()) or 1.0
-    return _concatenate(scores, np.float32), (_concatenate(covered, np.float32) / ideal).astype(
+    return _concatenate(scores, np.float32), (_concatenate(coverage, np.float32) / ideal).astype(
         np.float32
     )
 
 
 def _find_candidate_rows(
-    found: FileHits, compared: CandidateFiles
+    hits: FileHits, candidate: CandidateFiles
 ) -> tuple[Ints, NDArray[np.int32], Ints]:
-    """Of the compared files that have a term: the rows, the places of the files, and which
-    terms.
-    """
-    find = IdLookup(found.view.segment.file_count, compared.files)
-    hits = [find(files) for files, _ in found.terms]
+    """Find the rows, file positions and term numbers of the candidate files that have a term."""
+    lookup = IdLookup(hits.view.segment.file_count, candidate.files)
+    matches_by_term = [lookup(files) for files, _ in hits.terms]
     rows = [
-        kept + rows.start if isinstance(rows, slice) else rows.take(kept)
-        for (kept, _), (_, rows) in zip(hits, found.terms, strict=True)
+        matches + rows.start if isinstance(rows, slice) else rows.take(matches)
+        for (matches, _), (_, rows) in zip(matches_by_term, hits.terms, strict=True)
     ]
-    terms = np.repeat(np.arange(len(hits)), [len(kept) for kept, _ in hits])
+    terms = np.repeat(
+        np.arange(len(matches_by_term)), [len(matches) for matches, _ in matches_by_term]
+    )
     return (
         _concatenate(rows, np.int64),
-        _concatenate([places for _, places in hits], np.int32),
+        _concatenate([positions for _, positions in matches_by_term], np.int32),
         terms,
     )
 
 
-def _find_live_files(part: SegmentView, rows: slice) -> tuple[NDArray[np.int32], _Rows]:
-    """The living files that have a term, and their rows."""
-    files = part.segment.posting_files[rows]
-    if part.alive is None:
+def _find_live_files(view: SegmentView, rows: slice) -> tuple[NDArray[np.int32], _Rows]:
+    """Find the live files that have a term, and their rows."""
+    files = view.segment.posting_files[rows]
+    if view.alive is None:
         return files, rows
-    kept = np.flatnonzero(part.alive.take(files))
-    return files.take(kept), kept + rows.start
+    live = np.flatnonzero(view.alive.take(files))
+    return files.take(live), live + rows.start
 
 
-def _count_live_rows(part: SegmentView, rows: slice) -> int:
-    if part.alive_chunks is None:
+def _count_live_rows(view: SegmentView, rows: slice) -> int:
+    """Count the live chunks among rows of a term."""
+    if view.alive_chunks is None:
         return int(rows.stop) - int(rows.start)
-    return int(np.count_nonzero(part.alive_chunks.take(part.segment.posting_chunks[rows])))
+    return int(np.count_nonzero(view.alive_chunks.take(view.segment.posting_chunks[rows])))
 
 
 def _term_hashes(query: QueryTerms) -> NDArray[np.uint64]:
@@ -221,19 +234,19 @@ def _term_hashes(query: QueryTerms) -> NDArray[np.uint64]:
 
 
 def _sum_by_term(counts: Sequence[Sequence[int]], query: QueryTerms) -> Ints:
-    """Counts by part and term as counts by term."""
-    found: Ints = np.array(counts, np.int64).reshape(len(counts), len(query.terms)).sum(axis=0)
-    return found
+    """Sum counts by view and term to counts by term."""
+    totals: Ints = np.array(counts, np.int64).reshape(len(counts), len(query.terms)).sum(axis=0)
+    return totals
 
 
-def _term_weights(query: QueryTerms, having: Ints, total: int) -> Floats:
-    """By term: how much it counts, where `having` of `total` documents have it."""
-    return _idfs(having, total) * np.array([times for _, times in query.terms], np.float32)
+def _term_weights(query: QueryTerms, counts: Ints, total: int) -> Floats:
+    """Weigh the terms, which `counts` of `total` documents have: idf x query frequency."""
+    return _idfs(counts, total) * np.array([times for _, times in query.terms], np.float32)
 
 
-def _idfs(having: Ints, total: int) -> Floats:
+def _idfs(counts: Ints, total: int) -> Floats:
     return np.array(
-        list(starmap(features.idf, ((each, total) for each in having.tolist()))), np.float32
+        list(starmap(features.idf, ((count, total) for count in counts.tolist()))), np.float32
     )
 
 

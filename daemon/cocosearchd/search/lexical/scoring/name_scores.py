@@ -1,4 +1,4 @@
-"""What one query finds in the parts of a state by defined names and by vectors. Pure."""
+"""Scores of one query over the segments of a snapshot, by defined names and by vectors; pure"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ Ints = NDArray[np.int64]
 # OpenBLAS would share among threads, whose waiting for each other costs 15 times the work on a busy
 # machine (measured).
 _BLOCK_NUMBERS = 1 << 16
-# Rows that are multiplied together: of the last few OpenBLAS takes some in another order, and equal
-# vectors would have cosines that differ by where they stand.
+# Rows that are multiplied together: OpenBLAS sums the last few in another order, and equal vectors
+# would have cosines that differ by their position.
 _ROWS_TOGETHER = 16
 _FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
-# of a chunk whose definition has the very name: so that a constant stands before its uses
+# for a chunk whose definition has the exact name: so that a constant ranks before its uses
 _EXACT_LEAD = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionMatches:
-    """What is defined in a segment of what the query names."""
+    """Definitions in a segment that match names of the query."""
 
     # chunks and values of definitions of identifiers; one may come twice
     exact: tuple[NDArray[np.int32], Floats]
@@ -36,95 +36,112 @@ class DefinitionMatches:
 
 
 def match_definitions(segment: Segment, query: QueryTerms) -> DefinitionMatches:
-    """What is defined of the identifiers of the query, and of the whole symbol as it was asked."""
+    """Find the definitions of the identifiers of the query, and of the full symbol as written."""
     lower = tuple(name.lower() for name in query.identifiers)
-    asked = query.identifiers[:1] if query.symbol else ()
+    symbol = query.identifiers[:1] if query.symbol else ()
     exact = _find_definitions(
         segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers
     )
     folded = _find_definitions(
         segment.folded_names, segment.folded_chunks, segment.folded_values, lower
     )
-    whole = _find_definitions(
-        segment.exact_names, segment.exact_chunks, segment.exact_values, asked
+    full = _find_definitions(
+        segment.exact_names, segment.exact_chunks, segment.exact_values, symbol
     )
-    best = (_best_per_file(segment, *rows) for rows in (exact, folded, whole))
+    best = (_best_per_file(segment, *rows) for rows in (exact, folded, full))
     return DefinitionMatches(exact, folded, dict(zip(("symF", "symI", "whole"), best, strict=True)))
 
 
-def score_chunk_names(some: Sequence[CandidateFiles], found: Sequence[DefinitionMatches]) -> Floats:
-    """(c,): the best value of a definition in each compared chunk of all parts, and a lead where
-    the case agrees.
+def score_chunk_names(
+    candidates: Sequence[CandidateFiles], definitions: Sequence[DefinitionMatches]
+) -> Floats:
+    """Score the candidate chunks of all segments by their best definition, (c,).
+
+    A definition in the same case gets a lead.
     """
     rows = []
-    for each, names in zip(some, found, strict=True):
-        values = np.zeros(len(each.chunks), np.float32)
-        for (chunks, worth), share, lead in (
-            (names.exact, 1.0, _EXACT_LEAD),
-            (names.folded, _FOLDED_SHARE, 0.0),
+    for candidate, matches in zip(candidates, definitions, strict=True):
+        values = np.zeros(len(candidate.chunks), np.float32)
+        for (chunks, match_values), share, lead in (
+            (matches.exact, 1.0, _EXACT_LEAD),
+            (matches.folded, _FOLDED_SHARE, 0.0),
         ):
             if len(chunks) and len(values):
-                places = np.minimum(np.searchsorted(each.chunks, chunks), len(values) - 1)
-                kept = each.chunks[places] == chunks
+                positions = np.minimum(np.searchsorted(candidate.chunks, chunks), len(values) - 1)
+                is_candidate = candidate.chunks[positions] == chunks
                 np.maximum.at(
-                    values, places[kept], np.float32(share) * worth[kept] + np.float32(lead)
+                    values,
+                    positions[is_candidate],
+                    np.float32(share) * match_values[is_candidate] + np.float32(lead),
                 )
         rows.append(values)
     return _concatenate(rows)
 
 
-def file_cosines(parts: Sequence[SegmentView], files: Sequence[Ints], vector: Floats) -> Floats:
-    """(f,): of the mean vectors of some files of each part; NaN where a file has none."""
-    chosen = list(zip(parts, files, strict=True))
-    rows = _gather_rows([(part.segment.file_vectors, some) for part, some in chosen], len(vector))
+def file_cosines(views: Sequence[SegmentView], files: Sequence[Ints], vector: Floats) -> Floats:
+    """Cosines of the mean vectors of `files` of each view, (f,); NaN for a file without vectors."""
+    selections = list(zip(views, files, strict=True))
+    rows = _gather_rows(
+        [(view.segment.file_vectors, numbers) for view, numbers in selections], len(vector)
+    )
     return dot_products(
-        rows, _concatenate([part.segment.file_scales.take(some) for part, some in chosen]), vector
+        rows,
+        _concatenate([view.segment.file_scales.take(numbers) for view, numbers in selections]),
+        vector,
     )
 
 
-def chunk_cosines(some: Sequence[CandidateFiles], vector: Floats) -> Floats:
-    """(c,): of the compared chunks of all parts; NaN where one has no vector."""
-    rows = _gather_rows([(each.segment.vectors, each.chunks) for each in some], len(vector))
+def chunk_cosines(candidates: Sequence[CandidateFiles], vector: Floats) -> Floats:
+    """Cosines of the candidate chunks of all segments, (c,); NaN for a chunk without a vector."""
+    rows = _gather_rows(
+        [(candidate.segment.vectors, candidate.chunks) for candidate in candidates], len(vector)
+    )
     return dot_products(
-        rows, _concatenate([each.segment.scales.take(each.chunks) for each in some]), vector
+        rows,
+        _concatenate([candidate.segment.scales.take(candidate.chunks) for candidate in candidates]),
+        vector,
     )
 
 
 def dot_products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
-    """Of a vector with quantised rows, NaN for rows of scale 0. Exact but for the int8 of the
-    rows.
+    """Multiply quantised rows with a vector; NaN for rows of scale 0.
+
+    Exact but for the int8 quantisation of the rows.
     """
-    found = np.full(len(rows), np.nan, np.float32)
+    result = np.full(len(rows), np.nan, np.float32)
     if rows.shape[1] != len(vector) or not vector.any():
-        return found
+        return result
     height = max(1, _BLOCK_NUMBERS // len(vector) // _ROWS_TOGETHER) * _ROWS_TOGETHER
     block = np.zeros((height, len(vector)), np.float32)
     for start in range(0, len(rows), height):
-        some = rows[start : start + height]
-        np.copyto(block[: len(some)], some)
-        filled = -(-len(some) // _ROWS_TOGETHER) * _ROWS_TOGETHER
-        found[start : start + len(some)] = np.dot(block[:filled], vector)[: len(some)]
-    found *= scales
-    found[scales == 0] = np.nan
-    return found
+        rows_of_block = rows[start : start + height]
+        np.copyto(block[: len(rows_of_block)], rows_of_block)
+        filled = -(-len(rows_of_block) // _ROWS_TOGETHER) * _ROWS_TOGETHER
+        result[start : start + len(rows_of_block)] = np.dot(block[:filled], vector)[
+            : len(rows_of_block)
+        ]
+    result *= scales
+    result[scales == 0] = np.nan
+    return result
 
 
 def _gather_rows(
-    chosen: Sequence[tuple[NDArray[np.int8], Ints]], dimension: int
+    selections: Sequence[tuple[NDArray[np.int8], Ints]], dimension: int
 ) -> NDArray[np.int8]:
-    """The chosen rows of some tables, one after the other, each copied once; none of tables of
-    another dimension.
+    """Copy the selected rows of tables into one array, each copied once.
+
+    Without columns, if a table has another dimension.
     """
-    if any(table.shape[1] != dimension for table, _ in chosen):
-        return np.zeros((sum(len(rows) for _, rows in chosen), 0), np.int8)
-    found = np.empty((sum(len(rows) for _, rows in chosen), dimension), np.int8)
-    at = 0
-    for table, rows in chosen:
+    if any(table.shape[1] != dimension for table, _ in selections):
+        return np.zeros((sum(len(rows) for _, rows in selections), 0), np.int8)
+    result = np.empty((sum(len(rows) for _, rows in selections), dimension), np.int8)
+    position = 0
+    for table, rows in selections:
         # Clipping changes nothing, as all rows are there; with it they are written where they
         # belong at once.
-        table.take(rows, axis=0, out=found[at : at + len(rows)], mode="clip")
-        at += len(rows)
-    return found
+        table.take(rows, axis=0, out=result[position : position + len(rows)], mode="clip")
+        position += len(rows)
+    return result
 
 
 def _concatenate(arrays: Sequence[Floats]) -> Floats:
@@ -134,21 +151,21 @@ def _concatenate(arrays: Sequence[Floats]) -> Floats:
 def _find_definitions(
     hashes: NDArray[np.uint64], chunks: NDArray[np.int32], values: Floats, names: Sequence[str]
 ) -> tuple[NDArray[np.int32], Floats]:
-    """Where the names are defined, and the value of each definition."""
-    found = [np.zeros(0, np.int64)]
+    """Find the chunks that define the names, and the value of each definition."""
+    matches = [np.zeros(0, np.int64)]
     for name in names:
-        wanted = np.uint64(term_hash(name))
-        found.append(
+        name_hash = np.uint64(term_hash(name))
+        matches.append(
             np.arange(
-                np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
+                np.searchsorted(hashes, name_hash), np.searchsorted(hashes, name_hash, side="right")
             )
         )
-    rows = np.concatenate(found)
+    rows = np.concatenate(matches)
     return chunks[rows], values[rows]
 
 
 def _best_per_file(segment: Segment, chunks: NDArray[np.int32], values: Floats) -> Floats:
-    """The best value in each file."""
+    """Best value in each file."""
     best = np.zeros(segment.file_count, np.float32)
     np.maximum.at(best, segment.chunk_files[chunks], values)
     return best

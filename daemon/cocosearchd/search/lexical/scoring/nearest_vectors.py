@@ -1,8 +1,8 @@
-"""Which files have the chunks that are nearest to the vector of a query. Pure.
+"""Selection of the files whose chunks are nearest to the vector of a query; pure
 
-The angle between two vectors shows in the share of signs that differ (Charikar 2002). So all chunks
-are compared by half of their signs, what is close by all of them, and files that are equally near
-by the cosines of their means.
+The share of bits that differ between two binary-quantised vectors estimates the angle between the
+vectors (Charikar 2002). So all chunks are compared by half of their bits, the close ones by all
+bits, and files at equal distances by the cosines of their mean vectors.
 """
 
 from collections.abc import Sequence
@@ -20,149 +20,159 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Distances = NDArray[np.uint8]
-# of the numbers of a vector: enough to leave few chunks to look at closely; a byte can count them
+# bits of a vector: enough to leave few chunks for a close comparison; a byte can count them
 ROUGH_BITS = 128
-_MAX_DISTANCE = 254  # signs that differ
-_NO_VECTOR = 255  # of what has no vector, or is dead
-# Chunks looked at closely for each file that is wanted, and at least one of so many chunks:
-# recall@10 is .96 at a million chunks, .98 at 100,000, and NDCG@10 over 25 repositories is that of
+_MAX_DISTANCE = 254  # bits that differ
+_NO_VECTOR = 255  # of a chunk that has no vector, or is dead
+# Chunks compared closely for each file to select, and at least one of `_CHUNK_RATIO` chunks.
+# Recall@10 is .96 at a million chunks, .98 at 100,000, and NDCG@10 over 25 repositories is that of
 # comparing every file.
-_CHUNKS_PER_FILE, _CHUNK_RATIO = 8, 128
-_GROWTH = 4  # times as many, when they are in too few files
-_SAMPLE_CHUNKS = 16384  # chunks that say which difference is close
-_NARROW_RATIO = 16  # of a choice that leaves one file of so many, all chunks are looked up
+_CHUNKS_PER_FILE = 8
+_CHUNK_RATIO = 128
+_GROWTH = 4  # factor on the number of chunks, when these are in too few files
+_SAMPLE_CHUNKS = 16384  # chunks from which the limit is estimated
+_NARROW_RATIO = (
+    16  # a filter that passes at most one file of so many: all of its chunks are compared
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearestVectors:
-    """The vectors of living files beside that of a query: `lexical_choice.VectorScores`."""
+    """Distances of the vectors of live files to the vector of a query: a `VectorScores`."""
 
     views: Sequence[SegmentView]
     live_documents: LiveDocuments
     vector: Floats
-    # by part (C,): how many of the first signs differ from those of the query
+    # by view (C,): the number of the first bits that differ from those of the query
     distances: Sequence[Distances]
 
     def nearest(self, among: Mask | None, count: int) -> Ints:
-        """At most `count` files whose nearest chunks share the most signs with the query; of equals
-        the nearer means.
+        """Select at most `count` files whose nearest chunks differ least from the query in bits.
 
-        Numbers of living files. `among` (F,): of which they are; None: of all.
+        Among files at equal distances, those with the nearer mean vectors win. Returns
+        numbers of live files. `among` (F,): the files to select from; None: all.
         """
-        wanted = max(count * _CHUNKS_PER_FILE, sum(map(len, self.distances)) // _CHUNK_RATIO)
+        chunk_target = max(count * _CHUNKS_PER_FILE, sum(map(len, self.distances)) // _CHUNK_RATIO)
         while True:
-            limit, chunks = self._close(among, wanted)
-            files, differ = self._of_files(chunks)
+            limit, chunks = self._find_close_chunks(among, chunk_target)
+            files, distances = self._group_by_file(chunks)
             if len(files) >= count or limit >= _MAX_DISTANCE:
                 break
-            wanted *= _GROWTH
+            chunk_target *= _GROWTH
         if len(files) <= count:
             return files
-        last = np.partition(differ, count - 1)[count - 1]
-        sure, equal = files[differ < last], files[differ == last]
-        means = np.nan_to_num(self.means(equal))
+        cutoff = np.partition(distances, count - 1)[count - 1]
+        closer = files[distances < cutoff]
+        ties = files[distances == cutoff]
+        means = np.nan_to_num(self.means(ties))
         return np.concatenate(
-            [sure, select_top(equal, means, count - len(sure), self.live_documents.paths)]
+            [closer, select_top(ties, means, count - len(closer), self.live_documents.paths)]
         )
 
     def means(self, files: Ints) -> Floats:
-        """(f,): the cosines of the means of the vectors of some files, ascending; NaN where one has
-        none.
+        """Cosines of the mean vectors of files, (f,); NaN for a file without vectors.
+
+        `files`: ascending.
         """
         return file_cosines(self.views, self.live_documents.by_segment(files), self.vector)
 
-    def _close(self, among: Mask | None, wanted: int) -> tuple[int, list[Ints]]:
-        """By part the chunks within the difference that about `wanted` chunks are within; that
-        difference.
-        """
+    def _find_close_chunks(self, among: Mask | None, target: int) -> tuple[int, list[Ints]]:
+        """Find the distance that about `target` chunks are within, and those chunks by view."""
         if among is None:
-            limit = self._limit(wanted)
-            return limit, [np.flatnonzero(differ <= limit) for differ in self.distances]
+            limit = self._estimate_limit(target)
+            return limit, [np.flatnonzero(distances <= limit) for distances in self.distances]
         allowed = np.flatnonzero(among)
         by_part = self.live_documents.by_segment(allowed)
         if len(allowed) * _NARROW_RATIO <= len(among):
-            some = [
-                locate_chunks(part.segment, files).chunks
-                for part, files in zip(self.views, by_part, strict=True)
+            candidates = [
+                locate_chunks(view.segment, files).chunks
+                for view, files in zip(self.views, by_part, strict=True)
             ]
             values = [
-                differ.take(chunks) for differ, chunks in zip(self.distances, some, strict=True)
+                distances.take(chunks)
+                for distances, chunks in zip(self.distances, candidates, strict=True)
             ]
-            limit = _quantile(concatenate(values), wanted)
+            limit = _quantile(concatenate(values), target)
             return limit, [
-                chunks[value <= limit] for chunks, value in zip(some, values, strict=True)
+                chunks[distance <= limit]
+                for chunks, distance in zip(candidates, values, strict=True)
             ]
-        limit = self._limit(wanted * len(among) // len(allowed))
-        found = []
-        for part, differ, files in zip(self.views, self.distances, by_part, strict=True):
-            chunks, known = (
-                np.flatnonzero(differ <= limit),
-                np.zeros(part.segment.file_count, np.bool_),
-            )
-            known[files] = True
-            found.append(chunks[known.take(part.segment.chunk_files.take(chunks))])
-        return limit, found
+        limit = self._estimate_limit(target * len(among) // len(allowed))
+        close = []
+        for view, distances, files in zip(self.views, self.distances, by_part, strict=True):
+            chunks = np.flatnonzero(distances <= limit)
+            selected = np.zeros(view.segment.file_count, np.bool_)
+            selected[files] = True
+            close.append(chunks[selected.take(view.segment.chunk_files.take(chunks))])
+        return limit, close
 
-    def _limit(self, wanted: int) -> int:
-        """The difference that about `wanted` of all chunks are within."""
+    def _estimate_limit(self, target: int) -> int:
+        """Estimate the distance that about `target` of all chunks are within."""
         total = sum(map(len, self.distances))
         step = max(1, total // _SAMPLE_CHUNKS)
-        return _quantile(concatenate([differ[::step] for differ in self.distances]), wanted // step)
+        return _quantile(
+            concatenate([distances[::step] for distances in self.distances]), target // step
+        )
 
-    def _of_files(self, chunks: Sequence[Ints]) -> tuple[Ints, NDArray[np.int16]]:
-        """The files of some chunks, as ascending numbers of living ones; the least difference of
-        all signs of each.
+    def _group_by_file(self, chunks: Sequence[Ints]) -> tuple[Ints, NDArray[np.int16]]:
+        """Find the files of chunks, as ascending numbers of live files, and their least distances.
+
+        The distances count all bits.
         """
-        asked = quantise_to_bits(self.vector[None])[:, 0]
-        files, least = [np.zeros(0, np.int64)], [np.zeros(0, np.int16)]
-        for part, local, start, some in zip(
+        query_words = quantise_to_bits(self.vector[None])[:, 0]
+        files = [np.zeros(0, np.int64)]
+        least = [np.zeros(0, np.int16)]
+        for view, segment_files, start, selected in zip(
             self.views,
             self.live_documents.segment_files,
             self.live_documents.starts,
             chunks,
             strict=True,
         ):
-            if not len(some):
+            if not len(selected):
                 continue
-            differ = np.zeros(len(some), np.int16)
-            for word, one in zip(part.segment.binary_vectors, asked, strict=True):
-                differ += np.bitwise_count(word.take(some) ^ one)
-            owners = part.segment.chunk_files.take(some)
+            distances = np.zeros(len(selected), np.int16)
+            for word, query_word in zip(view.segment.binary_vectors, query_words, strict=True):
+                distances += np.bitwise_count(word.take(selected) ^ query_word)
+            owners = view.segment.chunk_files.take(selected)
             firsts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
             numbers = owners[firsts].astype(np.int64)
             files.append(
-                (numbers if part.alive is None else np.searchsorted(local, numbers)) + start
+                (numbers if view.alive is None else np.searchsorted(segment_files, numbers)) + start
             )
-            least.append(np.minimum.reduceat(differ, firsts))
+            least.append(np.minimum.reduceat(distances, firsts))
         return np.concatenate(files), np.concatenate(least)
 
 
 def compare_vectors(
-    parts: Sequence[SegmentView], living: LiveDocuments, vector: Floats
+    views: Sequence[SegmentView], live: LiveDocuments, vector: Floats
 ) -> NearestVectors:
-    """Compare all living chunks of `parts` roughly with `vector`, (dimension,)."""
-    asked = quantise_to_bits(vector[None])[:, 0]
+    """Compare all live chunks of `views` roughly with `vector`, (dimension,)."""
+    query_words = quantise_to_bits(vector[None])[:, 0]
     return NearestVectors(
-        parts, living, vector, [_rough_distances(part, asked, len(vector)) for part in parts]
+        views, live, vector, [_rough_distances(view, query_words, len(vector)) for view in views]
     )
 
 
-def _rough_distances(part: SegmentView, asked: NDArray[np.uint64], dimension: int) -> Distances:
-    segment = part.segment
+def _rough_distances(
+    view: SegmentView, query_words: NDArray[np.uint64], dimension: int
+) -> Distances:
+    """Count the first bits that differ from the query, (C,); `_NO_VECTOR` for dead chunks."""
+    segment = view.segment
     if segment.vectors.shape[1] != dimension or not dimension:
         return np.full(segment.chunk_count, _NO_VECTOR, np.uint8)
     words = segment.binary_vectors[: ROUGH_BITS // 64]
-    differ: Distances = np.bitwise_count(words[0] ^ asked[0])
-    for word, one in zip(words[1:], asked[1:], strict=False):
-        differ += np.bitwise_count(word ^ one)
-    differ[segment.without_vector] = _NO_VECTOR
-    if part.alive_chunks is not None:
-        differ[~part.alive_chunks] = _NO_VECTOR
-    return differ
+    distances: Distances = np.bitwise_count(words[0] ^ query_words[0])
+    for word, query_word in zip(words[1:], query_words[1:], strict=False):
+        distances += np.bitwise_count(word ^ query_word)
+    distances[segment.without_vector] = _NO_VECTOR
+    if view.alive_chunks is not None:
+        distances[~view.alive_chunks] = _NO_VECTOR
+    return distances
 
 
-def _quantile(values: Distances, place: int) -> int:
-    """The value of which about `place` of the values are not above, at most `_MAX_DISTANCE`."""
-    if place >= len(values):
+def _quantile(values: Distances, rank: int) -> int:
+    """The value that about `rank` of the values do not exceed, at most `_MAX_DISTANCE`."""
+    if rank >= len(values):
         return _MAX_DISTANCE
-    return min(int(np.partition(values, place)[place]), _MAX_DISTANCE)
+    return min(int(np.partition(values, rank)[rank]), _MAX_DISTANCE)

@@ -1,7 +1,6 @@
-"""What the lexical index knows of quoted phrases: the chunks that can hold them, by the words that
-must be there. Pure.
+"""Selection of the chunks that can contain quoted phrases, by the words of the phrases; pure
 
-It knows words, not their order, so each of these chunks is still to be read.
+The lexical index stores words, not their order, so each of these chunks is still to be read.
 """
 
 import re
@@ -20,14 +19,16 @@ Mask = NDArray[np.bool_]
 Forms = tuple[int, ...]  # hashes of terms: a word is there under one of them
 Key = tuple[str, int, int]  # path, first byte, end
 
-# As `lexical_table` separates words: ASCII characters that are part of none.
+# The same separators as in `term_table`: ASCII characters that are part of none.
 _WORD = re.compile(r"[^\x00-/:-@\[-^`{-\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseWords:
-    """The words of phrases. `inner` begin and end inside of one; `outer` are at its edges and may
-    go on in the text.
+    """Words of phrases.
+
+    `inner` words begin and end inside of a phrase; `outer` words are at its edges and may go on in
+    the text.
     """
 
     inner: tuple[Forms, ...]
@@ -36,11 +37,10 @@ class PhraseWords:
 
 @dataclass(frozen=True, slots=True)
 class PhraseCandidates:
-    """What of an index can hold some phrases: living chunks in files that may be shown, by part
-    (C,).
+    """Live chunks in allowed files that can contain the phrases, by view (C,).
 
-    No other chunk than `sure` holds them all. `whole` are those of them in which the words at the
-    edges are words, too.
+    No chunk outside `chunks` contains all phrases. `whole_word_chunks` are those of them in
+    which the words at the edges are complete words, too.
     """
 
     chunks: tuple[Mask, ...]
@@ -48,103 +48,118 @@ class PhraseCandidates:
 
 
 def extract_phrase_words(phrases: Iterable[str], terms: TermCache) -> PhraseWords:
-    """What is to be looked for, in any case. Words of other letters than ASCII are left out."""
-    inner, outer = dict[Forms, None](), dict[Forms, None]()
+    """Extract the words to look up, in any case, without words that have letters outside ASCII."""
+    inner = dict[Forms, None]()
+    outer = dict[Forms, None]()
     for phrase in phrases:
-        found = [_split_spelling(spelling, terms) for spelling in spellings(phrase)]
-        common = [forms for forms in found[0] if all(forms in others for others in found)]
-        inner |= dict.fromkeys(forms for forms in common if all(others[forms] for others in found))
+        words_by_spelling = [_split_spelling(spelling, terms) for spelling in spellings(phrase)]
+        common = [
+            forms
+            for forms in words_by_spelling[0]
+            if all(forms in words for words in words_by_spelling)
+        ]
+        inner |= dict.fromkeys(
+            forms for forms in common if all(words[forms] for words in words_by_spelling)
+        )
         outer |= dict.fromkeys(forms for forms in common if forms not in inner)
     return PhraseWords(tuple(inner), tuple(outer))
 
 
 def _split_spelling(phrase: str, terms: TermCache) -> dict[Forms, bool]:
-    """The words of one spelling, and whether each begins and ends inside of it somewhere."""
+    """Split one spelling into words; True: the word begins and ends inside of the spelling."""
     words = dict[Forms, bool]()
-    for found in _WORD.finditer(phrase):
-        within = found.start() > 0 and found.end() < len(phrase)
-        for word in WORD.findall(found[0]) if found[0].isascii() else ():
+    for match in _WORD.finditer(phrase):
+        within = match.start() > 0 and match.end() < len(phrase)
+        for word in WORD.findall(match[0]) if match[0].isascii() else ():
             if forms := _word_forms(word.lower(), terms):
                 words[forms] = within or words.get(forms, False)
     return words
 
 
 def find_phrase_candidates(
-    state: Sequence[SegmentView],
-    living: LiveDocuments,
+    views: Sequence[SegmentView],
+    live: LiveDocuments,
     words: PhraseWords,
     allowed: Mask | None,
     chunks: Sequence[Mask] | None = None,
 ) -> PhraseCandidates:
-    """The chunks that can hold phrases of these words.
+    """Find the chunks that can contain phrases of these words.
 
-    `allowed` (F,): which living files may be shown; `chunks`, by part (C,): which chunks may be;
-    None: all.
+    `allowed` (F,): the live files that may be shown; `chunks`, by view (C,): the chunks that
+    may be. None: all.
     """
-    by_part = None if allowed is None else living.by_segment(np.flatnonzero(allowed))
-    sure, whole = list[Mask](), list[Mask]()
-    for number, part in enumerate(state):
-        some = _live_chunks(part) if by_part is None else _chunks_of_files(part, by_part[number])
+    files_by_segment = None if allowed is None else live.by_segment(np.flatnonzero(allowed))
+    candidates = list[Mask]()
+    whole_word_candidates = list[Mask]()
+    for number, view in enumerate(views):
+        selected = (
+            _live_chunks(view)
+            if files_by_segment is None
+            else _chunks_of_files(view, files_by_segment[number])
+        )
         if chunks is not None:
-            some &= chunks[number]
-        sure.append(_keep_chunks_with_words(part, words.inner, some))
-        whole.append(_keep_chunks_with_words(part, words.outer, sure[-1].copy()))
-    return PhraseCandidates(tuple(sure), tuple(whole))
+            selected &= chunks[number]
+        candidates.append(_keep_chunks_with_words(view, words.inner, selected))
+        whole_word_candidates.append(
+            _keep_chunks_with_words(view, words.outer, candidates[-1].copy())
+        )
+    return PhraseCandidates(tuple(candidates), tuple(whole_word_candidates))
 
 
 def count_chunks(chunks: Sequence[Mask]) -> int:
-    """How many there are."""
+    """Count the marked chunks."""
     return sum(int(np.count_nonzero(mask)) for mask in chunks)
 
 
 def list_chunk_keys(
-    state: Sequence[SegmentView], living: LiveDocuments, chunks: Sequence[Mask]
+    views: Sequence[SegmentView], live: LiveDocuments, chunks: Sequence[Mask]
 ) -> list[Key]:
-    """The keys of living chunks."""
-    found = list[Key]()
-    for part, local, start, mask in zip(
-        state, living.segment_files, living.starts, chunks, strict=True
+    """List the keys of marked live chunks."""
+    keys = list[Key]()
+    for view, segment_files, start, mask in zip(
+        views, live.segment_files, live.starts, chunks, strict=True
     ):
         rows = np.flatnonzero(mask)
-        owners = np.searchsorted(local, part.segment.chunk_files[rows]) + start
+        owners = np.searchsorted(segment_files, view.segment.chunk_files[rows]) + start
         for owner, (first, end) in zip(
-            owners.tolist(), part.segment.keys[rows].tolist(), strict=True
+            owners.tolist(), view.segment.keys[rows].tolist(), strict=True
         ):
-            found.append((living.paths[owner], first, end))
-    return found
+            keys.append((live.paths[owner], first, end))
+    return keys
 
 
 def _word_forms(word: str, terms: TermCache) -> Forms:
-    """Under what a lower-case word is kept, however it is written: as one word it is stemmed, as
-    several it is not.
+    """Hashes of the terms under which a lower-case word is indexed.
+
+    As one word it is stemmed; as an identifier of several parts it is not.
     """
-    found = split_identifier(word)
-    if len(found) == 1:
-        return tuple(dict.fromkeys((term_hash(word), term_hash(terms.stem(found[0])))))
-    return (term_hash(word),) if found else ()
+    word_parts = split_identifier(word)
+    if len(word_parts) == 1:
+        return tuple(dict.fromkeys((term_hash(word), term_hash(terms.stem(word_parts[0])))))
+    return (term_hash(word),) if word_parts else ()
 
 
-def _live_chunks(part: SegmentView) -> Mask:
-    """(C,): the living chunks."""
+def _live_chunks(view: SegmentView) -> Mask:
+    """Mark the live chunks, (C,)."""
     return (
-        np.ones(part.segment.chunk_count, np.bool_)
-        if part.alive_chunks is None
-        else part.alive_chunks.copy()
+        np.ones(view.segment.chunk_count, np.bool_)
+        if view.alive_chunks is None
+        else view.alive_chunks.copy()
     )
 
 
-def _chunks_of_files(part: SegmentView, files: NDArray[np.int64]) -> Mask:
-    """(C,): the chunks of some files."""
-    chosen = np.zeros(part.segment.file_count, np.bool_)
-    chosen[files] = True
-    return chosen.take(part.segment.chunk_files)
+def _chunks_of_files(view: SegmentView, files: NDArray[np.int64]) -> Mask:
+    """Mark the chunks of files, (C,)."""
+    selected = np.zeros(view.segment.file_count, np.bool_)
+    selected[files] = True
+    return selected.take(view.segment.chunk_files)
 
 
-def _keep_chunks_with_words(part: SegmentView, words: Sequence[Forms], chunks: Mask) -> Mask:
-    """Which of some chunks have all words."""
+def _keep_chunks_with_words(view: SegmentView, words: Sequence[Forms], chunks: Mask) -> Mask:
+    """Clear the chunks that lack one of the words; changes `chunks` and returns it."""
     for forms in words:
-        having = np.zeros(len(chunks), np.bool_)
-        for rows in part.segment.chunk_rows(np.array(sorted(forms), np.uint64)):
-            having[part.segment.posting_chunks[rows]] = True
-        chunks &= having
+        marked = np.zeros(len(chunks), np.bool_)
+        for rows in view.segment.chunk_rows(np.array(sorted(forms), np.uint64)):
+            marked[view.segment.posting_chunks[rows]] = True
+        chunks &= marked
     return chunks

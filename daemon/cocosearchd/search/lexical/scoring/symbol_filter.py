@@ -1,6 +1,4 @@
-"""Which chunks of a segment hold definitions of some kinds, or definitions whose names match a
-glob. Pure.
-"""
+"""Selection of the chunks of a segment that define symbols of given kinds or matching names; pure"""
 
 import re
 import threading
@@ -15,7 +13,7 @@ from cocosearchd.search.lexical.segments.segment import Segment
 from cocosearchd.store.globs import Matcher, longest_literal, symbol_matcher
 
 Mask = NDArray[np.bool_]
-_Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, whether its case counts
+_Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, True: its case counts
 # Filters by segment, a byte a chunk: a name costs 0.7 to 1 microsecond a symbol, and the next
 # question has the same.
 _MAX_FILTERS = 8
@@ -23,68 +21,66 @@ _ASCII = 0x80  # bytes below it
 
 
 class SymbolMasks:
-    """Remembers which chunks passed, for as long as their segment is there. Safe in threads."""
+    """Cache of chunk masks by symbol filter, for as long as their segment lives; safe in threads."""
 
     def __init__(self) -> None:
-        self._kept = WeakKeyDictionary[Segment, OrderedDict[_Filter, Mask]]()
+        self._masks = WeakKeyDictionary[Segment, OrderedDict[_Filter, Mask]]()
         self._lock = threading.Lock()
 
     def mask(
         self, segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
     ) -> Mask:
-        """As `match_symbols`. Not to be written to."""
-        asked = (kinds, name, cased)
+        """Return the result of `match_symbols` from the cache; it is read-only."""
+        key = (kinds, name, cased)
         with self._lock:
-            known = self._kept.setdefault(segment, OrderedDict()).pop(asked, None)
-        mask = match_symbols(segment, kinds, name, cased=cased) if known is None else known
+            cached = self._masks.setdefault(segment, OrderedDict()).pop(key, None)
+        mask = match_symbols(segment, kinds, name, cased=cased) if cached is None else cached
         mask.flags.writeable = False
         with self._lock:
-            kept = self._kept.setdefault(segment, OrderedDict())
-            kept[asked] = mask
-            while len(kept) > _MAX_FILTERS:
-                kept.popitem(last=False)
+            masks = self._masks.setdefault(segment, OrderedDict())
+            masks[key] = mask
+            while len(masks) > _MAX_FILTERS:
+                masks.popitem(last=False)
         return mask
 
 
 def match_symbols(
     segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
 ) -> Mask:
-    """(C,): has a chunk a definition that is of one of the `kinds`, or of any without, and whose
-    name matches the glob.
+    """Mark the chunks that define a symbol of one of the `kinds` whose name matches the glob, (C,).
 
-    As `store.filters` says it in SQL; `cased`: in the very case of the glob.
+    Without `kinds`, any kind matches. The SQL form is in `store.filters`. `cased`: the case of
+    the glob counts.
     """
-    wanted = np.ones(len(segment.symbol_terms), np.bool_)
+    matching = np.ones(len(segment.symbol_terms), np.bool_)
     if kinds:
-        wanted = np.isin(
+        matching = np.isin(
             segment.symbol_kinds, np.array([term_hash(kind) for kind in kinds], np.uint64)
         )
     if name:
-        some = np.flatnonzero(wanted & _find_names_with(segment, longest_literal(name)))
-        wanted = np.zeros(len(wanted), np.bool_)
-        wanted[some] = _match_names(segment, some, symbol_matcher(name, cased=cased))
+        possible = np.flatnonzero(matching & _find_names_with(segment, longest_literal(name)))
+        matching = np.zeros(len(matching), np.bool_)
+        matching[possible] = _match_names(segment, possible, symbol_matcher(name, cased=cased))
     mask = np.zeros(segment.chunk_count, np.bool_)
-    mask[segment.posting_symbols[np.repeat(wanted, np.diff(segment.symbol_slices))]] = True
+    mask[segment.posting_symbols[np.repeat(matching, np.diff(segment.symbol_slices))]] = True
     return mask
 
 
 def _find_names_with(segment: Segment, text: str) -> Mask:
-    """(S,): the symbols whose names have a text of ASCII in them, in any case, and all that have
-    more than ASCII.
-    """
-    found = np.zeros(len(segment.symbol_terms), np.bool_)
+    """Mark the names that contain an ASCII text in any case, and all non-ASCII names, (S,)."""
+    marked = np.zeros(len(segment.symbol_terms), np.bool_)
     if not text:
-        return ~found
+        return ~marked
     lowered = segment.symbol_names.tobytes().lower()
-    places = [each.start() for each in re.finditer(re.escape(text.lower().encode()), lowered)]
-    # A place within two names is one of the first, which does not match then.
-    for where in (np.array(places, np.int64), np.flatnonzero(segment.symbol_names >= _ASCII)):
-        found[np.searchsorted(segment.symbol_ends, where, side="right")] = True
-    return found
+    offsets = [match.start() for match in re.finditer(re.escape(text.lower().encode()), lowered)]
+    # A match across two names counts for the first, which the matcher then rejects.
+    for positions in (np.array(offsets, np.int64), np.flatnonzero(segment.symbol_names >= _ASCII)):
+        marked[np.searchsorted(segment.symbol_ends, positions, side="right")] = True
+    return marked
 
 
 def _match_names(segment: Segment, symbols: NDArray[np.int64], matches: Matcher) -> Mask:
-    """Which of some symbols have a name that matches; one without a name never does."""
+    """Mark the symbols whose name matches; a symbol without a name never does."""
     raw = segment.symbol_names.tobytes()
     ends = segment.symbol_ends[symbols]
     starts = np.where(symbols > 0, segment.symbol_ends[symbols - 1], 0)

@@ -1,6 +1,4 @@
-"""What paths say: the names of a segment's files, joined, and where in them any three characters
-stand.
-"""
+"""Search in the file names of a segment: the joined names with an index of their trigrams"""
 
 import zlib
 from collections import Counter
@@ -24,44 +22,45 @@ from cocosearchd.search.lexical.segments.segment import Segment
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
-_MIN_STEM_LENGTH = 3  # characters: shorter stems prove nothing as the beginning of a word
+_MIN_STEM_LENGTH = 3  # characters: a shorter stem is no evidence as the prefix of a word
 
 
 @dataclass(frozen=True, slots=True)
 class PathNames:
-    """The names of F files with S unique stems. Derived from a segment's paths; never stored."""
+    """Names of F files with S unique stems, derived from a segment's paths and never stored."""
 
     paths: tuple[str, ...]  # (F,)
     numbers: dict[str, int]  # path -> file
     languages: tuple[str, ...]  # (F,)
-    language_counts: Counter[str]  # in how many files each language is
+    language_counts: Counter[str]  # number of files of each language
     stems: tuple[str, ...]  # (S,)
     stem_numbers: dict[str, int]
     stem_of_file: NDArray[np.int64]  # (F,)
-    files_by_stem: NDArray[np.int64]  # (F,), in the order of stems
-    stem_ends: NDArray[np.int64]  # (S,): where in these the files of each stem end
-    joined: str  # each stem on a line of its own, lines begin with "\n"
+    files_by_stem: NDArray[np.int64]  # (F,), sorted by stem
+    stem_ends: NDArray[np.int64]  # (S,): the end of each stem's files in `files_by_stem`
+    joined: str  # one stem a line; lines begin with "\n"
     stem_lengths: Floats  # (S,) characters, at least 1
-    longest: int  # characters of a stem: no more of a long word of a question need be looked up
-    line_starts: NDArray[np.int64]  # (S,): where each stem begins in `joined`
-    grams: NDArray[np.uint64]  # each three characters in a row of `joined` as a number, sorted
-    gram_offsets: NDArray[np.int32]  # where they stand, in the order of `grams`
+    longest: int  # characters of the longest stem: longer prefixes of a word need no lookup
+    line_starts: NDArray[np.int64]  # (S,): offset of each stem in `joined`
+    grams: NDArray[np.uint64]  # trigrams of `joined` as numbers, sorted
+    gram_offsets: NDArray[np.int32]  # their offsets, in the order of `grams`
     depth: Floats  # (F,)
     test: Floats  # (F,) 0 or 1
     prose: Floats  # (F,) 0 or 1
     hub: Floats  # (F,) 0 or 1
-    path_hashes: NDArray[np.float64]  # (F,) 0 to 1: a lot for each path, the same in every index
+    path_hashes: NDArray[np.float64]  # (F,) 0 to 1: a hash of each path, the same in every index
 
 
 def read_path_names(segment: Segment) -> PathNames:
-    """Read the paths of a segment."""
-    paths, languages = segment.path_list(), segment.language_list()
-    bare = list(map(file_stem, paths))
-    of_file = list(map(joined_stem, bare))
-    stems = tuple(dict.fromkeys(of_file))
+    """Read the names of the files of a segment."""
+    paths = segment.path_list()
+    languages = segment.language_list()
+    names = list(map(file_stem, paths))
+    joined_names = list(map(joined_stem, names))
+    stems = tuple(dict.fromkeys(joined_names))
     stem_numbers = dict(zip(stems, range(len(stems)), strict=True))
     lengths = np.array([len(stem) + 1 for stem in stems], np.int64)
-    numbers = np.fromiter(map(stem_numbers.__getitem__, of_file), np.int64, len(of_file))
+    numbers = np.fromiter(map(stem_numbers.__getitem__, joined_names), np.int64, len(joined_names))
     joined = "".join(f"\n{stem}" for stem in stems) + "\n"
     grams = _grams(joined)
     order = np.argsort(grams, kind="stable")
@@ -84,7 +83,7 @@ def read_path_names(segment: Segment) -> PathNames:
         depth=directory_depths(paths),
         test=np.fromiter(map(is_test, paths), np.float32, len(paths)),
         prose=np.fromiter(map(is_prose, languages), np.float32, len(paths)),
-        hub=np.fromiter(map(HUBS.__contains__, bare), np.float32, len(paths)),
+        hub=np.fromiter(map(HUBS.__contains__, names), np.float32, len(paths)),
         path_hashes=np.array(
             [zlib.crc32(path.encode("utf-8", "surrogatepass")) for path in paths], np.float64
         )
@@ -94,18 +93,19 @@ def read_path_names(segment: Segment) -> PathNames:
 
 @dataclass(frozen=True, slots=True)
 class WordForm:
-    """How a word may stand in a file's name. One that begins with another form can only be where
-    that is.
+    """Form of a word in a file's name.
+
+    A form that begins with a shorter form can only match where that one does.
     """
 
     text: str
     within: str | None
-    grams: slice  # of those of the whole question
+    grams: slice  # of the trigrams of the question
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word of a question, its forms, the shortest first, and what of what it explains counts."""
+    """Word of a question, its forms, shortest first, and its weight where it explains a name."""
 
     text: str
     forms: tuple[WordForm, ...]
@@ -114,7 +114,7 @@ class QueryWord:
 
 @dataclass(frozen=True, slots=True)
 class NameQuery:
-    """What a question asks of names: made once, asked of every segment."""
+    """Words of a question to look up in names, prepared once for all segments."""
 
     words: tuple[QueryWord, ...]
     grams: NDArray[np.uint64]
@@ -123,42 +123,42 @@ class NameQuery:
 def make_name_query(
     words: Sequence[str], stems: Sequence[str], shares: Sequence[float]
 ) -> NameQuery:
-    """`stems` are those of `words`; of what a word explains, the share in `shares` counts."""
-    found, grams, size = list[QueryWord](), [np.zeros(0, np.uint64)], 0
+    """Prepare the lookup of `words` with their `stems` and weights in `shares`."""
+    query_words = list[QueryWord]()
+    grams = [np.zeros(0, np.uint64)]
+    size = 0
     for word, stem, share in zip(words, stems, shares, strict=True):
         texts = name_forms(word, stem)[::-1]
-        shapes = list[WordForm]()
+        word_forms = list[WordForm]()
         for number, text in enumerate(texts):
-            within = next((other for other in texts[:number] if text.startswith(other)), None)
+            within = next((shorter for shorter in texts[:number] if text.startswith(shorter)), None)
             if within is None:
                 grams.append(_grams(text))
             last = size + (len(grams[-1]) if within is None else 0)
-            shapes.append(WordForm(text, within, slice(size, last)))
+            word_forms.append(WordForm(text, within, slice(size, last)))
             size = last
-        found.append(QueryWord(word, tuple(shapes), share))
-    return NameQuery(tuple(found), np.concatenate(grams))
+        query_words.append(QueryWord(word, tuple(word_forms), share))
+    return NameQuery(tuple(query_words), np.concatenate(grams))
 
 
-def stem_coverage(names: PathNames, asked: NameQuery) -> Floats:
-    """Per file: the share of its name that words of the query explain, 0 to 1.
+def stem_coverage(names: PathNames, query: NameQuery) -> Floats:
+    """Share of each file's name that words of the query explain, 0 to 1, (F,).
 
     "route group" explains all of `routegroup`.
     """
     explained = np.zeros(len(names.stems), np.float32)
     extra: dict[int, float] = {}
-    starts, ends = (
-        np.searchsorted(names.grams, asked.grams),
-        np.searchsorted(names.grams, asked.grams, side="right"),
-    )
-    for word in asked.words:
+    starts = np.searchsorted(names.grams, query.grams)
+    ends = np.searchsorted(names.grams, query.grams, side="right")
+    for word in query.words:
         credit = _longest_forms(names, word, starts, ends)
         if credit:
             numbers = np.fromiter(credit, np.int64, len(credit))
             explained[numbers] += np.float32(word.share) * np.fromiter(
                 credit.values(), np.float32, len(credit)
             )
-        for file, found in _find_prefix_stems(names, word, credit):
-            extra[file] = extra.get(file, 0.0) + word.share * found
+        for file, matched in _find_prefix_stems(names, word, credit):
+            extra[file] = extra.get(file, 0.0) + word.share * matched
     share = (explained / names.stem_lengths)[names.stem_of_file]
     for file, length in extra.items():
         share[file] += length / names.stem_lengths[names.stem_of_file[file]]
@@ -167,7 +167,7 @@ def stem_coverage(names: PathNames, asked: NameQuery) -> Floats:
 
 
 def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
-    """Per file: the best `features.name_match` of its stem with an identifier."""
+    """Best `features.name_match` of each file's stem with an identifier, (F,)."""
     values = np.zeros(len(names.stems), np.float32)
     for identifier in identifiers:
         for number in _find_candidate_stems(names, identifier.lower().replace("_", "")):
@@ -176,28 +176,30 @@ def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
 
 
 def _longest_forms(names: PathNames, word: QueryWord, starts: Ints, ends: Ints) -> dict[int, int]:
-    """Of the stems that contain a form: the length of the longest."""
-    found: dict[int, int] = {}
+    """Find the stems that contain a form, with the length of the longest such form."""
+    lengths: dict[int, int] = {}
     scanned: dict[str, list[int]] = {}
-    for form in word.forms:  # shortest first, so that the longest stays
+    for form in word.forms:  # shortest first, so that the longest wins
         if form.within is None:
-            places = scanned[form.text] = _find_by_grams(
+            offsets = scanned[form.text] = _find_by_grams(
                 names, form.text, starts[form.grams], ends[form.grams]
             )
         else:
-            places = [
-                place for place in scanned[form.within] if names.joined.startswith(form.text, place)
+            offsets = [
+                offset
+                for offset in scanned[form.within]
+                if names.joined.startswith(form.text, offset)
             ]
-        if places:
-            numbers = np.searchsorted(names.line_starts, places, side="right") - 1
-            found.update(dict.fromkeys(numbers.tolist(), len(form.text)))
-    return found
+        if offsets:
+            numbers = np.searchsorted(names.line_starts, offsets, side="right") - 1
+            lengths.update(dict.fromkeys(numbers.tolist(), len(form.text)))
+    return lengths
 
 
 def _find_prefix_stems(
     names: PathNames, word: QueryWord, credit: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Files whose stem is the beginning of the word, where no longer form is in the whole path."""
+    """Find the files whose stem begins the word, where no longer form is in the full path."""
     evidence = [form.text for form in word.forms if len(form.text) >= _MIN_STEM_LENGTH]
     for length in range(_MIN_STEM_LENGTH, min(len(word.text), names.longest) + 1):
         number = names.stem_numbers.get(word.text[:length])
@@ -211,57 +213,60 @@ def _find_prefix_stems(
 
 
 def _find_candidate_stems(names: PathNames, name: str) -> set[int]:
-    """Stems that may match a name: those it begins with, and those that begin with it."""
+    """Find the stems that may match a name: its prefixes, and the stems that it begins."""
     if not name:
         return set()
     beginnings = (name[:length] for length in range(1, min(len(name), names.longest) + 1))
-    found = {names.stem_numbers[each] for each in beginnings if each in names.stem_numbers}
-    places = find_in_names(names, "\n" + name)
-    found.update(
+    candidates = {
+        names.stem_numbers[prefix] for prefix in beginnings if prefix in names.stem_numbers
+    }
+    offsets = find_in_names(names, "\n" + name)
+    candidates.update(
         int(n)
-        for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1
-        if places
+        for n in np.searchsorted(names.line_starts, np.array(offsets) + 1, side="right") - 1
+        if offsets
     )
-    return found
+    return candidates
 
 
-def find_in_names(names: PathNames, part: str) -> list[int]:
-    """Where a text stands in `joined`, ascending."""
-    wanted = _grams(part)
+def find_in_names(names: PathNames, text: str) -> list[int]:
+    """Find the offsets of a text in `joined`, ascending."""
+    grams = _grams(text)
     return _find_by_grams(
         names,
-        part,
-        np.searchsorted(names.grams, wanted),
-        np.searchsorted(names.grams, wanted, side="right"),
+        text,
+        np.searchsorted(names.grams, grams),
+        np.searchsorted(names.grams, grams, side="right"),
     )
 
 
-def _find_by_grams(names: PathNames, part: str, starts: Ints, ends: Ints) -> list[int]:
-    """Where the rarest three characters of a text stand, and the rest around them; `starts`,
-    `ends`: of all of them.
-    """
+def _find_by_grams(names: PathNames, text: str, starts: Ints, ends: Ints) -> list[int]:
+    """Find a text by its rarest trigram; `starts` and `ends` are the slices of all its trigrams."""
     if not len(starts):
-        return list(_scan(names.joined, part))
+        return list(_scan(names.joined, text))
     rarest = int((ends - starts).argmin())
-    around = names.gram_offsets[starts[rarest] : ends[rarest]] - rarest
+    offsets = names.gram_offsets[starts[rarest] : ends[rarest]] - rarest
     return [
-        place for place in around.tolist() if place >= 0 and names.joined.startswith(part, place)
+        offset
+        for offset in offsets.tolist()
+        if offset >= 0 and names.joined.startswith(text, offset)
     ]
 
 
 def _scan(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
+    offset = text.find(part)
+    while offset >= 0:
+        yield offset
+        offset = text.find(part, offset + 1)
 
 
 def _grams(text: str) -> NDArray[np.uint64]:
-    """Each three characters in a row as a number, 21 bits each, which hold any; of less than three
-    there is none.
+    """Encode each three characters in a row as a number, 21 bits each, which fits any character.
+
+    A text of less than three characters has none.
     """
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    found: NDArray[np.uint64] = (
+    grams: NDArray[np.uint64] = (
         codes[:-2] | codes[1:-1] << np.uint64(21) | codes[2:] << np.uint64(42)
     )
-    return found
+    return grams

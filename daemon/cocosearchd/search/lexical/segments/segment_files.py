@@ -1,8 +1,7 @@
-"""The lexical index on disk: a file per segment, written once, and a manifest that names them,
-replaced at the end.
+"""Segments on disk: one immutable file per segment, and a manifest that is replaced last
 
-A snapshot saves time at start, nothing else. Whatever is wrong with one (another version, another
-database, a byte that changed) makes it count as absent.
+A saved snapshot only saves time at start. If anything is wrong with one (another version, another
+database, a byte that changed), it counts as absent.
 """
 
 import json
@@ -21,7 +20,7 @@ import numpy as np
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 log = logging.getLogger(__name__)
-# of the files; terms, definitions and fields have it in common: raise it when any of them changes
+# Version of the files. Raise it when terms, definitions or fields change.
 FORMAT = 9
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
@@ -32,9 +31,9 @@ _FIELDS = {_STORED_KEYS.get(column.name, column.name): column.name for column in
 
 @dataclass(frozen=True, slots=True)
 class SavedSnapshot:
-    """Parts as they were, whose arrays are mapped from disk, and the names of their files.
+    """Segment views with arrays mapped from disk, and the names of their files.
 
-    `reduced`: why files in them have less than their text, by path.
+    `reduced`: by path, the reason why less than the text of a file is searched.
     """
 
     generation: int
@@ -47,27 +46,35 @@ def save(
     folder: Path,
     owner: Mapping[str, str],
     generation: int,
-    parts: Sequence[SegmentView],
-    known: Mapping[Segment, str],
+    views: Sequence[SegmentView],
+    saved_names: Mapping[Segment, str],
     reduced: Mapping[str, str] | None = None,
 ) -> SavedSnapshot:
-    """Write what is not yet written and the manifest; remove what it does not name. Gives the parts
-    as mapped.
+    """Write new segments and the manifest, remove other files, and return the mapped snapshot.
 
-    `owner` tells whose snapshot this is; `known` are segments that a file has; `reduced` is as in
-    `SavedSnapshot`. Raises `OSError`.
+    `owner` identifies the snapshot; `saved_names` are the file names of segments that are
+    already saved; `reduced` is as in `SavedSnapshot`. Raises `OSError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    rows, mapped, names = [], [], []
-    for part in parts:
-        name = known.get(part.segment) or _write(folder, part.segment)
-        segment = part.segment if part.segment in known else _map(folder / name)
+    rows = []
+    mapped = []
+    names = []
+    for view in views:
+        name = saved_names.get(view.segment) or _write(folder, view.segment)
+        segment = view.segment if view.segment in saved_names else _map(folder / name)
         names.append(name)
-        mapped.append(replace(part, segment=segment))
-        dead = [] if part.alive is None else np.flatnonzero(~part.alive).tolist()
-        returned = None if part.restored_generations is None else part.restored_generations.tolist()
+        mapped.append(replace(view, segment=segment))
+        dead = [] if view.alive is None else np.flatnonzero(~view.alive).tolist()
+        generations = (
+            None if view.restored_generations is None else view.restored_generations.tolist()
+        )
         rows.append(
-            {"file": name, "crc32": _checksum(folder / name), "dead": dead, "generations": returned}
+            {
+                "file": name,
+                "crc32": _checksum(folder / name),
+                "dead": dead,
+                "generations": generations,
+            }
         )
     manifest = {
         "format": FORMAT,
@@ -76,9 +83,9 @@ def save(
         "segments": rows,
         "reduced": dict(reduced or {}),
     }
-    fresh = folder / f"{_MANIFEST}.new"
-    fresh.write_text(json.dumps(manifest), "utf-8")
-    fresh.replace(folder / _MANIFEST)
+    new_manifest = folder / f"{_MANIFEST}.new"
+    new_manifest.write_text(json.dumps(manifest), "utf-8")
+    new_manifest.replace(folder / _MANIFEST)
     for path in folder.glob("*.segment"):
         if path.name not in names:
             path.unlink(missing_ok=True)
@@ -86,15 +93,15 @@ def save(
 
 
 def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
-    """The snapshot of `owner`, or None if there is none that can be trusted."""
+    """Load the snapshot of `owner`, or return None if there is no valid one."""
     try:
         manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
         if manifest["format"] != FORMAT or manifest["owner"] != dict(owner):
             return None
-        parts = tuple(_read(folder, row) for row in manifest["segments"])
+        views = tuple(_read(folder, row) for row in manifest["segments"])
         reduced = {str(path): str(reason) for path, reason in manifest.get("reduced", {}).items()}
         names = tuple(row["file"] for row in manifest["segments"])
-        return SavedSnapshot(manifest["generation"], parts, names, reduced)
+        return SavedSnapshot(manifest["generation"], views, names, reduced)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -115,16 +122,17 @@ def remove(folder: Path) -> None:
 def _read(folder: Path, row: Mapping[str, Any]) -> SegmentView:
     path = folder / Path(row["file"]).name
     if _checksum(path) != row["crc32"]:
-        raise ValueError(f"{path.name} is not what was written")
-    part = SegmentView(_map(path))
+        raise ValueError(f"{path.name} has another checksum than the manifest says")
+    view = SegmentView(_map(path))
     if row["generations"] is not None:
-        part = replace(part, restored_generations=np.array(row["generations"], np.int64))
-    return part.with_deleted(row["dead"]) if row["dead"] else part
+        view = replace(view, restored_generations=np.array(row["generations"], np.int64))
+    return view.with_deleted(row["dead"]) if row["dead"] else view
 
 
 def _write(folder: Path, segment: Segment) -> str:
     name = f"{uuid.uuid4().hex}.segment"
-    table, offset = {}, 0
+    table = {}
+    offset = 0
     arrays = {key: np.ascontiguousarray(getattr(segment, name)) for key, name in _FIELDS.items()}
     for key, array in arrays.items():
         table[key] = (array.dtype.str, array.shape, offset)
@@ -142,9 +150,7 @@ def _write(folder: Path, segment: Segment) -> str:
 
 
 def _map(path: Path) -> Segment:
-    """A segment whose arrays are views of the mapped file: the kernel may drop their pages and read
-    them again.
-    """
+    """Map a segment file: the kernel may drop the pages of the arrays and read them again."""
     with path.open("rb") as file:
         raw = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     size = int.from_bytes(raw[:8], "little")

@@ -1,9 +1,8 @@
-"""Segments are merged and written anew: what is alive in some parts as one segment, and when that
-is worth it.
+"""Merges of segments: the live documents of adjacent segments as one, and the merge policy
 
-The end of the list of parts is where commits add theirs. A part is merged with those behind it when
-these are together as large, so that each row is written as often as the logarithm of how many
-commits there were.
+Commits append segments to the list of views. A segment is merged with those behind it when these
+are together as large, so that each row is written as often as the logarithm of the number of
+commits.
 """
 
 from collections.abc import Sequence
@@ -21,185 +20,213 @@ from cocosearchd.search.lexical.segments.segment import (
     quantise_to_bits,
 )
 
-# No merge beside commits passes this: it takes 0.4 s, for which a commit waits; at rest one of 430,000 chunks takes
-# 1.5 s of CPU and 0.6 GB, half of which is the result (measured).
-SEGMENT_CHUNKS, LARGEST_CHUNKS = 100_000, 500_000
+# Limits of merges, in chunks: while commits come, and at rest. A merge of 100,000 chunks takes 0.4 s,
+# for which a commit waits. One of 430,000 chunks takes 1.5 s of CPU and 0.6 GB, half of which is the
+# result (measured).
+SEGMENT_CHUNKS = 100_000
+LARGEST_CHUNKS = 500_000
 _FILE_COLUMNS = ("digests", "characters", "file_lengths", "file_vectors", "file_scales")
 _CHUNK_COLUMNS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
 
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """How well parts are kept in order: the more, the less a query costs, and the more a commit."""
+    """Thresholds of merges: tighter ones make queries cheaper and commits dearer."""
 
-    # a part is merged with those behind it unless they are together this many times smaller
+    # a segment is merged with those behind it unless they are together this many times smaller
     ratio: int
-    dead: float  # share of the files of a part above which it is written anew
-    small: int  # chunks: parts at the end that have together no more are always one
-    most: int = SEGMENT_CHUNKS  # chunks of a part that is written
+    max_dead_share: float  # share of dead files above which a segment is written anew
+    floor_chunks: int  # chunks: segments at the end that have together no more are always merged
+    max_chunks: int = SEGMENT_CHUNKS  # chunks of a merged segment
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentMerge:
-    """Adjacent parts of a list, as one segment of what is alive in them; None: of nothing."""
+    """Adjacent views of a list, and the segment of their live documents; None: nothing is alive."""
 
     run: range
     segment: Segment | None
 
 
 # While commits come: a row is written 4 times in the course of 300 commits, against 10 times with
-# the order below, and there are 4 parts on average against 2.6 (simulated). No part is written anew
-# because much of it is dead: all of it may die soon, or come back.
-BUSY = MergePolicy(1, 1, 0)
-# Each part costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms, once nobody saves any
-# more.
-QUIET = MergePolicy(4, 0.2, 2000)
-RESTING = replace(QUIET, most=LARGEST_CHUNKS)
-# no part is more than one of so many of a balanced run: a row is in few of these, which are dear
+# the policy below, and there are 4 segments on average against 2.6 (simulated). No segment is written
+# anew because many of its files are dead: all of them may die soon, or come back.
+BUSY = MergePolicy(ratio=1, max_dead_share=1, floor_chunks=0)
+# For an index at rest: each segment costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms.
+QUIET = MergePolicy(ratio=4, max_dead_share=0.2, floor_chunks=2000)
+RESTING = replace(QUIET, max_chunks=LARGEST_CHUNKS)
+# No segment is more than one part in so many of a balanced run, so that a row is in few of these
+# expensive merges.
 _BALANCE = 3
 
 
-def compact(parts: Sequence[SegmentView], order: MergePolicy) -> tuple[SegmentView, ...]:
-    """Parts in order, without those that have nothing alive."""
-    return apply_merges(parts, perform_merges(parts, order), parts)
+def compact(views: Sequence[SegmentView], policy: MergePolicy) -> tuple[SegmentView, ...]:
+    """Merge views by a policy, and drop those without live documents."""
+    return apply_merges(views, perform_merges(views, policy), views)
 
 
-def perform_merges(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerge]:
-    """What puts parts in order, ascending."""
-    living = [number for number, part in enumerate(parts) if part.live_file_count]
-    runs = _select_runs([parts[number] for number in living], order)
-    found = [
+def perform_merges(views: Sequence[SegmentView], policy: MergePolicy) -> list[SegmentMerge]:
+    """Merge the segments that a policy selects; in ascending order of their runs."""
+    live = [number for number, view in enumerate(views) if view.live_file_count]
+    runs = _select_runs([views[number] for number in live], policy)
+    merges_of_runs = [
         SegmentMerge(range(n, n + 1), None)
-        for n, part in enumerate(parts)
-        if not part.live_file_count
+        for n, view in enumerate(views)
+        if not view.live_file_count
     ]
     for run in runs:
-        first, last = living[run.start], living[run.stop - 1] + 1
-        found = [each for each in found if not first <= each.run.start < last]
-        found.append(SegmentMerge(range(first, last), merge_segments(parts[first:last])))
-    return sorted(found, key=lambda each: each.run.start)
+        first = live[run.start]
+        last = live[run.stop - 1] + 1
+        merges_of_runs = [
+            merge_of_run
+            for merge_of_run in merges_of_runs
+            if not first <= merge_of_run.run.start < last
+        ]
+        merges_of_runs.append(SegmentMerge(range(first, last), merge_segments(views[first:last])))
+    return sorted(merges_of_runs, key=lambda merge_of_run: merge_of_run.run.start)
 
 
 def apply_merges(
-    before: Sequence[SegmentView], made: Sequence[SegmentMerge], now: Sequence[SegmentView]
+    earlier: Sequence[SegmentView],
+    merges_of_runs: Sequence[SegmentMerge],
+    later: Sequence[SegmentView],
 ) -> tuple[SegmentView, ...]:
-    """Parts as they are `now`, with what was merged of those of `before` in place of these.
+    """Replace the merged views of `earlier` in a later list of views, `later`.
 
-    Since then files may have died, parts come, and parts been merged: of the first that is another,
-    and of what is behind it, nothing is replaced. Nor is a part to which files came back: what was
-    merged has none of them.
+    In between, files may have died, views been added, and views been merged. Nothing is
+    replaced from the first view on that has another segment. A run to which files came back is
+    not replaced either, because the merged segment lacks them.
     """
-    pairs = enumerate(zip(before, now, strict=False))
-    same = next(
-        (n for n, (a, b) in pairs if a.segment is not b.segment), min(len(before), len(now))
+    pairs = enumerate(zip(earlier, later, strict=False))
+    unchanged = next(
+        (n for n, (old_view, new_view) in pairs if old_view.segment is not new_view.segment),
+        min(len(earlier), len(later)),
     )
-    found, at = list[SegmentView](), 0
-    for each in made:
-        if each.run.stop > same:
+    views = list[SegmentView]()
+    position = 0
+    for merge_of_run in merges_of_runs:
+        if merge_of_run.run.stop > unchanged:
             break
         if any(
-            before[number].restored_generations is not now[number].restored_generations
-            for number in each.run
+            earlier[number].restored_generations is not later[number].restored_generations
+            for number in merge_of_run.run
         ):
             continue
-        found.extend(now[at : each.run.start])
-        at = each.run.stop
-        if each.segment is not None:
-            some = zip(before[each.run.start : at], now[each.run.start : at], strict=True)
-            died = np.flatnonzero(
-                ~np.concatenate([_still_alive(old, new) for old, new in some])
-            ).tolist()
-            found.append(
-                SegmentView(each.segment).with_deleted(died) if died else SegmentView(each.segment)
+        views.extend(later[position : merge_of_run.run.start])
+        position = merge_of_run.run.stop
+        if merge_of_run.segment is not None:
+            pairs_of_run = zip(
+                earlier[merge_of_run.run.start : position],
+                later[merge_of_run.run.start : position],
+                strict=True,
             )
-    return tuple(each for each in (*found, *now[at:]) if each.live_file_count)
+            dead_files = np.flatnonzero(
+                ~np.concatenate([_still_alive(old, new) for old, new in pairs_of_run])
+            ).tolist()
+            views.append(
+                SegmentView(merge_of_run.segment).with_deleted(dead_files)
+                if dead_files
+                else SegmentView(merge_of_run.segment)
+            )
+    return tuple(
+        merge_of_run for merge_of_run in (*views, *later[position:]) if merge_of_run.live_file_count
+    )
 
 
-def _still_alive(before: SegmentView, now: SegmentView) -> Mask:
-    """Which of the files that were alive in a part are."""
-    if now.alive is None:
-        return np.ones(now.segment.file_count, np.bool_)
-    return now.alive if before.alive is None else now.alive[before.alive]
+def _still_alive(earlier: SegmentView, later: SegmentView) -> Mask:
+    """Mark the files that are still alive among those that were alive in a view."""
+    if later.alive is None:
+        return np.ones(later.segment.file_count, np.bool_)
+    return later.alive if earlier.alive is None else later.alive[earlier.alive]
 
 
-def _select_runs(parts: Sequence[SegmentView], order: MergePolicy) -> list[range]:
-    """The adjacent ones of some living parts that are to be one, or to be written anew. Apart from
-    each other.
-    """
-    if not parts:
+def _select_runs(views: Sequence[SegmentView], policy: MergePolicy) -> list[range]:
+    """Select the disjoint runs of live views to merge into one segment, or to write anew."""
+    if not views:
         return []
-    first = _find_tail_start(parts, order)
+    first = _find_tail_start(views, policy)
     tail = (
-        range(first, len(parts))
-        if len(parts) - first > 1 or _has_many_dead(parts[first], order)
+        range(first, len(views))
+        if len(views) - first > 1 or _has_many_dead(views[first], policy)
         else range(0)
     )
-    balanced = _find_balanced_run(parts[: tail.start] if tail else parts, order)
+    balanced = _find_balanced_run(views[: tail.start] if tail else views, policy)
     dead = [
         range(n, n + 1)
         for n in range(first)
-        if n not in balanced and _has_many_dead(parts[n], order)
+        if n not in balanced and _has_many_dead(views[n], policy)
     ]
     return [run for run in (balanced, tail, *dead) if run]
 
 
-def _find_tail_start(parts: Sequence[SegmentView], order: MergePolicy) -> int:
-    """Where the parts begin that become one because of what came last."""
-    first, chunks = len(parts) - 1, parts[-1].segment.chunk_count
+def _find_tail_start(views: Sequence[SegmentView], policy: MergePolicy) -> int:
+    """Find the first view of the tail that is merged because of the last commit."""
+    first = len(views) - 1
+    chunks = views[-1].segment.chunk_count
     while first:
-        before = parts[first - 1].segment.chunk_count
-        together = chunks + before
-        if together > SEGMENT_CHUNKS or (chunks * order.ratio < before and together > order.small):
+        previous = views[first - 1].segment.chunk_count
+        together = chunks + previous
+        if together > SEGMENT_CHUNKS or (
+            chunks * policy.ratio < previous and together > policy.floor_chunks
+        ):
             break
-        first, chunks = first - 1, chunks + before
+        first = first - 1
+        chunks = chunks + previous
     return first
 
 
-def _find_balanced_run(parts: Sequence[SegmentView], order: MergePolicy) -> range:
-    """The longest run of parts none of which is large beside the others, at an order that has large
-    parts.
+def _find_balanced_run(views: Sequence[SegmentView], policy: MergePolicy) -> range:
+    """Find the longest run of views of which none is large beside the others.
+
+    Only a policy with large segments has such runs.
     """
     best = range(0)
-    if order.most == SEGMENT_CHUNKS:
+    if policy.max_chunks == SEGMENT_CHUNKS:
         return best
-    for first in range(len(parts)):
+    for first in range(len(views)):
         chunks = largest = 0
-        for last in range(first, len(parts)):
-            size = parts[last].segment.chunk_count
-            chunks, largest = chunks + size, max(largest, size)
-            if chunks > order.most:
+        for last in range(first, len(views)):
+            size = views[last].segment.chunk_count
+            chunks = chunks + size
+            largest = max(largest, size)
+            if chunks > policy.max_chunks:
                 break
             if largest * _BALANCE <= chunks and last + 1 - first > len(best):
                 best = range(first, last + 1)
     return best
 
 
-def _has_many_dead(part: SegmentView, order: MergePolicy) -> bool:
+def _has_many_dead(view: SegmentView, policy: MergePolicy) -> bool:
     return (
-        part.segment.chunk_count <= order.most
-        and part.live_file_count < (1 - order.dead) * part.segment.file_count
+        view.segment.chunk_count <= policy.max_chunks
+        and view.live_file_count < (1 - policy.max_dead_share) * view.segment.file_count
     )
 
 
-def merge_segments(parts: Sequence[SegmentView]) -> Segment:
-    """One segment of what is alive in `parts`, in their order."""
-    segments = [part.segment for part in parts]
-    files, chunks = [part.alive for part in parts], [part.alive_chunks for part in parts]
-    new_files = _renumber(files, [each.file_count for each in segments])
-    new_chunks = _renumber(chunks, [each.chunk_count for each in segments])
+def merge_segments(views: Sequence[SegmentView]) -> Segment:
+    """Merge the live documents of `views` into one segment, in their order."""
+    segments = [view.segment for view in views]
+    files = [view.alive for view in views]
+    chunks = [view.alive_chunks for view in views]
+    new_files = _renumber(files, [segment.file_count for segment in segments])
+    new_chunks = _renumber(chunks, [segment.chunk_count for segment in segments])
     fixed = {
-        name: _select_alive([getattr(each, name) for each in segments], files)
+        name: _select_alive([getattr(segment, name) for segment in segments], files)
         for name in _FILE_COLUMNS
     }
     fixed |= {
-        name: _select_alive([getattr(each, name) for each in segments], chunks)
+        name: _select_alive([getattr(segment, name) for segment in segments], chunks)
         for name in _CHUNK_COLUMNS
     }
-    counts = _select_alive([each.chunk_ends - each.chunk_starts for each in segments], files)
+    counts = _select_alive(
+        [segment.chunk_ends - segment.chunk_starts for segment in segments], files
+    )
     ends = np.cumsum(counts)
-    paths, path_ends = _merge_texts([(each.paths, each.path_ends) for each in segments], files)
+    paths, path_ends = _merge_texts(
+        [(segment.paths, segment.path_ends) for segment in segments], files
+    )
     languages, language_ends = _merge_texts(
-        [(each.languages, each.language_ends) for each in segments], files
+        [(segment.languages, segment.language_ends) for segment in segments], files
     )
     return Segment(
         paths=paths,
@@ -211,7 +238,7 @@ def merge_segments(parts: Sequence[SegmentView]) -> Segment:
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         without_vector=np.flatnonzero(fixed["scales"] == 0),
         binary_vectors=quantise_to_bits(fixed["vectors"]),
-        generations=_select_alive([part.generations for part in parts], files),
+        generations=_select_alive([view.generations for view in views], files),
         **fixed,
         **_merge_postings(segments, new_chunks, "chunk", ("posting_counts",)),
         **_merge_postings(
@@ -228,14 +255,17 @@ def merge_segments(parts: Sequence[SegmentView]) -> Segment:
 
 def _select_alive(columns: Sequence[Array], alive: Sequence[Mask | None]) -> Array:
     return np.concatenate(
-        [each if mask is None else each[mask] for each, mask in zip(columns, alive, strict=True)]
+        [
+            column if mask is None else column[mask]
+            for column, mask in zip(columns, alive, strict=True)
+        ]
     )
 
 
 def _merge_texts(
     packed: Sequence[tuple[NDArray[np.uint8], Ints]], alive: Sequence[Mask | None]
 ) -> tuple[NDArray[np.uint8], Ints]:
-    """Texts that are packed all in one, and where each ends."""
+    """Merge concatenated texts. Returns the texts and the end of each."""
     sizes = [np.diff(ends, prepend=0) for _, ends in packed]
     inside = [
         None if mask is None else np.repeat(mask, size)
@@ -247,89 +277,97 @@ def _merge_texts(
 
 
 def _merge_postings(
-    segments: Sequence[Segment], renumbered: Sequence[Ints], of: str, columns: Sequence[str]
+    segments: Sequence[Segment], new_numbers: Sequence[Ints], kind: str, columns: Sequence[str]
 ) -> dict[str, Array]:
-    """The rows of all segments: by term, those of a term as they were, segments in order.
+    """Merge the rows of all segments by term; rows of a term keep their order, segments in order.
 
     Terms are sorted, not rows: there are many times fewer of them.
     """
     numbers = np.concatenate(
         [
-            new[getattr(each, f"posting_{of}s")]
-            for each, new in zip(segments, renumbered, strict=True)
+            numbers_of_segment[getattr(segment, f"posting_{kind}s")]
+            for segment, numbers_of_segment in zip(segments, new_numbers, strict=True)
         ]
     )
-    terms = np.concatenate([getattr(each, f"{of}_terms") for each in segments])
-    slices = [getattr(each, f"{of}_slices") for each in segments]
-    sizes = np.concatenate([np.diff(each) for each in slices])
+    terms = np.concatenate([getattr(segment, f"{kind}_terms") for segment in segments])
+    slices = [getattr(segment, f"{kind}_slices") for segment in segments]
+    sizes = np.concatenate([np.diff(segment) for segment in slices])
     order = np.argsort(terms, kind="stable")
     terms, sizes, starts = terms[order], sizes[order], (np.cumsum(sizes) - sizes)[order]
     ends = np.cumsum(sizes)
     rows = np.repeat(starts - (ends - sizes), sizes) + np.arange(len(numbers))
     numbers = numbers[rows]
     if not numbers.min(initial=0) < 0:
-        kept = rows
+        selected = rows
     else:
         alive = numbers >= 0
-        numbers, kept = numbers[alive], rows[alive]
+        numbers = numbers[alive]
+        selected = rows[alive]
         ends = np.append(0, np.cumsum(alive))[ends]
-    # of the segments that have a term
+    # the last segment that has each term
     last = np.append(terms[1:] != terms[:-1], True)[: len(terms)]
-    terms, ends = terms[last], ends[last]
-    some = np.diff(ends, prepend=0) > 0
-    found: dict[str, Array] = {
-        f"{of}_terms": terms[some],
-        f"{of}_slices": np.append(0, ends[some]),
-        f"posting_{of}s": numbers.astype(np.int32),
+    terms = terms[last]
+    ends = ends[last]
+    has_rows = np.diff(ends, prepend=0) > 0
+    columns_by_name: dict[str, Array] = {
+        f"{kind}_terms": terms[has_rows],
+        f"{kind}_slices": np.append(0, ends[has_rows]),
+        f"posting_{kind}s": numbers.astype(np.int32),
     }
-    return found | {
-        name: np.concatenate([getattr(each, name) for each in segments])[kept] for name in columns
+    return columns_by_name | {
+        name: np.concatenate([getattr(segment, name) for segment in segments])[selected]
+        for name in columns
     }
 
 
 def _merge_names(
-    segments: Sequence[Segment], renumbered: Sequence[Ints], of: str
+    segments: Sequence[Segment], new_numbers: Sequence[Ints], kind: str
 ) -> dict[str, Array]:
     chunks = np.concatenate(
-        [new[getattr(s, f"{of}_chunks")] for s, new in zip(segments, renumbered, strict=True)]
+        [
+            numbers_of_segment[getattr(segment, f"{kind}_chunks")]
+            for segment, numbers_of_segment in zip(segments, new_numbers, strict=True)
+        ]
     )
-    names = np.concatenate([getattr(s, f"{of}_names") for s in segments])
+    names = np.concatenate([getattr(segment, f"{kind}_names") for segment in segments])
     order = np.argsort(names, kind="stable")
     order = order[chunks[order] >= 0]
     return {
-        f"{of}_names": names[order],
-        f"{of}_chunks": chunks[order].astype(np.int32),
-        f"{of}_values": np.concatenate([getattr(s, f"{of}_values") for s in segments])[order],
+        f"{kind}_names": names[order],
+        f"{kind}_chunks": chunks[order].astype(np.int32),
+        f"{kind}_values": np.concatenate(
+            [getattr(segment, f"{kind}_values") for segment in segments]
+        )[order],
     }
 
 
-def _merge_symbols(segments: Sequence[Segment], renumbered: Sequence[Ints]) -> dict[str, Array]:
-    found = _merge_postings(segments, renumbered, "symbol", ())
-    terms = np.concatenate([each.symbol_terms for each in segments])
+def _merge_symbols(segments: Sequence[Segment], new_numbers: Sequence[Ints]) -> dict[str, Array]:
+    columns = _merge_postings(segments, new_numbers, "symbol", ())
+    terms = np.concatenate([segment.symbol_terms for segment in segments])
     order = np.argsort(terms, kind="stable")
-    firsts = order[np.searchsorted(terms[order], found["symbol_terms"])]
-    blob, sizes = (
-        np.concatenate([each.symbol_names for each in segments]),
-        np.concatenate([np.diff(each.symbol_ends, prepend=0) for each in segments]),
-    )
-    starts, sizes = (np.cumsum(sizes) - sizes)[firsts], sizes[firsts]
+    firsts = order[np.searchsorted(terms[order], columns["symbol_terms"])]
+    blob = np.concatenate([segment.symbol_names for segment in segments])
+    sizes = np.concatenate([np.diff(segment.symbol_ends, prepend=0) for segment in segments])
+    starts = (np.cumsum(sizes) - sizes)[firsts]
+    sizes = sizes[firsts]
     ends = np.cumsum(sizes)
-    return found | {
-        "symbol_kinds": np.concatenate([each.symbol_kinds for each in segments])[firsts],
+    return columns | {
+        "symbol_kinds": np.concatenate([segment.symbol_kinds for segment in segments])[firsts],
         "symbol_names": blob[np.repeat(starts - (ends - sizes), sizes) + np.arange(sizes.sum())],
         "symbol_ends": ends,
     }
 
 
 def _renumber(alive: Sequence[Mask | None], sizes: Sequence[int]) -> list[Ints]:
-    """Per mask: the new number of each element over all masks, -1 for the dead."""
-    found, base = [], 0
+    """Renumber the live elements through all masks; -1 for dead ones."""
+    renumbered = []
+    base = 0
     for mask, size in zip(alive, sizes, strict=True):
         numbers = (
             np.arange(base, base + size)
             if mask is None
             else np.where(mask, np.cumsum(mask) - 1 + base, -1)
         )
-        found.append(numbers)
+        renumbered.append(numbers)
         base += size if mask is None else int(mask.sum())
-    return found
+    return renumbered
