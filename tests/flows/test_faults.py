@@ -320,7 +320,7 @@ def test_a_disk_that_is_nearly_full_is_named_by_whoever_waits_for_it(
         assert up.stderr is not None
         said = next((line for line in up.stderr if "indexing waits: " in line), "")
         up.terminate()
-    assert "are wanted" in said
+    assert "are needed" in said
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How many processors this process may use, and how much at once that makes sensible."""
+"""Counts the processors that this process may use, and sizes pools and queues by them."""
 
 import os
 from pathlib import Path
@@ -7,34 +7,31 @@ MAX_BULK_WORKERS = 4
 CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
-def bulk_pool_size(wanted: int | None, cores: int) -> int:
-    """The size of the crew: what is wanted, else all cores but one, and two of two; of a single one
-    none.
+def bulk_pool_size(configured: int | None, cores: int) -> int:
+    """Return the number of bulk workers: as configured, else all cores but one.
 
-    One mate was measured to gain nothing on two cores, as the child waits for it; two take a
-    quarter of the time less. No more than four: what is left to the child is about half of the
-    work.
+    Two cores have two workers, one core has none. On two cores one worker was measured to gain
+    nothing, because the indexer process waits for it; two take a quarter of the time less. The
+    maximum is four: about half of the work remains in the indexer process.
     """
-    if wanted is not None:
-        return wanted
+    if configured is not None:
+        return configured
     return min(MAX_BULK_WORKERS, max(2, cores - 1)) if cores > 1 else 0
 
 
 def extra_unsettled_batches(cores: int) -> int:
-    """How many bulk batches the child may have done that are not found yet, beside those that it
-    works on.
+    """Return the number of answered bulk batches that may wait to be searchable.
 
-    The lexical index takes in what has come while the child goes on. With quotas in place of four
-    cores, a switch of branches was done 3 to 11 % sooner (n=3, in turns). On two cores it takes as
-    long, and the p95 of saves meanwhile was 191 to 215 ms in place of 143 to 167 (n=3, in turns).
+    The lexical index takes them in while the indexer process goes on with the next ones. With a
+    quota of four cores, a switch of branches was done 3 to 11 % sooner (n=3, in turns). On two
+    cores it takes as long, and the p95 of saves meanwhile was 191 to 215 ms instead of 143 to 167
+    (n=3, in turns).
     """
     return 2 if cores > 2 else 0
 
 
 def count_usable_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
-    """How many cores may be used: the affinity of the process, and no more than quotas of its
-    cgroups.
-    """
+    """Return the number of usable cores: the affinity of the process, capped by cgroup quotas."""
     count = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -42,8 +39,9 @@ def count_usable_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
 
 
 def _quotas(cgroups: Path, own: Path) -> list[int]:
-    """Quotas of the own cgroup and its parents, in whole cores, of either version; none where
-    nothing is known.
+    """Return the quotas of our cgroup and its parents, in whole cores, of either cgroup version.
+
+    The list is empty where the cgroup is unknown.
 
     See cgroup-v2.rst (`cpu.max`) and scheduler/sched-bwc.rst (`cpu.cfs_quota_us`) of the kernel's
     documentation.
@@ -52,23 +50,25 @@ def _quotas(cgroups: Path, own: Path) -> list[int]:
         lines = own.read_text().splitlines()
     except OSError:
         return []
-    found = list[int]()
+    quotas = list[int]()
     for line in lines:
         controllers, _, path = line.partition(":")[2].partition(":")
         if not controllers:
-            found += _quotas_along(cgroups, path, "cpu.max")
+            quotas += _quotas_along(cgroups, path, "cpu.max")
         elif "cpu" in controllers.split(","):
-            found += _quotas_along(
+            quotas += _quotas_along(
                 cgroups / controllers, path, "cpu.cfs_quota_us", "cpu.cfs_period_us"
             )
-    return found
+    return quotas
 
 
 def _quotas_along(root: Path, path: str, *names: str) -> list[int]:
-    """The quotas below a root, of a group and its parents, by what its files say of quota and
-    period.
+    """Return the quotas of a group and its parents below a root, in whole cores.
+
+    `names` are the files that hold quota and period, in microseconds.
     """
-    group, found = root / path.lstrip("/"), list[int]()
+    group = root / path.lstrip("/")
+    quotas = list[int]()
     for folder in (group, *group.parents):
         if not folder.is_relative_to(root):
             break
@@ -76,9 +76,9 @@ def _quotas_along(root: Path, path: str, *names: str) -> list[int]:
             quota, period = (
                 int(number) for name in names for number in (folder / name).read_text().split()
             )
-        # there is no such file in the outermost one; "max" is no number
+        # the outermost group has no such file; "max" is no number
         except (OSError, ValueError):
             continue
-        if quota > 0:  # -1: there is none
-            found.append(quota // period)
-    return found
+        if quota > 0:  # -1: no quota
+            quotas.append(quota // period)
+    return quotas

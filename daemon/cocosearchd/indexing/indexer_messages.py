@@ -1,20 +1,19 @@
-"""What crosses between the daemon and its indexing child: one JSON object a line, in both
-directions.
+"""Messages between the daemon and the indexer process: one JSON object a line in each direction.
 
-    daemon -> child   first line: a WorkerSpec
+    daemon -> indexer first line: an IndexerSpec
                       {"do": "open", "record", "rules"}        an index whose batches will follow
                       {"do": "work", "id", "index", "paths", "gone", "force", "urgent"}
                       {"do": "close", "id", "index", "forget"} forget: drop CocoIndex's memory of it as well
-                      {"do": "set_aside", "index", "path", "reason"}  its content ended the child: never index it
+                      {"do": "set_aside", "index", "path", "reason"}  its content ended the process: never index it
                       {"do": "ping", "id"}
-    child -> daemon   {"ready": true}                          it holds the lock and listens
+    indexer -> daemon {"ready": true}                          it holds the lock and listens
                       {"id", "generation", "failed": {path: text}, "aside": [path],
                        "done": {"computed", "reused", "parsed"}}
                       {"id"}                                   closed, or alive
 
-`done` counts texts embedded or known and contents parsed, since the child started. End of file
-means stop. Order matters only between the lines of one index. This module knows neither CocoIndex
-nor sockets: both ends import it.
+`done` counts embedded texts, reused vectors and parsed contents since the process started. End of
+file means stop. Order matters only between the lines of one index. Both ends import this module; it
+imports neither CocoIndex nor sockets.
 """
 
 import hashlib
@@ -35,8 +34,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class IndexerSpec:
-    """All that the child must know to start. It reads neither files of settings nor the
-    environment.
+    """All values that the indexer process needs to start.
+
+    It reads neither settings files nor the environment.
     """
 
     dsn: str
@@ -45,22 +45,22 @@ class IndexerSpec:
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
     api_key: str = field(default="", repr=False)
-    # how long a file waits for a PostgreSQL that is being restarted before it fails
+    # time that a file waits for a restarting PostgreSQL before it fails
     store_wait_s: float = 10.0
-    # Only tests set these: the child aborts, or stops answering, when it is about to index a file
-    # whose path ends so. No real file is known that reliably does that to a parser, and what is
-    # done about it is worth little untested.
+    # Only tests set these two: the process aborts, or stops answering, when it is about to index a
+    # file with this path suffix. No real file is known that does so reliably, and the recovery
+    # needs tests.
     crash_on: str = ""
     hang_on: str = ""
 
     @property
     def cocoindex_dir(self) -> Path:
-        """CocoIndex's, of all databases."""
+        """The folder of CocoIndex's state, of all databases."""
         return Path(self.state_dir) / "cocoindex"
 
     @property
     def series(self) -> int:
-        """The number of the children of this state directory: one of them lives at a time."""
+        """The number shared by the indexer processes of this state directory; one runs at a time."""
         return int.from_bytes(
             hashlib.blake2b(os.fsencode(self.cocoindex_dir), digest_size=7).digest()
         )
@@ -68,35 +68,33 @@ class IndexerSpec:
 
 @dataclass(frozen=True, slots=True)
 class IndexRules:
-    """What shapes the rows of one index beside its record: its settings, and the user's symbol
-    queries by language.
-    """
+    """Settings of one index that shape its rows, and the user's symbol queries by language."""
 
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
     queries: tuple[tuple[str, str], ...] = ()
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """One line. Texts of paths are plain UTF-8, because `model.encode_path` made them."""
+    """Return a message as one line. Paths are plain UTF-8, because of `model.encode_path`."""
     return json.dumps(message).encode() + b"\n"
 
 
 def decode_message(line: bytes) -> dict[str, Any]:
-    """The message of a line; ValueError if it is none."""
+    """Return the message of a line. Raises `ValueError` for anything else."""
     try:
         message = json.loads(line)
     except RecursionError as error:
-        raise ValueError("a message that is nested too deep") from error
+        raise ValueError("a message with too deep nesting") from error
     if not isinstance(message, dict):
         raise ValueError("not a message")
     return message
 
 
 def decode_answer(line: bytes) -> dict[str, Any]:
-    """The message of a line of the child; ValueError if the child says no such thing."""
+    """Return the message of a line of the indexer process. Raises `ValueError` for anything else."""
     message = decode_message(line)
-    whole = message.get("ready") is True or type(message.get("id")) is int
-    if not whole or ("generation" in message and not _is_outcome(message)):
+    valid = message.get("ready") is True or type(message.get("id")) is int
+    if not valid or ("generation" in message and not _is_outcome(message)):
         raise ValueError("not an answer")
     return message
 
@@ -115,12 +113,12 @@ def _is_outcome(message: Mapping[str, Any]) -> bool:
 
 
 def spec_to_json(spec: IndexerSpec) -> dict[str, Any]:
-    """The first line, as an object."""
+    """Return the first line as an object."""
     return asdict(spec)
 
 
 def spec_from_json(message: Mapping[str, Any]) -> IndexerSpec:
-    """The inverse of `spec_to_json`."""
+    """Return the inverse of `spec_to_json`."""
     sections = {
         "database": DatabaseSettings,
         "embedder": EmbedderSettings,
@@ -132,23 +130,23 @@ def spec_from_json(message: Mapping[str, Any]) -> IndexerSpec:
 
 
 def rules_to_json(rules: IndexRules) -> dict[str, Any]:
-    """The rules of an index, as an object."""
+    """Return the rules of an index as an object."""
     return asdict(rules)
 
 
 def rules_from_json(message: Mapping[str, Any]) -> IndexRules:
-    """The inverse of `rules_to_json`."""
+    """Return the inverse of `rules_to_json`."""
     queries = tuple((language, text) for language, text in message["queries"])
     return IndexRules(_section(IndexingSettings, message["indexing"]), queries)
 
 
 def record_to_json(record: IndexRecord) -> dict[str, Any]:
-    """A row of the registry, as an object."""
+    """Return a row of the registry as an object."""
     return asdict(record) | {"root": encode_path(record.root)}
 
 
 def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
-    """The inverse of `record_to_json`."""
+    """Return the inverse of `record_to_json`."""
     identity = message["identity"]
     return IndexRecord(
         **{
@@ -166,7 +164,7 @@ def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
 
 
 def _section(kind: type[T], values: Mapping[str, Any]) -> T:
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known}
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in names}
     )

@@ -1,8 +1,7 @@
-"""What of the settings shapes the rows of an index: its identity, and what is noted beside it.
-Pure.
+"""Settings that shape the rows of an index: its identity, and the row settings beside it. Pure.
 
-Of settings, only what differs from the defaults is noted. Of symbol queries, each is noted as it is
-in this version: a version that finds other symbols in a language reads the files of that language
+Row settings hold the settings that differ from the defaults, and a digest of each symbol query of
+this version. So a version that finds other symbols in a language reads the files of that language
 again.
 """
 
@@ -21,39 +20,38 @@ RowSettings = Mapping[str, str]
 
 _WITHOUT_PATH = 100  # added to the version of headers
 
-_QUERY = "query."  # and a language
-_KEY = "PRIVATE KEY"  # what every file that `read.is_secret` may refuse has in it
+_QUERY = "query."  # prefix of a language
+_KEY = "PRIVATE KEY"  # text of every file that `file_reader.is_secret` may exclude
 
 
 def chunker_limits(indexing: IndexingSettings) -> Limits:
-    """The chunker's share of the settings."""
+    """Return the chunker's part of the settings."""
     return Limits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
 
 
 def index_identity(
     embedder: tuple[tuple[str, str], ...], indexing: IndexingSettings
 ) -> IndexIdentity:
-    """What an embedder (pairs of its fingerprint) and the chunker make of an index."""
+    """Return the identity of an index, from an embedder's fingerprint pairs and the chunker."""
     version = HEADER_VERSION if embeds_path(embedder) else HEADER_VERSION + _WITHOUT_PATH
     return IndexIdentity(embedder, chunker_id(chunker_limits(indexing)), version)
 
 
 def collect_row_settings(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, str]:
-    """What beside the identity shapes rows."""
-    plain, noted = IndexingSettings(), dict[str, str]()
-    if indexing.max_file_bytes != plain.max_file_bytes:
-        noted["max_file_bytes"] = str(indexing.max_file_bytes)
+    """Return the settings that shape rows, beside the identity."""
+    defaults = IndexingSettings()
+    row_settings = dict[str, str]()
+    if indexing.max_file_bytes != defaults.max_file_bytes:
+        row_settings["max_file_bytes"] = str(indexing.max_file_bytes)
     if indexing.index_secrets:
-        noted["index_secrets"] = "true"
+        row_settings["index_secrets"] = "true"
     if indexing.include or indexing.extend_include:
-        noted["named"] = _digest(repr((indexing.include, indexing.extend_include)))
-    return noted | digest_queries(queries)
+        row_settings["named"] = _digest(repr((indexing.include, indexing.extend_include)))
+    return row_settings | digest_queries(queries)
 
 
 def digest_queries(queries: QueryOverrides) -> dict[str, str]:
-    """What finds the symbols of each language that has any: the built-in query with the user's
-    additions.
-    """
+    """Return a digest of the symbol query of each language: the built-in one with user additions."""
     languages = {info.name for info in language_table.languages() if info.symbols} | {
         language for language, _ in queries
     }
@@ -63,23 +61,25 @@ def digest_queries(queries: QueryOverrides) -> dict[str, str]:
     }
 
 
-def find_affected_files(before: RowSettings, now: RowSettings) -> AffectedFiles:
-    """The files that are to be read again when the rows were made with `before` and shall be made
-    with `now`.
+def find_affected_files(stored: RowSettings, current: RowSettings) -> AffectedFiles:
+    """Return the files to read again when row settings change from `stored` to `current`.
 
-    What is in the scope is no matter of this: a scan finds files that come and go.
+    It ignores the scope: a scan finds the files that enter and leave it.
     """
-    differ = {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
-    languages = [name.removeprefix(_QUERY) for name in differ if name.startswith(_QUERY)]
-    skipped, holding, limit = list[str](), "", NO_LIMIT
-    if "named" in differ:
-        skipped.append("unsupported")  # files of no known type are texts where the user names them
-    if "index_secrets" in differ:
+    names = stored.keys() | current.keys()
+    changes = {name for name in names if stored.get(name) != current.get(name)}
+    languages = [name.removeprefix(_QUERY) for name in changes if name.startswith(_QUERY)]
+    skipped = list[str]()
+    holding = ""
+    limit = NO_LIMIT
+    if "named" in changes:
+        skipped.append("unsupported")  # an unknown file type is text where the user includes it
+    if "index_secrets" in changes:
         skipped.append("secret")
         holding = _KEY
-    if "max_file_bytes" in differ:
+    if "max_file_bytes" in changes:
         skipped.append("too_large")
-        limit = int(now.get("max_file_bytes", IndexingSettings().max_file_bytes))
+        limit = int(current.get("max_file_bytes", IndexingSettings().max_file_bytes))
     return AffectedFiles(
         languages=tuple(_kinds(languages)),
         skipped=tuple(skipped),
@@ -89,7 +89,7 @@ def find_affected_files(before: RowSettings, now: RowSettings) -> AffectedFiles:
 
 
 def _kinds(languages: Iterable[str]) -> Iterable[str]:
-    """Languages with the kinds of them that are told apart by content."""
+    """Return languages with those of their kinds that only the content distinguishes."""
     return sorted(
         {kind for language in languages for kind in (language, *blocks.language_kinds(language))}
     )

@@ -1,72 +1,75 @@
-"""When bulk work has to wait: too little room on the disk, or a computer that lives from its
-battery.
-"""
+"""Pauses bulk work while the disk is almost full or the computer runs on its battery."""
 
 import os
 from pathlib import Path
 
 from cocosearchd.config.settings import IndexingSettings
 
-DISK_FULL = "the disk of the state directory is full; free some space, work goes on by itself"
-# Less than this is none. A file of CocoIndex grows when it is written to, and who writes where it
-# cannot is killed.
+DISK_FULL = (
+    "the disk of the state directory is full; free some space, indexing then goes on by itself"
+)
+# Less than this counts as a full disk. CocoIndex grows its file on write, and a write past a full
+# disk kills the process.
 FULL_DISK_BYTES = 1 << 20
-POWER_SUPPLIES = Path(
-    "/sys/class/power_supply"
-)  # Linux; elsewhere nothing is known, and nothing waits
+# Linux only; elsewhere the power supply is unknown, and bulk work never waits for it
+POWER_SUPPLIES = Path("/sys/class/power_supply")
 
 
 class Throttle:
-    """Looks at the machine. What a person has just saved never waits for this."""
+    """Checks disk and battery for bulk work. Saved files never wait for it."""
 
     def __init__(
         self, state_dir: Path, settings: IndexingSettings, supplies: Path = POWER_SUPPLIES
     ) -> None:
-        self._state_dir, self._settings, self._supplies = state_dir, settings, supplies
+        self._state_dir = state_dir
+        self._settings = settings
+        self._supplies = supplies
 
     def pause_reason(self) -> str | None:
-        """Why bulk work waits now, for people; None: it need not. Blocks for a few reads of kernel
-        files.
+        """Return the reason why bulk work waits, for people; None if it may run.
+
+        Blocks for a few reads of kernel files.
         """
-        found = free_bytes(self._state_dir)
-        if found is not None and found < self._settings.min_free_bytes:
-            wanted = self._settings.min_free_bytes >> 20
-            return f"indexing waits: {found >> 20} MiB are free in {self._state_dir}, {wanted} are wanted"
+        free = free_bytes(self._state_dir)
+        if free is not None and free < self._settings.min_free_bytes:
+            minimum = self._settings.min_free_bytes >> 20
+            return f"indexing waits: {free >> 20} MiB are free in {self._state_dir}, {minimum} are needed"
         if self._settings.pause_on_battery and on_battery(self._supplies):
             return "indexing waits: the computer runs on its battery (indexing.pause_on_battery)"
         return None
 
     def disk_full(self) -> bool:
-        """Whether nothing can be written to the state directory, as far as is known. Blocks for a
-        system call.
-        """
-        found = free_bytes(self._state_dir)
-        return found is not None and found < FULL_DISK_BYTES
+        """Return true if the state directory is known to be full. Blocks for a system call."""
+        free = free_bytes(self._state_dir)
+        return free is not None and free < FULL_DISK_BYTES
 
 
 def free_bytes(directory: Path) -> int | None:
-    """What this user may still write where `directory` is, or will be; None where that is not
-    known.
+    """Return the bytes that this user may still write at `directory`; None if unknown.
+
+    `directory` need not exist yet.
     """
-    there = next((path for path in (directory, *directory.parents) if path.exists()), None)
+    existing = next((path for path in (directory, *directory.parents) if path.exists()), None)
     try:
-        status = os.statvfs(there) if there is not None else None
+        status = os.statvfs(existing) if existing is not None else None
     except OSError:
         return None
     return status.f_bavail * status.f_frsize if status is not None else None
 
 
 def on_battery(supplies: Path) -> bool:
-    """Whether no mains is online while a battery of the computer itself is being used up."""
-    found = [supply for supply in sorted(supplies.glob("*")) if _line(supply, "scope") != "Device"]
+    """Return true if no mains is online while a battery of the computer itself discharges."""
+    own_supplies = [
+        supply for supply in sorted(supplies.glob("*")) if _line(supply, "scope") != "Device"
+    ]
     if any(
         _line(supply, "type") in ("Mains", "USB") and _line(supply, "online") == "1"
-        for supply in found
+        for supply in own_supplies
     ):
         return False
     return any(
         _line(supply, "type") == "Battery" and _line(supply, "status") == "Discharging"
-        for supply in found
+        for supply in own_supplies
     )
 
 

@@ -1,5 +1,6 @@
-"""A digest of the installed code: a worker that is started later must run the same code, or results
-would differ.
+"""Digest of the installed code. A worker that starts later must run the same code.
+
+With other code, its results would differ.
 """
 
 import contextlib
@@ -14,14 +15,15 @@ _PACKAGES = ("numpy", "tree_sitter", "tree_sitter_language_pack")  # beside our 
 
 
 def installed_code_digest() -> str:
-    """Return a digest of sizes and times of our own files and of some packages, loaded or not. It
-    takes some 3 ms.
+    """Return a digest of sizes and times of our files and of `_PACKAGES`, loaded or not.
+
+    It takes some 3 ms.
     """
-    own = Path(__file__).parents[1]
+    package_folder = Path(__file__).parents[1]
     specs = (find_spec(name) for name in _PACKAGES)
     files = sorted(
         [
-            *_files(os.fspath(own)),
+            *_files(os.fspath(package_folder)),
             *(spec.origin for spec in specs if spec is not None and spec.origin),
         ]
     )

@@ -1,8 +1,8 @@
 """Messages between a process and its workers: a frame is a length, a checksum and a body.
 
-A worker may have been corrupted by what it parsed, so whatever is not a frame is `InvalidFrame`,
-and nothing of it is used. The checksum finds accidents. It is no signature: it does not stop code
-that runs in a worker.
+The input that a worker parses may have corrupted it. So bytes that are not a frame raise
+`InvalidFrame`, and nothing of them is used. The checksum detects accidents. It is not a signature:
+it does not stop code that runs in a worker.
 """
 
 import hashlib
@@ -28,8 +28,9 @@ class Readable(Protocol):
 
 
 def encode_frame(body: bytes) -> bytes:
-    """Return the message that carries a body. Raises `ValueError` for a body above
-    `LARGEST_FRAME_BYTES`.
+    """Return the frame that carries a body.
+
+    Raises `ValueError` for a body above `LARGEST_FRAME_BYTES`.
     """
     if len(body) > LARGEST_FRAME_BYTES:
         raise ValueError(f"a message of {len(body)} bytes")
@@ -45,15 +46,16 @@ def body_size(header: bytes) -> int:
 
 
 def verify_body(header: bytes, body: bytes) -> bytes:
-    """Return the body if it is the one that its header was made for. Raises `InvalidFrame`."""
+    """Return the body if its checksum is that of the header. Raises `InvalidFrame`."""
     if _HEADER.unpack(header)[1] != _checksum(body):
         raise InvalidFrame("a message with a wrong checksum")
     return body
 
 
 def read_frame(stream: Readable) -> bytes | None:
-    """Read one body from a blocking stream; None at its end, also amid a message. Raises
-    `InvalidFrame`.
+    """Read one body from a blocking stream. Return None at its end, also in the middle of a frame.
+
+    Raises `InvalidFrame`.
     """
     header = stream.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES:

@@ -1,8 +1,7 @@
-"""Bounds on a worker process that the kernel enforces; the worker sets them itself, before it reads
-any input.
+"""Resource limits of a worker process. The worker sets them itself, before it reads any input.
 
-See setrlimit(2) and PR_SET_NO_NEW_PRIVS(2const). They bound accidents and memory bombs. They are no
-wall against code that runs in the worker: it has the rights of the user.
+The kernel enforces them: see setrlimit(2) and PR_SET_NO_NEW_PRIVS(2const). They bound accidents and
+memory bombs. They do not stop code that runs in the worker: it has the rights of the user.
 """
 
 import ctypes
@@ -17,12 +16,12 @@ PR_SET_NO_NEW_PRIVS = 38  # <linux/prctl.h>
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """Bounds of one worker process.
+    """Limits of one worker process.
 
-    `request_cpu_s` is CPU time for one request: the kernel sends SIGXCPU after it, within about a
-    second. Address space counts what is reserved as well as what is used: a parser process with all
-    grammars has 0.15 GiB, one with NumPy and the embedding model 0.25 GiB (measured). A worker that
-    needs more fails to allocate: tree-sitter then aborts, Python raises `MemoryError`.
+    `request_cpu_s` is the CPU time of one request, in seconds: the kernel sends SIGXCPU after it,
+    within about a second. Address space counts reserved and used memory: a parser process with all
+    grammars has 0.15 GiB, a process with NumPy and the embedding model 0.25 GiB (measured). A
+    worker that needs more fails to allocate: tree-sitter then aborts, Python raises `MemoryError`.
     """
 
     address_space_bytes: int = 1 << 30
@@ -41,9 +40,7 @@ class ResourceLimits:
 
 
 def apply_limits(limits: ResourceLimits) -> None:
-    """Bound this process, for good: no limit can be raised again, no program can give it other
-    rights.
-    """
+    """Limit this process for good: it can raise no limit again, and gain no other rights."""
     _lower(resource.RLIMIT_AS, limits.address_space_bytes)
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     _lower(resource.RLIMIT_FSIZE, limits.file_bytes)
@@ -53,8 +50,9 @@ def apply_limits(limits: ResourceLimits) -> None:
 
 
 def allow_cpu(limits: ResourceLimits) -> None:
-    """Let this process use CPU time for one more request. RLIMIT_CPU counts the whole life of a
-    process.
+    """Let this process use CPU time for one more request.
+
+    RLIMIT_CPU counts the whole life of a process.
     """
     usage = resource.getrusage(resource.RUSAGE_SELF)
     end_s = math.ceil(usage.ru_utime + usage.ru_stime) + limits.request_cpu_s

@@ -1,6 +1,4 @@
-"""The priority of processes that work in the background, and how they end with the process that
-started them.
-"""
+"""Priority of background processes, and their end with the parent process."""
 
 import contextlib
 import ctypes
@@ -16,9 +14,10 @@ IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 
 
 def renice(nice: int) -> None:
-    """Make all threads of this process, and what they start, as nice as this."""
+    """Set the niceness of all threads of this process. Processes they start inherit it."""
     threads = Path("/proc/self/task")
-    if threads.exists():  # on Linux, niceness is a thread's; libraries have started some by now
+    # On Linux each thread has its own niceness, and libraries have already started threads.
+    if threads.exists():
         for thread in threads.iterdir():
             os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
     else:
@@ -28,18 +27,16 @@ def renice(nice: int) -> None:
 def die_with_parent(parent: int) -> None:
     """Exit when the parent process ends, or has ended already."""
     if sys.platform == "linux":
-        # End of file says the same, but a thread that is stuck in native code does not read.
+        # End of file also means exit, but a thread that is stuck in native code does not read.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(0)
 
 
 def offer_to_oom_killer() -> None:
-    """Have the kernel end this process first when memory is used up, in place of a database; only
-    on Linux.
+    """Let the kernel end this process first when memory runs out, not a database; only on Linux.
 
-    See oom_score_adj in proc_pid_oom_score_adj(5). Who started the process may have set it higher
-    already.
+    See proc_pid_oom_score_adj(5). The parent may have set a higher value already.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
@@ -50,5 +47,5 @@ def lower_io_priority() -> None:
     """Give this thread the lowest best-effort I/O priority (`ionice -c2 -n7`); only on Linux."""
     number = IOPRIO_SET.get(platform.machine())
     if number is not None and sys.platform == "linux":
-        # this thread; best effort, the last of eight levels
+        # 1: IOPRIO_WHO_PROCESS with 0: this thread. Class 2 is best effort, 7 its lowest level.
         ctypes.CDLL(None).syscall(number, 1, 0, (2 << 13) | 7)

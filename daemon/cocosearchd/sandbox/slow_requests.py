@@ -1,6 +1,4 @@
-"""Slots for slow requests: fewer than a pool has processes, so that some are left for requests that
-are quick.
-"""
+"""Slots for slow requests. There are fewer than processes, so quick requests find one free."""
 
 import asyncio
 import contextlib
@@ -12,13 +10,15 @@ import anyio
 
 from cocosearchd.sandbox.worker_process import WorkerProcess
 
-POLL_S = 0.05  # between looks whether the process of a slow request without a slot is wanted
+# Seconds between checks if another request needs the process of a slow request without a slot.
+POLL_S = 0.05
 
 
 @dataclass(slots=True, eq=False)
 class PoolRequest:
-    """A request, which may be asked more than once. `deferred`: its process was wanted while all
-    slots were held.
+    """A request, which a pool may send more than once.
+
+    `deferred`: another request needed its process while all slots were in use.
     """
 
     body: bytes
@@ -27,25 +27,21 @@ class PoolRequest:
 
 
 class SlowSlots:
-    """Of one pool. A request that turns out to be slow takes a slot.
+    """The slots of one pool. A request that turns out to be slow takes a slot.
 
-    One that gets none keeps its process until that is wanted. Then it is put off until there is a
-    slot.
+    A slow request without a slot keeps its process until another request needs it. Then it is
+    deferred until a slot is free.
     """
 
-    def __init__(self, count: int, slow_after_s: float, wanted: Callable[[], bool]) -> None:
-        """`wanted`: whether a request waits for a process, and none will be there soon."""
-        self._slots, self._slow_after_s, self._wanted = (
-            anyio.CapacityLimiter(count),
-            slow_after_s,
-            wanted,
-        )
+    def __init__(self, count: int, slow_after_s: float, is_starved: Callable[[], bool]) -> None:
+        """`is_starved`: true if a request waits for a process and none will be free soon."""
+        self._slots = anyio.CapacityLimiter(count)
+        self._slow_after_s = slow_after_s
+        self._is_starved = is_starved
 
     @contextlib.asynccontextmanager
     async def hold_slot(self, request: PoolRequest) -> AsyncIterator[None]:
-        """Wait for a slot if the request was put off, and give back the one that it holds at the
-        end.
-        """
+        """Wait for a slot if the request was deferred. Release its slot at the end."""
         if request.deferred:
             await self._slots.acquire_on_behalf_of(request)
         try:
@@ -56,17 +52,15 @@ class SlowSlots:
 
     @contextlib.contextmanager
     def watch_time(self, request: PoolRequest, process: WorkerProcess) -> Iterator[None]:
-        """Watch the time of a request in a process, which is told to end if the request is put
-        off.
-        """
+        """Watch the time of a request in a process. Stop the process if the request is deferred."""
         if math.isinf(self._slow_after_s) or request.deferred:
             yield
             return
-        watching = asyncio.create_task(self._watch(request, process))
+        watcher = asyncio.create_task(self._watch(request, process))
         try:
             yield
         finally:
-            watching.cancel()
+            watcher.cancel()
 
     async def _watch(self, request: PoolRequest, process: WorkerProcess) -> None:
         await asyncio.sleep(self._slow_after_s)
@@ -74,7 +68,7 @@ class SlowSlots:
             try:
                 return self._slots.acquire_on_behalf_of_nowait(request)
             except anyio.WouldBlock:
-                if self._wanted():
+                if self._is_starved():
                     request.deferred = True
                     return process.stop()
             await asyncio.sleep(POLL_S)

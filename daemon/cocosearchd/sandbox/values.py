@@ -1,8 +1,8 @@
-"""Values that a worker has packed with `marshal`, read without trust in it.
+"""Reads values that a worker packed with `marshal`, without trust in the worker.
 
-`marshal` makes room for as many entries as a list or tuple says it has before it reads the first:
-for five bytes that is up to 16 GiB. So what is read is walked first: nothing may say that it has
-more entries than there are bytes left.
+`marshal` allocates room for the announced entries of a list or tuple before it reads the first
+entry: five bytes can allocate up to 16 GiB. So this module walks the bytes first. No list may
+announce more entries than there are bytes left.
 """
 
 import marshal
@@ -12,19 +12,21 @@ from typing import Any
 from cocosearchd.sandbox.frames import InvalidFrame
 
 _COUNT = struct.Struct("<i")
-_KIND = 0x7F  # the highest bit says that a later entry may refer to this one
-# Kinds of entries, by the letters of Python/marshal.c: with a length in four bytes, in one, or
-# always of one size.
-_TEXTS, _SHORT_TEXTS = frozenset(b"sutaA"), frozenset(b"zZ")
-_ROWS, _SHORT_ROW, _INTEGER = frozenset(b"(["), ord(")"), ord("l")
+_KIND = 0x7F  # the highest bit marks an entry that a later entry may refer to
+# Kinds of entries, by the letters of Python/marshal.c: those with a length in four bytes, those
+# with a length in one byte, and those of a fixed size.
+_TEXTS = frozenset(b"sutaA")
+_SHORT_TEXTS = frozenset(b"zZ")
+_ROWS = frozenset(b"([")
+_SHORT_ROW = ord(")")
+_INTEGER = ord("l")
 _SIZES = {ord("N"): 0, ord("T"): 0, ord("F"): 0, ord("i"): 4, ord("r"): 4, ord("g"): 8}
 
 
 def read_values(packed: bytes) -> Any:
-    """Return the value: None, numbers, texts, bytes, and lists and tuples of these. Raises
-    `InvalidFrame` for anything else.
+    """Return the value: None, numbers, texts, bytes, and lists and tuples of these.
 
-    It takes at most 32 times the memory of what is packed.
+    It takes at most 32 times the memory of `packed`. Raises `InvalidFrame` for anything else.
     """
     try:
         _walk(packed)
@@ -34,8 +36,10 @@ def read_values(packed: bytes) -> Any:
 
 
 def _walk(packed: bytes) -> None:
-    # entries are in the order in which they are read: one number says how many
-    at, missing, end = 0, 1, len(packed)
+    # Entries are stored in reading order, so one counter of missing entries is enough.
+    at = 0
+    missing = 1
+    end = len(packed)
     while missing:
         missing -= 1
         kind = packed[at] & _KIND
@@ -48,21 +52,21 @@ def _walk(packed: bytes) -> None:
             missing += packed[at]
             at += 1
         else:
-            more, at = _long(kind, packed, at)
-            missing += more
+            entries, at = _read_long(kind, packed, at)
+            missing += entries
         if missing > end - at:
             raise InvalidFrame("values that have more entries than bytes")
     if at != end:
-        raise InvalidFrame("values with something behind them")
+        raise InvalidFrame("values with trailing bytes")
 
 
-def _long(kind: int, packed: bytes, at: int) -> tuple[int, int]:
-    """The entries that an entry with a length in four bytes has, and where the next one begins."""
+def _read_long(kind: int, packed: bytes, at: int) -> tuple[int, int]:
+    """Return the entry count of an entry with a four-byte length, and the next entry's offset."""
     (count,) = _COUNT.unpack_from(packed, at)
     if kind == _INTEGER:
         return 0, at + 4 + 2 * abs(count)
     if count < 0:
-        raise InvalidFrame("values with a length below zero")
+        raise InvalidFrame("values with a negative length")
     if kind in _TEXTS:
         return 0, at + 4 + count
     if kind in _ROWS:

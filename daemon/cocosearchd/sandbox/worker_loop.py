@@ -1,6 +1,6 @@
 """The worker's end of a worker process: `python -P -m MODULE FD PARENT CODE LIMITS`.
 
-The module calls `run_worker` with what answers a request.
+The module calls `run_worker` with a function that opens the request handler.
 """
 
 import contextlib
@@ -22,25 +22,26 @@ from cocosearchd.sandbox.process_priority import (
 )
 
 # Exit codes of a worker.
-CODE_MISMATCH = 3  # what is installed now is not what the parent runs
+CODE_MISMATCH = 3  # the installed code is not the code that the parent runs
 OUT_OF_MEMORY = 4
 
 Handler = Callable[[bytes], bytes]
 
 
 def run_worker(open_handler: Callable[[], Handler]) -> None:
-    """Serve the parent until it hangs up. `open_handler` loads what the handler needs, after the
-    limits are set.
+    """Serve the parent until it hangs up.
 
-    A `MemoryError` of the handler ends the process with `OUT_OF_MEMORY`.
+    `open_handler` loads the handler after the limits are set. A `MemoryError` of the handler ends
+    the process with `OUT_OF_MEMORY`.
     """
-    # Ctrl-C reaches the whole group; the parent says when to stop
+    # Ctrl-C reaches the whole process group; the parent decides when to stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    descriptor, parent, code, limits = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    bounds = ResourceLimits.from_argument(limits)
+    descriptor, parent = map(int, sys.argv[1:3])
+    code, limits_argument = sys.argv[3:5]
+    limits = ResourceLimits.from_argument(limits_argument)
     die_with_parent(parent)
     offer_to_oom_killer()
-    apply_limits(bounds)
+    apply_limits(limits)
     lower_io_priority()
     if code != installed_code_digest():
         sys.exit(CODE_MISMATCH)
@@ -49,13 +50,13 @@ def run_worker(open_handler: Callable[[], Handler]) -> None:
     connection = socket.socket(fileno=descriptor)
     try:
         with contextlib.suppress(ConnectionError), connection, connection.makefile("rwb") as stream:
-            serve_requests(stream, handler, bounds)
+            serve_requests(stream, handler, limits)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)  # no cleanup: it may need memory as well
 
 
 def serve_requests(stream: io.BufferedRWPair, handler: Handler, limits: ResourceLimits) -> None:
-    """Write an empty frame, then a response for each request of the stream, until its end."""
+    """Write an empty frame, then a response to each request of the stream, until its end."""
     _send(stream, b"")
     while (request := read_frame(stream)) is not None:
         allow_cpu(limits)

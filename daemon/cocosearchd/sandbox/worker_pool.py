@@ -1,8 +1,7 @@
-"""A pool of worker processes that each have one request at a time, so that a process which ends
-tells on its request.
+"""A pool of worker processes with one request at a time each: a crash names its request.
 
-Processes start when they are needed and end when they have been idle for a while. Some are kept
-warm, so that a request does not pay for a start, nor for another request that never ends.
+Processes start on demand and end after some idle time. The pool keeps some of them warm, so that a
+request waits neither for a start nor for another request that never ends.
 """
 
 import asyncio
@@ -23,24 +22,23 @@ from cocosearchd.sandbox.worker_process import WorkerLost, WorkerProcess, Worker
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# What reading a response raises when a corrupted process has written it.
+# Errors of decoding a response that a corrupted process has written.
 UNDECODABLE = (InvalidFrame, ValueError, EOFError, TypeError)
 RESTART_PAUSE_S = 1.0  # before a warm process that died while it was idle is replaced
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """How many processes a pool has."""
+    """The number of processes of a pool, and its times in seconds."""
 
     max_processes: int = 1
-    warm: int = 0  # idle processes that are not ended
-    idle_s: float = 60.0  # others end after so long without a request
-    # A request that takes longer than this has a spare process started for the next one, where
-    # processes are kept warm.
+    warm: int = 0  # idle processes that do not end
+    idle_s: float = 60.0  # other processes end after this time without a request
+    # After this time of a request, a pool with warm processes starts one more for the next request.
     spare_after_s: float = 0.05
-    # A request that takes longer than this is slow. So many processes may have such for as long as
-    # that takes. One more is ended when its process is wanted, and asked again when another slow
-    # one has its answer.
+    # A request that takes longer than this is slow. `max_slow` slow requests run to their end. A
+    # further one loses its process when another request needs it, and is sent again when another
+    # slow request has its response.
     slow_after_s: float = math.inf
     max_slow: int = 1
 
@@ -51,32 +49,36 @@ class WorkerPool:
     def __init__(
         self, name: str, command: Sequence[str], code: str, limits: ResourceLimits, size: PoolSize
     ) -> None:
-        """`name` is for the log; the others are those of `WorkerProcess.start`."""
-        self._name, self._size = name, size
-        self._slow = SlowSlots(size.max_slow, size.slow_after_s, self._wanted)
-        self._command, self._code, self._limits = command, code, limits
-        self._idle: dict[WorkerProcess, float] = {}  # since when; the one used last at the end
-        # requests, while no process is idle
+        """`name` is for the log. See `WorkerProcess.start` for `command`, `code` and `limits`."""
+        self._name = name
+        self._size = size
+        self._slow = SlowSlots(size.max_slow, size.slow_after_s, self._is_starved)
+        self._command = command
+        self._code = code
+        self._limits = limits
+        # process -> start of its idle time (monotonic); the most recently used process is last
+        self._idle: dict[WorkerProcess, float] = {}
+        # requests that wait while no process is idle
         self._waiting: deque[asyncio.Future[WorkerProcess]] = deque()
         self._starting: set[asyncio.Task[None]] = set()
         self._more_idle = asyncio.Event()
-        self._launching = 0  # of them, those that have no process yet
+        self._launching = 0  # tasks of `_starting` that have no process yet
         self._lives: dict[WorkerProcess, asyncio.Task[str | None]] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     @property
     def pids(self) -> list[int]:
-        """The process numbers of all that live."""
+        """The process ids of all living processes."""
         return [process.process.pid for process in self._lives]
 
     def warm_up(self) -> None:
-        """Start the processes that are kept warm and are not there, without waiting for them."""
+        """Start the missing warm processes, without waiting for them."""
         while len(self._idle) + len(self._starting) < self._size.warm and self._grow():
             pass
 
     async def replace_idle(self) -> None:
-        """Replace the processes that are idle: new ones hold nothing of what was asked before."""
+        """Replace the idle processes: new ones hold no data of earlier requests."""
         lives = [self._lives[process] for process in self._idle]
         for process in self._idle:
             process.stop()
@@ -86,10 +88,10 @@ class WorkerPool:
         self.warm_up()
 
     async def wait_refilled(self, deadline_s: float) -> None:
-        """Wait until all processes that are kept warm are idle again, or for so long.
+        """Wait until all warm processes are idle again, at most `deadline_s` seconds.
 
-        Who has ended a process waits here before the next request, and so leaves a warm process to
-        others.
+        A caller whose request has ended a process waits here before its next request. So it leaves
+        a warm process to other callers.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s):
@@ -104,24 +106,25 @@ class WorkerPool:
     async def call(self, body: bytes, deadline_s: float, decode: Callable[[bytes], T]) -> T:
         """Return the decoded response to a request. Requests wait while all processes are busy.
 
-        The deadline begins when a process has the request. Raises `WorkerLost` when the request has
-        ended its process or missed the deadline, or when `decode` raises one of `UNDECODABLE`;
-        `WorkerUnavailable` when no process can be started. A process that somebody else has killed
-        is replaced, and asked once more.
+        The deadline begins when a process has the request. A process that was killed from outside
+        is replaced, and the request sent once more. Raises `WorkerLost` when the request has ended
+        its process or missed the deadline, or when `decode` raises one of `UNDECODABLE`;
+        `WorkerUnavailable` when no process can be started.
         """
-        request, killed = PoolRequest(body, deadline_s), False
+        request = PoolRequest(body, deadline_s)
+        killed = False
         while True:
-            was_put_off = request.deferred
+            was_deferred = request.deferred
             try:
                 return await self._request(request, decode)
             except WorkerLost as error:
-                put_off_now = request.deferred and not was_put_off
-                if error.certain or (killed and not put_off_now):
+                newly_deferred = request.deferred and not was_deferred
+                if error.certain or (killed and not newly_deferred):
                     raise
-                killed = killed or not put_off_now
+                killed = killed or not newly_deferred
 
     async def aclose(self) -> None:
-        """End all processes and wait for that. Nothing may be asked any more."""
+        """End all processes and wait for their end. The pool accepts no more requests."""
         self._closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -136,9 +139,9 @@ class WorkerPool:
         async with self._slow.hold_slot(request):
             process = await self._acquire()
             with self._slow.watch_time(request, process):
-                return await self._ask(process, request, decode)
+                return await self._send(process, request, decode)
 
-    async def _ask(
+    async def _send(
         self, process: WorkerProcess, request: PoolRequest, decode: Callable[[bytes], T]
     ) -> T:
         spare_timer = asyncio.get_running_loop().call_later(
@@ -147,11 +150,11 @@ class WorkerPool:
         try:
             return decode(await process.request(request.body, request.deadline_s))
         except UNDECODABLE as error:
-            reason = f"its answer cannot be read ({type(error).__name__})"
+            reason = f"its response cannot be read ({type(error).__name__})"
             process.give_up(reason)
             raise WorkerLost(reason, culprit=True, certain=True) from error
         except asyncio.CancelledError:
-            process.stop()  # it may be at work for nobody
+            process.stop()  # its result has no receiver any more
             raise
         finally:
             spare_timer.cancel()
@@ -193,7 +196,7 @@ class WorkerPool:
         return None
 
     def _grow(self) -> bool:
-        """Start another process, unless there are enough; return whether one is started."""
+        """Start another process if the maximum allows it. Return true if one starts."""
         if self._closed or len(self._lives) + self._launching >= self._size.max_processes:
             return False
         self._launching += 1
@@ -205,20 +208,19 @@ class WorkerPool:
         if self._size.warm and not self._idle and not self._starting:
             self._grow()
 
-    def _wanted(self) -> bool:
-        """Whether a request waits, while all processes are at work: none is starting, and none
-        ends.
-        """
+    def _is_starved(self) -> bool:
+        """Return true if a request waits while all processes work, and none starts or ends."""
         busy = sum(process.ready for process in self._lives) == self._size.max_processes
         return busy and any(not waiter.done() for waiter in self._waiting)
 
     def _end_idle(self) -> None:
-        """End what has been idle for long, and look again while there is more than is kept warm."""
-        self._idle_timer, now = None, time.monotonic()
+        """End processes that were idle for `idle_s`. Repeat while there are more than `warm`."""
+        self._idle_timer = None
+        time_now = time.monotonic()
         for process, since in list(self._idle.items()):
             if len(self._idle) <= self._size.warm:
                 return
-            pause = since + self._size.idle_s - now
+            pause = since + self._size.idle_s - time_now
             if pause > 0:
                 self._idle_timer = asyncio.get_running_loop().call_later(pause, self._end_idle)
                 return
@@ -250,7 +252,7 @@ class WorkerPool:
         if self._closed:
             process.stop()
         if not await process.wait_ready():
-            raise self._unavailable(await life or "it was told to end")
+            raise self._unavailable(await life or "it was stopped")
         self._release(process)
 
     async def _live(self, process: WorkerProcess) -> str | None:
@@ -267,5 +269,5 @@ class WorkerPool:
         return reason
 
     def _unavailable(self, reason: str) -> WorkerUnavailable:
-        hint = "free memory, processes or open files; it is tried again by itself"
+        hint = "free memory, processes or open files; the daemon tries again by itself"
         return WorkerUnavailable(f"the {self._name} process cannot be started: {reason}", hint)

@@ -1,6 +1,4 @@
-"""The parent's end of a worker process: how it is started and ended, and requests to it with
-deadlines.
-"""
+"""The parent's end of a worker process: its start and end, and requests with deadlines."""
 
 import asyncio
 import contextlib
@@ -24,9 +22,9 @@ from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_loop import CODE_MISMATCH, OUT_OF_MEMORY
 
 START_S = 60.0
-STOP_S = 1.0  # for a process that was told to end, or has hung up
-# Signals that a process gets from others, not for what it does. SIGKILL may also be the kernel's,
-# out of memory.
+STOP_S = 1.0  # grace time of a process that was stopped, or has hung up
+# Signals that come from outside, not from the work of the process. SIGKILL may also come from the
+# kernel, when memory runs out.
 _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
 # A failed allocation ends native code by one of these: tree-sitter's grammars do not check for it.
@@ -34,9 +32,7 @@ _FAULTS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS})
 
 
 class WorkerUnavailable(CocoSearchError):
-    """No worker process can be started: no handles, memory or processes are left, or other code is
-    installed.
-    """
+    """No worker process can start: no handles, memory or processes are left, or the code differs."""
 
     code = UNAVAILABLE
 
@@ -44,9 +40,9 @@ class WorkerUnavailable(CocoSearchError):
 class WorkerLost(Exception):
     """The worker process has not answered a request, and will not.
 
-    `reason` says how the process ended, for people. `culprit`: the process was working on this very
-    request. `certain`: the request is what ended it, as far as one can know: nobody else did it
-    from outside.
+    `reason` describes the end of the process, for people. `culprit`: the process worked on this
+    request. `certain`: the request ended the process, as far as can be known: no signal came from
+    outside.
     """
 
     def __init__(self, reason: str, *, culprit: bool, certain: bool) -> None:
@@ -55,9 +51,9 @@ class WorkerLost(Exception):
 
 
 class WorkerProcess:
-    """A running worker process. Requests are answered in their order. For one event loop.
+    """A running worker process. It answers requests in their order. For one event loop.
 
-    Somebody has to await `wait_closed` for the whole life of the process: it does the reading.
+    The owner must await `wait_closed` for the whole life of the process: it does the reading.
     """
 
     def __init__(
@@ -66,21 +62,23 @@ class WorkerProcess:
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         limits: ResourceLimits,
     ) -> None:
-        self.process, self.ready, self.was_ready = process, False, False
+        self.process = process
+        self.ready = False
+        self.was_ready = False
         self._limits = limits
         self._reader, self._writer = streams
-        self._requests: deque[asyncio.Future[bytes]] = deque()  # unanswered ones, the oldest first
-        self._fault = ""  # why this side has given the process up
-        self._stopped = False  # told to end
-        self._settled = asyncio.Event()  # it is ready, or will never be
+        self._requests: deque[asyncio.Future[bytes]] = deque()  # unanswered requests, oldest first
+        self._fault = ""  # the reason of `give_up`
+        self._stopped = False  # `stop` was called
+        self._settled = asyncio.Event()  # the process is ready, or will never be
 
     @classmethod
     async def start(cls, command: Sequence[str], code: str, limits: ResourceLimits) -> Self:
-        """Start `command` with the arguments of `run_worker`. Raises `OSError`: no handles, memory
-        or processes left.
+        """Start `command` with the arguments of `run_worker`.
 
-        `code` is what `installed_code` returned when this process began. Call it from the main
-        thread: the worker asks the kernel to be killed when the *thread* that started it ends.
+        `code` is the `installed_code_digest` of the time when this process began. Call it from the
+        main thread: the kernel kills the worker when the *thread* that started it ends. Raises
+        `OSError`: no handles, memory or processes are left.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -90,7 +88,7 @@ class WorkerProcess:
                     pass_fds=[theirs.fileno()],
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
-                    # A pipe that the worker outlives its parent with would keep others waiting.
+                    # A worker that outlives its parent would keep readers of a pipe waiting.
                     stderr=asyncio.subprocess.DEVNULL,
                 )
         except OSError:
@@ -100,17 +98,18 @@ class WorkerProcess:
 
     @property
     def ended(self) -> bool:
-        """True once the process takes no requests any more."""
+        """True after the process has stopped taking requests."""
         return self._settled.is_set() and not self.ready
 
     async def wait_ready(self) -> bool:
-        """Wait until the process takes requests, or has ended; True if it takes them."""
+        """Wait until the process takes requests or has ended. Return true if it takes them."""
         await self._settled.wait()
         return self.ready
 
     async def request(self, body: bytes, deadline_s: float) -> bytes:
-        """Return the response to a request. Raises `WorkerLost`, after killing a process that
-        misses the deadline.
+        """Return the response to a request. Kill a process that misses the deadline.
+
+        Raises `WorkerLost`.
         """
         if not self.ready:
             raise WorkerLost("the process has ended", culprit=False, certain=False)
@@ -125,16 +124,14 @@ class WorkerProcess:
             response.cancel()  # without effect, unless the caller has been cancelled
 
     async def wait_closed(self) -> str | None:
-        """Receive until the process exits. Return how it ended, for people; None if it was told to
-        end.
-        """
+        """Receive until the process exits. Return a description of its end; None after `stop`."""
         fault = ""
         try:
             await self._receive()
         except (InvalidFrame, TimeoutError) as error:
             fault = f"{type(error).__name__}: {error}"
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # its exit code says why
+            pass  # the exit code gives the reason
         if fault:
             self.give_up(fault)
         self._close()
@@ -144,13 +141,13 @@ class WorkerProcess:
         return None if self._stopped else reason
 
     def stop(self) -> None:
-        """Tell the process to end; what it was asked fails."""
+        """Stop the process. Its open requests fail."""
         self._stopped = True
         self._close()
-        self._fail("the process was told to end", certain=False)
+        self._fail("the process was stopped", certain=False)
 
     def give_up(self, reason: str) -> None:
-        """Kill the process for what it did; `reason` is for people."""
+        """Kill the process because of a fault; `reason` is for people."""
         self._fault = self._fault or reason
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
@@ -158,12 +155,12 @@ class WorkerProcess:
         self._fail(self._fault, certain=True)
 
     def describe_exit(self, code: int) -> str:
-        """Return what an exit code of a worker says, for people."""
+        """Return a description of an exit code of a worker, for people."""
         memory = f"{self._limits.address_space_bytes >> 20} MiB of memory"
         if code == OUT_OF_MEMORY:
             return f"it needs more than {memory}"
         if code == CODE_MISMATCH:
-            return "other code is installed than runs here: restart the daemon"
+            return "the installed code is not the code of this daemon: restart the daemon"
         if code >= 0:
             return f"exit code {code}"
         if -code == signal.SIGXCPU:
@@ -198,8 +195,9 @@ class WorkerProcess:
         self._writer.transport.abort()
 
     def _fail(self, reason: str, *, certain: bool) -> None:
-        """Fail what is unanswered. The oldest request is the culprit: a worker reads the next one
-        when it is done.
+        """Fail the unanswered requests. The oldest one is the culprit.
+
+        A worker reads the next request only after it has answered one.
         """
         for number, response in enumerate(self._requests):
             if not response.done():

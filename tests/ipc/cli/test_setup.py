@@ -219,7 +219,7 @@ def test_doctor_is_content_with_a_healthy_daemon(
 def test_what_waits_by_itself_needs_no_restart(
     served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    served.engine.paused = "indexing waits: 9 MiB are free in /srv, 512 are wanted"
+    served.engine.paused = "indexing waits: 9 MiB are free in /srv, 512 are needed"
     assert run(["doctor", "--json"], served.environment) == exits.OK
     found = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["what"] == "warning"]
     assert [(f["message"], f["fix"]) for f in found] == [

@@ -1,6 +1,4 @@
-"""A gate that work passes one by one, and that can be shut: then what is inside is waited for, and
-nothing enters.
-"""
+"""A drain barrier: closing it blocks new work and waits for the work that has entered."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,18 +6,17 @@ from contextlib import asynccontextmanager
 
 
 class DrainBarrier:
-    """Open at first. For one event loop; shut by one at a time."""
+    """Counts the work inside. It starts open. For one event loop, and one `drain` at a time."""
 
     def __init__(self) -> None:
-        self.open, self._empty = asyncio.Event(), asyncio.Event()
+        self.open = asyncio.Event()
+        self._empty = asyncio.Event()
         self.open.set()
         self._empty.set()
         self._inside = 0
 
     def enter(self) -> bool:
-        """Whether one is inside now; False while the gate is shut: wait for `open` and try
-        again.
-        """
+        """Enter and return true. Return false while the barrier is closed: wait for `open`."""
         if not self.open.is_set():
             return False
         self._inside += 1
@@ -27,14 +24,14 @@ class DrainBarrier:
         return True
 
     def leave(self) -> None:
-        """One that had entered is gone."""
+        """Leave after a successful `enter`."""
         self._inside -= 1
         if not self._inside:
             self._empty.set()
 
     @asynccontextmanager
     async def drain(self) -> AsyncIterator[None]:
-        """Nothing is inside meanwhile."""
+        """Close the barrier and wait until no work is inside. Open it at the end."""
         self.open.clear()
         try:
             await self._empty.wait()

@@ -1,6 +1,4 @@
-"""Starts the indexing child and ends it. What is said to it is in `updater`; what it does, in
-`worker`.
-"""
+"""Starts and ends the indexer process. `updater` sends its messages, `worker` is its code."""
 
 import asyncio
 import logging
@@ -21,36 +19,39 @@ from cocosearchd.indexing.coordinator.indexer_link import IndexerLink
 log = logging.getLogger(__name__)
 
 MODULE = "cocosearchd.indexing.worker.indexer"  # by name: importing it would load CocoIndex
-# until it answers; loading its libraries takes a second or some, waiting for an orphan's lock less
+# Limit until the first answer. Loading the libraries takes a few seconds, waiting for the lock of
+# an orphaned process less.
 START_S = 60.0
-STOP_S = 5.0  # for what is in flight; a kill is survived as well, it only costs the work again
+STOP_S = 5.0  # for the work in flight; after a kill that work is only done again
 STDERR_LINES = 20
-# What a process gets for what it does; nobody sends them from outside.
+# Signals that a process gets for its own faults; nobody sends them from outside.
 FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS}
 )
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # CocoIndex writes for a terminal, wherever it writes to
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # CocoIndex writes colours even without a terminal
 
 
 class IndexerProcess:
-    """A running child: `link` to talk to it, `pid`, and after its end `describe_exit`."""
+    """A running indexer process: its `link`, its `pid`, and after its end `describe_exit`."""
 
     def __init__(self, process: asyncio.subprocess.Process, link: IndexerLink) -> None:
-        self.process, self.link = process, link
+        self.process = process
+        self.link = link
         self.pid = process.pid
-        self._said: deque[str] = deque(maxlen=STDERR_LINES)
+        self._stderr_lines: deque[str] = deque(maxlen=STDERR_LINES)
 
     async def log_stderr(self) -> None:
-        """Put what it says into the log, until it ends."""
+        """Log the lines of its standard error until it ends."""
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
             text = _COLOUR.sub("", line.decode("utf-8", "replace")).rstrip()
-            self._said.append(text)
+            self._stderr_lines.append(text)
             log.warning("indexer_output", extra={"pid": self.pid, "text": text})
 
     async def wait_ready(self) -> bool:
-        """Whether it came up. False when it ended first, or is ended as it has not come up for
-        `START_S`.
+        """Wait until the process is ready. Return false if it ended first.
+
+        Kill it if it is not ready after `START_S`.
         """
         with anyio.move_on_after(START_S):
             return await self.link.wait_ready()
@@ -59,33 +60,33 @@ class IndexerProcess:
         return False
 
     def kill(self) -> None:
-        """End it now."""
+        """Kill the process now."""
         if self.process.returncode is None:
             self.process.kill()
 
     @property
     def ended_by_itself(self) -> bool:
-        """After its end: whether it is known that nobody else ended it."""
+        """True after its end, if no signal from outside can have ended it."""
         code = self.process.returncode
         return code is not None and (code > 0 or -code in FAULTS)
 
     def describe_exit(self) -> str:
-        """How it ended, in one line."""
+        """Describe its end in one line."""
         code = self.process.returncode
-        how = (
+        end = (
             f"signal {signal.Signals(-code).name}"
             if code is not None and code < 0
             else f"exit code {code}"
         )
-        return f"{how}: {self._said[-1]}" if self._said else how
+        return f"{end}: {self._stderr_lines[-1]}" if self._stderr_lines else end
 
 
 @asynccontextmanager
 async def start_indexer(spec: indexer_messages.IndexerSpec) -> AsyncIterator[IndexerProcess]:
-    """A new child, told its settings. Leaving the context hangs up, waits `STOP_S`, then kills.
+    """Start an indexer process and send its spec. On exit hang up, wait `STOP_S`, then kill.
 
-    Call it from the main thread: the child asks the kernel to be killed when the *thread* that
-    started it ends.
+    Call it from the main thread: the kernel kills the process when the *thread* that started it
+    ends.
     """
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), str(os.getpid())]
@@ -99,23 +100,23 @@ async def start_indexer(spec: indexer_messages.IndexerSpec) -> AsyncIterator[Ind
             limit=indexer_messages.LINE_BYTES,
         )
     reader, writer = await asyncio.open_connection(sock=ours, limit=indexer_messages.LINE_BYTES)
-    child = IndexerProcess(process, IndexerLink(reader, writer))
+    indexer = IndexerProcess(process, IndexerLink(reader, writer))
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(child.log_stderr)
+            tasks.start_soon(indexer.log_stderr)
             try:
-                child.link.send(indexer_messages.spec_to_json(spec))
-                yield child
+                indexer.link.send(indexer_messages.spec_to_json(spec))
+                yield indexer
             finally:
-                await _end(child)
+                await _end(indexer)
     finally:
-        child.kill()
+        indexer.kill()
 
 
-async def _end(child: IndexerProcess) -> None:
+async def _end(indexer: IndexerProcess) -> None:
     with anyio.CancelScope(shield=True):
-        child.link.fail()
+        indexer.link.fail()
         with anyio.move_on_after(STOP_S):
-            await child.process.wait()
-        child.kill()
-        await child.process.wait()
+            await indexer.process.wait()
+        indexer.kill()
+        await indexer.process.wait()

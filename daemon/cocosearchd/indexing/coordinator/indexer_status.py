@@ -1,4 +1,4 @@
-"""State of the indexing process, for people."""
+"""State of the indexer process, for people."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,9 @@ WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting",
 
 @dataclass(frozen=True, slots=True)
 class IndexerStatus:
-    """The child, for people. `error` is how the last one ended; of one that is unresponsive, what
+    """State and counters of the indexer process.
+
+    `error` describes the end of the last process. While the process is unresponsive, it says what
     happens next.
     """
 
@@ -17,6 +19,6 @@ class IndexerStatus:
     deaths: int
     error: str | None
     computed: int = 0  # texts embedded since the daemon started
-    reused: int = 0  # texts whose vectors were known
-    parsed: int = 0  # contents that were parsed; what was found in others was known
-    paused: str | None = None  # why bulk work waits
+    reused: int = 0  # texts whose vectors were in the cache
+    parsed: int = 0  # parsed contents; other contents were in the parse cache
+    paused: str | None = None  # the reason why bulk work waits
