@@ -1,6 +1,5 @@
-"""The read flow: a question in, ranked chunks out. `pipeline` is the one path; the other modules
-are its stages.
+"""Answer a query with ranked chunks. `pipeline` is the one path; the other modules are its stages.
 
-Here is no SQL (that is `store`), no knowledge of languages (`languages`), and nothing that writes
-an index.
+There is no SQL here (see `store`), no knowledge of languages (see `languages`), and nothing that
+writes an index.
 """

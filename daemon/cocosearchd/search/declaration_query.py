@@ -1,6 +1,4 @@
-"""A declaration as it stands in code, given as a question: what it declares is what is looked for.
-Pure.
-"""
+"""Queries that are declarations of code, such as `def save(`: the declared name is searched. Pure."""
 
 import re
 
@@ -8,7 +6,7 @@ _MODIFIERS = (
     "abstract|async|data|default|export|final|inline|internal|open|override|partial|"
     "private|protected|pub|public|sealed|static"
 )
-# Words that are hardly ever the first of a sentence: whatever follows is a name.
+# Keywords that hardly ever begin a sentence: the next word is a name.
 _UNAMBIGUOUS = {"def", "fn", "func"}
 _BODIES = (
     "class|enum|impl|interface|module|namespace|object|protocol|record|struct|trait|type|union"
@@ -30,23 +28,25 @@ _NAME_CHARACTERS = frozenset("_.:!$")
 
 
 def declared_name(text: str) -> str | None:
-    """The name in a declaration that says nothing else, blanks being single; None for any other
+    """Return the name in a text that is one declaration, with single blanks; None for any other
     text.
 
-    Of words that sentences begin with as well, such as `type` and `class`, it takes what looks like
-    a name or code.
+    After keywords that also begin sentences, such as `type` and `class`, the name or the rest must
+    look like code.
 
-    >>> declared("type Daemon struct"), declared("class Loader(Base):"), declared("def save"), declared("class loader")
-    ('Daemon', 'Loader', 'save', None)
+    >>> declared_name("type Daemon struct"), declared_name("class Loader(Base):")
+    ('Daemon', 'Loader')
+    >>> declared_name("def save"), declared_name("class loader")
+    ('save', None)
     """
-    found = _DECLARATION.fullmatch(text)
-    if found is None:
+    match = _DECLARATION.fullmatch(text)
+    if match is None:
         return None
-    name = found["name"]
-    keyword = found["body"] or found["other"]
+    name = match["name"]
+    keyword = match["body"] or match["other"]
     return (
         name
-        if keyword in _UNAMBIGUOUS or found["rest"] or found["end"] or _looks_like_name(name)
+        if keyword in _UNAMBIGUOUS or match["rest"] or match["end"] or _looks_like_name(name)
         else None
     )
 

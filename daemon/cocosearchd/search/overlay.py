@@ -1,9 +1,8 @@
-"""Overlays: the unsaved text of one client in one index, searched and shown in place of what is on
-disk. Pure.
+"""The unsaved text of a client in one index, searched and shown in place of the files. Pure.
 
-An overlay is a value. Who holds it, for whom and for how long is `api.overlay_sessions`; here is
-what it means to a search: which rows it hides, which it brings, and what it adds to a filter, so
-that an answer is the one that would come if the text were saved.
+An overlay is a value; `api.overlay_sessions` stores them by client and for a time. This module
+says which rows an overlay hides, which it adds, and how it extends a filter, so that an answer is
+the same as after saving.
 """
 
 import hashlib
@@ -28,8 +27,9 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class OverlayFile:
-    """An unsaved file, as it would be indexed. `vectors`: (chunks, dimension), a zero row where
-    nothing is known.
+    """An unsaved file, as it would be indexed.
+
+    `vectors` are (chunks, dimension), with a zero row where the vector is unknown.
     """
 
     path: str
@@ -42,9 +42,7 @@ class OverlayFile:
 
 @dataclass(frozen=True)
 class Overlay:
-    """Unsaved files by path. `digest` tells two overlays apart: it is part of a plan, and so of
-    every cache key.
-    """
+    """Unsaved files by path. `digest` identifies the overlay in plans, and so in every cache key."""
 
     files: Mapping[str, OverlayFile]
     digest: str
@@ -56,19 +54,19 @@ class Overlay:
 
     @cached_property
     def states(self) -> Mapping[str, FileState]:
-        """The files, as the index would have them."""
+        """The states of the files, as the index would have them."""
         return {
             path: FileState(path, file.text.content_hash, 0, file.scopes or None)
             for path, file in self.files.items()
         }
 
     def exclude_overlaid(self, where: Filter) -> Filter:
-        """A filter that leaves out what this overlay hides."""
+        """Extend a filter so that it leaves out the stored rows of unsaved files."""
         hidden = tuple(exact_glob(path) for path in self.files)
         return replace(where, not_paths=tuple(sorted({*where.not_paths, *hidden})))
 
     def matching_chunks(self, where: Filter) -> tuple[tuple[Candidate, Vector], ...]:
-        """The chunks that pass a filter, each with its vector."""
+        """Return the chunks that pass a filter, each with its vector."""
         return tuple(
             (self.rows[(file.path, chunk.start_byte, chunk.end_byte)], vector)
             for file in self.files.values()
@@ -78,9 +76,9 @@ class Overlay:
         )
 
     def matching_symbols(self, where: Filter) -> tuple[Candidate, ...]:
-        """The definitions that pass a filter, as the store lists them."""
-        named = (row for row, _ in self.matching_chunks(where) if row.symbol_name)
-        return tuple(name_matching_symbol(row, self._symbols[row.key], where) for row in named)
+        """Return the definitions that pass a filter, as the store lists them."""
+        rows = (row for row, _ in self.matching_chunks(where) if row.symbol_name)
+        return tuple(with_symbol(row, self._symbols[row.key], where) for row in rows)
 
     @cached_property
     def _symbols(self) -> Mapping[Key, tuple[tuple[str, str], ...]]:
@@ -93,20 +91,20 @@ class Overlay:
         }
 
     def compare_vectors(self, where: Filter, vector: Vector) -> tuple[Candidate, ...]:
-        """The chunks that pass a filter and have a vector, with their cosine similarity as score.
+        """Return the chunks that pass a filter and have a vector, scored by cosine similarity.
 
-        The question is rounded as PostgreSQL does it, so that both are compared alike.
+        The question is rounded to 16 bits like in PostgreSQL, so that both are compared alike.
         """
-        asked = vector.astype(np.float16).astype(np.float32)
-        asked /= np.linalg.norm(asked) or 1
+        query = vector.astype(np.float16).astype(np.float32)
+        query /= np.linalg.norm(query) or 1
         return tuple(
-            replace(row, score=float(own @ asked / np.linalg.norm(own)))
-            for row, own in self.matching_chunks(where)
-            if len(own) == len(asked) and own.any()
+            replace(row, score=float(stored @ query / np.linalg.norm(stored)))
+            for row, stored in self.matching_chunks(where)
+            if len(stored) == len(query) and stored.any()
         )
 
     def documents(self, dimension: int) -> Iterator[FileText]:
-        """The files that have chunks, for a lexical index whose vectors have so many numbers."""
+        """Yield the files with chunks, for a lexical index with vectors of `dimension` numbers."""
         for file in self.files.values():
             if file.chunks:
                 fitting = file.vectors.shape[1] == dimension
@@ -118,7 +116,7 @@ class Overlay:
 
 
 def chunk_text(chunk: Chunk, path: str) -> ChunkText:
-    """A chunk of the file at `path`, as the lexical index reads it."""
+    """Convert a chunk of the file at `path` into the lexical index's form."""
     return ChunkText(
         chunk.start_byte,
         chunk.end_byte,
@@ -131,22 +129,23 @@ def chunk_text(chunk: Chunk, path: str) -> ChunkText:
 
 
 def make_overlay(files: Iterable[OverlayFile]) -> Overlay | None:
-    """An overlay of some files, None without any. Equal texts with equal vectors give equal
-    overlays.
+    """Make an overlay of files; None without any.
+
+    Equal texts with equal vectors give equal overlays.
     """
-    known = {file.path: file for file in sorted(files, key=lambda each: each.path)}
+    by_path = {file.path: file for file in sorted(files, key=lambda file: file.path)}
     digest = hashlib.blake2b(digest_size=16)
-    for path, file in known.items():
+    for path, file in by_path.items():
         digest.update(
             repr((path, file.text.content_hash)).encode("utf-8", "surrogatepass")
             + file.vectors.tobytes()
         )
-    return Overlay(known, digest.hexdigest()) if known else None
+    return Overlay(by_path, digest.hexdigest()) if by_path else None
 
 
-def best_candidates(found: Iterable[Candidate], limit: int) -> tuple[Candidate, ...]:
-    """The candidates with the highest scores, in the order in which the store gives them."""
-    return tuple(sorted(found, key=lambda row: (-row.score, row.key))[:limit])
+def best_candidates(candidates: Iterable[Candidate], limit: int) -> tuple[Candidate, ...]:
+    """Return the candidates with the highest scores, in the store's order."""
+    return tuple(sorted(candidates, key=lambda row: (-row.score, row.key))[:limit])
 
 
 def _rows(file: OverlayFile) -> Iterator[Candidate]:
@@ -183,14 +182,17 @@ def _matches_any(globs: Sequence[str], path: str) -> bool:
 
 
 def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
-    """As `store.filters` says it in SQL."""
+    """Return True if a chunk passes a filter, by the same rules as the SQL in `store.filters`."""
     text = chunk.text.lower()
-    if not all(any(each.lower() in text for each in spellings(phrase)) for phrase in where.phrases):
+    if not all(
+        any(spelling.lower() in text for spelling in spellings(phrase)) for phrase in where.phrases
+    ):
         return False
     if not where.symbol_types and not where.symbol_name:
         return True
-    wanted = symbol_matcher(where.symbol_name) if where.symbol_name else None
+    matches_name = symbol_matcher(where.symbol_name) if where.symbol_name else None
     return any(
-        (not where.symbol_types or kind in where.symbol_types) and (wanted is None or wanted(name))
-        for kind, name in chunk_symbols(chunk)
+        (not where.symbol_types or kind in where.symbol_types)
+        and (matches_name is None or matches_name(name))
+        for kind, name in symbols_of(chunk)
     )

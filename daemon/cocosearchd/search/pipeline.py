@@ -1,4 +1,4 @@
-"""A question in, an answer out: the one path, for plain queries and explained ones alike.
+"""The one path from a query to an answer, for plain queries and explained ones alike.
 
 plan -> cache -> embed -> cache -> retrieve -> rank -> rerank -> select -> expand
 """
@@ -43,8 +43,9 @@ CacheUse = Literal["miss", "exact", "semantic"]
 class Answer:
     """Hits of one index, best first, from one generation of it.
 
-    `changed_paths` are files of hits that are no longer as they were indexed; those hits are marked
-    `stale`. `outdated` says why the whole answer may be older than the index, None when it is not.
+    `changed_paths` are files of hits that have changed since they were indexed; those hits are
+    marked `stale`. `outdated` says why the whole answer may be older than the index, None when it
+    is not.
     """
 
     index: str
@@ -58,9 +59,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RankedAnswer:
-    """What one index has for a question, ranked: not yet widened, as another index may have
-    something better.
-    """
+    """Ranked hits of one index, without context: hits of another index may yet displace them."""
 
     record: IndexRecord
     ranking: CachedHits
@@ -72,11 +71,11 @@ class RankedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QueryVector:
-    """A query's vector, `(dimension,)` or None, and why there is none."""
+    """A query's vector, `(dimension,)` or None, and a warning that says why there is none."""
 
     vector: NDArray[np.float32] | None
     warning: str | None = None
-    # False: it may be there for the next question, so the answer is not worth keeping
+    # False: the next question may get a vector, so this answer is not worth caching
     cacheable: bool = True
 
 
@@ -85,7 +84,7 @@ FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
 class Pipeline:
-    """Answers questions. Holds the cache and what was read of files; one per daemon, in its event
+    """Answers queries. Holds the cache and the files that were read; one per daemon, in its event
     loop.
     """
 
@@ -94,31 +93,34 @@ class Pipeline:
         db: Database,
         embedder: Embedder,
         settings: SearchSettings,
-        lexical_of: FindLexicalIndex | None = None,
-        embedder_of: FindEmbedder | None = None,
+        find_lexical_index: FindLexicalIndex | None = None,
+        find_embedder: FindEmbedder | None = None,
     ) -> None:
-        """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL
-        answers alone.
+        """Create a pipeline. Without `find_embedder`, `embedder` serves every index.
 
-        `embedder_of` gives the embedder that an index was made by, where that may be another than
-        `embedder`.
+        `find_lexical_index` returns the lexical index of an index by name; where it returns None,
+        PostgreSQL answers alone. `find_embedder` returns the embedder of an index by the pairs of
+        its fingerprint.
         """
         self._db = db
         self._settings = settings
-        self._embedder_of = embedder_of or (lambda _: embedder)
-        self._retriever = Retriever(db, lexical_of, load_weights(settings.weights_file))
+        self._find_embedder = find_embedder or (lambda _: embedder)
+        self._retriever = Retriever(db, find_lexical_index, load_weights(settings.weights_file))
         self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
         self._languages = language_names()
-        self._known: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (None, ())
+        self._fingerprint: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (
+            None,
+            (),
+        )
 
     async def run(
         self, record: IndexRecord, query: Query, trace: Trace, *, overlay: Overlay | None = None
     ) -> Answer:
-        """The answer to a query, from the generation of `record` or a later one.
+        """Answer a query from the generation of `record` or a later one.
 
-        `overlay` is what the client has not saved. Raises `InvalidInput`, `IdentityMismatch` and,
-        with nothing in the cache, `StoreUnavailable`.
+        `overlay` is the client's unsaved text. Raises `InvalidInput`, `IdentityMismatch` and, with
+        nothing in the cache, `StoreUnavailable`.
         """
         return await self.expand(await self.rank(record, query, trace, overlay=overlay), trace)
 
@@ -131,8 +133,9 @@ class Pipeline:
         embed: Embed | None = None,
         overlay: Overlay | None = None,
     ) -> RankedAnswer:
-        """All of `run` but widening. `embed` takes the place of the method, for a question to
-        several indexes.
+        """Do all of `run` but adding context.
+
+        `embed` replaces the method `embed`, so that a question to several indexes is embedded once.
         """
         with trace.stage("plan"):
             plan = make_plan(query, self._settings, self._languages)
@@ -140,12 +143,12 @@ class Pipeline:
             plan = replace(plan, where=make_relative(plan.where, record.root))
             lexical = self._retriever.lexical(record, plan)
             if lexical is not None and lexical.warm:
-                plan = replace(plan, lexical=True)  # a warm answer is another one than a cold one
+                plan = replace(plan, lexical=True)  # warm and cold answers are cached apart
             if overlay is not None:
                 plan = replace(plan, overlay=overlay.digest)
             trace.record("plan", lambda: describe_plan(plan))
         try:
-            found, use = await self._rank(
+            ranking, cache_use = await self._rank(
                 record,
                 plan,
                 query,
@@ -154,45 +157,50 @@ class Pipeline:
                 overlay,
             )
         except StoreUnavailable as error:
-            kept = self._cache.latest(record.number, plan)
-            if kept is None:
+            cached = self._cache.latest(record.number, plan)
+            if cached is None:
                 raise
             return RankedAnswer(
-                record, kept, "exact", view, overlay, f"{error.message}; this is an earlier answer"
+                record,
+                cached,
+                "exact",
+                view,
+                overlay,
+                f"{error.message}; this is an earlier answer",
             )
-        return RankedAnswer(record, found, use, view, overlay)
+        return RankedAnswer(record, ranking, cache_use, view, overlay)
 
-    async def expand(self, finding: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
-        """The first `count` hits with their context; None: all.
+    async def expand(self, ranked: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
+        """Add context to the first `count` hits; None: to all.
 
-        Context is from files that are as they were indexed; hits of others show what was stored,
-        and are marked stale.
+        Context comes from files that are unchanged since they were indexed. Hits of other files
+        show their stored text and are marked stale.
         """
-        found = finding.ranking
-        if not found.hits or count == 0:
-            return _make_answer(finding, (), ())
+        ranking = ranked.ranking
+        if not ranking.hits or count == 0:
+            return _make_answer(ranked, (), ())
         with trace.stage("expand"):
-            view = finding.view
-            overlay = finding.overlay
-            root = finding.record.root
-            hits = found.hits
-            files = found.files
+            view = ranked.view
+            overlay = ranked.overlay
+            root = ranked.record.root
+            hits = ranking.hits
+            files = ranking.files
             expand = partial(self._context.expand, root, hits, files, view, overlay, count)
             expanded = await self.disk.run_bounded(root, expand) or self._context.expand_stored(
                 hits, view, overlay, count
             )
-        return _make_answer(finding, expanded.hits, expanded.changed_paths)
+        return _make_answer(ranked, expanded.hits, expanded.changed_paths)
 
     async def embed(
-        self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace
+        self, embedder_pairs: tuple[tuple[str, str], ...], text: str, trace: Trace
     ) -> QueryVector:
-        """The vector of a question, as the embedder makes it whose pairs are given.
+        """Embed a question with the embedder that the pairs of a fingerprint name.
 
-        Why there is none is a note and no error: words are still found.
+        An unavailable embedder is a warning and no error: search by words still works.
         """
         try:
             with trace.stage("embed"):
-                vector = await self._embedder_of(made_by).embed_query(text)
+                vector = await self._find_embedder(embedder_pairs).embed_query(text)
         except EmbedderUnavailable as error:
             return QueryVector(None, f"found by words only: {error.message}", cacheable=False)
         return (
@@ -202,25 +210,25 @@ class Pipeline:
         )
 
     def effective_limit(self, query: Query) -> int:
-        """How many results a query asks for."""
+        """Return the number of results that a query asks for, or the configured one."""
         return self._settings.limit if query.limit is None else query.limit
 
     @property
     def disk(self) -> VerifiedFiles:
-        """What has been read of files, to be shared with whoever else shows them."""
+        """The verified reads of files, shared with everything else that shows files."""
         return self._context.disk
 
     def configure(self, settings: SearchSettings) -> None:
-        """Other defaults from now on. The sizes of the cache stay what they were."""
+        """Use other defaults from now on. The sizes of the cache stay as they were."""
         self._settings = settings
         self._context = Context(settings.context_lines, settings.line_width, self.disk)
 
     def cache_statistics(self) -> CacheStatistics:
-        """Of all indexes together."""
+        """Return the statistics of the cache over all indexes."""
         return self._cache.statistics()
 
     def forget(self, record: IndexRecord) -> None:
-        """Free what is kept for an index that is gone."""
+        """Free the memory that an index used, after the index is gone."""
         self._cache.forget(record.number)
         self.disk.forget(record.root)
         self._context.forget()
@@ -234,34 +242,36 @@ class Pipeline:
         embed: Embed,
         overlay: Overlay | None,
     ) -> tuple[CachedHits, CacheUse]:
-        """Ranked hits of one generation: kept ones, or found now. An explained run hears of kept
-        ones, and finds.
+        """Return ranked hits of one generation, from the cache or from a new retrieval.
+
+        An explained run only records a cache hit, and retrieves anyway.
         """
         lexical = self._retriever.lexical(record, plan)
-        state = (record.generation, lexical.view_changes if lexical is not None else 0)
-        found = self._cache.exact(record.number, state, plan) if query.use_cache else None
-        trace.record("cache", lambda: {"exact": found is not None})
-        if found is not None and not trace.explain:
-            return found, "exact"
-        embedded = QueryVector(None) if plan.listing else await embed(plan.text, trace)
-        vector = embedded.vector
+        cache_state = (record.generation, lexical.moves if lexical is not None else 0)
+        ranking = self._cache.exact(record.number, cache_state, plan) if query.use_cache else None
+        trace.record("cache", lambda: {"exact": ranking is not None})
+        if ranking is not None and not trace.explain:
+            return ranking, "exact"
+        query_vector = QueryVector(None) if plan.listing else await embed(plan.text, trace)
+        vector = query_vector.vector
         if vector is not None:
             self._check_identity(record)
             if query.use_cache and not trace.explain:
-                found = self._cache.similar(record.number, state, plan, vector)
-                if found is not None:
-                    return found, "semantic"
+                ranking = self._cache.similar(record.number, cache_state, plan, vector)
+                if ranking is not None:
+                    return ranking, "semantic"
         self._cache.count_miss()
-        look = await self._retriever.retrieve(
+        attempt = await self._retriever.retrieve(
             record, RetrievalRequest(plan, vector, overlay), trace
         )
-        hits = tuple(to_hit(record.name, one) for one in look.selected)
-        notes = tuple(note for note in (embedded.warning, look.warning) if note)
-        found = CachedHits(look.generation, hits, look.files, notes, state[1])
-        if query.use_cache and embedded.cacheable and look.cacheable:
-            self._cache.put(record.number, plan, vector, found)
+        hits = tuple(to_hit(record.name, candidate) for candidate in attempt.selected)
+        notes = tuple(note for note in (query_vector.warning, attempt.warning) if note)
+        ranking = CachedHits(attempt.generation, hits, attempt.files, notes, cache_state[1])
+        if query.use_cache and query_vector.cacheable and attempt.cacheable:
+            self._cache.put(record.number, plan, vector, ranking)
         trace.record(
-            "ranking", lambda: describe_results(plan, look.retrieved, look.scored, look.selected)
+            "ranking",
+            lambda: describe_results(plan, attempt.retrieved, attempt.scored, attempt.selected),
         )
         if query.why_not is not None:
             trace.details["why_not"] = await why_not(
@@ -269,33 +279,36 @@ class Pipeline:
                 record,
                 RetrievalRequest(plan, vector, overlay),
                 query.why_not,
-                look.scored,
+                attempt.scored,
             )
-        return found, "miss"
+        return ranking, "miss"
 
     def _check_identity(self, record: IndexRecord) -> None:
-        """Vectors of different models are never compared."""
-        fingerprint = self._embedder_of(record.identity.embedder).fingerprint
-        if self._known[0] is not fingerprint:
-            self._known = (fingerprint, fingerprint.pairs())
-        if self._known[1] != record.identity.embedder:
-            made = dict(record.identity.embedder)
+        """Raise `IdentityMismatch` if the index has vectors of another model: those are never
+        compared.
+        """
+        fingerprint = self._find_embedder(record.identity.embedder).fingerprint
+        if self._fingerprint[0] is not fingerprint:
+            self._fingerprint = (fingerprint, fingerprint.pairs())
+        if self._fingerprint[1] != record.identity.embedder:
+            pairs = dict(record.identity.embedder)
             raise IdentityMismatch(
-                f"index {record.name} was made by {made.get('provider')}/{made.get('model')}, not by {fingerprint}",
+                f"index {record.name} was made by {pairs.get('provider')}/{pairs.get('model')}, "
+                f"not by {fingerprint}",
                 f"cocosearchctl reindex {record.name}, or configure the embedder it was made by",
             )
 
 
 def _make_answer(
-    finding: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]
+    ranked: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]
 ) -> Answer:
-    found = finding.ranking
+    ranking = ranked.ranking
     return Answer(
-        finding.record.name,
+        ranked.record.name,
         hits,
-        found.generation,
-        finding.cache,
+        ranking.generation,
+        ranked.cache,
         changed_paths,
-        found.warnings,
-        finding.outdated,
+        ranking.warnings,
+        ranked.outdated,
     )

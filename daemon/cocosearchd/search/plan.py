@@ -1,4 +1,4 @@
-"""A question becomes a `CutPlan`: frozen, hashable, all that retrieval and ranking need. Pure.
+"""Analyse a query into a `Plan`: frozen, hashable, all that retrieval and ranking need. Pure.
 
 Filters may stand inside the text: `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`,
 `name:User*`, `index:a`, `topic:b`, and `"exact phrases"`, inside of which blanks are as typed.
@@ -26,8 +26,8 @@ from cocosearchd.search.query_bounds import check_filters, check_question
 Profile = Literal["code", "classic"]
 RerankerName = Literal["auto", "functional", "spacy", "disabled"]
 
-# What may be asked for -> kinds as stored. The four documented ones stand for what other languages
-# call the same.
+# Symbol type of a query -> kinds as stored. The four documented types include the names that other
+# languages have for the same thing.
 SYMBOL_TYPES: dict[str, tuple[str, ...]] = {
     kind: (kind,) for kind in TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS
 } | {
@@ -47,11 +47,11 @@ SYMBOL_TYPES: dict[str, tuple[str, ...]] = {
     "interface": ("interface", "trait", "protocol", "type"),
 }
 MAX_LIMIT = 200
-RRF_DEPTH = 100  # candidates of a leg never exceed this in `classic` (CocoSearch, retrieval.md)
+RRF_DEPTH = 100  # most candidates of a retriever in `classic` (CocoSearch, retrieval.md)
 # CocoRAG, reranker-design.md: candidates fetched for each result when a reranker runs
 CANDIDATE_MULTIPLIER = 8
 MAX_DEPTH = 800
-# candidates of a leg in `code` while it fuses lists; recall@100 is complete on the dev corpora
+# candidates of each retriever in `code`; recall@100 is complete on the development corpora
 CODE_DEPTH = 100
 
 _FILTER = re.compile(r'(?<!\S)(-?)(language|lang|path|sym|name|index|topic):("[^"]+"|[^\s"]+)')
@@ -65,12 +65,11 @@ _QUALIFIER = re.compile(r"::|->|\\|\.")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a person or an assistant asks of one or more indexes. `None` takes the configured
-    default.
+    """A query to one or more indexes, as a client sends it. `None` takes the configured default.
 
     `min_score` is compared with a hit's *relevance*, which lies in 0..1 in every mode: 1 for a
     chunk that has every word of the query, otherwise its cosine similarity to the query (see
-    `rank.relevance`).
+    `ranking.relevance`).
     """
 
     text: str
@@ -96,7 +95,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """How hits are shown. Not part of a plan: the cache keeps hits as they were ranked."""
+    """Settings of how hits are shown. Not part of a plan: the cache stores hits without context."""
 
     lines_before: int | None = None
     lines_after: int | None = None
@@ -107,8 +106,8 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A question after analysis. Everything that can change which hits come back, and in which
-    order, is a field.
+    """An analysed query. Everything that can change which hits come back, and their order, is a
+    field.
     """
 
     # the words to look for, blanks normalised, filters taken out; the name, if they only declare it
@@ -116,20 +115,20 @@ class Plan:
     where: Filter
     profile: Profile
     limit: int
-    depth: int  # candidates of each leg
-    keyword: bool  # whether the keyword leg runs beside the vector leg
-    identifiers: tuple[str, ...]  # what the text seems to name in code
+    depth: int  # candidates of each retriever
+    keyword: bool  # the keyword retriever runs beside the vector retriever
+    identifiers: tuple[str, ...]  # names of code in the text
     reranker: RerankerName
     min_score: float
     all_chunks: bool
     listing: bool  # no words, only a symbol filter: list symbols
-    lexical: bool = False  # whether the lexical index was there to answer
-    overlay: str = ""  # digest of the unsaved text that is searched in place of what is on disk
+    lexical: bool = False  # the lexical index is warm, and answers
+    overlay: str = ""  # digest of the unsaved text that is searched in place of files on disk
 
 
 @dataclass(frozen=True, slots=True)
 class InlineQuery:
-    """The text of a query taken apart."""
+    """The words, phrases and inline filters of a query's text."""
 
     words: str
     phrases: tuple[str, ...] = ()
@@ -143,9 +142,9 @@ class InlineQuery:
 
 
 def language_names() -> dict[str, tuple[str, ...]]:
-    """Every name and alias a person may filter by, in lower case, and the language ids it means.
+    """Map every name and alias that people filter by, in lower case, to language ids.
 
-    A language stands for its kinds as well: `yaml` finds workflows and manifests too.
+    A language includes its kinds: `yaml` finds workflows and manifests too.
     """
     names: dict[str, tuple[str, ...]] = {kind.name: (kind.name,) for kind in blocks.GRAMMARS}
     for info in language_table.languages():
@@ -154,18 +153,16 @@ def language_names() -> dict[str, tuple[str, ...]]:
 
 
 def digest(plan: Plan) -> bytes:
-    """SHA-256 over every field of a plan: `repr` names them all, so that a new one cannot be
-    forgotten.
-    """
+    """Return the SHA-256 over every field of a plan: `repr` covers new fields without more code."""
     return hashlib.sha256(repr(plan).encode("utf-8", "surrogatepass")).digest()
 
 
 def paraphrase_key(plan: Plan) -> Plan:
-    """The plan with its telling words alone, in any form and order: what two questions must share
-    before one may be answered with the other's hits.
+    """Return the plan with its content words alone, as stems in alphabetical order.
 
-    To a vector, long questions are nearly the same that differ in the one word they are about;
-    `getUserById` and `getUserByName` are so by themselves, which is why identifiers stay as well.
+    Two questions must share this key before the hits of one may answer the other. To a vector,
+    long questions are nearly the same that differ in the one word they are about; so are
+    `getUserById` and `getUserByName`, which is why identifiers stay as well.
     """
     stem = Stemmer().stem
     words = set(_TOKEN.findall(plan.text.lower()))
@@ -174,23 +171,25 @@ def paraphrase_key(plan: Plan) -> Plan:
 
 def parse_inline(text: str) -> InlineQuery:
     """Take the inline filters and phrases out of a query's text. Raises `InvalidInput`."""
-    found: dict[str, list[str]] = {}
+    values_by_key: dict[str, list[str]] = {}
     for match in _FILTER.finditer(text):
         sign, key, value = match.groups()
         if sign and key != "path":
             raise InvalidInput(f"{match[0]!r} cannot be negated", "only -path: excludes")
-        found.setdefault(sign + ("lang" if key == "language" else key), []).append(value.strip('"'))
+        values_by_key.setdefault(sign + ("lang" if key == "language" else key), []).append(
+            value.strip('"')
+        )
     rest = _FILTER.sub(" ", text)
     return InlineQuery(
         words=" ".join(_PHRASE.sub(r" \1 ", rest).split()),
         phrases=tuple(phrase.strip() for phrase in _PHRASE.findall(rest) if phrase.strip()),
-        languages=_split_commas(found.get("lang", ())),
-        paths=tuple(found.get("path", ())),
-        not_paths=tuple(found.get("-path", ())),
-        symbol_types=_split_commas(found.get("sym", ())),
-        symbol_names=tuple(found.get("name", ())),
-        indexes=_split_commas(found.get("index", ())),
-        topics=_split_commas(found.get("topic", ())),
+        languages=_split_commas(values_by_key.get("lang", ())),
+        paths=tuple(values_by_key.get("path", ())),
+        not_paths=tuple(values_by_key.get("-path", ())),
+        symbol_types=_split_commas(values_by_key.get("sym", ())),
+        symbol_names=tuple(values_by_key.get("name", ())),
+        indexes=_split_commas(values_by_key.get("index", ())),
+        topics=_split_commas(values_by_key.get("topic", ())),
     )
 
 
@@ -199,7 +198,7 @@ def make_plan(
 ) -> Plan:
     """Analyse a query. `languages` maps every valid name and alias, in lower case, to language ids.
 
-    Raises `InvalidInput` for values outside of what is documented, naming the nearest valid one.
+    Raises `InvalidInput` for values outside of the documented ones, naming the nearest valid one.
     """
     check_question(query.text)
     inline = parse_inline(query.text)
@@ -223,7 +222,7 @@ def make_plan(
     if not 0 <= query.min_score <= 1:
         raise InvalidInput(
             f"min_score is {query.min_score}",
-            "use 0 to 1: 1 means every word, less a cosine similarity",
+            "use 0 to 1: 1 means every word, a lower value is a cosine similarity",
         )
     words = (declared_name(inline.words) if profile == "code" else None) or inline.words
     return Plan(
@@ -242,7 +241,7 @@ def make_plan(
 
 
 def make_view(query: Query) -> ViewOptions:
-    """How the hits of a query are to be shown. Raises `InvalidInput`."""
+    """Return the view options of a query. Raises `InvalidInput`."""
     for name, value in (("lines_before", query.lines_before), ("lines_after", query.lines_after)):
         if value is not None and value < 0:
             raise InvalidInput(f"{name} is {value}", "use 0 or more lines")
@@ -259,18 +258,22 @@ def make_view(query: Query) -> ViewOptions:
 
 
 def has_identifier_pattern(text: str) -> bool:
-    """Whether a text has a camelCase, PascalCase or snake_case part: what `classic` turns to hybrid
-    for.
+    """Return True for a text with a camelCase, PascalCase or snake_case part.
+
+    `classic` searches such a text by keywords as well.
     """
     return _PATTERN.search(text) is not None
 
 
 def identifiers(text: str) -> tuple[str, ...]:
-    """What a query names in code: all of a text without blanks, and its last part; else its
-    compound words.
+    """Return the names of code in a query.
 
-    >>> identifiers("http.Client"), identifiers("where is parse_config used"), identifiers("parse the config")
-    (('http.Client', 'Client'), ('parse_config',), ())
+    A text without blanks is a name, as is its last part; of other texts, the compound words are.
+
+    >>> identifiers("http.Client"), identifiers("where is parse_config used")
+    (('http.Client', 'Client'), ('parse_config',))
+    >>> identifiers("parse the config")
+    ()
     """
     if text and " " not in text:
         return tuple(dict.fromkeys((text, _QUALIFIER.split(text)[-1] or text)))
@@ -294,14 +297,12 @@ def _depth(profile: Profile, reranker: RerankerName, limit: int) -> int:
 
 
 def make_relative(where: Filter, root: bytes) -> Filter:
-    """A filter in which paths below the root of an index, given as absolute ones, are those in
-    it.
-    """
+    """Make the absolute paths of a filter relative to a root, if they lie below it."""
     start = encode_path(root.rstrip(b"/"))
 
     def relative(glob: str) -> str:
-        below = glob == start or glob.startswith(f"{start}/")
-        return (glob[len(start) :].rstrip("/") or "/**") if below else glob
+        is_below = glob == start or glob.startswith(f"{start}/")
+        return (glob[len(start) :].rstrip("/") or "/**") if is_below else glob
 
     return replace(
         where,
@@ -311,8 +312,8 @@ def make_relative(where: Filter, root: bytes) -> Filter:
 
 
 def _all_filters(query: Query, inline: InlineQuery) -> tuple[str, ...]:
-    """All filters of a query, inside its text and beside it."""
-    beside = (
+    """Return all filters of a query, inside its text and beside it."""
+    query_filters = (
         *query.languages,
         *query.paths,
         *query.not_paths,
@@ -326,7 +327,7 @@ def _all_filters(query: Query, inline: InlineQuery) -> tuple[str, ...]:
         *inline.symbol_types,
         *inline.symbol_names,
     )
-    return tuple(filter(None, (*beside, *inline_filters, *inline.phrases)))
+    return tuple(filter(None, (*query_filters, *inline_filters, *inline.phrases)))
 
 
 def _make_filter(
@@ -335,25 +336,25 @@ def _make_filter(
     names = {query.symbol_name, *inline.symbol_names} - {None, ""}
     if len(names) > 1:
         raise InvalidInput("more than one symbol name", "use one, with * and ? as wildcards")
-    spoken = (name.lower() for name in (*query.languages, *inline.languages))
+    language_filters = (name.lower() for name in (*query.languages, *inline.languages))
     kinds = (*query.symbol_types, *inline.symbol_types)
     paths = (*query.paths, *inline.paths)
-    unwanted = tuple(path for path in paths if path.startswith("!"))  # as an ignore file says it
+    negated_paths = tuple(path for path in paths if path.startswith("!"))  # as in an ignore file
     return Filter(
         languages=_sort_unique(
-            known
-            for name in spoken
-            for known in languages[check_choice("language", name, languages)]
+            language_id
+            for name in language_filters
+            for language_id in languages[check_choice("language", name, languages)]
         ),
         paths=_sort_unique(_glob(path) for path in paths if not path.startswith("!")),
         not_paths=_sort_unique(
             _glob(path.removeprefix("!"))
-            for path in (*query.not_paths, *inline.not_paths, *unwanted)
+            for path in (*query.not_paths, *inline.not_paths, *negated_paths)
         ),
         symbol_types=_sort_unique(
-            stored
+            stored_kind
             for kind in kinds
-            for stored in SYMBOL_TYPES[
+            for stored_kind in SYMBOL_TYPES[
                 check_choice(
                     "symbol type", kind.lower(), SYMBOL_TYPES, f"name:{kind} is for a name"
                 )
@@ -365,9 +366,7 @@ def _make_filter(
 
 
 def _glob(path: str) -> str:
-    """A path filter as a glob that reads like a line of an ignore file; `./` says that it starts at
-    the root.
-    """
+    """Convert a path filter into a glob of an ignore file; `./` anchors it at the root."""
     pattern = path.strip()
     if pattern.startswith("./"):
         pattern = pattern[1:]
@@ -383,18 +382,20 @@ def _split_commas(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _sort_unique(values: Iterable[str]) -> tuple[str, ...]:
-    """Order and repetition of alternatives mean nothing, so equal questions get equal plans."""
+    """Sort the alternatives of a filter and drop repetitions, so that equal questions get equal
+    plans.
+    """
     return tuple(sorted(set(values)))
 
 
 def check_choice(what: str, value: str, valid: Iterable[str], also: str = "") -> str:
-    """`value`, if it is one of the valid ones. Raises `InvalidInput` with the nearest of them, then
+    """Return `value` if it is valid. Raises `InvalidInput` with the nearest valid ones, then
     `also`.
     """
     options = sorted(valid)
     if value in options:
         return value
-    # A long list of everything helps nobody who mistyped one letter.
+    # After a typing error, the nearest names help more than the list of all.
     near = difflib.get_close_matches(value, options, 3, 0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(options)}"
     raise InvalidInput(

@@ -1,11 +1,10 @@
-"""Answers kept for equal and for nearly equal questions. Derived: dropping it loses time, not
-answers.
+"""Cached answers for equal and for nearly equal questions. Dropping one costs time, not answers.
 
-Level 1 is keyed by the digest of the whole plan, level 2 by the query's vector within equal
-filters, profile and words that tell. Both hold for one state of one index only: a commit to one
-index costs the others nothing. A state is a generation and the number of what was in memory of it,
-as commits may get there in another order than they were made in. Values are frozen all the way
-down, so that no caller can change what another one gets.
+Level 1 is keyed by the digest of the whole plan. Level 2 is keyed by the query's vector, within
+equal filters, profile and content words. Both hold for one state of one index only, so a commit to
+one index costs the others nothing. A state is a generation and the number of changes to the lexical
+index, because memory may see commits in another order than they were made in. Values are frozen
+throughout, so no caller can change what another gets.
 """
 
 from collections import OrderedDict
@@ -24,19 +23,20 @@ Vector = NDArray[np.float32]
 State = tuple[int, int]  # generation, moves
 
 MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
-ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without hits
+ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without its hits
 HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
 TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
-# sys.getsizeof: a number with its pair, whose name is shared, and its place in the tuple
+# sys.getsizeof: a number, its pair with a shared name, and its slot in the tuple
 SCORE_BYTES = 90
 
 
 @dataclass(frozen=True, slots=True)
 class CachedHits:
-    """Ranked hits of one generation, before context. `files` is the state of their files in it.
+    """Ranked hits of one generation, without context. `files` holds the states of their files in
+    it.
 
-    `moves` are those of the lexical index when the question came, 0 without one: hits are of then
-    or later.
+    `moves` is that of the lexical index when the question came, 0 without one: the hits are of that
+    state or a later one.
     """
 
     generation: int
@@ -47,13 +47,13 @@ class CachedHits:
 
     @property
     def state(self) -> State:
-        """What they hold for."""
+        """The state of the index for which the hits hold."""
         return self.generation, self.moves
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """Counts since the start. `bytes` is an estimate of what is held now."""
+    """Counts since the start. `bytes` estimates the current size."""
 
     entries: int
     bytes: int
@@ -66,16 +66,17 @@ class CacheStatistics:
 class _Entry:
     hits: CachedHits
     group: bytes
-    slot: int  # row in the family's matrix, -1 without a vector
+    slot: int  # row in the group's matrix, -1 without a vector
     size: int
     expires: float
 
 
 class QueryCache:
-    """Both levels for all indexes, bounded in bytes; the least recently used answer goes first.
+    """Both levels for all indexes, bounded in bytes; the least recently used answer is evicted
+    first.
 
-    `index` is what tells two indexes apart for good (their number, never their name). Not
-    thread-safe: it lives in the event loop.
+    `index` is an index's number, which is never reused, unlike its name. Not thread-safe: the cache
+    lives in the event loop.
     """
 
     def __init__(
@@ -89,59 +90,62 @@ class QueryCache:
         self._bytes = self._exact = self._semantic = self._misses = 0
 
     def exact(self, index: int, state: State, plan: Plan) -> CachedHits | None:
-        """The answer to this very plan in this state."""
-        found = self._valid((index, digest(plan)), state)
-        self._exact += found is not None
-        return found
+        """Return the answer to this very plan in this state."""
+        hits = self._valid((index, digest(plan)), state)
+        self._exact += hits is not None
+        return hits
 
     def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> CachedHits | None:
-        """The answer to the most similar question with the same filters, profile and telling
-        words.
-        """
-        family = self._groups.get((index, state, digest(paraphrase_key(plan))))
-        found = None
-        while family is not None and found is None and (near := family.nearest(vector)) is not None:
-            found = self._valid((index, near), state)  # None: it was too old, and is gone now
-        self._semantic += found is not None
-        return found
+        """Return the answer to the most similar question with the same paraphrase key."""
+        group = self._groups.get((index, state, digest(paraphrase_key(plan))))
+        hits = None
+        while group is not None and hits is None and (nearest := group.nearest(vector)) is not None:
+            hits = self._valid(
+                (index, nearest), state
+            )  # None: it had expired, and has been dropped
+        self._semantic += hits is not None
+        return hits
 
     def count_miss(self) -> None:
         """Count a question that neither level could answer."""
         self._misses += 1
 
-    def put(self, index: int, plan: Plan, vector: Vector | None, found: CachedHits) -> None:
-        """Keep an answer; one that would take more than an eighth of the whole cache is not worth
-        the others.
+    def put(self, index: int, plan: Plan, vector: Vector | None, hits: CachedHits) -> None:
+        """Store an answer, unless it would take more than an eighth of the cache.
+
+        Such an answer is not worth the others that it would evict.
         """
         key = (index, digest(plan))
-        family = digest(paraphrase_key(plan))
+        group_key = digest(paraphrase_key(plan))
         self._drop(key)
-        size = _entry_bytes(found, vector)
+        size = _entry_bytes(hits, vector)
         if size * 8 > self._max_bytes:
             return
         slot = -1
         if vector is not None and vector.any():
-            group = self._groups.setdefault((index, found.state, family), _VectorGroup(len(vector)))
+            group = self._groups.setdefault(
+                (index, hits.state, group_key), _VectorGroup(len(vector))
+            )
             slot = group.add(key[1], vector)
-        self._entries[key] = _Entry(found, family, slot, size, self._clock() + self._ttl_s)
+        self._entries[key] = _Entry(hits, group_key, slot, size, self._clock() + self._ttl_s)
         self._bytes += size
         while self._bytes > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
     def latest(self, index: int, plan: Plan) -> CachedHits | None:
-        """The answer to this plan at any generation, for when PostgreSQL is away. Counts
+        """Return the answer to this plan at any generation, for when PostgreSQL is away. Counts
         nothing.
         """
         entry = self._entries.get((index, digest(plan)))
         return entry.hits if entry is not None and entry.expires > self._clock() else None
 
     def forget(self, index: int) -> None:
-        """Drop what is kept for one index; the others keep everything."""
+        """Drop the answers of one index; those of the others stay."""
         for key in [key for key in self._entries if key[0] == index]:
             self._drop(key)
 
     def statistics(self) -> CacheStatistics:
-        """See `CacheStatistics`."""
+        """Return the statistics over all indexes."""
         return CacheStatistics(
             len(self._entries), self._bytes, self._exact, self._semantic, self._misses
         )
@@ -149,7 +153,7 @@ class QueryCache:
     def _valid(self, key: tuple[int, bytes], state: State) -> CachedHits | None:
         entry = self._entries.get(key)
         if entry is None or entry.hits.state != state:
-            return None  # one of another state stays, for when PostgreSQL is away
+            return None  # an entry of another state stays, for when PostgreSQL is away
         if entry.expires <= self._clock():
             self._drop(key)
             return None
@@ -161,20 +165,20 @@ class QueryCache:
         if entry is None:
             return
         self._bytes -= entry.size
-        place = (key[0], entry.hits.state, entry.group)
-        if entry.slot >= 0 and self._groups[place].remove(entry.slot):
-            del self._groups[place]
+        group_key = (key[0], entry.hits.state, entry.group)
+        if entry.slot >= 0 and self._groups[group_key].remove(entry.slot):
+            del self._groups[group_key]
 
 
 class _VectorGroup:
-    """Vectors of the questions that differ in their words only, in a matrix that grows by
-    doubling.
-    """
+    """Vectors of questions with one paraphrase key, in a matrix that grows by doubling."""
 
     __slots__ = ("free", "keys", "matrix")
 
     def __init__(self, dimension: int) -> None:
-        self.matrix: Vector = np.zeros((1, dimension), dtype=np.float32)  # most have one question
+        self.matrix: Vector = np.zeros(
+            (1, dimension), dtype=np.float32
+        )  # most groups have one question
         self.keys: list[bytes] = []
         self.free: list[int] = []
 
@@ -189,7 +193,7 @@ class _VectorGroup:
         return slot
 
     def remove(self, slot: int) -> bool:
-        """True when nothing is left."""
+        """Clear a slot; return True when no vector is left."""
         self.matrix[slot] = 0
         self.free.append(slot)
         return len(self.free) == len(self.keys)
@@ -202,14 +206,13 @@ class _VectorGroup:
         return self.keys[best] if cosines[best] >= MIN_SIMILARITY else None
 
 
-def _entry_bytes(found: CachedHits, vector: Vector | None) -> int:
-    texts = sum(len(hit.content) + len(hit.path) for hit in found.hits)
-    # Python keeps one, two or four bytes for each character of a text; code is nearly always of the
-    # first kind.
-    wide = 1 if all(hit.content.isascii() for hit in found.hits) else 4
-    scopes = sum(len(file.scopes or b"") for file in found.files)
-    more = sum(map(_hit_bytes, found.hits)) + (0 if vector is None else vector.nbytes)
-    return ENTRY_BYTES + wide * texts + HIT_BYTES * len(found.hits) + scopes + more
+def _entry_bytes(cached: CachedHits, vector: Vector | None) -> int:
+    texts = sum(len(hit.content) + len(hit.path) for hit in cached.hits)
+    # Python stores one, two or four bytes for each character of a text; code nearly always one.
+    character_bytes = 1 if all(hit.content.isascii() for hit in cached.hits) else 4
+    scopes = sum(len(file.scopes or b"") for file in cached.files)
+    other = sum(map(_hit_bytes, cached.hits)) + (0 if vector is None else vector.nbytes)
+    return ENTRY_BYTES + character_bytes * texts + HIT_BYTES * len(cached.hits) + scopes + other
 
 
 def _hit_bytes(hit: Hit) -> int:

@@ -1,9 +1,9 @@
-"""Candidates of both legs become one order. Pure.
+"""Merge the candidates of both retrievers into one order. Pure.
 
-`score_classic` does what CocoSearch's retrieval.md says: the vector leg alone, or with the keyword leg
-fused by reciprocal ranks and definitions doubled. `code` scores by features (`code_profile`); what
-stands here under that name is its fallback while the lexical index is cold: the same fusion, with
-the boost for definitions of what the query names only.
+`classic` does what CocoSearch's retrieval.md says: the vector retriever alone, or fused with the
+keyword retriever by reciprocal ranks, with definitions doubled. `code` scores by features
+(`code_profile`); its function here is the fallback while the lexical index is cold: the same
+fusion, where only definitions of names in the query are boosted.
 """
 
 import re
@@ -25,8 +25,9 @@ _DEFINITION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RetrievedCandidates:
-    """What retrieval found, each leg best first. `every_word` counts the keyword candidates that
-    have all words.
+    """Candidates of each retriever, best first.
+
+    The first `every_word` of the keyword candidates have all words.
     """
 
     vector: tuple[Candidate, ...] = ()
@@ -36,8 +37,9 @@ class RetrievedCandidates:
 
 @dataclass(frozen=True, slots=True)
 class ScoredCandidate:
-    """A candidate with its score and where each leg had it (rank from 1, 0: not there). `cosine` is
-    None if unknown.
+    """A candidate with its score and its rank from each retriever (from 1; 0: not retrieved).
+
+    `cosine` is None if unknown.
     """
 
     candidate: Candidate
@@ -53,52 +55,56 @@ class ScoredCandidate:
 Score = Callable[[Plan, RetrievedCandidates], list[ScoredCandidate]]
 
 
-def score_classic(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
-    """The documented order: cosine, or fused ranks with every chunk that starts like a definition
-    doubled.
-    """
+def score_classic(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
+    """Score by cosine, or by fused ranks with chunks that look like definitions doubled."""
     if not plan.keyword:
         return sort_candidates(
-            ScoredCandidate(found, found.score, "semantic", vector_rank=rank, cosine=found.score)
-            for rank, found in enumerate(legs.vector, 1)
+            ScoredCandidate(
+                candidate, candidate.score, "semantic", vector_rank=rank, cosine=candidate.score
+            )
+            for rank, candidate in enumerate(retrieved.vector, 1)
         )
-    return boost_definitions(fuse(legs), starts_definition)
+    return boost_definitions(fuse(retrieved), starts_definition)
 
 
-def score_code_fallback(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
-    """Fused ranks; a chunk that defines what the query names counts double.
+def score_code_fallback(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
+    """Score by fused ranks; chunks that define a name of the query count double.
 
-    The gate matters: doubling every definition costs plain-language questions 4 to 7 points of MRR
-    (measured on 957 queries), because ordinary words such as get and path are names of definitions
-    too.
+    The condition matters: doubling every definition costs plain-language questions 4 to 7 points of
+    MRR (measured on 957 queries), because ordinary words such as get and path are names of
+    definitions too.
     """
-    wanted = {name.casefold() for name in plan.identifiers}
-    if not wanted:
-        return fuse(legs)
+    names = {name.casefold() for name in plan.identifiers}
+    if not names:
+        return fuse(retrieved)
     return boost_definitions(
-        fuse(legs), lambda candidate: not wanted.isdisjoint(defined_names(candidate))
+        fuse(retrieved), lambda candidate: not names.isdisjoint(defined_names(candidate))
     )
 
 
 SCORERS: dict[Profile, Score] = {"classic": score_classic, "code": score_code_fallback}
 
 
-def score_candidates(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
-    """All candidates in the order of the plan's profile; a listing keeps the order it came in."""
+def score_candidates(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
+    """Score all candidates by the plan's profile; a listing keeps its order."""
     if plan.listing:
         return [
-            ScoredCandidate(found, 0.0, "keyword", 0, rank, None, True)
-            for rank, found in enumerate(legs.keyword, 1)
+            ScoredCandidate(candidate, 0.0, "keyword", 0, rank, None, True)
+            for rank, candidate in enumerate(retrieved.keyword, 1)
         ]
-    return SCORERS[plan.profile](plan, legs)
+    return SCORERS[plan.profile](plan, retrieved)
 
 
-def fuse(legs: RetrievedCandidates) -> list[ScoredCandidate]:
-    """Reciprocal rank fusion by (path, start, end). Ties prefer what the keyword leg found."""
-    vector = {found.key: (rank, found) for rank, found in enumerate(legs.vector, 1)}
-    keyword = {found.key: (rank, found) for rank, found in enumerate(legs.keyword, 1)}
+def fuse(retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
+    """Fuse by reciprocal ranks, keyed by (path, start, end). Ties prefer keyword matches."""
+    vector = {
+        candidate.key: (rank, candidate) for rank, candidate in enumerate(retrieved.vector, 1)
+    }
+    keyword = {
+        candidate.key: (rank, candidate) for rank, candidate in enumerate(retrieved.keyword, 1)
+    }
     return sort_candidates(
-        _fuse_candidate(vector.get(key), keyword.get(key), legs.every_word)
+        _fuse_candidate(vector.get(key), keyword.get(key), retrieved.every_word)
         for key in dict.fromkeys((*vector, *keyword))
     )
 
@@ -109,10 +115,10 @@ def _fuse_candidate(
     score = (1 / (RRF_K + vector[0]) if vector else 0.0) + (
         1 / (RRF_K + keyword[0]) if keyword else 0.0
     )
-    either = vector or keyword
-    assert either is not None
+    ranked = vector or keyword
+    assert ranked is not None
     return ScoredCandidate(
-        either[1],
+        ranked[1],
         score,
         "both" if vector and keyword else "semantic" if vector else "keyword",
         vector_rank=vector[0] if vector else 0,
@@ -125,112 +131,122 @@ def _fuse_candidate(
 def boost_definitions(
     scored: Iterable[ScoredCandidate], defines: Callable[[Candidate], bool]
 ) -> list[ScoredCandidate]:
-    """Multiply the scores of definitions and put the list in order again."""
+    """Multiply the scores of definitions by `DEFINITION_BOOST` and sort again."""
     return sort_candidates(
-        _boost(one, DEFINITION_BOOST) if defines(one.candidate) else one for one in scored
+        _boost(candidate, DEFINITION_BOOST) if defines(candidate.candidate) else candidate
+        for candidate in scored
     )
 
 
-def _boost(one: ScoredCandidate, factor: float) -> ScoredCandidate:
-    return with_score(one, one.score * factor, (*one.features, ("definition_boost", factor)))
+def _boost(scored: ScoredCandidate, factor: float) -> ScoredCandidate:
+    return with_score(
+        scored, scored.score * factor, (*scored.features, ("definition_boost", factor))
+    )
 
 
 def with_score(
-    one: ScoredCandidate, score: float, features: tuple[tuple[str, float], ...]
+    scored: ScoredCandidate, score: float, features: tuple[tuple[str, float], ...]
 ) -> ScoredCandidate:
-    """The same candidate with another score. Spelled out: `dataclasses.replace` is ten times
-    slower.
+    """Return the same candidate with another score.
+
+    Every field is written out: `dataclasses.replace` is ten times slower.
     """
     return ScoredCandidate(
-        one.candidate,
+        scored.candidate,
         score,
-        one.match_type,
-        one.vector_rank,
-        one.keyword_rank,
-        one.cosine,
-        one.every_word,
+        scored.match_type,
+        scored.vector_rank,
+        scored.keyword_rank,
+        scored.cosine,
+        scored.every_word,
         features,
     )
 
 
 def sort_candidates(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
-    """Best first; ties prefer keyword matches, then the smaller key, so that equal inputs give
-    equal orders.
+    """Sort best first; ties prefer keyword matches, then the smaller key.
+
+    The key makes equal inputs give equal orders.
     """
-    return sorted(scored, key=lambda one: (-one.score, one.keyword_rank == 0, one.candidate.key))
+    return sorted(
+        scored, key=lambda entry: (-entry.score, entry.keyword_rank == 0, entry.candidate.key)
+    )
 
 
 def starts_definition(candidate: Candidate) -> bool:
-    """Whether a chunk's text begins with one of the documented keywords."""
+    """Return True if a chunk's text begins with one of the documented keywords."""
     return _DEFINITION.match(candidate.content) is not None
 
 
 def defined_names(candidate: Candidate) -> set[str]:
-    """What a chunk defines, case-folded: qualified names and their last parts."""
+    """Return the case-folded names that a chunk defines, qualified ones and their last parts."""
     names = {name.casefold() for name in candidate.definitions}
     if candidate.symbol_name:
         names.add(candidate.symbol_name.casefold())
     return names | {name.rpartition(".")[2] for name in names}
 
 
-def relevance(one: ScoredCandidate) -> float:
-    """0..1, comparable between modes, profiles and queries; what `min_score` is about.
+def relevance(scored: ScoredCandidate) -> float:
+    """Return the relevance in 0..1, comparable between modes, profiles and queries.
 
-    1 for a chunk that has every word of the query; otherwise the cosine similarity to the query,
-    negative ones being 0; 0 where that is not known, which only happens below every chunk whose
-    cosine is known. Fused and reranked scores say who comes first, but nothing about how good it
-    is: the best of a hopeless list gets the same 1/61 as any other.
+    It is 1 for a chunk that has every word of the query; otherwise the cosine similarity to the
+    query, where negative values count as 0; 0 where the cosine is unknown, which only happens below
+    every chunk whose cosine is known. `min_score` limits it. Fused and reranked scores give an
+    order, but say nothing about quality: the best of a hopeless list gets the same 1/61 as any
+    other.
     """
-    return 1.0 if one.every_word else max(0.0, one.cosine or 0.0)
+    return 1.0 if scored.every_word else max(0.0, scored.cosine or 0.0)
 
 
 def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredCandidate, ...]:
-    """What is shown: relevant enough, the best chunk of each file unless all are wanted, at most
-    `limit`.
+    """Select what is shown: relevant candidates, the best chunk of each file, at most `limit`.
 
-    A list of symbols has all of each file, each by its first chunk: a long definition is several.
+    With `all_chunks`, a file may have several. A list of symbols has all of each file, each by its
+    first chunk: a long definition has several chunks.
     """
-    chosen: list[ScoredCandidate] = []
+    selected: list[ScoredCandidate] = []
     seen: set[object] = set()
-    for one in scored:
-        if len(chosen) == plan.limit:
+    for entry in scored:
+        if len(selected) == plan.limit:
             break
-        found = one.candidate
-        what = (
-            (found.path, found.symbol_name, found.symbol_signature) if plan.listing else found.path
+        candidate = entry.candidate
+        identity = (
+            (candidate.path, candidate.symbol_name, candidate.symbol_signature)
+            if plan.listing
+            else candidate.path
         )
-        if what in seen or (plan.min_score and relevance(one) < plan.min_score):
+        if identity in seen or (plan.min_score and relevance(entry) < plan.min_score):
             continue
         if not plan.all_chunks:
-            seen.add(what)
-        chosen.append(one)
-    return tuple(chosen)
+            seen.add(identity)
+        selected.append(entry)
+    return tuple(selected)
 
 
-def to_hit(index: str, one: ScoredCandidate) -> Hit:
-    """A candidate as callers see it, without context yet."""
-    found = one.candidate
+def to_hit(index: str, scored: ScoredCandidate) -> Hit:
+    """Convert a candidate into a hit, without context."""
+    candidate = scored.candidate
     return Hit(
         index=index,
-        path=found.path,
-        start_byte=found.start_byte,
-        end_byte=found.end_byte,
-        start_line=found.start_line,
-        end_line=found.end_line,
-        language=found.language,
-        score=one.score,
-        match_type=one.match_type,
-        block_type=found.block_type,
-        hierarchy=found.hierarchy,
-        symbol_type=found.symbol_type,
-        symbol_name=found.symbol_name,
-        symbol_signature=found.symbol_signature,
-        content=found.content,
+        path=candidate.path,
+        start_byte=candidate.start_byte,
+        end_byte=candidate.end_byte,
+        start_line=candidate.start_line,
+        end_line=candidate.end_line,
+        language=candidate.language,
+        score=scored.score,
+        match_type=scored.match_type,
+        block_type=candidate.block_type,
+        hierarchy=candidate.hierarchy,
+        symbol_type=candidate.symbol_type,
+        symbol_name=candidate.symbol_name,
+        symbol_signature=candidate.symbol_signature,
+        content=candidate.content,
         scores=(
-            ("relevance", relevance(one)),
-            ("vector_rank", float(one.vector_rank)),
-            ("keyword_rank", float(one.keyword_rank)),
-            *(() if one.cosine is None else (("cosine", one.cosine),)),
-            *one.features,
+            ("relevance", relevance(scored)),
+            ("vector_rank", float(scored.vector_rank)),
+            ("keyword_rank", float(scored.keyword_rank)),
+            *(() if scored.cosine is None else (("cosine", scored.cosine),)),
+            *scored.features,
         ),
     )

@@ -1,10 +1,9 @@
-"""One look at an index, bypassing every cache: retrieve -> rank -> rerank -> select, all from one
-generation.
+"""One retrieval without caches: retrieve -> rank -> rerank -> select, from one generation.
 
 Reads go over several connections and, in `code`, over memory, so a commit may fall between them.
-What is read last is the generation and the state of the shown files; if they contradict what was
-read before, all is read again, and at last in one transaction: slower, as the legs then wait for
-each other, but of one state for certain.
+The last read returns the generation and the states of the shown files. If they contradict the
+earlier reads, everything is read again. The last attempt runs in one transaction: slower, because
+the retrievers then wait for each other, but certainly consistent.
 """
 
 from collections.abc import Callable
@@ -34,8 +33,8 @@ from cocosearchd.store.chunks.file_states import FileState, FileStates, file_sta
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.read_snapshot import open_snapshot
 
-# Before a transaction is worth its price: a writer commits some ten times a second, a look takes
-# some milliseconds.
+# Attempts before a transaction is worth its price: a writer commits some ten times a second, an
+# attempt takes some milliseconds.
 ATTEMPTS = 2
 
 COLD_WARNING = (
@@ -48,7 +47,7 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRequest:
-    """What is looked for: a plan, the vector of its words if there is one, and what is unsaved."""
+    """A plan, the vector of its words if there is one, and the client's unsaved text."""
 
     plan: Plan
     vector: Vector | None = None
@@ -57,11 +56,10 @@ class RetrievalRequest:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalAttempt:
-    """What one look gave: everything in order, what is shown of it, and the state of the shown
-    files.
+    """One consistent retrieval: all candidates, best first, and the selected ones.
 
-    `retrieved` is None when the lexical index answered. `cacheable` is False for an answer that is not
-    worth keeping, `warning` is what a person should know of it.
+    `files` holds the states of the selected ones' files. `retrieved` is None when the lexical index
+    answered. `cacheable` is False for an answer that is not worth caching; `warning` is for people.
     """
 
     retrieved: RetrievedCandidates | None
@@ -75,105 +73,119 @@ class RetrievalAttempt:
 
 @dataclass(frozen=True, slots=True)
 class _RankedCandidates:
-    """Candidates in order. `generation` is that of the memory they came from, None for PostgreSQL's
-    legs.
+    """Candidates in order. `generation` is that of the lexical index, None for PostgreSQL's
+    retrievers.
     """
 
     retrieved: RetrievedCandidates | None
     scored: list[ScoredCandidate]
     generation: int | None = None
-    complete: bool = True  # every candidate still had its row
+    complete: bool = True  # every candidate still has its row
     cacheable: bool = True
     warning: str | None = None
-    states: FileStates | None = None  # of the files of all candidates; None: still to be read
+    states: FileStates | None = None  # of the files of all candidates; None: not read yet
 
 
 class Retriever:
-    """Looks at indexes. `lexical_of` gives the lexical index of an index by name; None: PostgreSQL
+    """Retrieves candidates from an index.
+
+    `find_lexical_index` returns the lexical index of an index by name; with None, PostgreSQL
     answers alone.
     """
 
-    def __init__(self, db: Database, lexical_of: FindLexicalIndex | None, weights: Weights) -> None:
+    def __init__(
+        self, db: Database, find_lexical_index: FindLexicalIndex | None, weights: Weights
+    ) -> None:
         self._db = db
-        self._lexical_of = lexical_of
+        self._find_lexical_index = find_lexical_index
         self._weights = weights
         self._rerankers = Rerankers()
 
     def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
-        """The lexical index that is to answer a plan; None also where another index has taken the
-        name meanwhile.
+        """Return the lexical index that answers a plan.
+
+        None also where another index has taken the name meanwhile.
         """
-        found = (
-            self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
+        index = (
+            self._find_lexical_index(record.name)
+            if self._find_lexical_index and plan.profile == "code"
+            else None
         )
-        return found if found is not None and found.number == record.number else None
+        return index if index is not None and index.number == record.number else None
 
     async def retrieve(
-        self, record: IndexRecord, asked: RetrievalRequest, trace: Trace
+        self, record: IndexRecord, request: RetrievalRequest, trace: Trace
     ) -> RetrievalAttempt:
-        """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`,
-        `NotFound`.
-        """
+        """Retrieve as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound`."""
         generation = record.generation
         for _ in range(ATTEMPTS):
-            found = await self._ranked(record, asked, generation, trace)
-            look = await self._judged(self._db, record, asked, found, generation, trace)
-            if isinstance(look, RetrievalAttempt):
-                return look
-            generation = look
+            ranked = await self._rank(record, request, generation, trace)
+            outcome = await self._finish(self._db, record, request, ranked, generation, trace)
+            if isinstance(outcome, RetrievalAttempt):
+                return outcome
+            generation = outcome
         trace.record("snapshot", lambda: True)
-        async with open_snapshot(self._db) as still:
-            generation = await index_records.generation(still, record)
-            found = await self._legs(still, record, asked, trace)
-            look = await self._judged(still, record, asked, found, generation, trace)
-        assert isinstance(look, RetrievalAttempt), "a snapshot agrees with itself"
-        # With the lexical index there, these are not the hits that the same question gets in a
-        # quieter moment.
-        return look if self.lexical(record, asked.plan) is None else replace(look, cacheable=False)
+        async with snapshot(self._db) as connection:
+            generation = await index_records.generation(connection, record)
+            ranked = await self._retrieve_stored(connection, record, request, trace)
+            outcome = await self._finish(connection, record, request, ranked, generation, trace)
+        assert isinstance(outcome, RetrievalAttempt), "a snapshot agrees with itself"
+        # Where a lexical index exists, the same question gets other hits in a quieter moment.
+        return (
+            outcome
+            if self.lexical(record, request.plan) is None
+            else replace(outcome, cacheable=False)
+        )
 
-    async def _judged(
+    async def _finish(
         self,
         db: Database,
         record: IndexRecord,
-        asked: RetrievalRequest,
-        found: _RankedCandidates,
+        request: RetrievalRequest,
+        ranked: _RankedCandidates,
         generation: int,
         trace: Trace,
     ) -> RetrievalAttempt | int:
-        """What is shown, if all of it is of one generation; else the generation by now."""
-        scored = await self._reranked(asked.plan, found.scored, trace)
-        chosen = select_results(asked.plan, scored)
-        unsaved = asked.overlay.states if asked.overlay else {}
-        shown = dict.fromkeys(one.candidate.path for one in chosen)
-        paths = [path for path in shown if path not in unsaved]
-        states = found.states
+        """Return the attempt if all of it is of one generation; else the current generation."""
+        scored = await self._rerank(request.plan, ranked.scored, trace)
+        selected = select_results(request.plan, scored)
+        unsaved = request.overlay.states if request.overlay else {}
+        selected_paths = dict.fromkeys(candidate.candidate.path for candidate in selected)
+        saved_paths = [path for path in selected_paths if path not in unsaved]
+        states = ranked.states
         if states is None:
             with trace.stage("verify"):
-                states = await file_states(db, record, paths)
-        if not _is_consistent(found, states, generation, paths):
+                states = await file_states(db, record, saved_paths)
+        if not _is_consistent(ranked, states, generation, saved_paths):
             return states.generation
-        seen = states.generation if found.generation is None else found.generation
+        answer_generation = states.generation if ranked.generation is None else ranked.generation
         files = (
-            *(states.files[path] for path in paths if path in states.files),
-            *(unsaved[path] for path in shown if path in unsaved),
+            *(states.files[path] for path in saved_paths if path in states.files),
+            *(unsaved[path] for path in selected_paths if path in unsaved),
         )
         return RetrievalAttempt(
-            found.retrieved, scored, chosen, seen, files, found.cacheable, found.warning
+            ranked.retrieved,
+            scored,
+            selected,
+            answer_generation,
+            files,
+            ranked.cacheable,
+            ranked.warning,
         )
 
-    async def _ranked(
-        self, record: IndexRecord, asked: RetrievalRequest, generation: int, trace: Trace
+    async def _rank(
+        self, record: IndexRecord, request: RetrievalRequest, generation: int, trace: Trace
     ) -> _RankedCandidates:
-        """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of
+        """Rank with the lexical index for `code`, if it is warm and at `generation`; else with
         PostgreSQL.
         """
-        plan = asked.plan
-        vector = asked.vector
+        plan = request.plan
+        vector = request.vector
         lexical = self.lexical(record, plan)
         behind = False
         if lexical is not None and (plan.keyword or vector is None):
             with trace.stage("score"):
-                code = await code_candidates(
+                answer = await code_candidates(
                     self._db,
                     record,
                     lexical,
@@ -182,12 +194,12 @@ class Retriever:
                     self._weights,
                     generation,
                     trace,
-                    asked.overlay,
+                    request.overlay,
                 )
-            behind = code is None and lexical.warm and lexical.generation < generation
+            behind = answer is None and lexical.warm and lexical.generation < generation
             state = (
                 "warm"
-                if code
+                if answer
                 else "cold"
                 if not lexical.warm
                 else "behind"
@@ -195,38 +207,40 @@ class Retriever:
                 else "not used"
             )
             trace.record("lexical", lambda: {"state": state, "generation": lexical.generation})
-            if code is not None:
+            if answer is not None:
                 return _RankedCandidates(
                     None,
-                    code.scored,
-                    code.generation,
-                    code.complete,
-                    code.cacheable,
-                    code.warning,
-                    code.states,
+                    answer.scored,
+                    answer.generation,
+                    answer.complete,
+                    answer.cacheable,
+                    answer.warning,
+                    answer.states,
                 )
-        ranked = await self._legs(self._db, record, asked, trace)
+        ranked = await self._retrieve_stored(self._db, record, request, trace)
         return replace(ranked, cacheable=not behind)
 
-    async def _legs(
-        self, db: Database, record: IndexRecord, asked: RetrievalRequest, trace: Trace
+    async def _retrieve_stored(
+        self, db: Database, record: IndexRecord, request: RetrievalRequest, trace: Trace
     ) -> _RankedCandidates:
-        """What PostgreSQL says by itself."""
-        plan = asked.plan
-        vector = asked.vector
-        # Without a vector the words are all there is, whatever the profile would do with one.
+        """Retrieve and rank with PostgreSQL alone."""
+        plan = request.plan
+        vector = request.vector
+        # Without a vector, only words can be searched, whatever the profile.
         keyword = plan.keyword or vector is None
         with trace.stage("retrieve"):
-            legs = await retrieve(db, record, plan, vector, keyword=keyword, overlay=asked.overlay)
+            retrieved = await retrieve(
+                db, record, plan, vector, keyword=keyword, overlay=request.overlay
+            )
         lexical = self.lexical(record, plan)
-        note = COLD_WARNING if lexical is not None and not lexical.warm else None
+        warning = COLD_WARNING if lexical is not None and not lexical.warm else None
         with trace.stage("rank"):
             scored = score_candidates(
-                plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs
+                plan if plan.keyword == keyword else replace(plan, keyword=keyword), retrieved
             )
-        return _RankedCandidates(legs, scored, warning=note)
+        return _RankedCandidates(retrieved, scored, warning=warning)
 
-    async def _reranked(
+    async def _rerank(
         self, plan: Plan, scored: list[ScoredCandidate], trace: Trace
     ) -> list[ScoredCandidate]:
         if plan.reranker == "disabled" or plan.listing:
@@ -238,16 +252,16 @@ class Retriever:
 
 
 def _is_consistent(
-    found: _RankedCandidates, states: FileStates, generation: int, paths: list[str]
+    ranked: _RankedCandidates, states: FileStates, generation: int, paths: list[str]
 ) -> bool:
-    """Whether all that was read is of one generation.
+    """Return True if everything that was read is of one generation.
 
-    Legs are, if the index has not moved at all. Candidates from memory are of that memory's
-    generation; their rows are as well, if the files have not changed since, whatever else has.
+    PostgreSQL's candidates are, if the index is still at `generation`. Candidates from memory are
+    of that memory's generation; so are their rows, if the files have not changed since.
     """
-    if found.generation is None:
+    if ranked.generation is None:
         return states.generation == generation
-    known = states.files
-    return found.complete and all(
-        path in known and known[path].generation <= found.generation for path in paths
+    files = states.files
+    return ranked.complete and all(
+        path in files and files[path].generation <= ranked.generation for path in paths
     )

@@ -1,6 +1,4 @@
-"""What one run did, stage by stage. `explain` prints it; every answer takes its stage times from
-it.
-"""
+"""The trace of one run, stage by stage. `explain` prints it; every answer takes its times from it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,9 +9,7 @@ from cocosearch_ipc.spans import span
 
 
 class Trace:
-    """Collects stage times always, and details only when somebody asked: a plain query pays for no
-    explanation.
-    """
+    """Collects stage times always, details only for an explained run: a plain query pays nothing."""
 
     __slots__ = ("details", "explain", "timings_ms")
 
@@ -24,7 +20,7 @@ class Trace:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a stage. A stage that runs more than once adds up."""
+        """Time a stage. The times of a stage that runs more than once add up."""
         begin = perf_counter()
         try:
             with span(f"search.{name}"):
