@@ -1,4 +1,4 @@
-"""Queries that are declarations of code, such as `def save(`: the declared name is searched. Pure."""
+"""Queries that are declarations of code, such as `def save(`: they search the name. Pure."""
 
 import re
 

@@ -42,7 +42,7 @@ class OverlayFile:
 
 @dataclass(frozen=True)
 class Overlay:
-    """Unsaved files by path. `digest` identifies the overlay in plans, and so in every cache key."""
+    """Unsaved files by path. `digest` identifies the overlay in plans and cache keys."""
 
     files: Mapping[str, OverlayFile]
     digest: str

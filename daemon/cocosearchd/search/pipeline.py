@@ -84,9 +84,7 @@ FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
 class Pipeline:
-    """Answers queries. Holds the cache and the files that were read; one per daemon, in its event
-    loop.
-    """
+    """Answers queries. Holds the cache and the verified files; one per daemon, in its event loop."""
 
     def __init__(
         self,

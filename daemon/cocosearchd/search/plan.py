@@ -106,9 +106,7 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An analysed query. Everything that can change which hits come back, and their order, is a
-    field.
-    """
+    """An analysed query. Everything that can change the hits or their order is a field."""
 
     # the words to look for, blanks normalised, filters taken out; the name, if they only declare it
     text: str
@@ -382,9 +380,7 @@ def _split_commas(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _sort_unique(values: Iterable[str]) -> tuple[str, ...]:
-    """Sort the alternatives of a filter and drop repetitions, so that equal questions get equal
-    plans.
-    """
+    """Sort alternatives of a filter without repetitions: equal questions get equal plans."""
     return tuple(sorted(set(values)))
 
 

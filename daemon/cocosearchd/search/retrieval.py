@@ -73,9 +73,7 @@ class RetrievalAttempt:
 
 @dataclass(frozen=True, slots=True)
 class _RankedCandidates:
-    """Candidates in order. `generation` is that of the lexical index, None for PostgreSQL's
-    retrievers.
-    """
+    """Candidates in order. `generation` is the lexical index's, None for PostgreSQL's retrievers."""
 
     retrieved: RetrievedCandidates | None
     scored: list[ScoredCandidate]
@@ -116,7 +114,7 @@ class Retriever:
     async def retrieve(
         self, record: IndexRecord, request: RetrievalRequest, trace: Trace
     ) -> RetrievalAttempt:
-        """Retrieve as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound`."""
+        """Retrieve from `record.generation` or later. Raises `StoreUnavailable`, `NotFound`."""
         generation = record.generation
         for _ in range(ATTEMPTS):
             ranked = await self._rank(record, request, generation, trace)
@@ -176,8 +174,9 @@ class Retriever:
     async def _rank(
         self, record: IndexRecord, request: RetrievalRequest, generation: int, trace: Trace
     ) -> _RankedCandidates:
-        """Rank with the lexical index for `code`, if it is warm and at `generation`; else with
-        PostgreSQL.
+        """Rank with the lexical index for `code`, if it is warm and at `generation`.
+
+        In all other cases, PostgreSQL's candidates are ranked.
         """
         plan = request.plan
         vector = request.vector

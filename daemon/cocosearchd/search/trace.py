@@ -1,4 +1,4 @@
-"""The trace of one run, stage by stage. `explain` prints it; every answer takes its times from it."""
+"""The trace of one run, stage by stage: the times of every answer, and details for `explain`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from cocosearch_ipc.spans import span
 
 
 class Trace:
-    """Collects stage times always, details only for an explained run: a plain query pays nothing."""
+    """Collects times of stages always, details only for an explained run, as they cost time."""
 
     __slots__ = ("details", "explain", "timings_ms")
 

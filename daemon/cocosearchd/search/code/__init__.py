@@ -1,1 +1,1 @@
-"""The ranking profile `code`: one linear score a file over all evidence of the lexical index."""
+"""The ranking profile `code`: one linear score per file over all signals of the lexical index."""

@@ -1,6 +1,4 @@
-"""The profile `code` for the pipeline: what the lexical index says, ranked, as candidates with
-their rows.
-"""
+"""Candidates of the profile `code`: chunks ranked by the lexical index, with their rows."""
 
 from dataclasses import dataclass, replace
 
@@ -23,17 +21,17 @@ from cocosearchd.store.chunks.file_states import FileStates
 from cocosearchd.store.connection.database import Database
 
 WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
-_FULL_COVERAGE = 0.999  # of the coverage: sums of floats
+_FULL_COVERAGE = 0.999  # below 1, because coverages are sums of floats
 _SIGNALS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class CodeAnswer:
-    """Candidates best first with their rows, the generation they are of, and whether every one
-    still had its row.
+    """Candidates best first with their rows, and the generation they are of.
 
-    `states`: their files, read with the rows; None: still to be read. `warning`: what a person should
-    know, None for nothing; `cacheable` is False if the next time there may be more to say.
+    `complete` is True if every candidate still has its row. `states` are those of their files, read
+    with the rows; None: not read yet. `warning` is a sentence for people, None for nothing;
+    `cacheable` is False if the same question may get a better answer later.
     """
 
     scored: list[ScoredCandidate]
@@ -55,74 +53,78 @@ async def code_candidates(
     trace: Trace,
     overlay: Overlay | None = None,
 ) -> CodeAnswer | None:
-    """The candidates of a plan as of `generation` or a later one, and more of them for a trace that
-    explains.
+    """Return the candidates of a plan as of `generation` or a later one.
 
-    None where the lexical index cannot answer: cold or behind. PostgreSQL can.
+    A trace that explains gets more of them. None where the lexical index is cold or behind, so that
+    PostgreSQL has to answer.
     """
     if not await lexical.wait_for_generation(generation, WAIT_S):
         return None
     newest = replace(record, generation=max(generation, lexical.generation))
-    state = await lexical.snapshot(overlay)
-    if state is None:
+    snapshot = await lexical.state(overlay)
+    if snapshot is None:
         return None
     if plan.listing:
-        listing, complete = await list_symbols(db, newest, lexical, state, plan, weights, overlay)
-        why = None if listing else unmet_filter(plan.where, state.live_documents, record.root)
-        return CodeAnswer(listing, state.generation, complete, None, why)
-    # Enough for a reranker or a score limit to choose from.
-    needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
-    limit = max(needed, plan.depth if trace.explain else 0)
-    ask = CodeQuery(
+        listing, complete = await list_symbols(
+            db, newest, lexical, snapshot, plan, weights, overlay
+        )
+        warning = None if listing else unmet_filter(plan.where, snapshot.living, record.root)
+        return CodeAnswer(listing, snapshot.generation, complete, None, warning)
+    # A reranker or a score limit needs more to choose from.
+    result_count = max(
+        plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0
+    )
+    limit = max(result_count, plan.depth if trace.explain else 0)
+    code_query = CodeQuery(
         lexical,
-        state,
+        snapshot,
         plan,
-        lexical.parse_query(plan.text),
+        lexical.query(plan.text),
         vector,
         weights,
         limit,
-        needed,
+        result_count,
         overlay,
     )
     if plan.where.phrases:
-        held = await rank_phrase_matches(db, newest, ask, needed, trace)
+        matches = await rank_phrase_matches(db, newest, code_query, result_count, trace)
     else:
-        held = PhraseMatches(await ask.rank())
+        matches = PhraseMatches(await code_query.rank())
     unsaved = overlay.rows if overlay else {}
-    asked_for = [
+    stored_keys = [
         key
-        for one in held.chunks
-        if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved
+        for chunk in matches.chunks
+        if (key := (chunk.path, chunk.start_byte, chunk.end_byte)) not in unsaved
     ]
-    rows, states = await queries.chunks_with_files(db, record, asked_for, state.chunk_count)
+    rows, states = await queries.chunks_with_files(db, record, stored_keys, snapshot.chunks)
     by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
-        _make_candidate(by_key[key], one)
-        for one in held.chunks
-        if (key := (one.path, one.start_byte, one.end_byte)) in by_key
+        _make_candidate(by_key[key], chunk)
+        for chunk in matches.chunks
+        if (key := (chunk.path, chunk.start_byte, chunk.end_byte)) in by_key
     ]
-    complete = held.complete and len(scored) == len(held.chunks)
-    why = (
-        held.warning
-        if held.chunks
-        else unmet_filter(plan.where, state.live_documents, record.root) or held.warning
+    complete = matches.complete and len(scored) == len(matches.chunks)
+    warning = (
+        matches.warning
+        if matches.chunks
+        else unmet_filter(plan.where, snapshot.living, record.root) or matches.warning
     )
-    return CodeAnswer(scored, state.generation, complete, states, why, held.cacheable)
+    return CodeAnswer(scored, snapshot.generation, complete, states, warning, matches.cacheable)
 
 
-def _make_candidate(row: queries.Candidate, one: RankedChunk) -> ScoredCandidate:
-    kind: MatchType = "semantic"
-    if one.lexical:
-        kind = "both" if one.cosine is not None and one.cosine > 0 else "keyword"
+def _make_candidate(row: queries.Candidate, chunk: RankedChunk) -> ScoredCandidate:
+    match_type: MatchType = "semantic"
+    if chunk.lexical:
+        match_type = "both" if chunk.cosine is not None and chunk.cosine > 0 else "keyword"
     return ScoredCandidate(
         row,
-        one.score,
-        kind,
-        cosine=one.cosine,
-        every_word=one.coverage >= _FULL_COVERAGE,
+        chunk.score,
+        match_type,
+        cosine=chunk.cosine,
+        every_word=chunk.coverage >= _FULL_COVERAGE,
         features=(
-            ("lexical", one.lexical),
-            ("coverage", one.coverage),
-            *one.signals[:_SIGNALS_SHOWN],
+            ("lexical", chunk.lexical),
+            ("coverage", chunk.coverage),
+            *chunk.signals[:_SIGNALS_SHOWN],
         ),
     )

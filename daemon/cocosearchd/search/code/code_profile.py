@@ -1,8 +1,7 @@
-"""The profile `code`: one linear score per file over all evidence, and the best chunk of each file.
-Pure.
+"""Linear scores of files over all signals, and the best chunks of each file. Pure.
 
-The weights were fitted by `training/ranking/fit.py` and lie in `code_weights.json`, with where they
-come from. There are four sets: for symbols (a query without blanks) and for plain language, each
+The weights were fitted by `training/ranking/fit.py` and lie in `code_weights.json`, with their
+origin. There are four sets: for symbols (a query without blanks) and for plain language, each
 with vectors and without.
 """
 
@@ -48,7 +47,7 @@ class Weights:
     symbol_without_vectors: Mapping[str, float]
 
     def select(self, symbol: bool, vectors: bool) -> Mapping[str, float]:
-        """The set for a question."""
+        """Return the set for a question."""
         if vectors:
             return self.symbol if symbol else self.plain
         return self.symbol_without_vectors if symbol else self.plain_without_vectors
@@ -56,202 +55,214 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
-    """A chunk in its place. `score` is its file's; `share` is the chunk's own, which orders the
-    chunks of a file.
-    """
+    """A ranked chunk. `score` is its file's; `share` is its own, which orders a file's chunks."""
 
     path: str
     start_byte: int
     end_byte: int
     score: float
     share: float
-    lexical: float  # the chunk's BM25 score for text and header; 0: no word of the query is there
+    lexical: float  # the chunk's BM25 score for text and header; 0: it has no word of the query
     coverage: float  # the share of the query's words, by their rarity, that the chunk has
     cosine: float | None
-    # weight x value, the largest first: why the file is where it is
+    # weight x value, the largest first: explains the file's rank
     signals: tuple[tuple[str, float], ...]
 
 
 def load_weights(file: str = "") -> Weights:
-    """The weights in a file, or the shipped ones. Raises `BadSettings`."""
-    place = Path(file) if file else resources.files("cocosearchd.search.code") / "code_weights.json"
+    """Load the weights of a file, or the shipped ones. Raises `BadSettings`."""
+    source = (
+        Path(file) if file else resources.files("cocosearchd.search.code") / "code_weights.json"
+    )
     try:
-        raw = json.loads(place.read_text("utf-8"))["weights"]
-        found = Weights(
+        raw = json.loads(source.read_text("utf-8"))["weights"]
+        weights = Weights(
             **{name: {str(k): float(v) for k, v in raw[name].items()} for name in Weights.__slots__}
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadSettings(
-            f"{place} holds no weights: {error!r}", "write it with training.ranking.fit"
+            f"{source} has no weights: {error!r}", "write it with training.ranking.fit"
         ) from error
-    unknown = {name for kind in Weights.__slots__ for name in getattr(found, kind)} - _SIGNALS
-    if unknown:
+    unknown_signals = {
+        name for kind in Weights.__slots__ for name in getattr(weights, kind)
+    } - _SIGNALS
+    if unknown_signals:
         raise BadSettings(
-            f"{place} weighs what is no signal: {', '.join(sorted(unknown))}",
+            f"{source} has weights for unknown signals: {', '.join(sorted(unknown_signals))}",
             "write it with training.ranking.fit",
         )
-    return found
+    return weights
 
 
-def compute_signals(found: FeatureMatrix) -> dict[str, Floats]:
-    """Every signal of every compared file, scaled so that weights mean the same in each repository:
-    name -> (F,).
+def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
+    """Compute every signal of every compared file: name -> (F,).
+
+    Signals are scaled so that weights mean the same in each repository.
     """
-    values = found.values
-    among = found.corpus
-    scaled = {name: features.scale_to_maximum(values[name]) for name in _LEXICAL}
+    values = matrix.values
+    corpus = matrix.among
+    scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
     scaled |= {name: values[name] for name in _UNSCALED}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
     scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
-    if found.best_cosines is not None and found.file_cosines is not None:
-        # Both beside the mean vectors of files, which are known of every file.
-        for name, cosines in (("chunk", found.best_cosines), ("file", found.file_cosines)):
-            scaled[name] = features.z_scores(
-                cosines, among.cosine_mean, among.cosine_deviation
-            ) * np.float32(_Z_SHARE)
-    # Where no file is named after what is asked, as when somebody asks as on the web, vectors
-    # decide and size does not: learned, and nothing where the question explains a name.
-    unnamed = np.float32(1 - among.name_coverage)
+    if matrix.best_cosines is not None and matrix.file_cosines is not None:
+        # Both are compared with the mean vectors of files, which every file has.
+        for name, cosines in (("chunk", matrix.best_cosines), ("file", matrix.file_cosines)):
+            scaled[name] = features.standing(cosines, corpus.cosine, corpus.deviation) * np.float32(
+                _Z_SHARE
+            )
+    # Where no file is named after the question, as with a question in the style of the web, vectors
+    # decide and size does not. The weights are learned; the signal is 0 where a name explains the
+    # question.
+    unnamed = np.float32(1 - corpus.named)
     for name in ("lsize", "s_mean", "chunk"):
         if name in scaled:
             scaled[f"{name}_unnamed"] = scaled[name] * unnamed
-    # Where no chunk has most of what is asked, by the rarity of its words.
-    weak = np.float32(1 - found.chunk_coverage.max(initial=0))
+    # Where no chunk has most words of the question, weighted by their rarity.
+    uncovered = np.float32(1 - matrix.chunk_coverage.max(initial=0))
     for name in ("s3", "f_all", "lsize", "chunk"):
         if name in scaled:
-            scaled[f"{name}_weak"] = scaled[name] * weak
+            scaled[f"{name}_weak"] = scaled[name] * uncovered
     return scaled
 
 
 def rank_code(
-    found: FeatureMatrix,
+    matrix: FeatureMatrix,
     symbol: bool,
     weights: Weights,
     limit: int,
     *,
     allowed_chunks: NDArray[np.bool_] | None = None,
     per_file: int = 1,
-    held: bool = False,
+    holds_phrases: bool = False,
 ) -> tuple[RankedChunk, ...]:
-    """The best `limit` chunks, at most `per_file` of each file, best file first.
+    """Rank the best `limit` chunks, at most `per_file` of each file, best file first.
 
-    `held`: the allowed chunks hold what was quoted, so nothing else has to speak for them.
-    Statistics are those of the whole index: a filter changes which files are shown, not how they
-    stand to each other.
+    `holds_phrases`: the allowed chunks contain the quoted phrases, so no other evidence is needed.
+    Statistics are those of the whole index: a filter changes which files are shown, not their
+    relative order.
     """
-    if not len(found.paths):
+    if not len(matrix.paths):
         return ()
-    scores, parts = _score_files(found, symbol, weights)
-    open_files = _eligible_files(found, held=held)
+    scores, by_signal = _score_files(matrix, symbol, weights)
+    eligible = _eligible_files(matrix, holds_phrases=holds_phrases)
     if allowed_chunks is not None:
-        open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
-    top = found.chunk_scores.max(initial=0)
+        eligible &= np.logical_or.reduceat(allowed_chunks, matrix.starts)
+    top_score = matrix.chunk_scores.max(initial=0)
     ranked: list[RankedChunk] = []
-    # each gives a chunk, so no others can be shown
-    for file in _sort_files(found, scores, open_files, limit):
+    # each file gives a chunk, so further files cannot be shown
+    for file in _sort_files(matrix, scores, eligible, limit):
         ranked += _rank_chunks(
-            found, file, top, allowed_chunks, per_file, float(scores[file]), parts
+            matrix, file, top_score, allowed_chunks, per_file, float(scores[file]), by_signal
         )
         if len(ranked) >= limit:
             break
     return tuple(ranked[:limit])
 
 
-def rank_files(found: FeatureMatrix, symbol: bool, weights: Weights) -> list[int]:
-    """All files that may be shown if they hold what was quoted, in the order in which `rank_code`
-    has them.
-    """
-    scores, _ = _score_files(found, symbol, weights)
-    return _sort_files(found, scores, _eligible_files(found, held=True), len(found.paths))
+def rank_files(matrix: FeatureMatrix, symbol: bool, weights: Weights) -> list[int]:
+    """Rank all files that may be shown if they contain the phrases, like `rank_code`."""
+    scores, _ = _score_files(matrix, symbol, weights)
+    return _sort_files(
+        matrix, scores, _eligible_files(matrix, holds_phrases=True), len(matrix.paths)
+    )
 
 
 def _sort_files(
-    found: FeatureMatrix, scores: Floats, chosen: NDArray[np.bool_], limit: int
+    matrix: FeatureMatrix, scores: Floats, eligible: NDArray[np.bool_], limit: int
 ) -> list[int]:
-    """The best `limit` of the chosen files. Equals stand by path: their numbers tell how files came
-    and were merged.
+    """Sort the best `limit` of the eligible files.
+
+    Equal scores are ordered by path: file numbers depend on the order of arrival and on merges.
     """
-    best = select_top(np.flatnonzero(chosen), scores[chosen], limit, found.paths)
-    return sorted(best.tolist(), key=lambda file: (-scores[file], found.paths[file]))
+    best = first_by(np.flatnonzero(eligible), scores[eligible], limit, matrix.paths)
+    return sorted(best.tolist(), key=lambda file: (-scores[file], matrix.paths[file]))
 
 
 def _score_files(
-    found: FeatureMatrix, symbol: bool, weights: Weights
+    matrix: FeatureMatrix, symbol: bool, weights: Weights
 ) -> tuple[Floats, dict[str, Floats]]:
-    """(F,): of the files, and what they are made of."""
-    parts = weighted_signals(
-        compute_signals(found), weights.select(symbol, found.cosines is not None)
+    """Return the scores of the files, (F,), and their summands by signal."""
+    by_signal = weighted_signals(
+        compute_signals(matrix), weights.select(symbol, matrix.cosines is not None)
     )
-    scores = np.zeros(len(found.paths), np.float32)
-    for each in parts.values():
-        scores += each
-    return scores, parts
+    scores = np.zeros(len(matrix.paths), np.float32)
+    for values in by_signal.values():
+        scores += values
+    return scores, by_signal
 
 
-def _eligible_files(found: FeatureMatrix, *, held: bool) -> NDArray[np.bool_]:
-    """(F,): which files may be shown."""
-    known = np.ones(len(found.paths), np.bool_) if held else has_evidence(found)
-    return known if found.allowed is None else known & found.allowed
+def _eligible_files(matrix: FeatureMatrix, *, holds_phrases: bool) -> NDArray[np.bool_]:
+    """Return a mask (F,) of the files that may be shown."""
+    eligible = np.ones(len(matrix.paths), np.bool_) if holds_phrases else has_evidence(matrix)
+    return eligible if matrix.allowed is None else eligible & matrix.allowed
 
 
-def has_evidence(found: FeatureMatrix) -> NDArray[np.bool_]:
-    """(F,): does anything but its place and size speak for a file: a word, a name, or a vector not
-    turned away.
+def has_evidence(matrix: FeatureMatrix) -> NDArray[np.bool_]:
+    """Return a mask (F,) of the files that have a word, a name or a vector in favour of them.
+
+    Location and size alone are no evidence, nor is a vector with a negative cosine.
     """
-    known = (found.values["f_all"] > 0) | (found.values["p_s"] > 0) | (found.values["symI"] > 0)
-    return known if found.best_cosines is None else known | (found.best_cosines > 0)
+    evident = (
+        (matrix.values["f_all"] > 0) | (matrix.values["p_s"] > 0) | (matrix.values["symI"] > 0)
+    )
+    return evident if matrix.best_cosines is None else evident | (matrix.best_cosines > 0)
 
 
 def weighted_signals(
     values: Mapping[str, Floats], weights: Mapping[str, float]
 ) -> dict[str, Floats]:
-    """Weight x value by signal."""
+    """Multiply each signal by its weight."""
     return {name: values[name] * np.float32(weight) for name, weight in weights.items()}
 
 
-def score_chunks(found: FeatureMatrix, start: int, end: int, top: float) -> Floats:
-    """How well each chunk from `start` to `end` stands for its file. `top`: the best chunk score of
-    the index.
+def score_chunks(matrix: FeatureMatrix, start: int, end: int, top_score: float) -> Floats:
+    """Score how well each chunk from `start` to `end` represents its file.
+
+    `top_score` is the best chunk score of the index.
     """
-    shares = found.chunk_scores[start:end] / np.float32(top or 1)
-    shares += np.float32(_NAME_SHARE) * found.chunk_names[start:end]
-    if found.cosines is not None:
-        cosines = found.cosines[start:end]  # NumPy's `nan_to_num` costs as much as the rest of this
+    shares = matrix.chunk_scores[start:end] / np.float32(top_score or 1)
+    shares += np.float32(_NAME_SHARE) * matrix.chunk_names[start:end]
+    if matrix.cosines is not None:
+        cosines = matrix.cosines[
+            start:end
+        ]  # NumPy's `nan_to_num` costs as much as the rest of this
         shares += np.float32(_COSINE_SHARE) * np.where(np.isnan(cosines), np.float32(0), cosines)
     return shares
 
 
 def _rank_chunks(
-    found: FeatureMatrix,
+    matrix: FeatureMatrix,
     file: int,
-    top: float,
+    top_score: float,
     allowed: NDArray[np.bool_] | None,
     per_file: int,
     score: float,
-    parts: Mapping[str, Floats],
+    by_signal: Mapping[str, Floats],
 ) -> list[RankedChunk]:
-    start = int(found.starts[file])
-    end = int(found.starts[file + 1]) if file + 1 < len(found.starts) else len(found.keys)
-    shares = score_chunks(found, start, end, top)
+    """Rank the best `per_file` allowed chunks of a file."""
+    start = int(matrix.starts[file])
+    end = int(matrix.starts[file + 1]) if file + 1 < len(matrix.starts) else len(matrix.keys)
+    shares = score_chunks(matrix, start, end, top_score)
     order = np.argsort(-shares, kind="stable")
     best = (order if allowed is None else order[allowed[start:end][order]])[:per_file] + start
-    why = sorted(
-        ((name, float(each[file])) for name, each in parts.items() if each[file]),
+    signals = sorted(
+        ((name, float(values[file])) for name, values in by_signal.items() if values[file]),
         key=lambda item: -abs(item[1]),
     )
     return [
         RankedChunk(
-            path=found.paths[file],
-            start_byte=int(found.keys[chunk, 0]),
-            end_byte=int(found.keys[chunk, 1]),
+            path=matrix.paths[file],
+            start_byte=int(matrix.keys[chunk, 0]),
+            end_byte=int(matrix.keys[chunk, 1]),
             score=score,
             share=float(shares[chunk - start]),
-            lexical=float(found.chunk_scores[chunk]),
-            coverage=float(found.chunk_coverage[chunk]),
+            lexical=float(matrix.chunk_scores[chunk]),
+            coverage=float(matrix.chunk_coverage[chunk]),
             cosine=None
-            if found.cosines is None or np.isnan(found.cosines[chunk])
-            else float(found.cosines[chunk]),
-            signals=tuple(why),
+            if matrix.cosines is None or np.isnan(matrix.cosines[chunk])
+            else float(matrix.cosines[chunk]),
+            signals=tuple(signals),
         )
         for chunk in best.tolist()
     ]

@@ -1,4 +1,4 @@
-"""One question of the profile `code` to one state of a lexical index."""
+"""A query in the profile `code` against one snapshot of a lexical index."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,11 +29,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class CodeQuery:
-    """The question. `state` is that of the files with those of `overlay` in their place; at most
-    `limit` are ranked.
+    """A query. `state` is the snapshot, with the files of `overlay` in place of the stored ones.
 
-    As many files are compared as `needed` results take: a question that is explained ranks more, of
-    the same ones.
+    At most `limit` chunks are ranked. The number of compared files follows from `needed`, the
+    number of results: an explained query ranks more chunks of the same files.
     """
 
     lexical: LexicalIndex
@@ -46,65 +45,72 @@ class CodeQuery:
     needed: int
     overlay: Overlay | None = None
 
-    async def evaluate(self, judge: Callable[[FeatureMatrix], T], choice: FileFilter) -> T:
-        """What `judge` makes of the evidence, in a thread. `choice`: which files may be shown."""
-        return await self.lexical.score(
+    async def evaluate(self, judge: Callable[[FeatureMatrix], T], choice: Choice) -> T:
+        """Return the result of `judge` on the feature matrix, in a thread.
+
+        `choice` returns the mask of the files that may be shown.
+        """
+        return await self.lexical.judged(
             self.state, judge, self.terms, self.vector, choice, self.needed
         )
 
     async def rank(self, chunks: Starts | None = None) -> tuple[RankedChunk, ...]:
-        """The best of the chunks that pass; None: of those that pass the filter on symbols, if
-        there is one.
-        """
+        """Rank the best of the given chunks; None: of those that pass the filter on symbols."""
         return await self.evaluate(
             partial(self.rank_compared, chunks=chunks), partial(self.allowed_files, chunks=chunks)
         )
 
-    def rank_compared(self, found: FeatureMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
-        """As `rank`, of what is known of the compared files."""
+    def rank_compared(
+        self, matrix: FeatureMatrix, chunks: Starts | None
+    ) -> tuple[RankedChunk, ...]:
+        """Rank chunks like `rank`, from the feature matrix of the compared files."""
         return rank_code(
-            found,
+            matrix,
             self.terms.symbol,
             self.weights,
             self.limit,
-            allowed_chunks=self.allowed_chunks(found)
+            allowed_chunks=self.allowed_chunks(matrix)
             if chunks is None
-            else chunk_mask(found, chunks),
+            else chunk_mask(matrix, chunks),
             per_file=self.limit if self.plan.all_chunks else 1,
-            held=chunks is not None,
+            holds_phrases=chunks is not None,
         )
 
     def allowed_files(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
-        """(F,): the files that pass the filter and have chunks that do; None: all."""
+        """Return a mask (F,) of the files that pass the filter and have chunks that pass; None:
+        all.
+        """
         passing = file_mask(self.plan.where, living)
-        symbols = self.symbol_masks() if chunks is None else None
+        symbol_masks = self.symbol_masks() if chunks is None else None
         if chunks is not None:
-            having = np.fromiter(
+            with_chunks = np.fromiter(
                 (path in chunks for path in living.paths), np.bool_, len(living.paths)
             )
-        elif symbols is not None:
-            having = files_with_chunks(self.state.views, symbols)
+        elif symbol_masks is not None:
+            with_chunks = files_of(self.state.parts, symbol_masks)
         else:
             return passing
-        return having if passing is None else having & passing
+        return with_chunks if passing is None else with_chunks & passing
 
-    def allowed_chunks(self, found: FeatureMatrix) -> Mask | None:
-        """(C,): the compared chunks that pass the filter on symbols; None: all."""
-        symbols = self.symbol_masks()
-        if symbols is None:
+    def allowed_chunks(self, matrix: FeatureMatrix) -> Mask | None:
+        """Return a mask (C,) of the compared chunks that pass the filter on symbols; None: all."""
+        masks = self.symbol_masks()
+        if masks is None:
             return None
-        return concatenate(
-            [mask[each.chunks] for mask, each in zip(symbols, found.candidates, strict=True)]
+        return joined(
+            [mask[segment.chunks] for mask, segment in zip(masks, matrix.compared, strict=True)]
         )
 
     def symbol_masks(self) -> list[Mask] | None:
-        """By part (C,): the chunks that pass the filter on symbols; None: all. The first time it
-        takes a while.
+        """Return a mask (C,) per segment of the chunks that pass the filter on symbols; None: all.
+
+        The first call for a filter takes longer: the masks are cached.
         """
         where = self.plan.where
         if not (where.symbol_types or where.symbol_name):
             return None
-        of = self.lexical.symbols.mask
+        find_mask = self.lexical.symbols.of
         return [
-            of(part.segment, where.symbol_types, where.symbol_name) for part in self.state.views
+            find_mask(segment_view.segment, where.symbol_types, where.symbol_name)
+            for segment_view in self.state.parts
         ]

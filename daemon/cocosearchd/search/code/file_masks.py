@@ -1,6 +1,4 @@
-"""Filters in the profile `code`: which files may be shown, and which of the compared chunks.
-Pure.
-"""
+"""Masks of the files and chunks that pass a filter, for the profile `code`. Pure."""
 
 from collections.abc import Sequence
 
@@ -14,15 +12,14 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.phrase_matches import Starts
 from cocosearchd.store.globs import path_matcher
 
-NO_FILE = "no file "  # how a note begins that says why nothing was found
-_START_BITS = 40  # of a first byte beside the number of a file, of which there are fewer than 2**23
+NO_FILE = "no file "  # the start of a warning that says why there are no results
+_START_BITS = 40  # bits of a first byte; the file's number is in the upper 23, for < 2**23 files
 
 
 def file_mask(where: Filter, living: LiveDocuments) -> NDArray[np.bool_] | None:
-    """Which living files pass the part of a filter that is about files; None: all. Globs as the
-    store reads them.
+    """Return a mask (F,) of the living files that pass the file part of a filter; None: all.
 
-    Not to be written to: it is kept for the next question.
+    Globs mean the same as in the store. Do not write to the mask: it is cached.
     """
     if not (where.languages or where.paths or where.not_paths):
         return None
@@ -34,11 +31,13 @@ def file_mask(where: Filter, living: LiveDocuments) -> NDArray[np.bool_] | None:
 def passing_files(
     where: Filter, paths: Sequence[str], languages: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Which of some files pass the part of a filter that is about files."""
+    """Return a mask of the files that pass the file part of a filter."""
     mask = np.ones(len(paths), np.bool_)
     if where.languages:
-        known = frozenset(where.languages)
-        mask &= np.fromiter((language in known for language in languages), np.bool_, len(mask))
+        wanted_languages = frozenset(where.languages)
+        mask &= np.fromiter(
+            (language in wanted_languages for language in languages), np.bool_, len(mask)
+        )
     if where.paths:
         mask &= _match_globs(where.paths, paths)
     if where.not_paths:
@@ -47,45 +46,44 @@ def passing_files(
 
 
 def unmet_filter(where: Filter, living: LiveDocuments, root: bytes) -> str | None:
-    """Why no file passes the part of a filter that is about files, for people; None where some
-    do.
-    """
+    """Say for people why no file passes the file part of a filter; None where a file passes."""
     passing = file_mask(where, living)
     if passing is None or passing.any() or not living.paths:
         return None
-    for words, part in (
+    for condition, part in (
         (f"is {' or '.join(where.languages)}", Filter(languages=where.languages)),
         (f"is at {' or '.join(where.paths)} below {encode_path(root)}", Filter(paths=where.paths)),
     ):
         mask = file_mask(part, living)
         if mask is not None and not mask.any():
-            return NO_FILE + words
+            return NO_FILE + condition
     return f"{NO_FILE}passes all of the filters on paths and languages"
 
 
 def _match_globs(globs: tuple[str, ...], paths: Sequence[str]) -> NDArray[np.bool_]:
-    """(F,): does any of the globs match."""
+    """Return a mask (F,) of the paths that match any of the globs."""
     return np.fromiter(map(bool, map(path_matcher(globs), paths)), np.bool_, len(paths))
 
 
 def apply_overlay(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:
-    """The chunks that pass, those of files in an overlay as that has them."""
+    """Replace the passing chunks of unsaved files by those of the overlay that pass."""
     if overlay is None:
         return chunks
-    found = {path: starts for path, starts in chunks.items() if path not in overlay.files}
+    saved = {path: starts for path, starts in chunks.items() if path not in overlay.files}
     unsaved: dict[str, list[int]] = {}
     for row, _ in overlay.matching_chunks(where):
         unsaved.setdefault(row.path, []).append(row.start_byte)
-    return found | {path: np.array(sorted(starts), np.int64) for path, starts in unsaved.items()}
+    return saved | {path: np.array(sorted(starts), np.int64) for path, starts in unsaved.items()}
 
 
-def chunk_mask(found: FeatureMatrix, chunks: Starts) -> NDArray[np.bool_]:
-    """Which chunks are among those that pass: files and first bytes as one number each, compared
-    all at once.
+def chunk_mask(matrix: FeatureMatrix, chunks: Starts) -> NDArray[np.bool_]:
+    """Return a mask (C,) of the compared chunks that are among `chunks`.
+
+    The number of a file and a first byte are packed into one integer, so all are compared at once.
     """
-    numbers = [(number, chunks[path]) for number, path in enumerate(found.paths) if path in chunks]
+    numbers = [(number, chunks[path]) for number, path in enumerate(matrix.paths) if path in chunks]
     if not numbers:
-        return np.zeros(len(found.keys), np.bool_)
+        return np.zeros(len(matrix.keys), np.bool_)
     files = np.repeat([number for number, _ in numbers], [len(starts) for _, starts in numbers])
-    wanted = files << _START_BITS | np.concatenate([starts for _, starts in numbers])
-    return np.isin(found.chunk_files.astype(np.int64) << _START_BITS | found.keys[:, 0], wanted)
+    packed = files << _START_BITS | np.concatenate([starts for _, starts in numbers])
+    return np.isin(matrix.chunk_files.astype(np.int64) << _START_BITS | matrix.keys[:, 0], packed)

@@ -1,11 +1,10 @@
-"""Quoted phrases in the profile `code`: texts are read as they rank, until enough of them hold the
-phrases.
+"""Quoted phrases in the profile `code`: texts are read by rank until enough of them match.
 
-The lexical index knows which chunks have the words of a phrase, not whether they stand together:
-PostgreSQL has the texts. Where few chunks can hold the phrases, these are read. Otherwise files are
-read in the order of their rank. Only when they hold less than is wanted is everything looked
-through that is not ruled out; and where that is too much, what has the words of the phrases as
-whole words: then the answer says so.
+The lexical index knows which chunks have the words of a phrase, not whether they are adjacent:
+PostgreSQL has the texts. Where few chunks can match, these are read. Otherwise files are read in
+the order of their rank. Only when they have too few matches are all chunks searched that the index
+does not rule out. Where that is too much, only chunks that have the words of the phrases as whole
+words are read, and the answer says so.
 """
 
 import asyncio
@@ -39,17 +38,16 @@ from cocosearchd.store.chunks.phrase_matches import (
 )
 from cocosearchd.store.connection.database import Database
 
-# texts that are read before anything is ranked: one costs PostgreSQL 3 to 6 microseconds
+# texts that are read before ranking: one costs PostgreSQL 3 to 6 microseconds
 FEW_CHUNKS = 1000
-# chunks that are read by their keys, when the files that are compared hold too little
+# chunks that are read by their keys, when the compared files have too few matches
 MAX_KEYED_CHUNKS = 20_000
 MAX_SCANNED_TEXTS = (
-    120_000  # texts, as PostgreSQL expects, that it looks through for a whole answer
+    120_000  # texts, by PostgreSQL's estimate, that are scanned for a complete answer
 )
-SCAN_MS = 2000  # for what is beyond, if nothing is found otherwise
-# files of the first lot for each that is wanted; and how many times as many are in the next
-_FIRST_LOT = 2
-_GROWTH = 3
+SCAN_MS = 2000  # limit of a scan of more texts, when nothing else matched
+_FIRST_BATCH = 2  # files of the first batch for each result
+_GROWTH = 3  # factor from each batch to the next
 PARTIAL_WARNING = (
     "more may hold the phrase as part of a longer word: "
     "there are too many texts to look through; a filter helps"
@@ -62,8 +60,9 @@ TIMEOUT_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class PhraseMatches:
-    """The best chunks. `complete`: no file was newer than the state that was asked. See
-    `CodeAnswer` for the others.
+    """The best matching chunks. See `CodeAnswer` for `warning` and `cacheable`.
+
+    `complete` is True if no file was newer than the snapshot.
     """
 
     chunks: tuple[RankedChunk, ...]
@@ -73,173 +72,174 @@ class PhraseMatches:
 
 
 async def rank_phrase_matches(
-    db: Database, newest: IndexRecord, ask: CodeQuery, needed: int, trace: Trace
+    db: Database, newest: IndexRecord, code_query: CodeQuery, needed: int, trace: Trace
 ) -> PhraseMatches:
-    """The best chunks that hold all phrases of the plan, and pass the rest of its filter. Raises
-    `StoreUnavailable`.
+    """Rank the best chunks that contain all phrases of the plan and pass the rest of its filter.
 
-    `needed` results are looked for; a plan that is explained ranks more of them.
+    Stops at `needed` results; an explained plan ranks more of them. Raises `StoreUnavailable`.
     """
-    look = _PhraseSearch(db, newest, ask)
-    possible = await asyncio.to_thread(look.possible)
+    search = _PhraseSearch(db, newest, code_query)
+    candidates = await asyncio.to_thread(search.find_candidates)
     try:
-        return await _find_matches(look, possible, needed)
+        return await _find_matches(search, candidates, needed)
     finally:
-        can = count_chunks(possible.chunks)
-        likely = count_chunks(possible.whole_word_chunks)
+        sure = size_of(candidates.sure)
+        whole = size_of(candidates.whole)
         trace.record(
             "phrases",
-            lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps},
+            lambda: {
+                "chunks_that_can_hold": sure,
+                "with_the_words": whole,
+                "read": search.steps,
+            },
         )
 
 
 async def _find_matches(
-    look: "_PhraseSearch", possible: PhraseCandidates, needed: int
+    search: "_PhraseSearch", candidates: PhraseCandidates, needed: int
 ) -> PhraseMatches:
-    ask = look.ask
-    whole = await look.wholly(possible, FEW_CHUNKS, FEW_CHUNKS)
-    if whole is not None:
-        return await look.held(whole)
-    if count_chunks(possible.whole_word_chunks) <= FEW_CHUNKS:
-        known = await look.among(possible.whole_word_chunks)
-        if look.results(known) >= needed:
-            return await look.held(known)
+    code_query = search.query
+    matches = await search.find_all(candidates, FEW_CHUNKS, FEW_CHUNKS)
+    if matches is not None:
+        return await search.rank(matches)
+    if size_of(candidates.whole) <= FEW_CHUNKS:
+        partial = await search.match_chunks(candidates.whole)
+        if search.count_results(partial) >= needed:
+            return await search.rank(partial)
     else:
-        found, order = await ask.evaluate(
-            look.in_order, lambda _: files_with_chunks(ask.state.views, possible.whole_word_chunks)
+        matrix, order = await code_query.evaluate(
+            search.rank_files, lambda _: files_of(code_query.state.parts, candidates.whole)
         )
-        known = await look.best_first(found, order)
-        if look.results(known) >= needed or len(found.paths) == ask.state.file_count:
+        partial = await search.read_by_rank(matrix, order)
+        if search.count_results(partial) >= needed or len(matrix.paths) == code_query.state.files:
             return PhraseMatches(
-                await asyncio.to_thread(ask.rank_compared, found, known), look.complete
+                await asyncio.to_thread(code_query.rank_compared, matrix, partial), search.complete
             )
-    return await look.everywhere(possible, known)
+    return await search.search_rest(candidates, partial)
 
 
 @dataclass(slots=True)
 class _PhraseSearch:
-    """Looks for the phrases of one question.
+    """A search for the phrases of one query.
 
-    `steps`: what was read. `in_time`: nothing has taken too long yet. `complete`: no file that was
-    read is newer than the state that is asked.
+    `steps` lists the reads, for `explain`. `in_time` is False after a timeout. `complete` is False
+    once a file was read that is newer than the snapshot.
     """
 
     db: Database
     newest: IndexRecord
-    ask: CodeQuery
+    query: CodeQuery
     in_time: bool = True
     complete: bool = True
     steps: list[str] = field(default_factory=list)
 
-    def possible(self) -> PhraseCandidates:
-        """What can hold the phrases, of what may be shown."""
-        state = self.ask.state
-        where = self.ask.plan.where
-        words = extract_phrase_words(where.phrases, self.ask.lexical.terms)
-        return find_phrase_candidates(
-            state.views,
-            state.live_documents,
+    def find_candidates(self) -> PhraseCandidates:
+        """Return the chunks that can contain the phrases, in files that may be shown."""
+        state = self.query.state
+        where = self.query.plan.where
+        words = phrase_words(where.phrases, self.query.lexical.terms)
+        return holding(
+            state.parts,
+            state.living,
             words,
-            self.ask.allowed_files(state.live_documents),
-            chunks=self.ask.symbol_masks(),
+            self.query.allowed_files(state.living),
+            chunks=self.query.symbol_masks(),
         )
 
-    def in_order(self, found: FeatureMatrix) -> tuple[FeatureMatrix, list[int]]:
-        """The compared files that may be shown, best first, wherever they have the words."""
-        allowed = passing_files(self.ask.plan.where, found.paths, found.languages)
-        chunks = self.ask.allowed_chunks(found)
+    def rank_files(self, matrix: FeatureMatrix) -> tuple[FeatureMatrix, list[int]]:
+        """Rank the compared files that may be shown, best first, wherever they have the words."""
+        allowed = passing_files(self.query.plan.where, matrix.paths, matrix.languages)
+        chunks = self.query.allowed_chunks(matrix)
         if chunks is not None:
-            allowed &= np.logical_or.reduceat(chunks, found.starts)
-        found = replace(found, allowed=allowed)
-        return found, rank_files(found, self.ask.terms.symbol, self.ask.weights)
+            allowed &= np.logical_or.reduceat(chunks, matrix.starts)
+        matrix = replace(matrix, allowed=allowed)
+        return matrix, rank_files(matrix, self.query.terms.symbol, self.query.weights)
 
-    def results(self, chunks: Starts) -> int:
-        """How many results some chunks give."""
-        return sum(map(len, chunks.values())) if self.ask.plan.all_chunks else len(chunks)
+    def count_results(self, chunks: Starts) -> int:
+        """Count the results that chunks give: chunks with `all_chunks`, else files."""
+        return sum(map(len, chunks.values())) if self.query.plan.all_chunks else len(chunks)
 
-    async def held(
+    async def rank(
         self, chunks: Starts, warning: str | None = None, *, cacheable: bool = True
     ) -> PhraseMatches:
-        """The best of the chunks that hold the phrases."""
-        return PhraseMatches(await self.ask.rank(chunks), self.complete, warning, cacheable)
+        """Rank the chunks that contain the phrases."""
+        return PhraseMatches(await self.query.rank(chunks), self.complete, warning, cacheable)
 
-    async def best_first(self, found: FeatureMatrix, order: list[int]) -> Starts:
-        """Read the files in their order, until there are as many results as are ranked."""
-        where = self.ask.plan.where
-        overlay = self.ask.overlay
+    async def read_by_rank(self, matrix: FeatureMatrix, order: list[int]) -> Starts:
+        """Read files in rank order until there are enough results to rank."""
+        where = self.query.plan.where
+        overlay = self.query.overlay
         unsaved = apply_overlay({}, overlay, where)
         chunks = dict[str, NDArray[np.int64]]()
-        at = 0
-        size = _FIRST_LOT * self.ask.limit
-        while at < len(order) and self.results(chunks) < self.ask.limit:
-            lot = [found.paths[file] for file in order[at : at + size]]
-            saved = [path for path in lot if overlay is None or path not in overlay.files]
-            read = await phrase_matches_in_files(self.db, self.newest, where, saved)
-            self._compare(read, saved)
-            chunks |= read.starts | {path: unsaved[path] for path in lot if path in unsaved}
-            at = at + size
+        position = 0
+        size = _FIRST_BATCH * self.query.limit
+        while position < len(order) and self.count_results(chunks) < self.query.limit:
+            paths = [matrix.paths[file] for file in order[position : position + size]]
+            saved = [path for path in paths if overlay is None or path not in overlay.files]
+            read = await holding_in_files(self.db, self.newest, where, saved)
+            self._check_generations(read, saved)
+            chunks |= read.starts | {path: unsaved[path] for path in paths if path in unsaved}
+            position = position + size
             size = size * _GROWTH
-            self.steps.append(f"{len(lot)} files as they rank")
+            self.steps.append(f"{len(paths)} files as they rank")
         return chunks
 
-    async def everywhere(self, possible: PhraseCandidates, known: Starts) -> PhraseMatches:
-        """Of all that can hold the phrases, if that is not too much; else of what is likely to, and
-        what is `known`.
-        """
-        whole = await self.wholly(possible, MAX_KEYED_CHUNKS, MAX_SCANNED_TEXTS)
-        if whole is not None:
-            return await self.held(whole)
-        if count_chunks(possible.whole_word_chunks) <= MAX_KEYED_CHUNKS:
-            known = known | await self.among(possible.whole_word_chunks)
-            if known:
-                return await self.held(known, PARTIAL_WARNING)
-        whole = await self.scanned()
-        if whole is not None:
-            return await self.held(whole)
-        return await self.held(known, TIMEOUT_WARNING, cacheable=False)
+    async def search_rest(self, candidates: PhraseCandidates, partial: Starts) -> PhraseMatches:
+        """Search all candidates if they are few enough; else only the likely ones and `partial`."""
+        matches = await self.find_all(candidates, MAX_KEYED_CHUNKS, MAX_SCANNED_TEXTS)
+        if matches is not None:
+            return await self.rank(matches)
+        if size_of(candidates.whole) <= MAX_KEYED_CHUNKS:
+            partial = partial | await self.match_chunks(candidates.whole)
+            if partial:
+                return await self.rank(partial, PARTIAL_WARNING)
+        matches = await self.scan()
+        if matches is not None:
+            return await self.rank(matches)
+        return await self.rank(partial, TIMEOUT_WARNING, cacheable=False)
 
-    async def wholly(self, possible: PhraseCandidates, keys: int, texts: int) -> Starts | None:
-        """All chunks that hold the phrases, if it takes no more than so many keys or texts to know;
-        else None.
+    async def find_all(self, candidates: PhraseCandidates, keys: int, texts: int) -> Starts | None:
+        """Return all matches, if that takes at most `keys` keys or `texts` texts; else None.
 
-        By their keys or by PostgreSQL's index of words, whichever leaves less to be read.
+        Chunks are read by their keys or by PostgreSQL's index of words, whichever reads less.
         """
-        sure = count_chunks(possible.chunks)
+        sure = size_of(candidates.sure)
         if sure <= min(keys, FEW_CHUNKS):
-            return await self.among(possible.chunks)
-        named = min(
-            await estimate_phrase_matches(self.db, self.newest, self.ask.plan.where),
-            self.ask.state.chunk_count,
+            return await self.match_chunks(candidates.sure)
+        expected_texts = min(
+            await expected(self.db, self.newest, self.query.plan.where), self.query.state.chunks
         )
-        if sure <= min(keys, named):
-            return await self.among(possible.chunks)
-        return await self.scanned() if named <= texts else None
+        if sure <= min(keys, expected_texts):
+            return await self.match_chunks(candidates.sure)
+        return await self.scan() if expected_texts <= texts else None
 
-    async def among(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
-        """Those of some chunks that hold the phrases."""
-        self.steps.append(f"{count_chunks(chunks)} chunks by their keys")
+    async def match_chunks(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
+        """Return the given chunks that contain the phrases."""
+        self.steps.append(f"{size_of(chunks)} chunks by their keys")
         keys = await asyncio.to_thread(
-            list_chunk_keys, self.ask.state.views, self.ask.state.live_documents, chunks
+            keys_of, self.query.state.parts, self.query.state.living, chunks
         )
-        unsaved = self.ask.overlay.files if self.ask.overlay else {}
+        unsaved = self.query.overlay.files if self.query.overlay else {}
         saved = [key for key in keys if key[0] not in unsaved]
-        read = await phrase_matches_in_chunks(self.db, self.newest, self.ask.plan.where, saved)
-        self._compare(read, {path for path, _, _ in saved})
-        return self._shown(read.starts)
+        read = await holding_in_chunks(self.db, self.newest, self.query.plan.where, saved)
+        self._check_generations(read, {path for path, _, _ in saved})
+        return self._apply_overlay(read.starts)
 
-    async def scanned(self) -> Starts | None:
-        """All chunks that hold the phrases; None: there is no time for it."""
+    async def scan(self) -> Starts | None:
+        """Return all chunks that contain the phrases; None after a timeout."""
         if not self.in_time:
             return None
-        self.steps.append("what the index of words leaves, by PostgreSQL")
-        found = await all_phrase_matches(self.db, self.newest, self.ask.plan.where, SCAN_MS)
-        self.in_time = found is not None
-        return None if found is None else self._shown(found)
+        self.steps.append("texts that PostgreSQL's index of words leaves")
+        matches = await holding_anywhere(self.db, self.newest, self.query.plan.where, SCAN_MS)
+        self.in_time = matches is not None
+        return None if matches is None else self._apply_overlay(matches)
 
-    def _compare(self, read: StoredPhraseMatches, paths: Iterable[str]) -> None:
-        """A file that is newer, or gone, may have held the phrases in the state that is asked."""
-        seen = self.ask.state.generation
-        self.complete &= all(read.generations.get(path, seen + 1) <= seen for path in paths)
+    def _check_generations(self, read: PhraseReading, paths: Iterable[str]) -> None:
+        """Clear `complete` if a file is newer or gone: it may have matched in the snapshot."""
+        generation = self.query.state.generation
+        self.complete &= all(
+            read.generations.get(path, generation + 1) <= generation for path in paths
+        )
 
-    def _shown(self, chunks: Starts) -> Starts:
-        return apply_overlay(chunks, self.ask.overlay, self.ask.plan.where)
+    def _apply_overlay(self, chunks: Starts) -> Starts:
+        return apply_overlay(chunks, self.query.overlay, self.query.plan.where)

@@ -1,6 +1,4 @@
-"""A list of symbols in the profile `code`: the definitions that a filter names, from memory, best
-first.
-"""
+"""Symbol lists in the profile `code`: definitions that pass a filter, from memory, best first."""
 
 import asyncio
 from dataclasses import dataclass
@@ -29,9 +27,9 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class _MatchingFile:
-    """A file with chunks that pass, those in the case that was typed first."""
+    """A file with passing chunks; those that match the case of the name come first."""
 
-    # none of them is in that case; how far its place puts it behind others; path
+    # (no chunk matches the case, penalty of the file's location, path)
     order: tuple[bool, float, str]
     keys: Ints  # (chunks, 2): first and last byte
 
@@ -40,43 +38,43 @@ async def list_symbols(
     db: Database,
     record: IndexRecord,
     lexical: LexicalIndex,
-    state: IndexSnapshot,
+    snapshot: IndexSnapshot,
     plan: Plan,
     weights: Weights,
     overlay: Overlay | None,
 ) -> tuple[list[ScoredCandidate], bool]:
-    """At most `plan.depth` chunks, each with a symbol that passes, and whether each still had its
-    row.
+    """List at most `plan.depth` chunks that have a symbol which passes the filter.
 
-    Where a name is given, files with the case it was typed in come first, and then by what their
-    places say for definitions; kinds alone are listed by path. Raises `StoreUnavailable`.
+    The second value is True if each still has its row. With a name, files that match its case come
+    first, then files in the order of their location scores for definitions; without one, the order
+    is by path. Raises `StoreUnavailable`.
     """
-    keys = await asyncio.to_thread(_ranked_keys, lexical, state, plan, weights)
+    keys = await asyncio.to_thread(_ranked_keys, lexical, snapshot, plan, weights)
     unsaved = {row.key: row for row in overlay.matching_symbols(plan.where)} if overlay else {}
     stored = await queries.symbols_at(
         db, record, [key for key in keys if key not in unsaved], plan.where
     )
     rows = {row.key: row for row in stored} | unsaved
-    found = [rows[key] for key in keys if key in rows]
+    present = [rows[key] for key in keys if key in rows]
     scored = [
         ScoredCandidate(row, 0.0, "keyword", 0, rank, None, True)
-        for rank, row in enumerate(found, 1)
+        for rank, row in enumerate(present, 1)
     ]
-    return scored, len(found) == len(keys)
+    return scored, len(present) == len(keys)
 
 
 def _ranked_keys(
-    lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weights
+    lexical: LexicalIndex, snapshot: IndexSnapshot, plan: Plan, weights: Weights
 ) -> list[Key]:
-    shown = file_mask(plan.where, state.live_documents)
-    standing = _place_scores(state.live_documents, weights)
-    found = [
-        one
-        for number in range(len(state.views))
-        for one in _segment_files(lexical, state, plan, number, shown, standing)
+    mask = file_mask(plan.where, snapshot.living)
+    place_scores = _place_scores(snapshot.living, weights)
+    files = [
+        file
+        for number in range(len(snapshot.parts))
+        for file in _segment_files(lexical, snapshot, plan, number, mask, place_scores)
     ]
     keys: list[Key] = []
-    for one in sorted(found, key=lambda one: one.order):
+    for one in sorted(files, key=lambda one: one.order):
         keys += [(one.order[-1], start, end) for start, end in one.keys.tolist()]
         if len(keys) >= plan.depth:
             break
@@ -85,44 +83,49 @@ def _ranked_keys(
 
 def _segment_files(
     lexical: LexicalIndex,
-    state: IndexSnapshot,
+    snapshot: IndexSnapshot,
     plan: Plan,
     number: int,
-    shown: Mask | None,
-    standing: Floats,
+    mask: Mask | None,
+    place_scores: Floats,
 ) -> list[_MatchingFile]:
-    """The files of a part that have chunks which pass. `shown` and `standing` are of all living
-    files.
+    """Return the files of a segment with passing chunks.
+
+    `mask` and `place_scores` are (F,) over all living files.
     """
-    part = state.views[number]
-    living = state.live_documents
+    segment_view = snapshot.parts[number]
+    living = snapshot.living
     where = plan.where
     local = living.segment_files[number]
     files = slice(living.starts[number], living.ends[number])
-    passing = lexical.symbols.mask(part.segment, where.symbol_types, where.symbol_name)
+    passing = lexical.symbols.of(segment_view.segment, where.symbol_types, where.symbol_name)
     chunks = np.flatnonzero(
-        passing & _chunks_of_files(part, local if shown is None else local[shown[files]])
+        passing & _chunks_of_files(segment_view, local if mask is None else local[mask[files]])
     )
     if not len(chunks):
         return []
     cased = np.ones(len(chunks), np.bool_)
     if where.symbol_name:
-        cased = lexical.symbols.mask(
-            part.segment, where.symbol_types, where.symbol_name, cased=True
+        cased = lexical.symbols.of(
+            segment_view.segment, where.symbol_types, where.symbol_name, cased=True
         )[chunks]
-    owners, starts = np.unique(part.segment.chunk_files[chunks], return_index=True)
-    own = np.searchsorted(local, owners) + living.starts[number]
-    behind = -standing[own] if where.symbol_name else np.zeros(len(own), np.float32)
-    some = np.logical_or.reduceat(cased, starts)
+    owners, starts = np.unique(segment_view.segment.chunk_files[chunks], return_index=True)
+    living_files = np.searchsorted(local, owners) + living.starts[number]
+    penalties = (
+        -place_scores[living_files]
+        if where.symbol_name
+        else np.zeros(len(living_files), np.float32)
+    )
+    any_cased = np.logical_or.reduceat(cased, starts)
     return [
         _MatchingFile(
-            (not agrees, value, living.paths[file]),
-            part.segment.keys[each[np.argsort(~case, kind="stable")]],
+            (not has_case, penalty, living.paths[file]),
+            segment_view.segment.keys[file_chunks[np.argsort(~matches_case, kind="stable")]],
         )
-        for agrees, value, file, each, case in zip(
-            some.tolist(),
-            behind.tolist(),
-            own.tolist(),
+        for has_case, penalty, file, file_chunks, matches_case in zip(
+            any_cased.tolist(),
+            penalties.tolist(),
+            living_files.tolist(),
             np.split(chunks, starts[1:]),
             np.split(cased, starts[1:]),
             strict=True,
@@ -131,17 +134,18 @@ def _segment_files(
 
 
 def _place_scores(living: LiveDocuments, weights: Weights) -> Floats:
-    """(F,): what the places of files say for definitions: tests, prose and what lies deep stand
-    behind.
+    """Score the locations of files for definitions, (F,).
+
+    Tests, prose and deep paths score lower.
     """
-    found = np.zeros(len(living.paths), np.float32)
-    for name, values in living.path_signals.items():
-        found += values * np.float32(weights.symbol_without_vectors.get(name, 0.0))
-    return found
+    scores = np.zeros(len(living.paths), np.float32)
+    for name, values in living.places.items():
+        scores += values * np.float32(weights.symbol_without_vectors.get(name, 0.0))
+    return scores
 
 
-def _chunks_of_files(part: SegmentView, files: Ints) -> Mask:
-    """(C,): the chunks of some files of a part."""
-    chosen = np.zeros(part.segment.file_count, np.bool_)
-    chosen[files] = True
-    return chosen[part.segment.chunk_files]
+def _chunks_of_files(segment_view: SegmentView, files: Ints) -> Mask:
+    """Return a mask (C,) of the chunks of the given files of a segment."""
+    mask = np.zeros(segment_view.segment.file_count, np.bool_)
+    mask[files] = True
+    return mask[segment_view.segment.chunk_files]
