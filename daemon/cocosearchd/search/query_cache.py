@@ -211,8 +211,8 @@ def _entry_bytes(cached: CachedHits, vector: Vector | None) -> int:
     # Python stores one, two or four bytes for each character of a text; code nearly always one.
     character_bytes = 1 if all(hit.content.isascii() for hit in cached.hits) else 4
     scopes = sum(len(file.scopes or b"") for file in cached.files)
-    other = sum(map(_hit_bytes, cached.hits)) + (0 if vector is None else vector.nbytes)
-    return ENTRY_BYTES + character_bytes * texts + HIT_BYTES * len(cached.hits) + scopes + other
+    metadata = sum(map(_hit_bytes, cached.hits)) + (0 if vector is None else vector.nbytes)
+    return ENTRY_BYTES + character_bytes * texts + HIT_BYTES * len(cached.hits) + scopes + metadata
 
 
 def _hit_bytes(hit: Hit) -> int:

@@ -205,7 +205,7 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
     first chunk: a long definition has several chunks.
     """
     selected: list[ScoredCandidate] = []
-    seen: set[object] = set()
+    selected_identities: set[object] = set()
     for entry in scored:
         if len(selected) == plan.limit:
             break
@@ -215,10 +215,12 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
             if plan.listing
             else candidate.path
         )
-        if identity in seen or (plan.min_score and relevance(entry) < plan.min_score):
+        if identity in selected_identities or (
+            plan.min_score and relevance(entry) < plan.min_score
+        ):
             continue
         if not plan.all_chunks:
-            seen.add(identity)
+            selected_identities.add(identity)
         selected.append(entry)
     return tuple(selected)
 

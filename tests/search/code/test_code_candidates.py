@@ -185,7 +185,7 @@ async def test_weights_of_a_file_rank_instead_of_the_shipped_ones(
 
 
 def test_a_weights_file_that_holds_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="holds no weights"):
+    with pytest.raises(BadSettings, match="has no weights"):
         load_weights(str(tmp_path / "absent.json"))
 
 

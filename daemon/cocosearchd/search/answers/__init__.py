@@ -1,1 +1,1 @@
-"""What an answer needs beside ranking: context, files, related chunks, several indexes, why not."""
+"""Parts of an answer beside ranking: context, files, related chunks, merging, explanations."""

@@ -103,7 +103,8 @@ class VerifiedFiles:
         answer in time.
 
         While it does not, no other look begins there: each would hold a thread, of which all roots
-        have a number. Nor before that is known do more than `MAX_PARALLEL_READS`, however many ask and give up.
+        have a number. Nor before that is known do more than `MAX_PARALLEL_READS`, however many ask
+        and give up.
         """
         if root in self._silent:
             return None

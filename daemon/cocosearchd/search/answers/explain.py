@@ -1,4 +1,4 @@
-"""What a run did, as JSON-able values: for `explain`."""
+"""JSON-able descriptions of a run, for `explain`."""
 
 from dataclasses import asdict
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import RRF_K, RetrievedCandidates, ScoredCandidate, relevance
 
-SHOWN_CANDIDATES = 20  # of each leg: enough to see why something came first
+SHOWN_CANDIDATES = 20  # of each retriever: enough to see why a result came first
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
-    """Every field of a plan; filters that do not restrict are left out."""
+    """Return every field of a plan, without filters that do not restrict."""
     fields = asdict(plan)
     fields["where"] = {name: value for name, value in fields["where"].items() if value}
     return fields
@@ -18,59 +18,60 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
 
 def describe_results(
     plan: Plan,
-    legs: RetrievedCandidates | None,
+    retrieved: RetrievedCandidates | None,
     scored: list[ScoredCandidate],
-    chosen: tuple[ScoredCandidate, ...],
+    selected: tuple[ScoredCandidate, ...],
 ) -> dict[str, Any]:
-    """What each leg found, if legs were asked; for each shown result where it comes from and what
-    it was scored by.
+    """Describe the candidates of each retriever, if they ran, and the selected results.
+
+    Each result is described with its origin and the values of its score.
     """
-    return _describe_retrieved(legs) | {
+    return _describe_retrieved(retrieved) | {
         "candidates": len(scored),
-        "results": [describe_candidate(plan, one) for one in chosen],
+        "results": [describe_candidate(plan, entry) for entry in selected],
     }
 
 
-def _describe_retrieved(legs: RetrievedCandidates | None) -> dict[str, Any]:
-    if legs is None:
+def _describe_retrieved(retrieved: RetrievedCandidates | None) -> dict[str, Any]:
+    if retrieved is None:
         return {}
     return {
-        "vector_candidates": len(legs.vector),
-        "keyword_candidates": len(legs.keyword),
-        "keyword_candidates_with_every_word": legs.every_word,
+        "vector_candidates": len(retrieved.vector),
+        "keyword_candidates": len(retrieved.keyword),
+        "keyword_candidates_with_every_word": retrieved.every_word,
         "vector": [
-            _describe_key(found.key, found.score) for found in legs.vector[:SHOWN_CANDIDATES]
+            _describe_key(candidate.key, candidate.score)
+            for candidate in retrieved.vector[:SHOWN_CANDIDATES]
         ],
         "keyword": [
-            _describe_key(found.key, found.score) for found in legs.keyword[:SHOWN_CANDIDATES]
+            _describe_key(candidate.key, candidate.score)
+            for candidate in retrieved.keyword[:SHOWN_CANDIDATES]
         ],
     }
 
 
-def describe_candidate(plan: Plan, one: ScoredCandidate) -> dict[str, Any]:
-    """A candidate's score and all that went into it; a leg that did not find it, or was not asked,
-    is left out.
-    """
+def describe_candidate(plan: Plan, scored: ScoredCandidate) -> dict[str, Any]:
+    """Describe a candidate's score and its parts. Retrievers that did not return it are left out."""
     ranks = {
-        leg: rank
-        for leg, rank in (("vector", one.vector_rank), ("keyword", one.keyword_rank))
+        retriever: rank
+        for retriever, rank in (("vector", scored.vector_rank), ("keyword", scored.keyword_rank))
         if rank
     }
     fused = (
-        {leg: 1 / (RRF_K + rank) for leg, rank in ranks.items()}
+        {retriever: 1 / (RRF_K + rank) for retriever, rank in ranks.items()}
         if plan.keyword and not plan.listing
         else {}
     )
     return {
-        "path": one.candidate.path,
-        "lines": f"{one.candidate.start_line}-{one.candidate.end_line}",
-        "score": one.score,
-        "match_type": one.match_type,
-        "relevance": relevance(one),
-        "cosine": one.cosine,
-        **{f"{leg}_rank": rank for leg, rank in ranks.items()},
+        "path": scored.candidate.path,
+        "lines": f"{scored.candidate.start_line}-{scored.candidate.end_line}",
+        "score": scored.score,
+        "match_type": scored.match_type,
+        "relevance": relevance(scored),
+        "cosine": scored.cosine,
+        **{f"{retriever}_rank": rank for retriever, rank in ranks.items()},
         **({"fused": fused} if fused else {}),
-        "features": dict(one.features),
+        "features": dict(scored.features),
     }
 
 

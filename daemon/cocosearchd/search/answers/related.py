@@ -1,6 +1,4 @@
-"""Chunks of other files that are like the one at a place, by the stored vectors: no model is
-asked.
-"""
+"""Chunks of other files that are similar to the chunk at a line, by the stored vectors alone."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from cocosearchd.search.ranking import ScoredCandidate, to_hit
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.connection.database import Database
 
-# chunks of one file crowd each other; four for each wanted file leave enough
+# several chunks of one file come together; four candidates for each result leave enough files
 CANDIDATES_PER_RESULT = 4
 
 
@@ -28,11 +26,10 @@ async def find_related(
     limit: int = 10,
     overlay: Overlay | None = None,
 ) -> tuple[Hit, ...]:
-    """The best chunk of each of at most `limit` other files, most alike first; a score is a cosine
-    similarity.
+    """Return the best chunk of at most `limit` other files, most similar first, scored by cosine.
 
-    Nothing is like a chunk without a vector. Raises `NotFound` if nothing is indexed of that file,
-    `InvalidInput`.
+    A chunk without a vector has no related chunks. Raises `NotFound` if the index has no text of
+    that file, `InvalidInput` for a line or limit out of range.
     """
     if line < 1:
         raise InvalidInput(f"line is {line}", "lines count from 1")
@@ -43,14 +40,16 @@ async def find_related(
     if vector is None:
         return ()
     count = CANDIDATES_PER_RESULT * (limit + 1)
-    everywhere = Filter()
-    stored = overlay.exclude_overlaid(everywhere) if overlay else everywhere
-    found = await queries.vector_search(db, record, vector, stored, count)
+    any_file = Filter()
+    stored_filter = overlay.exclude_overlaid(any_file) if overlay else any_file
+    candidates = await queries.vector_search(db, record, vector, stored_filter, count)
     if overlay is not None:
-        found = best_candidates((*found, *overlay.compare_vectors(everywhere, vector)), count)
+        candidates = best_candidates(
+            (*candidates, *overlay.compare_vectors(any_file, vector)), count
+        )
     hits = list[Hit]()
     files = {path}
-    for rank, candidate in enumerate(found, 1):
+    for rank, candidate in enumerate(candidates, 1):
         if candidate.path not in files and len(hits) < limit:
             files.add(candidate.path)
             hits.append(
@@ -67,7 +66,7 @@ async def find_related(
 async def _vector_at(
     db: Database, record: IndexRecord, path: str, line: int, overlay: Overlay | None
 ) -> NDArray[np.float32] | None:
-    """The vector of the chunk at a line; None where nothing is known of its text."""
+    """Return the vector of the chunk at a line; None if it has none."""
     unsaved = overlay.files.get(path) if overlay else None
     if unsaved is not None and unsaved.chunks:
         number = _chunk_at(path, unsaved.chunks, line)
@@ -78,16 +77,15 @@ async def _vector_at(
             return None if vector is None else np.asarray(vector, dtype=np.float32)
     raise NotFound(
         f"index {record.name} has nothing of {path} at line {line}",
-        "`cocosearchctl files` lists what there is",
+        "`cocosearchctl files` lists the indexed files",
     )
 
 
 def _chunk_at(path: str, chunks: Sequence[Chunk] | Sequence[queries.StoredChunk], line: int) -> int:
-    """Which chunk holds a line, or is the one before it: lines between chunks are blank. At the
-    top: the first.
+    """Return the number of the chunk that has a line, or of the one before it.
 
-    Raises `InvalidInput` for a line below all of them: it may be of another file, or of another
-    version of this one.
+    Lines between chunks are blank. Above the first chunk, it is the first. Raises `InvalidInput`
+    for a line below all chunks: it may be of another file, or of another version of this one.
     """
     if line > (end := max(chunk.end_line for chunk in chunks)):
         raise InvalidInput(

@@ -1,12 +1,12 @@
-"""How many tokens a text has for a language model, estimated without one. Pure.
+"""An estimate of the tokens that a text has for a language model, without a tokenizer. Pure.
 
-Models cut texts alike: a short word is one token, a long one some; digits go in threes, punctuation
-in runs, a line end with the blanks around it is one. The weights were fitted to the tokenizers
-`cl100k_base` and `o200k_base` on 956 pieces of up to 6,000 characters from 18 repositories in 20
-languages, half of them held out, and raised by a tenth, so that a budget is seldom passed. On the
-held-out half the estimate is 1.09 times the true count in the median, .99 to 1.23 times in 90 of
-100 pieces (characters / 4: 1.00, .79 to 1.26). Of Claude's last public tokenizer it is .97 times
-the count, .89 to 1.05.
+Models cut texts alike: a short word is one token, a long one several; digits go in threes,
+punctuation in runs, a line end with the blanks around it is one. The weights were fitted to the
+tokenizers `cl100k_base` and `o200k_base` on 956 pieces of up to 6,000 characters from 18
+repositories in 20 languages, half of them held out, and raised by a tenth, so that a budget is
+seldom exceeded. On the held-out half the estimate is 1.09 times the true count in the median, .99
+to 1.23 times in 90 of 100 pieces (characters / 4: 1.00, .79 to 1.26). Against Claude's last public
+tokenizer it is .97 times the count in the median, .89 to 1.05.
 """
 
 import re
@@ -25,11 +25,11 @@ _OTHER = 1.2
 
 
 def estimate_tokens(text: str) -> int:
-    """At least 1 for a text that is not empty."""
+    """Estimate the tokens of a text: at least 1 for a text that is not empty."""
     total = 0.0
-    for found in _PIECE.finditer(text):
-        kind = found.lastindex
-        length = found.end() - found.start()
+    for piece in _PIECE.finditer(text):
+        kind = piece.lastindex
+        length = piece.end() - piece.start()
         if kind == 1:
             total += _WORD + _LONGER * max(0, length - _SHORT_WORD)
         elif kind == 2:

@@ -1,5 +1,6 @@
-"""Why a file is not among the results: not indexed, filtered away, not retrieved, or ranked too
-low.
+"""Explains why a file is not among the results.
+
+It may be not indexed, filtered out, not retrieved, or ranked too low.
 """
 
 import os
@@ -29,45 +30,43 @@ from cocosearchd.store.globs import exact_glob
 async def why_not(
     db: Database,
     record: IndexRecord,
-    asked: RetrievalRequest,
+    request: RetrievalRequest,
     path: str,
     scored: list[ScoredCandidate],
 ) -> dict[str, Any]:
-    """`status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved,
-    below_min_score, ranked_lower.
+    """Explain the absence of a file, as JSON-able values.
 
-    `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence for people; of
-    a file that is not indexed the root knows more (`WatchedRoot.absence`).
+    `status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved, below_min_score,
+    ranked_lower. `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence
+    for people; `WatchedRoot.absence` knows more about a file that is not indexed.
     """
     path = path.removeprefix("./").rstrip("/")
-    plan = asked.plan
-    if asked.overlay is not None and path in asked.overlay.files:
-        return {"path": path} | _explain_unsaved(plan, asked.overlay, path, scored)
-    stored = next(
+    plan = request.plan
+    if request.overlay is not None and path in request.overlay.files:
+        return {"path": path} | _explain_unsaved(plan, request.overlay, path, scored)
+    row = next(
         (row for row in await index_records.file_records(db, record, path) if row.path == path),
         None,
     )
-    if stored is None or stored.skip_reason is not None or stored.chunk_count == 0:
-        return {"path": path} | await anyio.to_thread.run_sync(
-            _explain_missing, record, path, stored
-        )
-    places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
-    if places:
-        return {"path": path} | _explain_rank(plan, scored, places[0])
-    blocking = await _blocking_filters(db, record, plan.where, path)
-    if blocking:
-        reason = f"left out by the filter on {' and '.join(blocking)}"
-        return {"path": path, "status": "filtered", "reason": reason, "filters": blocking}
-    return {"path": path} | await _explain_not_retrieved(db, record, plan, asked.vector, path)
+    if row is None or row.skip_reason is not None or row.chunk_count == 0:
+        return {"path": path} | await anyio.to_thread.run_sync(_explain_missing, record, path, row)
+    ranks = [rank for rank, entry in enumerate(scored, 1) if entry.candidate.path == path]
+    if ranks:
+        return {"path": path} | _explain_rank(plan, scored, ranks[0])
+    filters = await _blocking_filters(db, record, plan.where, path)
+    if filters:
+        reason = f"left out by the filter on {' and '.join(filters)}"
+        return {"path": path, "status": "filtered", "reason": reason, "filters": filters}
+    return {"path": path} | await _explain_not_retrieved(db, record, plan, request.vector, path)
 
 
 def _explain_unsaved(
     plan: Plan, overlay: Overlay, path: str, scored: list[ScoredCandidate]
 ) -> dict[str, Any]:
-    """Of a file whose text is not saved: what is on disk plays no part."""
-    places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
-    if places:
-        return _explain_rank(plan, scored, places[0])
+    """Explain the rank of a file with unsaved text: its text on disk is not searched."""
+    ranks = [rank for rank, entry in enumerate(scored, 1) if entry.candidate.path == path]
+    if ranks:
+        return _explain_rank(plan, scored, ranks[0])
     if not overlay.files[path].chunks:
         return {"status": "empty", "reason": "the unsaved text has nothing to search"}
     if not any(row.path == path for row, _ in overlay.matching_chunks(plan.where)):
@@ -78,49 +77,49 @@ def _explain_unsaved(
     }
 
 
-def _explain_missing(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[str, Any]:
-    if stored is not None and stored.skip_reason is not None:
-        row = exclusion(stored.skip_reason)
+def _explain_missing(
+    record: IndexRecord, path: str, record_of_file: FileRecord | None
+) -> dict[str, Any]:
+    if record_of_file is not None and record_of_file.skip_reason is not None:
+        row = exclusion(record_of_file.skip_reason)
         return {
             "status": "skipped",
             "reason": f"seen and skipped: {row.sentence}",
-            "exclusion": stored.skip_reason,
+            "exclusion": record_of_file.skip_reason,
         }
-    if stored is not None:
+    if record_of_file is not None:
         return {"status": "empty", "reason": "the file has nothing to search"}
-    there = os.path.lexists(os.path.join(record.root, decode_path(path)))  # noqa: PTH118 - bytes
-    reason = "it is on disk, but not in the index" if there else "there is no such file"
-    return {"status": "not_indexed", "reason": reason, "on_disk": there}
+    on_disk = os.path.lexists(os.path.join(record.root, decode_path(path)))  # noqa: PTH118 - bytes
+    reason = "it is on disk, but not in the index" if on_disk else "there is no such file"
+    return {"status": "not_indexed", "reason": reason, "on_disk": on_disk}
 
 
-def _explain_rank(plan: Plan, scored: list[ScoredCandidate], place: int) -> dict[str, Any]:
-    one = scored[place - 1]
+def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> dict[str, Any]:
+    entry = scored[position - 1]
     # With one result for each file, the place among files is what the limit is compared with.
     ahead = (
-        {other.candidate.path for other in scored[: place - 1]}
+        {entry.candidate.path for entry in scored[: position - 1]}
         if not plan.all_chunks
-        else range(place - 1)
+        else range(position - 1)
     )
     rank = len(ahead) + 1
-    known = {"rank": rank, "best_chunk": describe_candidate(plan, one)}
-    if relevance(one) < plan.min_score:
-        reason = f"its relevance {relevance(one):.3f} is below min_score {plan.min_score:g}"
-        return {"status": "below_min_score", "reason": reason} | known
+    details = {"rank": rank, "best_chunk": describe_candidate(plan, entry)}
+    if relevance(entry) < plan.min_score:
+        reason = f"its relevance {relevance(entry):.3f} is below min_score {plan.min_score:g}"
+        return {"status": "below_min_score", "reason": reason} | details
     if rank > plan.limit:
         return {
             "status": "ranked_lower",
             "reason": f"ranked {rank}, the limit is {plan.limit}",
-        } | known
-    return {"status": "shown", "reason": f"it is result {rank}"} | known
+        } | details
+    return {"status": "shown", "reason": f"it is result {rank}"} | details
 
 
 async def _blocking_filters(
     db: Database, record: IndexRecord, where: Filter, path: str
 ) -> list[str]:
-    """The restrictions that by themselves leave nothing of the file; all of them if only together
-    they do.
-    """
-    parts = {
+    """Return the filters that alone exclude the file; all of them if only together they do."""
+    single_filters = {
         "path": Filter(paths=where.paths),
         "excluded path": Filter(not_paths=where.not_paths),
         "language": Filter(languages=where.languages),
@@ -128,24 +127,24 @@ async def _blocking_filters(
         "symbol name": Filter(symbol_name=where.symbol_name),
         "phrase": Filter(phrases=where.phrases),
     }
-    used = {name: part for name, part in parts.items() if part != Filter()}
-    alone = [
-        name
-        for name, part in used.items()
-        if not await count_matching_chunks(db, record, path, part)
+    active = {name: part for name, part in single_filters.items() if part != Filter()}
+    blocking = [
+        name for name, part in active.items() if not await passing_chunks(db, record, path, part)
     ]
-    if alone or await count_matching_chunks(db, record, path, where):
-        return alone
-    return list(used)
+    if blocking or await passing_chunks(db, record, path, where):
+        return blocking
+    return list(active)
 
 
 async def _explain_not_retrieved(
     db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, path: str
 ) -> dict[str, Any]:
-    here = replace(plan.where, paths=(exact_glob(path),))
-    best = await queries.vector_search(db, record, vector, here, 1) if vector is not None else ()
+    only_file = replace(plan.where, paths=(exact_glob(path),))
+    best = (
+        await queries.vector_search(db, record, vector, only_file, 1) if vector is not None else ()
+    )
     words = (
-        await queries.keyword_search(db, record, content_words(split_text(plan.text)), here, 1)
+        await queries.keyword_search(db, record, content_words(split_text(plan.text)), only_file, 1)
         if plan.keyword
         else ()
     )

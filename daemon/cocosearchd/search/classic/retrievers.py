@@ -1,5 +1,6 @@
-"""Both legs of a search, side by side. Each reads on a connection of its own; `pipeline` proves
-that they agree.
+"""Both PostgreSQL retrievers, side by side. Each reads on its own connection.
+
+`retrieval` checks that their results are of one generation.
 """
 
 import asyncio
@@ -27,8 +28,9 @@ async def retrieve(
     keyword: bool,
     overlay: Overlay | None = None,
 ) -> RetrievedCandidates:
-    """Ask the legs that there is something to ask of; for a listing, the symbols. Raises
-    `StoreUnavailable`.
+    """Retrieve by vector and by keywords, as far as the plan has them; for a listing, the symbols.
+
+    Raises `StoreUnavailable`.
     """
     stored = plan if overlay is None else replace(plan, where=overlay.exclude_overlaid(plan.where))
     if plan.listing:
@@ -42,7 +44,7 @@ async def retrieve(
         return RetrievedCandidates(keyword=symbols, every_word=len(symbols))
     vectors, (words, every_word) = await asyncio.gather(
         _search_vectors(db, record, stored, vector),
-        _search_keywords(db, record, stored, wanted=keyword),
+        _search_keywords(db, record, stored, enabled=keyword),
     )
     if overlay is None:
         return RetrievedCandidates(vectors, words, every_word)
@@ -62,11 +64,10 @@ async def _add_unsaved(
     every_word: int,
     overlay: Overlay,
 ) -> tuple[tuple[queries.Candidate, ...], int]:
-    """The keyword leg with the unsaved chunks that have every word, ranked by PostgreSQL like the
-    stored ones.
+    """Add the unsaved chunks that have every word, ranked by PostgreSQL like the stored ones.
 
-    Those that have some of the words only, which `code` adds while its lexical index is cold, are
-    left to the vectors.
+    While the lexical index is cold, `code` also takes stored chunks with only a few of the words.
+    Such unsaved chunks are left to the vector retriever.
     """
     rows = [row for row, _ in overlay.matching_chunks(plan.where)]
     words = split_text(plan.text)
@@ -75,16 +76,16 @@ async def _add_unsaved(
     ranks = await queries.rank_texts(
         db, words, [split_text(f"{row.header}\n{row.content}") for row in rows]
     )
-    # Those with every word are raised above 1 where others are in the list.
+    # Chunks with every word score above 1 if the list has chunks without.
     lift = 1.0 if every_word < len(stored) or (stored and stored[0].score >= 1) else 0.0
-    every = bool(plan.where.phrases) and not words  # what is quoted is all that is asked
-    found = [
+    phrases_only = bool(plan.where.phrases) and not words  # the query has phrases and no words
+    unsaved = [
         replace(row, score=lift + rank)
         for row, rank in zip(rows, ranks, strict=True)
-        if rank or every
+        if rank or phrases_only
     ]
-    merged = best_candidates((*stored, *found), plan.depth)
-    return merged, min(every_word + len(found), len(merged))
+    merged = best_candidates((*stored, *unsaved), plan.depth)
+    return merged, min(every_word + len(unsaved), len(merged))
 
 
 async def _search_vectors(
@@ -96,37 +97,41 @@ async def _search_vectors(
 
 
 async def _search_keywords(
-    db: Database, record: IndexRecord, plan: Plan, *, wanted: bool
+    db: Database, record: IndexRecord, plan: Plan, *, enabled: bool
 ) -> tuple[tuple[queries.Candidate, ...], int]:
-    """Candidates, and how many of them have every word.
+    """Return candidates, and the number of candidates that have every word.
 
-    `classic` asks for every word of the query, as documented; `code` leaves stop words out and
-    fills up with chunks that have some of the rarer words. Of phrases without any word it is the
-    chunks that hold them, by path.
+    `classic` requires every word of the query, as documented. `code` leaves stop words out and adds
+    chunks with only a few of the rarer words. A query of phrases without words gets the chunks that
+    contain the phrases, by path.
     """
-    if not wanted:
+    if not enabled:
         return (), 0
-    text = split_text(plan.text)
-    if not text and plan.where.phrases:
-        holding = await queries.first_matches(db, record, plan.where, plan.depth)
-        return holding, len(holding)
+    words = split_text(plan.text)
+    if not words and plan.where.phrases:
+        matches = await queries.first_passing(db, record, plan.where, plan.depth)
+        return matches, len(matches)
     if plan.profile == "classic":
-        every = await queries.keyword_search(db, record, text, plan.where, plan.depth)
-        return every, len(every)
-    words = content_words(text)
-    found = await queries.keyword_search(db, record, words, plan.where, plan.depth, any_term=True)
-    # the store raises them above the others
-    complete = sum(candidate.score >= 1 for candidate in found)
-    if not complete and found and has_every_word(words, found[0]):
-        return found, len(found)  # there were enough of them, so there are no others
-    return found, complete
+        matches = await queries.keyword_search(db, record, words, plan.where, plan.depth)
+        return matches, len(matches)
+    terms = content_words(words)
+    candidates = await queries.keyword_search(
+        db, record, terms, plan.where, plan.depth, any_term=True
+    )
+    # the store scores chunks with every word at 1 or more
+    complete = sum(candidate.score >= 1 for candidate in candidates)
+    if not complete and candidates and has_every_word(terms, candidates[0]):
+        return candidates, len(
+            candidates
+        )  # all have every word: the store adds other chunks only when these are too few
+    return candidates, complete
 
 
 def content_words(text: str) -> str:
-    """The words of a split text that are not stop words; all of them where nothing else is left."""
+    """Return the words of a split text that are not stop words; without any, all of them."""
     return " ".join(word for word in text.split() if word not in STOP_WORDS) or text
 
 
 def has_every_word(words: str, candidate: queries.Candidate) -> bool:
-    """Whether header and content of a chunk hold all of some split words."""
+    """Return True if header and content of a chunk have all of the split words."""
     return set(words.split()) <= set(split_text(f"{candidate.header} {candidate.content}").split())

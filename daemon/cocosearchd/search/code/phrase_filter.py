@@ -84,12 +84,12 @@ async def rank_phrase_matches(
         return await _find_matches(search, candidates, needed)
     finally:
         sure = size_of(candidates.sure)
-        whole = size_of(candidates.whole)
+        likely = size_of(candidates.whole)
         trace.record(
             "phrases",
             lambda: {
                 "chunks_that_can_hold": sure,
-                "with_the_words": whole,
+                "with_the_words": likely,
                 "read": search.steps,
             },
         )

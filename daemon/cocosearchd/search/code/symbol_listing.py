@@ -74,8 +74,8 @@ def _ranked_keys(
         for file in _segment_files(lexical, snapshot, plan, number, mask, place_scores)
     ]
     keys: list[Key] = []
-    for one in sorted(files, key=lambda one: one.order):
-        keys += [(one.order[-1], start, end) for start, end in one.keys.tolist()]
+    for file in sorted(files, key=lambda file: file.order):
+        keys += [(file.order[-1], start, end) for start, end in file.keys.tolist()]
         if len(keys) >= plan.depth:
             break
     return keys[: plan.depth]

@@ -1,3 +1,1 @@
-"""What may reorder the candidates of `classic` after fusion. `base` says the port; each reranker is
-one module.
-"""
+"""Rerankers of the candidates of `classic`. `base` has the interface; each is one module."""

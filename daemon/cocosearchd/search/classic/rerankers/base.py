@@ -1,32 +1,32 @@
-"""The port to a reranker: it reorders what retrieval found and ranking fused."""
+"""The interface of rerankers, which reorder candidates after fusion."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from cocosearchd.search.ranking import ScoredCandidate
 
-# CocoRAG, reranker-design.md, "Scoring Model": how much the vector's score and the features count.
+# CocoRAG, reranker-design.md, "Scoring Model": weights of the vector's score and of the features.
 VECTOR_SHARE = 0.40
 FEATURE_SHARE = 0.60
 
 
 class Reranker(Protocol):
-    """Scores candidates again. Synchronous and slow enough to be called in a thread."""
+    """Scores candidates again. Synchronous and slow: call it in a thread."""
 
     @property
     def name(self) -> str:
-        """As a person chooses it."""
+        """The name by which people choose it."""
 
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
-        """The same candidates, best first, each with its features."""
+        """Return the same candidates, best first, each with its features."""
 
 
 def vector_scores(scored: Sequence[ScoredCandidate]) -> list[float]:
-    """The cosine of each candidate, 0..1. One that only the keyword leg found takes the lowest of
-    the others.
+    """Return the cosine of each candidate, 0..1. Without a cosine, it is the lowest of the others.
 
-    That is the best it can have: the vector leg would have found it otherwise.
+    A candidate of the keyword retriever alone cannot have a better one: the vector retriever would
+    have returned it.
     """
-    known = [max(0.0, one.cosine) for one in scored if one.cosine is not None]
-    lowest = min(known, default=0.0)
-    return [lowest if one.cosine is None else max(0.0, one.cosine) for one in scored]
+    cosines = [max(0.0, entry.cosine) for entry in scored if entry.cosine is not None]
+    lowest = min(cosines, default=0.0)
+    return [lowest if entry.cosine is None else max(0.0, entry.cosine) for entry in scored]

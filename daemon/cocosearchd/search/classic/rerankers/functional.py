@@ -1,9 +1,8 @@
-"""CocoRAG's reranker without a language model: nine features, weighted by what kind of question it
-is.
+"""CocoRAG's reranker without a language model: nine features, weighted by the kind of question.
 
-Weights and multipliers are those of its reranker-design.md; each feature is a number in 0..1, so
-that features really can reach their whole share of the score. How a feature is measured is our own:
-the document says what, not how.
+Weights and multipliers are those of its reranker-design.md. Each feature is a number in 0..1, so
+that features really can reach their whole share of the score. The document names the features; the
+way in which they are measured is our own.
 """
 
 import re
@@ -50,7 +49,7 @@ INTENT_FACTORS: dict[Intent, dict[str, float]] = {
     "debug": {"technical_overlap": 1.5, "code_quality": 1.4},
     "other": {},
 }
-MAX_OCCURRENCES = 3  # of a keyword; more say nothing new
+MAX_OCCURRENCES = 3  # of a keyword; more occurrences are ignored
 LONG_LINE = 120
 
 _COMMENT = re.compile(r"^[^\S\n]*+(?:#|//|/\*|\*|--)|<!--", re.MULTILINE)
@@ -61,7 +60,7 @@ _DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\
 
 @dataclass(frozen=True, slots=True)
 class AnalysedQuery:
-    """A query, taken apart once for all candidates."""
+    """An analysed query, shared by all candidates."""
 
     keywords: tuple[str, ...]
     entities: tuple[str, ...]  # case-folded names; the keywords where the query names nothing
@@ -73,34 +72,36 @@ class AnalysedQuery:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedCandidate:
-    """A candidate, taken apart once for all features."""
+    """An analysed candidate, shared by all features."""
 
     text: str
     folded: str
     words: tuple[str, ...]
-    known: frozenset[str]
+    distinct: frozenset[str]
     stem: frozenset[str]  # words of the file's name
     path: str
     language: str
 
 
 class FunctionalReranker:
-    """See the module. Has no state; one instance serves every thread."""
+    """The reranker of this module. It has no state; one instance serves every thread."""
 
     name = "functional"
 
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
-        """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
+        """Sort the candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
         question = analyse_query(text)
         weights = dynamic_weights(text)
         return sort_candidates(
-            with_score(one, *_blend(vector, features(question, analyse_candidate(one)), weights))
-            for one, vector in zip(scored, vector_scores(scored), strict=True)
+            with_score(
+                entry, *_blend(vector, features(question, analyse_candidate(entry)), weights)
+            )
+            for entry, vector in zip(scored, vector_scores(scored), strict=True)
         )
 
 
 def dynamic_weights(text: str) -> dict[str, float]:
-    """The nine weights for this question; they sum to 1."""
+    """Return the nine weights for this question; they sum to 1."""
     by_type = QUERY_TYPE_FACTORS[classify_query(text)]
     by_intent = INTENT_FACTORS[classify_intent(text)]
     raw = {
@@ -112,57 +113,60 @@ def dynamic_weights(text: str) -> dict[str, float]:
 
 
 def analyse_query(text: str) -> AnalysedQuery:
-    """Take a query apart."""
+    """Split a query into words and find its names, verbs, domains and structures."""
     words = keywords(text)
-    known = set(words)
+    distinct = set(words)
     return AnalysedQuery(
         keywords=words,
         entities=tuple(name.casefold() for name in identifiers(text)) or words,
         verbs=tuple(word for word in words if word in VERBS),
-        domains=frozenset(name for name, terms in DOMAINS.items() if known & terms),
-        structures=tuple(name for name, (terms, _) in STRUCTURES.items() if known & terms),
+        domains=frozenset(name for name, terms in DOMAINS.items() if distinct & terms),
+        structures=tuple(name for name, (terms, _) in STRUCTURES.items() if distinct & terms),
         file_kinds=frozenset().union(*(FILE_KINDS[word] for word in words if word in FILE_KINDS)),
     )
 
 
-def analyse_candidate(one: ScoredCandidate) -> AnalysedCandidate:
-    """Take a candidate apart."""
-    found = one.candidate
-    words = tuple(split_text(found.content).split())
-    stem = split_text(PurePosixPath(found.path).stem).split()
+def analyse_candidate(scored: ScoredCandidate) -> AnalysedCandidate:
+    """Split a candidate's content and file name into words."""
+    candidate = scored.candidate
+    words = tuple(split_text(candidate.content).split())
+    stem = split_text(PurePosixPath(candidate.path).stem).split()
     return AnalysedCandidate(
-        text=found.content,
-        folded=found.content.casefold(),
+        text=candidate.content,
+        folded=candidate.content.casefold(),
         words=words,
-        known=frozenset(words),
+        distinct=frozenset(words),
         stem=frozenset(stem),
-        path=found.path.casefold(),
-        language=found.language,
+        path=candidate.path.casefold(),
+        language=candidate.language,
     )
 
 
-def features(question: AnalysedQuery, found: AnalysedCandidate) -> dict[str, float]:
-    """The nine features, each in 0..1. One that the query says nothing about is 0 for every
-    candidate.
+def features(question: AnalysedQuery, candidate: AnalysedCandidate) -> dict[str, float]:
+    """Compute the nine features, each in 0..1.
+
+    A feature about which the query says nothing is 0 for every candidate.
     """
     return {
         "entity_relevance": _matching_share(
-            question.entities, lambda name: name in found.folded or name in found.path
+            question.entities, lambda name: name in candidate.folded or name in candidate.path
         ),
         "action_match": _matching_share(
-            question.verbs, lambda verb: not VERBS[verb].isdisjoint(found.known)
+            question.verbs, lambda verb: not VERBS[verb].isdisjoint(candidate.distinct)
         ),
-        "technical_overlap": _matching_share(question.keywords, lambda word: word in found.known),
-        "file_appropriateness": _file_appropriateness(question, found),
-        "keyword_matches": _keyword_matches(question, found),
+        "technical_overlap": _matching_share(
+            question.keywords, lambda word: word in candidate.distinct
+        ),
+        "file_appropriateness": _file_appropriateness(question, candidate),
+        "keyword_matches": _keyword_matches(question, candidate),
         "domain_relevance": _matching_share(
-            tuple(question.domains), lambda name: not DOMAINS[name].isdisjoint(found.known)
+            tuple(question.domains), lambda name: not DOMAINS[name].isdisjoint(candidate.distinct)
         ),
         "code_structure_match": _matching_share(
-            question.structures, lambda name: bool(STRUCTURES[name][1].search(found.text))
+            question.structures, lambda name: bool(STRUCTURES[name][1].search(candidate.text))
         ),
-        "educational_value": _educational_value(found),
-        "code_quality": _code_quality(found),
+        "educational_value": _educational_value(candidate),
+        "code_quality": _code_quality(candidate),
     }
 
 
@@ -176,32 +180,37 @@ def _blend(
     )
 
 
-def _matching_share(wanted: Sequence[str], has: Callable[[str], bool]) -> float:
-    return sum(map(has, wanted)) / len(wanted) if wanted else 0.0
+def _matching_share(names: Sequence[str], matches: Callable[[str], bool]) -> float:
+    return sum(map(matches, names)) / len(names) if names else 0.0
 
 
-def _file_appropriateness(question: AnalysedQuery, found: AnalysedCandidate) -> float:
-    named = _matching_share(question.keywords, lambda word: word in found.stem)
+def _file_appropriateness(question: AnalysedQuery, candidate: AnalysedCandidate) -> float:
+    name_share = _matching_share(question.keywords, lambda word: word in candidate.stem)
     if not question.file_kinds:
-        return named
-    return (named + (found.language in question.file_kinds)) / 2
+        return name_share
+    return (name_share + (candidate.language in question.file_kinds)) / 2
 
 
-def _keyword_matches(question: AnalysedQuery, found: AnalysedCandidate) -> float:
-    counted = sum(min(found.words.count(word), MAX_OCCURRENCES) for word in question.keywords)
-    return counted / (MAX_OCCURRENCES * len(question.keywords)) if question.keywords else 0.0
+def _keyword_matches(question: AnalysedQuery, candidate: AnalysedCandidate) -> float:
+    occurrences = sum(
+        min(candidate.words.count(word), MAX_OCCURRENCES) for word in question.keywords
+    )
+    return occurrences / (MAX_OCCURRENCES * len(question.keywords)) if question.keywords else 0.0
 
 
-def _educational_value(found: AnalysedCandidate) -> float:
-    return sum(bool(sign.search(found.text)) for sign in (_COMMENT, _DOCSTRING, _TEACHING)) / 3
+def _educational_value(candidate: AnalysedCandidate) -> float:
+    return (
+        sum(bool(pattern.search(candidate.text)) for pattern in (_COMMENT, _DOCSTRING, _TEACHING))
+        / 3
+    )
 
 
-def _code_quality(found: AnalysedCandidate) -> float:
-    lines = found.text.splitlines()
-    signs = (
-        bool(_DEFINES.search(found.text)),
-        bool(_COMMENT.search(found.text) or _DOCSTRING.search(found.text)),
-        "\n\n" in found.text or len(lines) <= 12,  # short, or set in paragraphs
+def _code_quality(candidate: AnalysedCandidate) -> float:
+    lines = candidate.text.splitlines()
+    checks = (
+        bool(_DEFINES.search(candidate.text)),
+        bool(_COMMENT.search(candidate.text) or _DOCSTRING.search(candidate.text)),
+        "\n\n" in candidate.text or len(lines) <= 12,  # short, or set in paragraphs
         all(len(line) <= LONG_LINE for line in lines),
     )
-    return sum(signs) / len(signs)
+    return sum(checks) / len(checks)

@@ -1,6 +1,4 @@
-"""What CocoRAG's rerankers know of words: verbs, domains, kinds of questions. Tables and their
-look-up; pure.
-"""
+"""Word tables of CocoRAG's rerankers: verbs, domains, kinds of questions. Pure."""
 
 import re
 from typing import Literal
@@ -11,7 +9,7 @@ from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 QueryType = Literal["how_to", "fix_error", "find_example", "other"]
 Intent = Literal["learn", "implement", "debug", "other"]
 
-# What people say around a question, and the stop words.
+# Stop words, and other words that carry no content in a question.
 _FILLER_WORDS = STOP_WORDS | {
     "i",
     "me",
@@ -26,7 +24,7 @@ _FILLER_WORDS = STOP_WORDS | {
     "your",
 }
 
-# Verbs that mean nearly the same in code; a query's verb is matched by any of its group.
+# Verbs with nearly the same meaning in code; a query's verb matches each verb of its group.
 _VERB_GROUPS = (
     "get fetch load read retrieve obtain",
     "create make new build construct init initialize",
@@ -65,7 +63,7 @@ DOMAINS: dict[str, frozenset[str]] = {
     }.items()
 }
 
-# A structure a query may speak of -> what it looks like in code.
+# Structure that a query may mention -> (its words, a pattern of its code).
 STRUCTURES: dict[str, tuple[frozenset[str], re.Pattern[str]]] = {
     name: (frozenset(words.split()), re.compile(pattern, re.MULTILINE))
     for name, words, pattern in (
@@ -100,7 +98,7 @@ STRUCTURES: dict[str, tuple[frozenset[str], re.Pattern[str]]] = {
     )
 }
 
-# What a query may call a kind of file -> languages of it.
+# Word for a kind of file -> its languages.
 FILE_KINDS: dict[str, frozenset[str]] = {
     "docker": frozenset({"dockerfile"}),
     "dockerfile": frozenset({"dockerfile"}),
@@ -130,8 +128,9 @@ _LEARN_WORDS = re.compile(
 
 
 def keywords(text: str) -> tuple[str, ...]:
-    """The distinct words of a question without stop words; identifiers are split before
-    lower-casing.
+    """Return the distinct words of a question without stop words.
+
+    Identifiers are split before lower-casing. A question of stop words alone keeps them.
     """
     parts = [
         word for word in split_text(text).split() if word not in _FILLER_WORDS and len(word) > 1
@@ -140,9 +139,7 @@ def keywords(text: str) -> tuple[str, ...]:
 
 
 def classify_query(text: str) -> QueryType:
-    """What kind of question it is; an error weighs more than an example, an example more than a
-    how-to.
-    """
+    """Classify a question. An error outweighs an example, an example outweighs a how-to."""
     lowered = text.lower()
     if _ERROR_WORDS.search(lowered):
         return "fix_error"
@@ -152,7 +149,7 @@ def classify_query(text: str) -> QueryType:
 
 
 def classify_intent(text: str) -> Intent:
-    """What the person is about to do."""
+    """Classify the intent of the person who asks."""
     lowered = text.lower()
     if _DEBUG_WORDS.search(lowered):
         return "debug"

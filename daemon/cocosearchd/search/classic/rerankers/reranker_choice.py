@@ -1,5 +1,6 @@
-"""Which reranker runs. `auto` picks by the question and the candidates, and never what is not
-installed.
+"""Chooses the reranker of a query. `auto` decides by the question and the candidates.
+
+`auto` never chooses spaCy where it is not installed.
 """
 
 import re
@@ -18,7 +19,7 @@ from cocosearchd.search.classic.rerankers.spacy import (
 from cocosearchd.search.plan import RerankerName
 from cocosearchd.search.ranking import ScoredCandidate
 
-# more than these are plain language (CocoRAG, reranker-design.md, "Unified Router")
+# longer questions are plain language (CocoRAG, reranker-design.md, "Unified Router")
 LONG_QUESTION_WORDS = 5
 _PLAIN_LANGUAGE = re.compile(
     r"\b(?:fix|error|explain|why|how|what|where|when|understand|describe|problem|issue|should|does)\b",
@@ -27,7 +28,7 @@ _PLAIN_LANGUAGE = re.compile(
 
 
 class Rerankers:
-    """The rerankers of one daemon. spaCy is loaded once, by the first question that needs it."""
+    """The rerankers of one daemon. The first question that needs spaCy loads it."""
 
     def __init__(self) -> None:
         self._functional = FunctionalReranker()
@@ -37,17 +38,19 @@ class Rerankers:
     def rerank(
         self, name: RerankerName, text: str, scored: list[ScoredCandidate]
     ) -> list[ScoredCandidate]:
-        """The candidates in the order of the chosen reranker. Raises `InvalidInput` as `choose`
-        does. For a thread.
+        """Sort the candidates with the chosen reranker. Runs in a thread.
+
+        Raises `InvalidInput` like `choose`.
         """
-        chosen = self.choose(name, text, scored)
-        return scored if chosen is None else chosen.rerank(text, scored)
+        reranker = self.choose(name, text, scored)
+        return scored if reranker is None else reranker.rerank(text, scored)
 
     def choose(
         self, name: RerankerName, text: str, scored: Sequence[ScoredCandidate]
     ) -> Reranker | None:
-        """None for `disabled`. May load a model. Raises `InvalidInput` when spaCy is asked for by
-        name and missing.
+        """Return the reranker of that name; None for `disabled`. May load a model.
+
+        Raises `InvalidInput` when the name is `spacy` and spaCy is missing.
         """
         if name == "disabled" or not scored:
             return None
@@ -61,10 +64,10 @@ class Rerankers:
 
 
 def spacy_installed() -> bool:
-    """Whether spaCy and its model are here, without importing them."""
+    """Return True if spaCy and its model are installed, without importing them."""
     return find_spec("spacy") is not None and find_spec(MODEL) is not None
 
 
 def _suits_spacy(text: str, scored: Sequence[ScoredCandidate]) -> bool:
-    plain = len(text.split()) > LONG_QUESTION_WORDS or _PLAIN_LANGUAGE.search(text) is not None
-    return plain and any(extract_prose(one.candidate.content) for one in scored)
+    is_plain = len(text.split()) > LONG_QUESTION_WORDS or _PLAIN_LANGUAGE.search(text) is not None
+    return is_plain and any(extract_prose(entry.candidate.content) for entry in scored)

@@ -1,7 +1,7 @@
 """CocoRAG's linguistic reranker: five features from spaCy's `en_core_web_sm`. An optional extra.
 
-spaCy is imported when this reranker is opened, and not before: it takes a second and some hundred
-megabytes. Its model is on no package index, so it is an install of its own; the tests run with a
+spaCy is imported when this reranker is opened, not before: it takes a second and some hundred
+megabytes. Its model is in no package index, so it is installed separately; the tests run with a
 blank English pipeline, without a parser.
 """
 
@@ -42,7 +42,7 @@ _DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\
 
 
 class SpacyReranker:
-    """See the module."""
+    """The reranker of this module."""
 
     name = "spacy"
 
@@ -50,25 +50,25 @@ class SpacyReranker:
         self._language = language
 
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
-        """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
+        """Sort the candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
         question = self._language(text)
-        proses = [extract_prose(one.candidate.content) for one in scored]
+        proses = [extract_prose(entry.candidate.content) for entry in scored]
         total = sum(WEIGHTS.values())
-        again = []
-        for one, vector, doc in zip(
+        reranked = []
+        for entry, vector, doc in zip(
             scored, vector_scores(scored), self._language.pipe(proses), strict=True
         ):
-            values = features(question, doc, one.candidate.content)
+            values = features(question, doc, entry.candidate.content)
             weighted = sum(WEIGHTS[name] * value for name, value in values.items()) / total
-            named = (("vector_score", vector), *values.items())
-            again.append(with_score(one, VECTOR_SHARE * vector + FEATURE_SHARE * weighted, named))
-        return sort_candidates(again)
+            details = (("vector_score", vector), *values.items())
+            reranked.append(
+                with_score(entry, VECTOR_SHARE * vector + FEATURE_SHARE * weighted, details)
+            )
+        return sort_candidates(reranked)
 
 
 def open_spacy() -> SpacyReranker:
-    """Load spaCy and its model. Raises `InvalidInput` with what to install when either is
-    missing.
-    """
+    """Load spaCy and its model. Raises `InvalidInput` with install instructions if one is missing."""
     try:
         import spacy
     except ImportError:
@@ -84,7 +84,7 @@ def open_spacy() -> SpacyReranker:
 
 
 def extract_prose(code: str) -> str:
-    """What a piece of code says in plain language: its comments and docstrings."""
+    """Extract the plain language of a piece of code: its comments and docstrings."""
     inner = (
         _strip_marks(code[span.start : span.end], span.enclosure) for span in _PROSE.spans(code)
     )
@@ -92,7 +92,7 @@ def extract_prose(code: str) -> str:
 
 
 def _strip_marks(text: str, enclosure: Enclosure | None) -> str:
-    """A comment or docstring without its marks."""
+    """Remove the marks of a comment or docstring."""
     if enclosure is None:
         return _LINE_MARK.sub("", text, count=1)
     inner = text[len(enclosure.opener) : -len(enclosure.closer)]
@@ -100,47 +100,51 @@ def _strip_marks(text: str, enclosure: Enclosure | None) -> str:
 
 
 def features(question: Any, doc: Any, code: str) -> dict[str, float]:
-    """The five features, each in 0..1. `question` and `doc` are spaCy's, of the query and of the
-    code's prose.
+    """Compute the five features, each in 0..1.
+
+    `question` and `doc` are spaCy documents of the query and of the code's prose.
     """
-    asked = _lemmas(question)
-    has = _lemmas(doc) | frozenset(split_text(code).split())
-    technical = asked & _TECHNICAL
+    lemmas = _lemmas(question)
+    vocabulary = _lemmas(doc) | frozenset(split_text(code).split())
+    technical = lemmas & _TECHNICAL
     return {
         "semantic_similarity": _cosine(question.vector, doc.vector) if len(doc) else 0.0,
-        "linguistic_overlap": len(asked & has) / len(asked | has) if asked else 0.0,
+        "linguistic_overlap": len(lemmas & vocabulary) / len(lemmas | vocabulary)
+        if lemmas
+        else 0.0,
         "syntactic_match": VERB_SHARE
         * _overlap_share(_tagged_lemmas(question, "VERB"), _tagged_lemmas(doc, "VERB"))
         + NOUN_SHARE
         * _overlap_share(
             _tagged_lemmas(question, "NOUN", "PROPN"), _tagged_lemmas(doc, "NOUN", "PROPN")
         ),
-        "technical_relevance": len(technical & has) / len(technical) if technical else 0.0,
+        "technical_relevance": len(technical & vocabulary) / len(technical) if technical else 0.0,
         "code_quality": (bool(len(doc)) + bool(_DEFINES.search(code))) / 2,
     }
 
 
 def _lemmas(doc: Any) -> frozenset[str]:
-    split = (
+    splits = (
         split_text(token.text).split() or [token.lemma_]
         for token in doc
         if token.is_alpha or "_" in token.text
     )
     lemmas = {token.lemma_.lower() for token in doc if token.is_alpha and not token.is_stop}
-    return frozenset(lemmas | {part for parts in split if len(parts) > 1 for part in parts})
+    return frozenset(lemmas | {part for parts in splits if len(parts) > 1 for part in parts})
 
 
 def _tagged_lemmas(doc: Any, *tags: str) -> frozenset[str]:
     return frozenset(token.lemma_.lower() for token in doc if token.pos_ in tags)
 
 
-def _overlap_share(wanted: frozenset[str], has: frozenset[str]) -> float:
-    return len(wanted & has) / len(wanted) if wanted else 0.0
+def _overlap_share(expected: frozenset[str], present: frozenset[str]) -> float:
+    return len(expected & present) / len(expected) if expected else 0.0
 
 
 def _cosine(a: Any, b: Any) -> float:
-    """By hand: `Doc.similarity` warns about models without word vectors, whose documents have
-    tensors instead.
+    """Compute the cosine similarity, 0..1, of two vectors.
+
+    `Doc.similarity` warns about models without word vectors, whose documents have tensors instead.
     """
     length = float(np.linalg.norm(a) * np.linalg.norm(b))
     return max(0.0, float(np.dot(a, b)) / length) if length else 0.0
