@@ -86,7 +86,7 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
         for text in ("send mail", "elephant", "nothing else matters"):
             query = Query(text, limit=limit, use_cache=False)
             widened = [await pipeline.run(record, query, Trace()) for record in records]
-            taken = order_hits([each.hits for each in widened], limit, name=" " not in text)
+            taken = order_hits([each.hits for each in widened], limit, is_name=" " not in text)
             assert (await search_several(pipeline, records, query)).hits == merge_hits(
                 widened, taken
             )
@@ -184,7 +184,7 @@ def answer(index: str, *scores: float, relevance: tuple[float, ...] = ()) -> Ans
 
 
 def in_order(answers: list[Answer], limit: int, *, name: bool = False) -> tuple[Hit, ...]:
-    return merge_hits(answers, order_hits([each.hits for each in answers], limit, name=name))
+    return merge_hits(answers, order_hits([each.hits for each in answers], limit, is_name=name))
 
 
 def test_merging_goes_by_rank_and_never_by_score() -> None:
@@ -223,7 +223,7 @@ def test_what_is_taken_of_an_index_is_its_first(
         answer(str(place), *([1.0] * len(each)), relevance=tuple(each))
         for place, each in enumerate(found)
     ]
-    taken = order_hits([each.hits for each in answers], limit, name=name)
+    taken = order_hits([each.hits for each in answers], limit, is_name=name)
     assert len(taken) == min(limit, sum(map(len, found)))
     for place in range(len(found)):
         ranks = [rank for where, rank in taken if where == place]

@@ -1,8 +1,8 @@
-"""Widens a hit for reading: to its enclosing definition, or by given numbers of lines. Synchronous:
-for a thread.
+"""Expands hits for reading: to the enclosing definition, or by numbers of lines.
 
-All of a shown hit comes from a file whose content hash is the indexed one. A hit whose file has
-changed since keeps its stored text, is marked stale, and gets no context.
+Synchronous: call it in a thread. All of an expanded hit comes from a file whose content hash is the
+indexed one. A hit whose file has changed since keeps its stored text, is marked stale, and gets no
+context.
 """
 
 from collections import OrderedDict
@@ -19,16 +19,16 @@ from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.chunks.file_states import FileState
 
 ELLIPSIS = "..."
-GAP = "…"  # a line that stands for those left out between the signature and the match
+GAP = "…"  # replaces the lines that are left out between the signature and the match
 MAX_SIGNATURE_LINES = 4
-MIN_CUT_LINES = 3  # of a hit that does not fit: fewer say nothing
+MIN_CUT_LINES = 3  # of a hit that does not fit: fewer are useless
 MAX_CACHED_CONTEXTS = 256  # derived contexts per file
 MAX_EXPANDED = 512  # answers: a context of ten hits is some ten kilobytes
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandedHits:
-    """Hits with their context, and the files that are no longer as they were indexed."""
+    """Hits with their context, and the files that have changed since they were indexed."""
 
     hits: tuple[Hit, ...]
     changed_paths: tuple[str, ...]
@@ -36,8 +36,9 @@ class ExpandedHits:
 
 @dataclass(frozen=True, slots=True)
 class LineSpan:
-    """What to show around a match: inclusive line ranges, empty when first > last. `head` is the
-    signature.
+    """The lines to show around a match: inclusive ranges, empty when first > last.
+
+    `head` is the signature.
     """
 
     head: tuple[int, int]
@@ -45,13 +46,14 @@ class LineSpan:
     after: tuple[int, int]
 
 
-# identity of hits, how they are shown, and how many of them
+# (identity of the hits, view options, number of hits to show)
 _Key = tuple[int, ViewOptions, int | None]
 
 
 class _ExpansionCache:
-    """Expanded hits by the identity of what they were made of, which is held too, so that it stays
-    one. Thread-safe.
+    """Expanded hits by the identity of the hits. Thread-safe.
+
+    An entry holds a reference to the hits, so that their identity stays unique.
     """
 
     def __init__(self) -> None:
@@ -70,17 +72,17 @@ class _ExpansionCache:
 
 
 class Context:
-    """Expands hits; remembers what it has read."""
+    """Expands hits, with caches of files and of expansions."""
 
     def __init__(self, max_lines: int, line_width: int, disk: VerifiedFiles | None = None) -> None:
         self._max_lines = max_lines
         self._line_width = line_width
         self.disk = disk or VerifiedFiles()
-        self._kept = _ExpansionCache()
+        self._expansions = _ExpansionCache()
 
     def forget(self) -> None:
-        """Let go of what was expanded; the next answers are expanded anew."""
-        self._kept = _ExpansionCache()
+        """Drop the cached expansions."""
+        self._expansions = _ExpansionCache()
 
     def expand(
         self,
@@ -91,38 +93,39 @@ class Context:
         overlay: Overlay | None = None,
         count: int | None = None,
     ) -> ExpandedHits:
-        """The first `count` hits of one index in their order, None: all; of these what the budget
-        of `view` leaves.
+        """Expand the first `count` hits of one index in their order, within the budget of `view`.
 
-        `files` are the files of the hits as they were indexed, or as `overlay` has them. The very
-        same hits, kept by a cache, cost one `stat` a file when they are expanded again in the same
-        way.
+        With `count` None, all hits are expanded. `files` are the files of the hits as they were
+        indexed, or as `overlay` has them. Expanding the same tuple of hits again in the same way
+        costs one `stat` per file.
         """
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
         key = (id(hits), view, count)
-        shown = hits[:count]
-        known = self._kept.get(key)
-        if known is not None and known[0] is hits:
-            saved = {hit.path for hit in shown} - unsaved.keys()
+        shown_hits = hits[:count]
+        cached = self._expansions.get(key)
+        if cached is not None and cached[0] is hits:
+            saved = {hit.path for hit in shown_hits} - unsaved.keys()
             if all(
                 self.disk.unchanged(root, file.path, file.content_hash)
                 for file in files
                 if file.path in saved
             ):
-                return known[1]
-        found = self._expanded(root, shown, {file.path: file for file in files}, view, unsaved)
-        if not found.changed_paths:
-            self._kept.put(key, (hits, found))
-        return found
+                return cached[1]
+        expanded = self._expand(
+            root, shown_hits, {file.path: file for file in files}, view, unsaved
+        )
+        if not expanded.changed_paths:
+            self._expansions.put(key, (hits, expanded))
+        return expanded
 
     def expand_stored(
         self, hits: tuple[Hit, ...], view: ViewOptions, overlay: Overlay | None, count: int | None
     ) -> ExpandedHits:
-        """As `expand` where no file can be read: hits as they are stored, marked stale."""
+        """Expand hits where no file can be read: stored text, marked stale."""
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
-        return self._expanded(b"", hits[:count], {}, view, unsaved)
+        return self._expand(b"", hits[:count], {}, view, unsaved)
 
-    def _expanded(
+    def _expand(
         self,
         root: bytes,
         hits: tuple[Hit, ...],
@@ -130,7 +133,7 @@ class Context:
         view: ViewOptions,
         unsaved: Mapping[str, FileContents],
     ) -> ExpandedHits:
-        shown = []
+        expanded = []
         texts = dict[str, FileContents | None](unsaved)
         for hit in hits:
             state = states.get(hit.path)
@@ -141,34 +144,45 @@ class Context:
                     else self.disk.verified(root, hit.path, state.content_hash)
                 )
             text = texts[hit.path]
-            before, after = (
+            lines_before, lines_after = (
                 ("", "") if text is None or state is None else self._around(hit, text, state, view)
             )
             content = clip_lines(hit.content, self._line_width)
-            shown.append(
+            expanded.append(
                 _with_context(
-                    hit, content, before, after, stale=text is None, overlay=hit.path in unsaved
+                    hit,
+                    content,
+                    lines_before,
+                    lines_after,
+                    stale=text is None,
+                    overlay=hit.path in unsaved,
                 )
             )
-        fitting = fit_budget(tuple(shown), view.budget_chars, view.budget_tokens)
+        fitting = fit_budget(tuple(expanded), view.budget_chars, view.budget_tokens)
         return ExpandedHits(fitting, tuple(path for path, text in texts.items() if text is None))
 
     def _around(
         self, hit: Hit, text: FileContents, state: FileState, view: ViewOptions
     ) -> tuple[str, str]:
-        # All that the lines depend on: a text outlives the limits, and files that have it may know
-        # other definitions.
-        shown = (view.lines_before, view.lines_after, view.smart, self._max_lines, self._line_width)
-        key = (hit.path, hit.start_byte, hit.end_byte, *shown, hash(state.scopes))
-        known = text.memory.get(key)
-        if known is None:
+        # The key holds all that the lines depend on: a text outlives the limits, and several files
+        # with this text may have other definitions.
+        settings = (
+            view.lines_before,
+            view.lines_after,
+            view.smart,
+            self._max_lines,
+            self._line_width,
+        )
+        key = (hit.path, hit.start_byte, hit.end_byte, *settings, hash(state.scopes))
+        context = text.memory.get(key)
+        if context is None:
             if len(text.memory) >= MAX_CACHED_CONTEXTS:
                 text.memory.clear()
-            known = text.memory[key] = self._cut(self._span(hit, text, state.scopes, view), text)
-        return known
+            context = text.memory[key] = self._cut(self._span(hit, text, state.scopes, view), text)
+        return context
 
     def _span(
-        self, hit: Hit, text: FileContents, known: bytes | None, view: ViewOptions
+        self, hit: Hit, text: FileContents, packed_scopes: bytes | None, view: ViewOptions
     ) -> LineSpan:
         if view.lines_before is not None or view.lines_after is not None:
             first = hit.start_line - (view.lines_before or 0)
@@ -176,43 +190,42 @@ class Context:
             return choose_lines(
                 hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0
             )
-        around = (
-            scopes.enclosing(known or b"", text.data, hit.start_byte, hit.end_byte)
+        definition = (
+            scopes.enclosing(packed_scopes or b"", text.data, hit.start_byte, hit.end_byte)
             if view.smart
             else None
         )
-        if around is None:
+        if definition is None:
             return choose_lines(
                 hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0
             )
         return choose_lines(
             hit.start_line,
             hit.end_line,
-            *around,
+            *definition,
             self._max_lines,
-            count_signature_lines(text, *around),
+            count_signature_lines(text, *definition),
         )
 
-    def _cut(self, parts: LineSpan, text: FileContents) -> tuple[str, str]:
-        head = text.lines(*parts.head)
-        before = text.lines(*parts.before)
-        gap = [GAP] if head and parts.head[1] + 1 < parts.before[0] else []
+    def _cut(self, line_span: LineSpan, text: FileContents) -> tuple[str, str]:
+        head = text.lines(*line_span.head)
+        lines_before = text.lines(*line_span.before)
+        gap = [GAP] if head and line_span.head[1] + 1 < line_span.before[0] else []
         width = self._line_width
         return (
-            "\n".join(clip_line(line, width) for line in (*head, *gap, *before)),
-            "\n".join(clip_line(line, width) for line in text.lines(*parts.after)),
+            "\n".join(clip_line(line, width) for line in (*head, *gap, *lines_before)),
+            "\n".join(clip_line(line, width) for line in text.lines(*line_span.after)),
         )
 
 
 def choose_lines(
     start: int, end: int, first: int, last: int, max_lines: int, head_lines: int
 ) -> LineSpan:
-    """Which lines around the match `start`..`end` to show, out of `first`..`last`, at most
-    `max_lines` with the match.
+    """Choose the lines to show around the match `start`..`end`, out of `first`..`last`.
 
-    The match is always whole. Then come `head_lines` lines from `first` on (the signature), then
-    what is nearest to the match: half of the rest on each side, and what one side does not need
-    goes to the other.
+    At most `max_lines` are chosen, with the match, which is always complete. Then come `head_lines`
+    lines from `first` on (the signature), then the lines nearest to the match: half of the rest on
+    each side. Lines that one side does not need go to the other.
     """
     first = min(first, start)
     last = max(last, end)
@@ -223,19 +236,22 @@ def choose_lines(
         return LineSpan((1, 0), (first, start - 1), (end + 1, last))
     head = min(head_lines, above, room)
     if head < above:
-        head = max(0, min(head, room - 1))  # a line says that some are left out
+        head = max(0, min(head, room - 1))  # one line for `GAP`
     gap = 1 if 0 < head < above else 0
     room -= head + gap
-    up = min(above - head, max(room // 2, room - below))
-    down = min(below, room - up)
-    if head + up == above:  # nothing is left out above after all
-        down = min(below, down + gap)
-    return LineSpan((first, first + head - 1), (start - up, start - 1), (end + 1, end + down))
+    lines_above = min(above - head, max(room // 2, room - below))
+    lines_below = min(below, room - lines_above)
+    if head + lines_above == above:  # no lines are left out above, so there is no `GAP`
+        lines_below = min(below, lines_below + gap)
+    return LineSpan(
+        (first, first + head - 1), (start - lines_above, start - 1), (end + 1, end + lines_below)
+    )
 
 
 def count_signature_lines(text: FileContents, first: int, last: int) -> int:
-    """How many lines from `first` on say what is defined: decorators and attributes, and the line
-    after them.
+    """Count the lines from `first` on that are the signature.
+
+    It has decorators, attributes, and the next line.
     """
     lines = text.lines(first, min(last, first + MAX_SIGNATURE_LINES - 1))
     decorators = 0
@@ -245,28 +261,25 @@ def count_signature_lines(text: FileContents, first: int, last: int) -> int:
 
 
 def clip_lines(text: str, width: int) -> str:
-    """Every line of a text cut to `width` characters."""
+    """Cut every line of a text to `width` characters."""
     if len(text) <= width:
         return text
     return "\n".join(clip_line(line, width) for line in text.split("\n"))
 
 
 def clip_line(line: str, width: int) -> str:
-    """At most `width` characters (not bytes), the last three of them dots where something is left
-    out.
-    """
+    """Cut a line to `width` characters (not bytes), with three dots for a missing end."""
     return line if len(line) <= width else line[: max(0, width - len(ELLIPSIS))] + ELLIPSIS
 
 
 def fit_budget(
     hits: tuple[Hit, ...], budget_chars: int | None, budget_tokens: int | None = None
 ) -> tuple[Hit, ...]:
-    """The most useful prefix of the hits whose content and context have at most so many characters
-    and tokens.
+    """Return the longest prefix of the hits that fits into budgets of characters and tokens.
 
-    A hit that does not fit with its context is shown without; the last one is cut at a line if
+    A hit that does not fit with its context is shown without. The last one is cut at a line if
     enough of it fits, and the first one is never left out. Tokens are those of `estimate_tokens`,
-    with a line for each hit that says where.
+    with a line for the heading of each hit.
     """
     if budget_chars is not None:
         hits = _fit(hits, budget_chars, len, lambda _: 0)
@@ -278,61 +291,69 @@ def fit_budget(
 
 
 def hit_heading(hit: Hit) -> str:
-    """The line above a hit in the compact form."""
+    """Return the line above a hit in the compact form."""
     return f"{hit.path}:{hit.start_line}-{hit.end_line} {hit.symbol_name or ''}"
 
 
 def _fit(
-    hits: tuple[Hit, ...], left: int, measure: Callable[[str], int], overhead: Callable[[Hit], int]
+    hits: tuple[Hit, ...],
+    budget: int,
+    measure: Callable[[str], int],
+    overhead: Callable[[Hit], int],
 ) -> tuple[Hit, ...]:
-    kept = list[Hit]()
+    fitting = list[Hit]()
     for hit in hits:
-        left -= overhead(hit)
-        bare = measure(hit.content)
-        whole = bare + measure(hit.context_before) + measure(hit.context_after)
-        if whole <= left:
-            kept.append(hit)
-            left -= whole
-        elif bare <= left:
-            kept.append(
+        budget -= overhead(hit)
+        content_size = measure(hit.content)
+        full_size = content_size + measure(hit.context_before) + measure(hit.context_after)
+        if full_size <= budget:
+            fitting.append(hit)
+            budget -= full_size
+        elif content_size <= budget:
+            fitting.append(
                 _with_context(hit, hit.content, "", "", stale=hit.stale, overlay=hit.overlay)
             )
-            left -= bare
+            budget -= content_size
         else:
-            cut = _cut_text(hit.content, left, measure, least=0 if not kept else MIN_CUT_LINES)
+            cut = _cut_text(hit.content, budget, measure, least=0 if not fitting else MIN_CUT_LINES)
             if cut is not None:
-                kept.append(_with_context(hit, cut, "", "", stale=hit.stale, overlay=hit.overlay))
+                fitting.append(
+                    _with_context(hit, cut, "", "", stale=hit.stale, overlay=hit.overlay)
+                )
             break
-    return tuple(kept)
+    return tuple(fitting)
 
 
-def _cut_text(text: str, left: int, measure: Callable[[str], int], least: int) -> str | None:
-    """The first lines of a text that fit, and dots; with `least` 0 part of a line, if need be.
-    None: too few fit.
+def _cut_text(text: str, budget: int, measure: Callable[[str], int], least: int) -> str | None:
+    """Return the first lines of a text that fit, and dots; None if fewer than `least` fit.
+
+    With `least` 0, a part of the first line is returned if need be.
     """
     lines = text.split("\n")
     used = measure(ELLIPSIS)
     count = 0
     for line in lines:
         used += measure(f"{line}\n")
-        if used > left:
+        if used > budget:
             break
         count += 1
     if count >= max(1, least):
         return "\n".join((*lines[:count], ELLIPSIS))
     if least:
         return None
-    part = lines[0]
-    while part and measure(part + ELLIPSIS) > left:
-        part = part[: min(len(part) - 1, len(part) * 7 // 8)]
-    return part + ELLIPSIS
+    line = lines[0]
+    while line and measure(line + ELLIPSIS) > budget:
+        line = line[: min(len(line) - 1, len(line) * 7 // 8)]
+    return line + ELLIPSIS
 
 
 def _with_context(
-    hit: Hit, content: str, before: str, after: str, *, stale: bool, overlay: bool
+    hit: Hit, content: str, context_before: str, context_after: str, *, stale: bool, overlay: bool
 ) -> Hit:
-    """Spelled out: `dataclasses.replace` costs ten times as much, and this runs for every shown
-    hit.
+    """Return the same hit with other texts.
+
+    Every field is written out: `dataclasses.replace` costs ten times as much, and this runs for
+    every shown hit.
     """
     return Hit(
         hit.index,
@@ -350,8 +371,8 @@ def _with_context(
         hit.symbol_name,
         hit.symbol_signature,
         content,
-        before,
-        after,
+        context_before,
+        context_after,
         hit.scores,
         stale,
         overlay,

@@ -1,8 +1,8 @@
-"""Files as they are on disk now, compared with what the index has seen. Synchronous, for threads;
-`VerifiedFiles.within` is one.
+"""Reads of files on disk, verified against the indexed content hash. Synchronous, for threads.
 
-What is given out is only ever content whose hash the caller names. No symbolic link is followed, in
-any part of a path, the root's included: nothing outside of a root is ever read.
+`VerifiedFiles.run_bounded` runs such reads in a thread. Only content is returned whose hash the
+caller names. No symbolic link is followed, in any part of a path, the root's included: nothing
+outside of a root is ever read.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from cocosearchd.model import decode_path
 from cocosearchd.runtime.files.nofollow import open_absolute, status_of
 
 MAX_TEXTS = 128
-MAX_TEXT_BYTES = 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
+MAX_TEXT_BYTES = 32 << 20  # CocoSearch caches 128 files; the limit of bytes is our own
 MAX_READ_RECORDS = 4096
 # Equal fingerprints prove equal content only when the last change lies this far before the read:
 # the clock of some file systems has steps of two seconds.
 SETTLED_NS = 2_000_000_000
 READ_S = 5.0  # a file system that answers at all has read the files of an answer by then
-# under way at once in one root: it may turn out to be silent, and then they hold as many threads
+# at once in one root: an unresponsive file system blocks one thread for each
 MAX_PARALLEL_READS = 4
 _NEWLINE = 10
 Result = TypeVar("Result")
@@ -41,8 +41,9 @@ _Fingerprint = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """The content of a file. `starts` holds the byte offset of each line; `memory` is for results
-    derived from it.
+    """The content of a file. `starts` holds the byte offset of each line.
+
+    `memory` caches results derived from the content.
     """
 
     content_hash: bytes
@@ -52,12 +53,13 @@ class FileContents:
 
     @property
     def line_count(self) -> int:
-        """Lines; one that is not ended counts."""
+        """The number of lines, including an unfinished last one."""
         return len(self.starts)
 
     def lines(self, first: int, last: int) -> list[str]:
-        """Lines `first` to `last`, inclusive, from 1, without their ends; outside of the file there
-        are none.
+        """Return lines `first` to `last`, inclusive, from 1, without line ends.
+
+        Lines outside of the file are left out.
         """
         first = max(1, first)
         last = min(last, len(self.starts))
@@ -76,69 +78,70 @@ class _ReadRecord:
 
 
 def make_contents(data: bytes) -> FileContents:
-    """Bytes as the content of a file."""
+    """Make the contents of a file from its bytes."""
     return FileContents(hash_content(data), data, _line_starts(data))
 
 
 def hash_content(data: bytes) -> bytes:
-    """As `model.FileRecord.content_hash`."""
+    """Hash content like `model.FileRecord.content_hash`."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class VerifiedFiles:
-    """Verified reads with a memory. Safe to use from several threads."""
+    """Verified reads of files, with a cache. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._seen: OrderedDict[tuple[bytes, str], _ReadRecord] = OrderedDict()
+        self._records: OrderedDict[tuple[bytes, str], _ReadRecord] = OrderedDict()
         self._texts: OrderedDict[bytes, FileContents] = OrderedDict()
         self._bytes = 0
-        self._silent = set[bytes]()  # roots that a look waits for, past its time
-        self._free = dict[bytes, asyncio.Semaphore]()
+        self._unresponsive = set[bytes]()  # roots where a read has exceeded its time
+        self._slots = dict[bytes, asyncio.Semaphore]()
 
     async def run_bounded(
-        self, root: bytes, look: Callable[[], Result], within_s: float = READ_S
+        self, root: bytes, read: Callable[[], Result], timeout_s: float = READ_S
     ) -> Result | None:
-        """What a look at files of `root` finds, in a thread; None if the file system does not
-        answer in time.
+        """Run a read of files of `root` in a thread; None if the file system does not answer in
+        time.
 
-        While it does not, no other look begins there: each would hold a thread, of which all roots
-        have a number. Nor before that is known do more than `MAX_PARALLEL_READS`, however many ask
-        and give up.
+        Until it answers, no other read starts there: each would block a thread, and there are few
+        of them. Before that is known, at most `MAX_PARALLEL_READS` run at once, even when callers
+        give up.
         """
-        if root in self._silent:
+        if root in self._unresponsive:
             return None
-        free = self._free.setdefault(root, asyncio.Semaphore(MAX_PARALLEL_READS))
-        looking = None
-        with anyio.move_on_after(within_s):
-            await free.acquire()
-            looking = asyncio.ensure_future(asyncio.to_thread(look))
-            looking.add_done_callback(lambda _: free.release())
-            return await asyncio.shield(looking)
-        if looking is not None:
-            self._silent.add(root)
-            looking.add_done_callback(lambda _: self._silent.discard(root))
+        slots = self._slots.setdefault(root, asyncio.Semaphore(MAX_PARALLEL_READS))
+        task = None
+        with anyio.move_on_after(timeout_s):
+            await slots.acquire()
+            task = asyncio.ensure_future(asyncio.to_thread(read))
+            task.add_done_callback(lambda _: slots.release())
+            return await asyncio.shield(task)
+        if task is not None:
+            self._unresponsive.add(root)
+            task.add_done_callback(lambda _: self._unresponsive.discard(root))
         return None
 
     def forget(self, root: bytes) -> None:
-        """Let go of what was read of a root; texts that other roots share are read again."""
+        """Drop what was read of a root; texts that other roots share are read again."""
         with self._lock:
-            gone = [key for key in self._seen if key[0] == root]
-            for text in [self._texts.pop(self._seen[key].content_hash, None) for key in gone]:
+            keys = [key for key in self._records if key[0] == root]
+            for text in [self._texts.pop(self._records[key].content_hash, None) for key in keys]:
                 self._bytes -= 0 if text is None else len(text.data)
-            for key in gone:
-                del self._seen[key]
-        self._free.pop(root, None)
+            for key in keys:
+                del self._records[key]
+        self._slots.pop(root, None)
 
     def verified(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
-        """The file's content if its hash is `expected`, else None: changed, gone, unreadable or
-        outside of the root.
+        """Return the file's content if its hash is `expected`; None if it differs or cannot be
+        read.
 
-        A file that is as it was costs one `stat`.
+        None also for a file that is gone or outside of the root. An unchanged file costs one
+        `stat`.
         """
-        # Another hash than the expected proves nothing: a store through a mapping may leave the
-        # times as they were.
-        if self._known(root, path) == expected:
+        # Another hash than the expected proves nothing: a write through a memory mapping may leave
+        # the times unchanged.
+        if self._recorded_hash(root, path) == expected:
             with self._lock:
                 if text := self._texts.get(expected):
                     self._texts.move_to_end(expected)
@@ -146,21 +149,22 @@ class VerifiedFiles:
         return self._read(root, path, expected)
 
     def unchanged(self, root: bytes, path: str, expected: bytes) -> bool:
-        """Whether a file is known to have the hash `expected` still. Costs one `stat`; False proves
-        nothing.
-        """
-        return self._known(root, path) == expected
+        """Return True if a file certainly has the hash `expected` still.
 
-    def _known(self, root: bytes, path: str) -> bytes | None:
-        """The hash of a file that is as it was when it was read, None if that is not certain."""
+        Costs one `stat`; False proves nothing.
+        """
+        return self._recorded_hash(root, path) == expected
+
+    def _recorded_hash(self, root: bytes, path: str) -> bytes | None:
+        """Return the hash of a file that is unchanged since it was read; None if that is uncertain."""
         try:
-            found = status_of(_absolute_path(root, path))
+            status = status_of(_absolute_path(root, path))
         except (OSError, ValueError):
             return None
-        seen = self._seen.get((root, path))
+        record = self._records.get((root, path))
         return (
-            seen.content_hash
-            if seen is not None and seen.settled and seen.print == _fingerprint(found)
+            record.content_hash
+            if record is not None and record.settled and record.print == _fingerprint(status)
             else None
         )
 
@@ -169,20 +173,20 @@ class VerifiedFiles:
         read = _read_regular(_absolute_path(root, path))
         if read is None:
             return None
-        found, data = read
+        status, data = read
         text = make_contents(data)
-        self._remember((root, path), found, text, begin)
+        self._remember((root, path), status, text, begin)
         return text if text.content_hash == expected else None
 
     def _remember(
-        self, key: tuple[bytes, str], found: os.stat_result, text: FileContents, begin: int
+        self, key: tuple[bytes, str], status: os.stat_result, text: FileContents, begin: int
     ) -> None:
-        settled = max(found.st_mtime_ns, found.st_ctime_ns) + SETTLED_NS < begin
+        settled = max(status.st_mtime_ns, status.st_ctime_ns) + SETTLED_NS < begin
         with self._lock:
-            self._seen[key] = _ReadRecord(_fingerprint(found), text.content_hash, settled)
-            self._seen.move_to_end(key)
-            if len(self._seen) > MAX_READ_RECORDS:
-                self._seen.popitem(last=False)
+            self._records[key] = _ReadRecord(_fingerprint(status), text.content_hash, settled)
+            self._records.move_to_end(key)
+            if len(self._records) > MAX_READ_RECORDS:
+                self._records.popitem(last=False)
             if text.content_hash not in self._texts:
                 self._texts[text.content_hash] = text
                 self._bytes += len(text.data)
@@ -196,18 +200,18 @@ def _absolute_path(root: bytes, path: str) -> bytes:
     return root.rstrip(b"/") + b"/" + decode_path(path)
 
 
-def _read_regular(place: bytes) -> tuple[os.stat_result, bytes] | None:
-    """A regular file and what it was when its reading had ended, or None; never waits for a pipe.
+def _read_regular(path: bytes) -> tuple[os.stat_result, bytes] | None:
+    """Read a regular file and its status, or None; never waits for a pipe.
 
-    None also for one that is too large to have been indexed: what was a page of text may be a dump
-    of the disk by now.
+    None also for a file that changed during the read, and for one that is too large to have been
+    indexed: a page of text may have become a dump of the disk.
     """
     try:
-        fd = open_absolute(place, os.O_RDONLY)
+        fd = open_absolute(path, os.O_RDONLY)
     except (OSError, ValueError):  # a NUL
         return None
-    before = os.fstat(fd)
-    if not stat.S_ISREG(before.st_mode) or before.st_size > LARGEST_FILE_BYTES:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE_BYTES:
         os.close(fd)
         return None
     with os.fdopen(fd, "rb") as file:
@@ -215,11 +219,11 @@ def _read_regular(place: bytes) -> tuple[os.stat_result, bytes] | None:
             data = file.read(LARGEST_FILE_BYTES)
         except OSError:
             return None
-        return (before, data) if _fingerprint(before) == _fingerprint(os.fstat(fd)) else None
+        return (status, data) if _fingerprint(status) == _fingerprint(os.fstat(fd)) else None
 
 
-def _fingerprint(found: os.stat_result) -> _Fingerprint:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+def _fingerprint(status: os.stat_result) -> _Fingerprint:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _line_starts(data: bytes) -> NDArray[np.int64]:

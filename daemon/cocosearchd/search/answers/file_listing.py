@@ -1,8 +1,7 @@
-"""Browsing an index: which files it has, and what one of them says.
+"""Lists the files of an index and reads one of them.
 
-Content comes from disk only while it is what was indexed; otherwise it is put together from the
-stored chunks and marked so. Thus nothing outside of a root is ever given out, whatever links point
-there.
+Content comes from disk only while it is the indexed content; otherwise it is assembled from the
+stored chunks and marked so. So nothing outside of a root is ever returned, wherever links point.
 """
 
 import json
@@ -27,13 +26,13 @@ from cocosearchd.store.globs import exact_glob, path_matcher
 MAX_FILES = 1000
 MAX_SUGGESTIONS = 3  # files of the same name
 LIST_HINT = "`cocosearchctl files` lists what is indexed"
-# Between two chunks that are not neighbours, in content that is put together.
+# Stands between two chunks that are not adjacent, in assembled content.
 GAP = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file of an index. `skipped` says why its text is not searched."""
+    """A file of an index. `skipped` is the reason why its text is not searched."""
 
     index: str
     path: str
@@ -44,8 +43,9 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
-    """Files by index and path, `total` counting all that match. `cursor` continues the list; None
-    at its end.
+    """A page of files by index and path. `total` counts all that match.
+
+    `cursor` continues the list; None at its end.
     """
 
     files: tuple[FileEntry, ...]
@@ -55,12 +55,11 @@ class FilePage:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` is how many there
-    are.
+    """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` counts all its lines.
 
-    `source` is `disk` when the file is as it was indexed; `index` when it has changed, gone or
-    cannot be read since: then this is what the index knows, with a line `…` where it knows nothing.
-    `overlay`: a client's unsaved text.
+    `source` is `disk` when the file is unchanged since it was indexed. It is `index` when the file
+    has changed, is gone or cannot be read: then the content is assembled from chunks, with a line
+    `…` for each gap. `overlay`: a client's unsaved text.
     """
 
     index: str
@@ -85,11 +84,11 @@ async def list_files(
     offset: int = 0,
     cursor: str | None = None,
 ) -> FilePage:
-    """Files below the directory `under` that match the glob `pattern`, both relative to the root.
+    """List files below the directory `under` that match the glob `pattern`.
 
-    `languages` are names or aliases; `skipped` adds files that are not searched. A page begins at
-    `offset`, or where the page that gave `cursor` ended, whatever has come or gone since. Raises
-    `InvalidInput`.
+    Both are relative to the root. `languages` are names or aliases; `skipped` adds files that are
+    not searched. A page begins at `offset`, or after the page that returned `cursor`, even if files
+    came or went since. Raises `InvalidInput`.
     """
     if not 1 <= limit <= MAX_FILES or offset < 0:
         raise InvalidInput(
@@ -98,20 +97,24 @@ async def list_files(
         )
     check_filters((pattern or "", *languages))
     matches = path_matcher((pattern or "**",))
-    wanted = _language_ids(languages)
-    found = [
+    language_ids = _language_ids(languages)
+    entries = [
         FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)
-        for record in sorted(indexes, key=lambda each: each.name)
+        for record in sorted(indexes, key=lambda index: index.name)
         for row in await index_records.file_records(db, record, under.removeprefix("./").strip("/"))
         if (skipped or row.skip_reason is None)
-        and (not wanted or row.language in wanted)
+        and (not language_ids or row.language in language_ids)
         and (pattern is None or matches(row.path))
     ]
     after = _read_cursor(cursor)
-    rest = [entry for entry in found[offset:] if after is None or (entry.index, entry.path) > after]
-    page = tuple(rest[:limit])
+    remaining = [
+        entry for entry in entries[offset:] if after is None or (entry.index, entry.path) > after
+    ]
+    page = tuple(remaining[:limit])
     return FilePage(
-        page, len(found), json.dumps([page[-1].index, page[-1].path]) if len(rest) > limit else None
+        page,
+        len(entries),
+        json.dumps([page[-1].index, page[-1].path]) if len(remaining) > limit else None,
     )
 
 
@@ -125,21 +128,21 @@ async def get_file(
     last_line: int | None = None,
     overlays: Mapping[str, Overlay] | None = None,
 ) -> FileContent:
-    """A file of one of the indexes, unsaved where the index's overlay has it.
+    """Read a file of one of the indexes, with its unsaved text if the index's overlay has it.
 
-    Raises `NotFound`, and `InvalidInput` when several have that path.
+    Raises `NotFound`, and `InvalidInput` when several indexes have that path.
     """
     path = path.removeprefix("./")
     if first_line < 1 or (last_line is not None and last_line < first_line):
         raise InvalidInput(
-            f"lines {first_line} to {last_line} are no range",
+            f"lines {first_line} to {last_line} are not a range",
             "lines count from 1; the last one is included",
         )
     name, content_hash = await _locate(db, indexes, path, overlays or {})
     if content_hash is None:
         file = (overlays or {})[name].files[path]
         return _content(name, path, file.language, file.text, (first_line, last_line), "overlay")
-    record = next(each for each in indexes if each.name == name)
+    record = next(index for index in indexes if index.name == name)
     text = await disk.run_bounded(
         record.root, partial(disk.verified, record.root, path, content_hash)
     )
@@ -149,11 +152,18 @@ async def get_file(
         await _check_text(db, record, path, readable=text is not None)
     if text is not None:
         return _content(record.name, path, language, text, (first_line, last_line), "disk")
-    whole = assemble_lines(stored[0].chunks if stored else ())
-    lines = whole[first_line - 1 : last_line]
-    shown_last = first_line + len(lines) - 1
+    all_lines = assemble_lines(stored[0].chunks if stored else ())
+    lines = all_lines[first_line - 1 : last_line]
+    last_shown = first_line + len(lines) - 1
     return FileContent(
-        record.name, path, language, "\n".join(lines), first_line, shown_last, len(whole), "index"
+        record.name,
+        path,
+        language,
+        "\n".join(lines),
+        first_line,
+        last_shown,
+        len(all_lines),
+        "index",
     )
 
 
@@ -165,21 +175,19 @@ def _content(
     lines: tuple[int, int | None],
     source: Literal["disk", "overlay"],
 ) -> FileContent:
-    """Lines of a text; all of it, with no last line named, is given as it is, ends of lines
-    included.
-    """
+    """Return lines of a text; without a last line, the whole text, line ends included."""
     first, last = lines
-    found = text.lines(first, last or text.line_count)
+    selected = text.lines(first, last or text.line_count)
     content = (
-        text.data.decode("utf-8", "replace") if (first, last) == (1, None) else "\n".join(found)
+        text.data.decode("utf-8", "replace") if (first, last) == (1, None) else "\n".join(selected)
     )
     return FileContent(
-        index, path, language, content, first, first + len(found) - 1, text.line_count, source
+        index, path, language, content, first, first + len(selected) - 1, text.line_count, source
     )
 
 
 async def _check_text(db: Database, record: IndexRecord, path: str, *, readable: bool) -> None:
-    """Raises `NotFound` for a file that was left out, if nothing can be shown of it."""
+    """Raise `NotFound` for a skipped file if none of it can be shown."""
     row = next(
         (row for row in await index_records.file_records(db, record, path) if row.path == path),
         None,
@@ -198,64 +206,67 @@ async def find_owner(
     path: str,
     overlays: Mapping[str, Overlay] | None = None,
 ) -> str:
-    """The name of the index that has a file. Raises as `get_file` does."""
+    """Return the name of the index that has a file. Raises like `get_file`."""
     return (await _locate(db, indexes, path, overlays or {}))[0]
 
 
 async def _locate(
     db: Database, indexes: Sequence[IndexRecord], path: str, overlays: Mapping[str, Overlay]
 ) -> tuple[str, bytes | None]:
-    """The index that has a file, and the hash of its content; None for unsaved text."""
+    """Return the index that has a file, and the hash of its content; None for unsaved text."""
     unsaved = [name for name, overlay in overlays.items() if path in overlay.files]
     if len(unsaved) == 1:
         return unsaved[0], None
     states = [
         (record.name, (await file_states(db, record, [path])).files.get(path)) for record in indexes
     ]
-    holding = [(name, state.content_hash) for name, state in states if state is not None]
-    if len(holding) > 1:
-        names = ", ".join(name for name, _ in holding)
+    owners = [(name, state.content_hash) for name, state in states if state is not None]
+    if len(owners) > 1:
+        names = ", ".join(name for name, _ in owners)
         raise InvalidInput(f"{path} is in several indexes: {names}", "name one of them")
-    if not holding:
+    if not owners:
         where = f"index {indexes[0].name} has no" if len(indexes) == 1 else "no index has a"
         raise NotFound(f"{where} file {path}", await _suggest_paths(db, indexes, path))
-    return holding[0]
+    return owners[0]
 
 
 async def _suggest_paths(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:
-    """A hint that names files which end like a path that is in no index: its tail is often all that
-    is known.
+    """Return a hint with files that end like an unknown path: often, only the end of a path is
+    right.
     """
     name = path.rpartition("/")[2]
     if not name:
         return LIST_HINT
-    named = (
+    same_name = (
         await list_files(db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_FILES)
     ).files
-    found = sorted(
-        {file.path for file in named if file.path.rpartition("/")[2] == name},
+    suggestions = sorted(
+        {file.path for file in same_name if file.path.rpartition("/")[2] == name},
         key=_by_common_tail(path),
     )
-    return f"did you mean {' or '.join(found[:MAX_SUGGESTIONS])}?" if found else LIST_HINT
+    return (
+        f"did you mean {' or '.join(suggestions[:MAX_SUGGESTIONS])}?" if suggestions else LIST_HINT
+    )
 
 
 def _by_common_tail(path: str) -> Callable[[str], tuple[int, str]]:
-    """Orders paths: those that end as `path` does come first."""
+    """Return a sort key for paths: those with the longest common end come first."""
     parts = path.split("/")[::-1]
 
-    def key(other: str) -> tuple[int, str]:
-        pairs = zip(parts, other.split("/")[::-1], strict=False)
-        return -next((n for n, (one, two) in enumerate(pairs) if one != two), len(parts)), other
+    def key(candidate: str) -> tuple[int, str]:
+        pairs = zip(parts, candidate.split("/")[::-1], strict=False)
+        return -next(
+            (n for n, (part, other_part) in enumerate(pairs) if part != other_part), len(parts)
+        ), candidate
 
     return key
 
 
 def assemble_lines(chunks: Sequence[queries.StoredChunk]) -> list[str]:
-    """The lines of a file as its chunks, in order, have them, each at its own place; overlaps are
-    taken once.
+    """Assemble the lines of a file from its chunks, in order; overlaps are taken once.
 
     A chunk may begin inside of a line, and only blanks are between chunks. Its text has as many
-    bytes as its range, but for what is no UTF-8.
+    bytes as its range, except where the file is not UTF-8.
     """
     lines: dict[int, str] = {}
     end = 0
@@ -263,29 +274,31 @@ def assemble_lines(chunks: Sequence[queries.StoredChunk]) -> list[str]:
         if chunk.start_line in lines:
             lines[chunk.start_line] += " " * (chunk.start_byte - end)
         raw = chunk.content.encode()
-        known = raw[: max(0, end - chunk.start_byte)]
-        new = raw[max(0, end - chunk.start_byte) :]
+        overlap = raw[: max(0, end - chunk.start_byte)]
+        rest = raw[max(0, end - chunk.start_byte) :]
         for number, piece in enumerate(
-            new.decode("utf-8", "replace").split("\n"), chunk.start_line + known.count(b"\n")
+            rest.decode("utf-8", "replace").split("\n"), chunk.start_line + overlap.count(b"\n")
         ):
             lines[number] = lines.get(number, "") + piece
         end = max(end, chunk.end_byte)
     if lines and not lines[max(lines)]:
-        del lines[max(lines)]  # what comes after the last line's end
+        del lines[max(lines)]  # the empty text after the last line end
     return [
         lines.get(number, GAP).removesuffix("\r") for number in range(1, max(lines, default=0) + 1)
     ]
 
 
-def _language_ids(names: Sequence[str]) -> frozenset[str]:
-    known = language_names()
+def _language_ids(requested: Sequence[str]) -> frozenset[str]:
+    names_to_ids = language_names()
     return frozenset(
-        name for given in names for name in known[check_choice("language", given.lower(), known)]
+        language_id
+        for request in requested
+        for language_id in names_to_ids[check_choice("language", request.lower(), names_to_ids)]
     )
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
-    """A cursor is JSON, because names of indexes and files may hold any separator."""
+    """Parse a cursor. It is JSON, because names of indexes and files may have any separator."""
     if cursor is None:
         return None
     try:
@@ -294,6 +307,6 @@ def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
         index = path = None
     if not isinstance(index, str) or not isinstance(path, str):
         raise InvalidInput(
-            f"{cursor!r} is not a cursor", "pass on the one of the page before, unchanged"
+            f"{cursor!r} is not a cursor", "use the cursor of the previous page, unchanged"
         )
     return index, path

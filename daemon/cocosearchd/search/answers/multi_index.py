@@ -1,8 +1,8 @@
-"""One question to several indexes: embedded once, searched side by side, merged by rank, and only
-then widened.
+"""One question to several indexes: embedded once, searched side by side, merged by rank.
 
-Scores of different indexes are of different scales (their words, sizes and cosines differ), so
-ranks are merged. What is comparable, the relevance, says which hits of one rank come first.
+Only then are the hits expanded. Scores of different indexes are on different scales (their words,
+sizes and cosines differ), so ranks are merged. Relevance is comparable, and orders the hits of one
+rank.
 """
 
 from collections import Counter
@@ -24,21 +24,21 @@ from cocosearchd.search.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class FailedIndex:
-    """An index that gave no answer, and why."""
+    """An index without an answer, and its error."""
 
     index: str
     error: CocoSearchError
 
     @property
     def warning(self) -> str:
-        """What is said of it beside the hits of the others."""
+        """The warning that accompanies the hits of the other indexes."""
         return f"{self.index}: not searched: {self.error.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class MergedAnswer:
-    """Hits of all indexes in one order. `answers` are the single ones, each with those of its hits
-    that are shown.
+    """Hits of all indexes in one order. `answers` are the single answers, with their shown hits
+    only.
     """
 
     hits: tuple[Hit, ...]
@@ -48,21 +48,21 @@ class MergedAnswer:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know, each with the index it is about.
+        """Warnings for people, each with the name of its index.
 
-        That a filter leaves nothing of one index is no news where others have hits.
+        A filter that excludes all of one index is no warning where other indexes have hits.
         """
-        said = (
-            f"{answer.index}: {note}"
+        warnings = (
+            f"{answer.index}: {warning}"
             for answer in self.answers
-            for note in answer.warnings
-            if not (self.hits and note.startswith(NO_FILE))
+            for warning in answer.warnings
+            if not (self.hits and warning.startswith(NO_FILE))
         )
-        return (*said, *(failed.warning for failed in self.failed))
+        return (*warnings, *(failed.warning for failed in self.failed))
 
     @property
     def incomplete_reason(self) -> str | None:
-        """Why the answer does not show all that was asked for, None where it does."""
+        """The reason why the answer is incomplete, None where it is complete."""
         return "; ".join(failed.warning for failed in self.failed) or None
 
 
@@ -74,166 +74,174 @@ async def search_several(
     explain: bool = False,
     overlays: Mapping[str, Overlay] | None = None,
 ) -> MergedAnswer:
-    """Ask every index, each with the overlay of its name. One that fails is reported beside the
-    answers of the others.
+    """Search every index, each with the overlay of its name, and merge the hits.
 
-    Raises `IdentityMismatch` when the indexes were made by different embedders, and the first error
-    if all fail.
+    An index that fails is reported beside the answers of the others. Raises `IdentityMismatch` when
+    the indexes have different embedders, and the first error if all fail.
     """
     check_same_embedder(records)
-    once = _SharedEmbedding(pipeline, records[0])
+    embedding = _SharedEmbedding(pipeline, records[0])
     # A budget is for the whole answer, so it is applied after merging.
     unlimited = replace(query, budget_chars=None, budget_tokens=None)
     outcomes: list[RankedAnswer | CocoSearchError | None] = [None] * len(records)
     traces = {record.name: Trace(explain=explain) for record in records}
 
-    async def ask(place: int, record: IndexRecord) -> None:
+    async def ask(number: int, record: IndexRecord) -> None:
         try:
             trace = traces[record.name]
             overlay = (overlays or {}).get(record.name)
-            outcomes[place] = await pipeline.rank(
-                record, unlimited, trace, embed=once.embed, overlay=overlay
+            outcomes[number] = await pipeline.rank(
+                record, unlimited, trace, embed=embedding.embed, overlay=overlay
             )
         except CocoSearchError as error:
-            outcomes[place] = error
+            outcomes[number] = error
 
     async with anyio.create_task_group() as tasks:
-        for place, record in enumerate(records):
-            tasks.start_soon(ask, place, record)
-    findings = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
-    failed = tuple(
+        for number, record in enumerate(records):
+            tasks.start_soon(ask, number, record)
+    answers_by_index = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
+    failed_indexes = tuple(
         FailedIndex(record.name, outcome)
         for record, outcome in zip(records, outcomes, strict=True)
         if isinstance(outcome, CocoSearchError)
     )
-    if failed and not findings:
-        raise failed[0].error
-    findings = _deduplicate(findings, query.all_chunks)
-    name = not any(map(str.isspace, parse_inline(query.text).words))
-    taken = order_hits(
-        [finding.ranking.hits for finding in findings], pipeline.effective_limit(query), name=name
+    if failed_indexes and not answers_by_index:
+        raise failed_indexes[0].error
+    answers_by_index = _deduplicate(answers_by_index, query.all_chunks)
+    is_name = not any(map(str.isspace, parse_inline(query.text).words))
+    selected = order_hits(
+        [ranked.ranking.hits for ranked in answers_by_index],
+        pipeline.effective_limit(query),
+        is_name=is_name,
     )
-    shown = Counter(place for place, _ in taken)
-    answers = tuple(
+    shown = Counter(number for number, _ in selected)
+    expanded = tuple(
         [
-            await pipeline.expand(finding, traces[finding.record.name], shown[place])
-            for place, finding in enumerate(findings)
+            await pipeline.expand(ranked, traces[ranked.record.name], shown[number])
+            for number, ranked in enumerate(answers_by_index)
         ]
     )
     return MergedAnswer(
-        fit_budget(merge_hits(answers, taken), query.budget_chars, query.budget_tokens),
-        answers,
-        failed,
+        fit_budget(merge_hits(expanded, selected), query.budget_chars, query.budget_tokens),
+        expanded,
+        failed_indexes,
         traces,
     )
 
 
 class _SharedEmbedding:
-    """Embeds for all indexes together, and only if one of them has to be searched."""
+    """Embeds once for all indexes, and only if one of them has to be searched."""
 
     def __init__(self, pipeline: Pipeline, record: IndexRecord) -> None:
-        self._made_by = record.identity.embedder
+        self._embedder = record.identity.embedder
         self._pipeline = pipeline
         self._lock = anyio.Lock()
-        self._done = dict[str, QueryVector]()
+        self._vectors = dict[str, QueryVector]()
 
     async def embed(self, text: str, trace: Trace) -> QueryVector:
         async with self._lock:
-            if text not in self._done:
-                self._done[text] = await self._pipeline.embed(self._made_by, text, trace)
-            return self._done[text]
+            if text not in self._vectors:
+                self._vectors[text] = await self._pipeline.embed(self._embedder, text, trace)
+            return self._vectors[text]
 
 
-def order_hits(found: Sequence[Sequence[Hit]], limit: int, *, name: bool) -> list[tuple[int, int]]:
-    """Which hits of the indexes are shown, in their order: the place of the index, and the rank
-    there, from 1.
+def order_hits(
+    hits_by_index: Sequence[Sequence[Hit]], limit: int, *, is_name: bool
+) -> list[tuple[int, int]]:
+    """Choose and order the shown hits, as (number of the index, rank there, from 1).
 
-    The first of every index, then the second of every index, and so on; of one rank the most
-    relevant first. Of a `name` those come before that are not behind the last with every word of
-    it: in most indexes it is not there, and what they have is like it at best.
+    The first hit of every index comes first, then the second of every index, and so on; within one
+    rank, the most relevant first. For a name, hits up to the last one with every word of the name
+    precede all others: most indexes do not have the name, and their hits are only similar.
     """
-    named = [
+    last_named_rank = [
         max((rank for rank, hit in enumerate(hits, 1) if _relevance(hit) >= 1), default=0)
-        for hits in found
+        for hits in hits_by_index
     ]
-    every = [
-        (name and rank > named[place], rank, -_relevance(hit), place)
-        for place, hits in enumerate(found)
+    keys = [
+        (is_name and rank > last_named_rank[number], rank, -_relevance(hit), number)
+        for number, hits in enumerate(hits_by_index)
         for rank, hit in enumerate(hits, 1)
     ]
-    return [(place, rank) for _, rank, _, place in sorted(every)[:limit]]
+    return [(number, rank) for _, rank, _, number in sorted(keys)[:limit]]
 
 
 def _relevance(hit: Hit) -> float:
     return dict(hit.scores).get("relevance", 0.0)
 
 
-def merge_hits(answers: Sequence[Answer], taken: Sequence[tuple[int, int]]) -> tuple[Hit, ...]:
-    """The hits that are taken, as `order_hits` says.
+def merge_hits(answers: Sequence[Answer], selected: Sequence[tuple[int, int]]) -> tuple[Hit, ...]:
+    """Return the hits that `order_hits` selected.
 
-    A merged hit's score is 1 / (60 + rank in its own index); its own score is kept among `scores`.
+    A merged hit's score is 1 / (60 + rank in its own index); `scores` has its own score as well.
     """
-    hits = [(rank, answers[place].hits[rank - 1]) for place, rank in taken]
+    hits = [(rank, answers[number].hits[rank - 1]) for number, rank in selected]
     return tuple(
         replace(hit, score=1 / (RRF_K + rank), scores=(("own_score", hit.score), *hit.scores))
         for rank, hit in hits
     )
 
 
-def _deduplicate(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[RankedAnswer]:
-    """Without what another index has found as well: a file below several roots is one, best said by
-    the nearest one.
+def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[RankedAnswer]:
+    """Drop the hits that another index has as well.
 
-    Of a file that is not saved the index speaks that holds the text; what others have of it is what
-    is on disk.
+    A file below several roots belongs to the index with the nearest root. A file with unsaved text
+    belongs to the index whose overlay has it; the others have the text on disk.
     """
-    roots = [finding.record.root.rstrip(b"/") + b"/" for finding in findings]
-    if not any(one is not other and one.startswith(other) for one in roots for other in roots):
-        return list(findings)  # the very same hits: what was shown of them is remembered
+    roots = [answer.record.root.rstrip(b"/") + b"/" for answer in answers]
+    if not any(
+        entry is not outer and entry.startswith(outer) for entry in roots for outer in roots
+    ):
+        return list(answers)  # the same tuples, because expansions are cached by identity
 
-    def place(number: int, path: str) -> bytes:
+    def absolute_path(number: int, path: str) -> bytes:
         return roots[number] + decode_path(path)
 
-    def file(number: int, hit: Hit) -> tuple[bytes, int]:
-        return place(number, hit.path), hit.start_byte if all_chunks else 0
+    def identity(number: int, hit: Hit) -> tuple[bytes, int]:
+        return absolute_path(number, hit.path), hit.start_byte if all_chunks else 0
 
-    outer_first = sorted(enumerate(findings), key=lambda one: len(roots[one[0]]))
+    outer_first = sorted(enumerate(answers), key=lambda entry: len(roots[entry[0]]))
     unsaved = {
-        place(n, path): n for n, each in outer_first if each.overlay for path in each.overlay.files
+        absolute_path(n, path): n
+        for n, answer in outer_first
+        if answer.overlay
+        for path in answer.overlay.files
     }
-    every = [
+    hits = [
         (rank, n, hit)
-        for n, each in enumerate(findings)
-        for rank, hit in enumerate(each.ranking.hits)
-        if unsaved.get(place(n, hit.path), n) == n
+        for n, answer in enumerate(answers)
+        for rank, hit in enumerate(answer.ranking.hits)
+        if unsaved.get(absolute_path(n, hit.path), n) == n
     ]
-    told = dict[tuple[bytes, int], int]()
-    for _, number, hit in sorted(every, key=lambda one: (one[0], -len(roots[one[1]]))):
-        told.setdefault(file(number, hit), number)
+    owners = dict[tuple[bytes, int], int]()
+    for _, number, hit in sorted(hits, key=lambda entry: (entry[0], -len(roots[entry[1]]))):
+        owners.setdefault(identity(number, hit), number)
     return [
         replace(
-            each,
+            answer,
             ranking=replace(
-                each.ranking, hits=tuple(h for _, m, h in every if m == n and told[file(n, h)] == n)
+                answer.ranking,
+                hits=tuple(h for _, m, h in hits if m == n and owners[identity(n, h)] == n),
             ),
         )
-        for n, each in enumerate(findings)
+        for n, answer in enumerate(answers)
     ]
 
 
 def check_same_embedder(records: Sequence[IndexRecord]) -> None:
-    """Raises `IdentityMismatch` naming both sides when a single vector cannot be compared with all
-    indexes.
+    """Raise `IdentityMismatch`, naming both sides, if the indexes have different embedders.
+
+    One query vector could not be compared with all of them.
     """
     for record in records[1:]:
         if record.identity.embedder != records[0].identity.embedder:
-            one, other = (_model_name(each) for each in (records[0], record))
+            first, second = (_model_name(member) for member in (records[0], record))
             raise IdentityMismatch(
-                f"indexes {records[0].name} and {record.name} have different embedders: {one} and {other}",
+                f"indexes {records[0].name} and {record.name} have different embedders: {first} and {second}",
                 "search them one by one, or reindex one with the embedder of the other",
             )
 
 
 def _model_name(record: IndexRecord) -> str:
-    made = dict(record.identity.embedder)
-    return f"{made.get('provider', '?')}/{made.get('model', '?')} ({record.dimension}-d)"
+    pairs = dict(record.identity.embedder)
+    return f"{pairs.get('provider', '?')}/{pairs.get('model', '?')} ({record.dimension}-d)"

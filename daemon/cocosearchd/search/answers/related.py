@@ -77,7 +77,7 @@ async def _vector_at(
             return None if vector is None else np.asarray(vector, dtype=np.float32)
     raise NotFound(
         f"index {record.name} has nothing of {path} at line {line}",
-        "`cocosearchctl files` lists the indexed files",
+        "`cocosearchctl files` lists what is indexed",
     )
 
 
