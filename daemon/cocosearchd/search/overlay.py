@@ -78,7 +78,7 @@ class Overlay:
     def matching_symbols(self, where: Filter) -> tuple[Candidate, ...]:
         """Return the definitions that pass a filter, as the store lists them."""
         rows = (row for row, _ in self.matching_chunks(where) if row.symbol_name)
-        return tuple(with_symbol(row, self._symbols[row.key], where) for row in rows)
+        return tuple(name_matching_symbol(row, self._symbols[row.key], where) for row in rows)
 
     @cached_property
     def _symbols(self) -> Mapping[Key, tuple[tuple[str, str], ...]]:
@@ -194,5 +194,5 @@ def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
     return any(
         (not where.symbol_types or kind in where.symbol_types)
         and (matches_name is None or matches_name(name))
-        for kind, name in symbols_of(chunk)
+        for kind, name in chunk_symbols(chunk)
     )

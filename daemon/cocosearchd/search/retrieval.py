@@ -123,7 +123,7 @@ class Retriever:
                 return outcome
             generation = outcome
         trace.record("snapshot", lambda: True)
-        async with snapshot(self._db) as connection:
+        async with open_snapshot(self._db) as connection:
             generation = await index_records.generation(connection, record)
             ranked = await self._retrieve_stored(connection, record, request, trace)
             outcome = await self._finish(connection, record, request, ranked, generation, trace)

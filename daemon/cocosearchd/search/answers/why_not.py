@@ -129,9 +129,11 @@ async def _blocking_filters(
     }
     active = {name: part for name, part in single_filters.items() if part != Filter()}
     blocking = [
-        name for name, part in active.items() if not await passing_chunks(db, record, path, part)
+        name
+        for name, part in active.items()
+        if not await count_matching_chunks(db, record, path, part)
     ]
-    if blocking or await passing_chunks(db, record, path, where):
+    if blocking or await count_matching_chunks(db, record, path, where):
         return blocking
     return list(active)
 

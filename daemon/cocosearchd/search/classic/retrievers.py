@@ -109,7 +109,7 @@ async def _search_keywords(
         return (), 0
     words = split_text(plan.text)
     if not words and plan.where.phrases:
-        matches = await queries.first_passing(db, record, plan.where, plan.depth)
+        matches = await queries.first_matches(db, record, plan.where, plan.depth)
         return matches, len(matches)
     if plan.profile == "classic":
         matches = await queries.keyword_search(db, record, words, plan.where, plan.depth)

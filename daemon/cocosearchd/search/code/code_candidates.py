@@ -61,14 +61,16 @@ async def code_candidates(
     if not await lexical.wait_for_generation(generation, WAIT_S):
         return None
     newest = replace(record, generation=max(generation, lexical.generation))
-    snapshot = await lexical.state(overlay)
+    snapshot = await lexical.snapshot(overlay)
     if snapshot is None:
         return None
     if plan.listing:
         listing, complete = await list_symbols(
             db, newest, lexical, snapshot, plan, weights, overlay
         )
-        warning = None if listing else unmet_filter(plan.where, snapshot.living, record.root)
+        warning = (
+            None if listing else unmet_filter(plan.where, snapshot.live_documents, record.root)
+        )
         return CodeAnswer(listing, snapshot.generation, complete, None, warning)
     # A reranker or a score limit needs more to choose from.
     result_count = max(
@@ -79,7 +81,7 @@ async def code_candidates(
         lexical,
         snapshot,
         plan,
-        lexical.query(plan.text),
+        lexical.parse_query(plan.text),
         vector,
         weights,
         limit,
@@ -96,7 +98,7 @@ async def code_candidates(
         for chunk in matches.chunks
         if (key := (chunk.path, chunk.start_byte, chunk.end_byte)) not in unsaved
     ]
-    rows, states = await queries.chunks_with_files(db, record, stored_keys, snapshot.chunks)
+    rows, states = await queries.chunks_with_files(db, record, stored_keys, snapshot.chunk_count)
     by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
         _make_candidate(by_key[key], chunk)
@@ -107,7 +109,7 @@ async def code_candidates(
     warning = (
         matches.warning
         if matches.chunks
-        else unmet_filter(plan.where, snapshot.living, record.root) or matches.warning
+        else unmet_filter(plan.where, snapshot.live_documents, record.root) or matches.warning
     )
     return CodeAnswer(scored, snapshot.generation, complete, states, warning, matches.cacheable)
 

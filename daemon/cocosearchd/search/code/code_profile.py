@@ -100,21 +100,21 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     Signals are scaled so that weights mean the same in each repository.
     """
     values = matrix.values
-    corpus = matrix.among
-    scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
+    corpus = matrix.corpus
+    scaled = {name: features.scale_to_maximum(values[name]) for name in _LEXICAL}
     scaled |= {name: values[name] for name in _UNSCALED}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
     scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
     if matrix.best_cosines is not None and matrix.file_cosines is not None:
         # Both are compared with the mean vectors of files, which every file has.
         for name, cosines in (("chunk", matrix.best_cosines), ("file", matrix.file_cosines)):
-            scaled[name] = features.standing(cosines, corpus.cosine, corpus.deviation) * np.float32(
-                _Z_SHARE
-            )
+            scaled[name] = features.z_scores(
+                cosines, corpus.cosine_mean, corpus.cosine_deviation
+            ) * np.float32(_Z_SHARE)
     # Where no file is named after the question, as with a question in the style of the web, vectors
     # decide and size does not. The weights are learned; the signal is 0 where a name explains the
     # question.
-    unnamed = np.float32(1 - corpus.named)
+    unnamed = np.float32(1 - corpus.name_coverage)
     for name in ("lsize", "s_mean", "chunk"):
         if name in scaled:
             scaled[f"{name}_unnamed"] = scaled[name] * unnamed
@@ -175,7 +175,7 @@ def _sort_files(
 
     Equal scores are ordered by path: file numbers depend on the order of arrival and on merges.
     """
-    best = first_by(np.flatnonzero(eligible), scores[eligible], limit, matrix.paths)
+    best = select_top(np.flatnonzero(eligible), scores[eligible], limit, matrix.paths)
     return sorted(best.tolist(), key=lambda file: (-scores[file], matrix.paths[file]))
 
 

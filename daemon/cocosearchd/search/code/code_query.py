@@ -45,12 +45,12 @@ class CodeQuery:
     needed: int
     overlay: Overlay | None = None
 
-    async def evaluate(self, judge: Callable[[FeatureMatrix], T], choice: Choice) -> T:
+    async def evaluate(self, judge: Callable[[FeatureMatrix], T], choice: FileFilter) -> T:
         """Return the result of `judge` on the feature matrix, in a thread.
 
         `choice` returns the mask of the files that may be shown.
         """
-        return await self.lexical.judged(
+        return await self.lexical.score(
             self.state, judge, self.terms, self.vector, choice, self.needed
         )
 
@@ -87,7 +87,7 @@ class CodeQuery:
                 (path in chunks for path in living.paths), np.bool_, len(living.paths)
             )
         elif symbol_masks is not None:
-            with_chunks = files_of(self.state.parts, symbol_masks)
+            with_chunks = files_with_chunks(self.state.views, symbol_masks)
         else:
             return passing
         return with_chunks if passing is None else with_chunks & passing
@@ -97,8 +97,8 @@ class CodeQuery:
         masks = self.symbol_masks()
         if masks is None:
             return None
-        return joined(
-            [mask[segment.chunks] for mask, segment in zip(masks, matrix.compared, strict=True)]
+        return concatenate(
+            [mask[segment.chunks] for mask, segment in zip(masks, matrix.candidates, strict=True)]
         )
 
     def symbol_masks(self) -> list[Mask] | None:
@@ -109,8 +109,8 @@ class CodeQuery:
         where = self.plan.where
         if not (where.symbol_types or where.symbol_name):
             return None
-        find_mask = self.lexical.symbols.of
+        find_mask = self.lexical.symbols.mask
         return [
             find_mask(segment_view.segment, where.symbol_types, where.symbol_name)
-            for segment_view in self.state.parts
+            for segment_view in self.state.views
         ]

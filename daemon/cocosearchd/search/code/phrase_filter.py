@@ -83,8 +83,8 @@ async def rank_phrase_matches(
     try:
         return await _find_matches(search, candidates, needed)
     finally:
-        sure = size_of(candidates.sure)
-        likely = size_of(candidates.whole)
+        sure = count_chunks(candidates.chunks)
+        likely = count_chunks(candidates.whole_word_chunks)
         trace.record(
             "phrases",
             lambda: {
@@ -102,16 +102,20 @@ async def _find_matches(
     matches = await search.find_all(candidates, FEW_CHUNKS, FEW_CHUNKS)
     if matches is not None:
         return await search.rank(matches)
-    if size_of(candidates.whole) <= FEW_CHUNKS:
-        partial = await search.match_chunks(candidates.whole)
+    if count_chunks(candidates.whole_word_chunks) <= FEW_CHUNKS:
+        partial = await search.match_chunks(candidates.whole_word_chunks)
         if search.count_results(partial) >= needed:
             return await search.rank(partial)
     else:
         matrix, order = await code_query.evaluate(
-            search.rank_files, lambda _: files_of(code_query.state.parts, candidates.whole)
+            search.rank_files,
+            lambda _: files_with_chunks(code_query.state.views, candidates.whole_word_chunks),
         )
         partial = await search.read_by_rank(matrix, order)
-        if search.count_results(partial) >= needed or len(matrix.paths) == code_query.state.files:
+        if (
+            search.count_results(partial) >= needed
+            or len(matrix.paths) == code_query.state.file_count
+        ):
             return PhraseMatches(
                 await asyncio.to_thread(code_query.rank_compared, matrix, partial), search.complete
             )
@@ -137,12 +141,12 @@ class _PhraseSearch:
         """Return the chunks that can contain the phrases, in files that may be shown."""
         state = self.query.state
         where = self.query.plan.where
-        words = phrase_words(where.phrases, self.query.lexical.terms)
-        return holding(
-            state.parts,
-            state.living,
+        words = extract_phrase_words(where.phrases, self.query.lexical.terms)
+        return find_phrase_candidates(
+            state.views,
+            state.live_documents,
             words,
-            self.query.allowed_files(state.living),
+            self.query.allowed_files(state.live_documents),
             chunks=self.query.symbol_masks(),
         )
 
@@ -176,7 +180,7 @@ class _PhraseSearch:
         while position < len(order) and self.count_results(chunks) < self.query.limit:
             paths = [matrix.paths[file] for file in order[position : position + size]]
             saved = [path for path in paths if overlay is None or path not in overlay.files]
-            read = await holding_in_files(self.db, self.newest, where, saved)
+            read = await phrase_matches_in_files(self.db, self.newest, where, saved)
             self._check_generations(read, saved)
             chunks |= read.starts | {path: unsaved[path] for path in paths if path in unsaved}
             position = position + size
@@ -189,8 +193,8 @@ class _PhraseSearch:
         matches = await self.find_all(candidates, MAX_KEYED_CHUNKS, MAX_SCANNED_TEXTS)
         if matches is not None:
             return await self.rank(matches)
-        if size_of(candidates.whole) <= MAX_KEYED_CHUNKS:
-            partial = partial | await self.match_chunks(candidates.whole)
+        if count_chunks(candidates.whole_word_chunks) <= MAX_KEYED_CHUNKS:
+            partial = partial | await self.match_chunks(candidates.whole_word_chunks)
             if partial:
                 return await self.rank(partial, PARTIAL_WARNING)
         matches = await self.scan()
@@ -203,25 +207,26 @@ class _PhraseSearch:
 
         Chunks are read by their keys or by PostgreSQL's index of words, whichever reads less.
         """
-        sure = size_of(candidates.sure)
+        sure = count_chunks(candidates.chunks)
         if sure <= min(keys, FEW_CHUNKS):
-            return await self.match_chunks(candidates.sure)
+            return await self.match_chunks(candidates.chunks)
         expected_texts = min(
-            await expected(self.db, self.newest, self.query.plan.where), self.query.state.chunks
+            await estimate_phrase_matches(self.db, self.newest, self.query.plan.where),
+            self.query.state.chunk_count,
         )
         if sure <= min(keys, expected_texts):
-            return await self.match_chunks(candidates.sure)
+            return await self.match_chunks(candidates.chunks)
         return await self.scan() if expected_texts <= texts else None
 
     async def match_chunks(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
         """Return the given chunks that contain the phrases."""
-        self.steps.append(f"{size_of(chunks)} chunks by their keys")
+        self.steps.append(f"{count_chunks(chunks)} chunks by their keys")
         keys = await asyncio.to_thread(
-            keys_of, self.query.state.parts, self.query.state.living, chunks
+            list_chunk_keys, self.query.state.views, self.query.state.live_documents, chunks
         )
         unsaved = self.query.overlay.files if self.query.overlay else {}
         saved = [key for key in keys if key[0] not in unsaved]
-        read = await holding_in_chunks(self.db, self.newest, self.query.plan.where, saved)
+        read = await phrase_matches_in_chunks(self.db, self.newest, self.query.plan.where, saved)
         self._check_generations(read, {path for path, _, _ in saved})
         return self._apply_overlay(read.starts)
 
@@ -230,11 +235,11 @@ class _PhraseSearch:
         if not self.in_time:
             return None
         self.steps.append("texts that PostgreSQL's index of words leaves")
-        matches = await holding_anywhere(self.db, self.newest, self.query.plan.where, SCAN_MS)
+        matches = await all_phrase_matches(self.db, self.newest, self.query.plan.where, SCAN_MS)
         self.in_time = matches is not None
         return None if matches is None else self._apply_overlay(matches)
 
-    def _check_generations(self, read: PhraseReading, paths: Iterable[str]) -> None:
+    def _check_generations(self, read: StoredPhraseMatches, paths: Iterable[str]) -> None:
         """Clear `complete` if a file is newer or gone: it may have matched in the snapshot."""
         generation = self.query.state.generation
         self.complete &= all(

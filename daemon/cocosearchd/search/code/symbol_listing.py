@@ -66,11 +66,11 @@ async def list_symbols(
 def _ranked_keys(
     lexical: LexicalIndex, snapshot: IndexSnapshot, plan: Plan, weights: Weights
 ) -> list[Key]:
-    mask = file_mask(plan.where, snapshot.living)
-    place_scores = _place_scores(snapshot.living, weights)
+    mask = file_mask(plan.where, snapshot.live_documents)
+    place_scores = _place_scores(snapshot.live_documents, weights)
     files = [
         file
-        for number in range(len(snapshot.parts))
+        for number in range(len(snapshot.views))
         for file in _segment_files(lexical, snapshot, plan, number, mask, place_scores)
     ]
     keys: list[Key] = []
@@ -93,12 +93,12 @@ def _segment_files(
 
     `mask` and `place_scores` are (F,) over all living files.
     """
-    segment_view = snapshot.parts[number]
-    living = snapshot.living
+    segment_view = snapshot.views[number]
+    living = snapshot.live_documents
     where = plan.where
     local = living.segment_files[number]
     files = slice(living.starts[number], living.ends[number])
-    passing = lexical.symbols.of(segment_view.segment, where.symbol_types, where.symbol_name)
+    passing = lexical.symbols.mask(segment_view.segment, where.symbol_types, where.symbol_name)
     chunks = np.flatnonzero(
         passing & _chunks_of_files(segment_view, local if mask is None else local[mask[files]])
     )
@@ -106,7 +106,7 @@ def _segment_files(
         return []
     cased = np.ones(len(chunks), np.bool_)
     if where.symbol_name:
-        cased = lexical.symbols.of(
+        cased = lexical.symbols.mask(
             segment_view.segment, where.symbol_types, where.symbol_name, cased=True
         )[chunks]
     owners, starts = np.unique(segment_view.segment.chunk_files[chunks], return_index=True)
@@ -139,7 +139,7 @@ def _place_scores(living: LiveDocuments, weights: Weights) -> Floats:
     Tests, prose and deep paths score lower.
     """
     scores = np.zeros(len(living.paths), np.float32)
-    for name, values in living.places.items():
+    for name, values in living.path_signals.items():
         scores += values * np.float32(weights.symbol_without_vectors.get(name, 0.0))
     return scores
 
