@@ -193,5 +193,5 @@ def test_weights_of_what_is_no_signal_are_refused(tmp_path: Path) -> None:
     kinds = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
     file = tmp_path / "weights.json"
     file.write_text(json.dumps({"weights": {kind: {"charm": 2.0} for kind in kinds}}))
-    with pytest.raises(BadSettings, match="no signal: charm"):
+    with pytest.raises(BadSettings, match="unknown signals: charm"):
         load_weights(str(file))

@@ -42,9 +42,8 @@ from cocosearchd.store.connection.database import Database
 FEW_CHUNKS = 1000
 # chunks that are read by their keys, when the compared files have too few matches
 MAX_KEYED_CHUNKS = 20_000
-MAX_SCANNED_TEXTS = (
-    120_000  # texts, by PostgreSQL's estimate, that are scanned for a complete answer
-)
+# texts, by PostgreSQL's estimate, that are scanned for a complete answer
+MAX_SCANNED_TEXTS = 120_000
 SCAN_MS = 2000  # limit of a scan of more texts, when nothing else matched
 _FIRST_BATCH = 2  # files of the first batch for each result
 _GROWTH = 3  # factor from each batch to the next
