@@ -9,6 +9,7 @@ together stay below a bound of memory.
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -217,10 +218,11 @@ def main() -> int:
                 root.mkdir()
             (roots[1] / "main.py").write_text("def neighbour_main():\n    return 1\n")
             inputs = list(cases(seed, arguments.size))
-            report = run_campaign(
-                daemon, Neighbour(roots[1]), roots[0], inputs, int(arguments.limit_gib * 2**30)
-            )
-        print(f"seed {seed}: {report}", flush=True)
+            limit_bytes = int(arguments.limit_gib * 2**30)
+            report = run_campaign(daemon, Neighbour(roots[1]), roots[0], inputs, limit_bytes)
+            print(f"seed {seed}: {report}", flush=True)
+            # Python's own removal recurses, and directories are as deep as the kernel allows.
+            subprocess.run(["rm", "-rf", roots[0]], check=True)
         if report.problems:
             return 1
     return 0
