@@ -23,11 +23,11 @@ pytestmark = pytest.mark.anyio
 class TellsTooEarly(Updater):
     """Mutant: the hook runs when a batch is sent, not when it is committed."""
 
-    async def _ask(self, job: Any, piece: Any, *, alone: bool) -> Any:
-        await self._on_commit(Commit(job.lane.record.name, 0, piece.all_paths))
-        return await super()._ask(job, piece, alone=alone)
+    async def _send_part(self, job: Any, part: Any, *, alone: bool) -> Any:
+        await self._on_commit(Commit(job.queue.record.name, 0, part.all_paths))
+        return await super()._send_part(job, part, alone=alone)
 
-    async def _published(self, job: Any, piece: Any, answer: Any) -> dict[str, str]:
+    async def _run_hook(self, job: Any, part: Any, answer: Any) -> dict[str, str]:
         failed: dict[str, str] = answer.failed
         return failed
 

@@ -1,10 +1,9 @@
-"""The daemon's end of the write flow: keeps the child alive, hands it what is dirty, reports what
-became of it.
+"""The daemon's side of the write flow: keeps the indexer process alive and sends it dirty paths.
 
-It pulls batches from the source of each index, because the source knows what is urgent and when a
-path is settled. It never loads CocoIndex. A child that dies takes no batch with it: what it had not
-answered is given to the next one, batch by batch with nothing beside it and then in halves, until
-the path that kills is known; that one is set aside.
+The updater pulls batches from the source of each index and reports their outcome to it, because the
+source knows which paths are urgent and when a path is settled. It never loads CocoIndex. No batch is
+lost when an indexer process dies: the next process gets the unanswered batches one at a time, alone,
+and then in halves, until the culprit path is known. That path is set aside.
 """
 
 import asyncio
@@ -47,124 +46,121 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-THROTTLE_CHECK_S = 5.0  # between looks at disk and battery
-FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
-# How often a path must end or stall the child, with nothing beside it, to be set aside where it may
-# have been something else: kills from outside and machines that freeze hit one piece after another,
-# as pieces take turns, but a path that kills does so at every turn. A fault or an error is the
-# path's own: once is enough.
+THROTTLE_CHECK_S = 5.0  # between checks of disk and battery
+# Before the indexer process starts again: at first, and at most.
+FIRST_PAUSE_S = 0.1
+LAST_PAUSE_S = 30.0
+# The number of times that a path must end or stall the indexer process, alone, to be set aside
+# where the cause may be another one. Kills from outside and machines that freeze hit one part after
+# another, as parts take turns, but a culprit kills at every turn. A fault signal or an error exit
+# is the path's own: once is enough.
 STRIKES = 3
-# A parser in native code, or a pattern that backtracks, can hold up the whole child; nothing it
-# does takes this long.
+# A parser in native code, or a pattern that backtracks, can block the whole indexer process. No
+# step of its work takes this long.
 STALL_S = 60.0
-# After the last index was removed; the next one may come at once, and should not wait for a process
-# to start.
+# After the last index was removed. The next index may come at once, and should not wait for a
+# process to start.
 IDLE_S = 10.0
-# for the files in flight of an index that is removed; then the child is killed, and starts again
+# For the files in flight of an index that is removed. Then the process is killed and restarted.
 CLOSE_S = 15.0
 
 
 @dataclass(slots=True)
 class _GuardedRules:
-    """What an index is kept by. The gate is shut while that changes."""
+    """The rules of an index. The barrier is closed while they change."""
 
     rules: IndexRules
-    gate: DrainBarrier = field(default_factory=DrainBarrier)
+    barrier: DrainBarrier = field(default_factory=DrainBarrier)
 
 
 @dataclass(eq=False, slots=True)
 class _BatchJob:
-    """A batch on its way."""
+    """A batch in flight."""
 
-    lane: IndexQueue
+    queue: IndexQueue
     batch: Any
-    edits: bool  # pulled as what a person waits for
+    edits: bool  # true for paths that a person waits for
 
 
 @dataclass(slots=True)
 class _BatchReply:
-    """What the child said of a batch, pieces added up. `aside` are those of `failed` that ended
-    it.
-    """
+    """The answer to a batch, summed over its parts. `set_aside` is a subset of `failed`."""
 
     generation: int
-    failed: dict[str, str]
-    aside: list[str]
+    failed: dict[str, str]  # path -> reason
+    set_aside: list[str]  # paths that ended the indexer process
 
 
 class Updater:
-    """One per daemon. `add` and `remove` may be called before and while `run` runs; all in one
-    event loop.
+    """The updater of all indexes of a daemon.
+
+    `add` and `remove` may be called before and while `run` runs. For one event loop.
     """
 
     def __init__(
         self,
-        spawn: IndexerSpec,
+        spec: IndexerSpec,
         on_commit: Callable[[Commit], Awaitable[None]],
         *,
         extra_unsettled: int = 0,
         stall_s: float = STALL_S,
     ) -> None:
-        """`on_commit` is awaited after each batch with all its paths that did not fail, before they
-        are settled.
+        """`on_commit` runs after each batch, before it is settled, with all paths that did not fail.
 
-        So many bulk batches may be `back` from the child and wait for that beside those that it
-        works on. A child that does not answer for `stall_s` seconds is killed.
+        `extra_unsettled` answered bulk batches may wait for `on_commit`, beside the batches in the
+        indexer process. A process that does not answer for `stall_s` seconds is killed.
         """
-        self._spec, self._on_commit, self._extra_unsettled, self._stall_s = (
-            spawn,
-            on_commit,
-            extra_unsettled,
-            stall_s,
-        )
-        self._lanes: dict[str, IndexQueue] = {}
-        self._ruled: dict[str, _GuardedRules] = {}
+        self._spec = spec
+        self._on_commit = on_commit
+        self._extra_unsettled = extra_unsettled
+        self._stall_s = stall_s
+        self._queues: dict[str, IndexQueue] = {}
+        self._guarded_rules: dict[str, _GuardedRules] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._child: IndexerProcess | None = None
+        self._indexer: IndexerProcess | None = None
         self._liveness: IndexerLiveness | None = None
         self._state: WorkerState = "stopped"
         self._deaths = 0
-        self._done = Counter[str]()  # by the children that have ended
+        self._totals = Counter[str]()  # of the processes that have ended
         self._error: str | None = None
-        self._certain = False  # nobody else ended the last child
+        self._crashed = False  # the last process ended by itself, not by a signal from outside
         self._up = asyncio.Event()
-        self._calm = asyncio.Event()  # clear while it is being found out which path ended the child
-        self._calm.set()
-        self._alone = asyncio.Lock()
-        self._restraint, self._looking = (
-            Throttle(Path(spawn.state_dir), spawn.indexing),
-            asyncio.Lock(),
-        )
-        self._look_at = 0.0
+        # clear while the updater looks for the path that ended the process
+        self._no_suspects = asyncio.Event()
+        self._no_suspects.set()
+        self._suspect_lock = asyncio.Lock()
+        self._throttle = Throttle(Path(spec.state_dir), spec.indexing)
+        self._throttle_lock = asyncio.Lock()
+        self._next_check_at = 0.0
         self._paused: str | None = None
-        self._asked: set[_BatchJob] = set()
+        self._in_flight: set[_BatchJob] = set()
         self._suspects: set[_BatchJob] = set()
-        self._renewing = False  # the child ends because it was told to
+        self._replacing = False  # the updater has ended the process itself
 
     @property
     def status(self) -> IndexerStatus:
-        """Of this moment."""
-        state: WorkerState = (
-            "recovering" if self._state == "running" and self._suspects else self._state
-        )
+        """The current status of the indexer process."""
+        recovering = self._state == "running" and self._suspects
+        state: WorkerState = "recovering" if recovering else self._state
         silence = self._liveness.describe_silence() if self._liveness is not None else None
-        now = self._child.link.totals if self._child is not None else Counter[str]()
-        total = self._done + now
+        totals = self._totals
+        if self._indexer is not None:
+            totals = totals + self._indexer.link.totals
         return IndexerStatus(
             "unresponsive" if silence else state,
             self.pid,
             self._deaths,
             silence or self._error,
-            total["computed"],
-            total["reused"],
-            total["parsed"],
+            totals["computed"],
+            totals["reused"],
+            totals["parsed"],
             self._paused,
         )
 
     @property
     def pid(self) -> int | None:
-        """Of the living child."""
-        return self._child.pid if self._child is not None else None
+        """The id of the living indexer process, if any."""
+        return self._indexer.pid if self._indexer is not None else None
 
     async def add(
         self,
@@ -173,327 +169,329 @@ class Updater:
         rules: IndexRules | None = None,
         report: Callable[[str | None], None] | None = None,
     ) -> None:
-        """From now on, keep this index equal to what its source says. Raises `Conflict` for a
-        second of the name.
+        """Keep an index equal to its source from now on.
 
-        Without `rules`, by the settings that this was started with. `report` as for `supervise`:
-        what fails in the work on one index restarts that work alone.
+        Without `rules` the settings of `IndexerSpec` apply. `report` is as for `supervise`: a
+        failure in the work on one index restarts that work only. Raises `Conflict` for a name in
+        use.
         """
-        if record.name in self._lanes:
-            raise Conflict(f"index {record.name!r} is being kept already")
-        self._ruled[record.name] = _GuardedRules(rules or IndexRules(self._spec.indexing))
-        lane = IndexQueue(
+        if record.name in self._queues:
+            raise Conflict(f"index {record.name!r} is being indexed already")
+        self._guarded_rules[record.name] = _GuardedRules(rules or IndexRules(self._spec.indexing))
+        queue = IndexQueue(
             record, source, self._spec.indexing.inflight_files, self._extra_unsettled, report
         )
-        self._lanes[record.name] = lane
+        self._queues[record.name] = queue
         if self._up.is_set():
-            self._open(lane)
+            self._open_index(queue)
         if self._tasks is not None:
-            self._tasks.start_soon(self._serve, lane)
+            self._tasks.start_soon(self._serve, queue)
 
     async def change_rules(
         self, name: str, rules: IndexRules, change: Callable[[], Awaitable[IndexRecord]]
     ) -> None:
-        """From now on, keep the index by other rules. `change` makes the record for them, while
-        nobody writes.
+        """Index by other rules from now on. `change` makes their record while no batch is in flight.
 
-        What is under way is awaited; what comes meanwhile waits. Raises what `change` does; the old
-        rules then stay.
+        New batches wait meanwhile. An error of `change` is raised, and the old rules stay.
         """
-        lane, ruled = self._lanes[name], self._ruled[name]
-        async with ruled.gate.drain():
-            # the child knows it by the name it was given first
-            lane.record = replace(await change(), name=name)
-            ruled.rules = rules
-            child = self._child
-            if child is None or not self._up.is_set():
-                return  # the next child is told
-            closed = child.link.request({"do": "close", "index": name, "forget": False})
+        queue = self._queues[name]
+        guarded = self._guarded_rules[name]
+        async with guarded.barrier.drain():
+            # the indexer process knows the index by its first name
+            queue.record = replace(await change(), name=name)
+            guarded.rules = rules
+            indexer = self._indexer
+            if indexer is None or not self._up.is_set():
+                return  # the next process gets the new rules
+            closed = indexer.link.request({"do": "close", "index": name, "forget": False})
             await asyncio.wait({closed})
-            if closed.exception() is None and self._up.is_set() and self._child is child:
-                self._open(lane)
+            if closed.exception() is None and self._up.is_set() and self._indexer is indexer:
+                self._open_index(queue)
 
     async def remove(self, name: str) -> None:
-        """Stop keeping the index, for good: when this returns, nothing writes to its tables any
-        more.
-        """
-        lane = self._lanes.pop(name, None)
-        if lane is None:
+        """Stop indexing for good. After the return nothing writes to the tables of the index."""
+        queue = self._queues.pop(name, None)
+        if queue is None:
             return
-        if lane.scope is not None:
-            lane.scope.cancel()
-        child = self._child
-        if child is None or not self._up.is_set():
-            return  # the next child will not hear of it
-        closed = child.link.request({"do": "close", "index": name, "forget": True})
+        if queue.scope is not None:
+            queue.scope.cancel()
+        indexer = self._indexer
+        if indexer is None or not self._up.is_set():
+            return  # the next process will not know the index
+        closed = indexer.link.request({"do": "close", "index": name, "forget": True})
         with anyio.move_on_after(CLOSE_S):
             await asyncio.wait({closed})
         if not closed.done():
-            child.kill()
+            indexer.kill()
             await asyncio.wait({closed})
-        closed.exception()  # a child that died is as good
-        if self._tasks is not None and not self._lanes:
-            self._tasks.start_soon(self._renew_unused, child)
+        closed.exception()  # a dead process writes nothing either
+        if self._tasks is not None and not self._queues:
+            self._tasks.start_soon(self._replace_idle_indexer, indexer)
 
-    async def _renew_unused(self, child: IndexerProcess) -> None:
-        """Replace a child that has worked and has no index any more: a new process holds nothing of
-        what was.
-        """
+    async def _replace_idle_indexer(self, indexer: IndexerProcess) -> None:
+        """Replace a used process without an index: a new one holds no data of removed indexes."""
         await anyio.sleep(IDLE_S)
-        if not self._lanes and child is self._child and self._up.is_set():
-            self._renewing = True
-            self._up.clear()  # an index that is added from here on waits for the next child
-            child.link.fail()  # it ends at the end of its input
+        if not self._queues and indexer is self._indexer and self._up.is_set():
+            self._replacing = True
+            self._up.clear()  # an index that is added from here on waits for the next process
+            indexer.link.fail()  # the process ends at the end of its input
 
     async def run(self) -> None:
-        """For ever. To be supervised. What fails in the work on one index stays in its lane."""
+        """Run for ever, under supervision. A failure in the work on one index stops no other."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                for lane in self._lanes.values():
-                    tasks.start_soon(self._serve, lane)
+                for queue in self._queues.values():
+                    tasks.start_soon(self._serve, queue)
                 await self._keep_alive()
         finally:
-            self._tasks, self._state = None, "stopped"
+            self._tasks = None
+            self._state = "stopped"
 
     async def _keep_alive(self) -> None:
         pause = FIRST_PAUSE_S
         while True:
-            answers = await self._live()
-            if self._renewing:
-                self._renewing = False
+            answer_count = await self._run_indexer()
+            if self._replacing:
+                self._replacing = False
                 continue
             self._deaths += 1
             log.error("indexer_died", extra={"how": self._error, "suspects": len(self._suspects)})
-            pause = FIRST_PAUSE_S if answers else min(pause * 2, LAST_PAUSE_S)
+            pause = FIRST_PAUSE_S if answer_count else min(pause * 2, LAST_PAUSE_S)
             self._state = "waiting"
             await anyio.sleep(pause)
 
-    async def _live(self) -> int:
-        """One life of the child; how many answers it gave."""
+    async def _run_indexer(self) -> int:
+        """Run one indexer process to its end. Return the number of its answers."""
         self._state = "starting"
         try:
-            async with start_indexer(self._spec) as child:
+            async with start_indexer(self._spec) as indexer:
                 try:
-                    if await child.wait_ready():
-                        self._begin(child)
-                        await self._listen(child)
+                    if await indexer.wait_ready():
+                        self._start_serving(indexer)
+                        await self._listen(indexer)
                 finally:
-                    self._end()
+                    self._stop_serving()
         finally:
-            self._child = self._liveness = None
-        if not self._renewing:
-            self._error, self._certain = child.describe_exit(), child.ended_by_itself
-        self._done += child.link.totals
-        return child.link.answers
+            self._indexer = self._liveness = None
+        if not self._replacing:
+            self._error = indexer.describe_exit()
+            self._crashed = indexer.ended_by_itself
+        self._totals += indexer.link.totals
+        return indexer.link.answers
 
-    async def _listen(self, child: IndexerProcess) -> None:
+    async def _listen(self, indexer: IndexerProcess) -> None:
         async with anyio.create_task_group() as tasks:
-            self._liveness = IndexerLiveness(child, self._stall_s)
+            self._liveness = IndexerLiveness(indexer, self._stall_s)
             tasks.start_soon(self._liveness.watch)
-            await child.link.listen()
+            await indexer.link.listen()
             tasks.cancel_scope.cancel()
 
-    def _begin(self, child: IndexerProcess) -> None:
-        self._child = child
-        for lane in self._lanes.values():
-            self._open(lane)
+    def _start_serving(self, indexer: IndexerProcess) -> None:
+        self._indexer = indexer
+        for queue in self._queues.values():
+            self._open_index(queue)
         self._state = "running"
         self._up.set()
 
-    def _end(self) -> None:
-        """In one step, before anything waiting for an answer hears of it: nothing is sent beside a
-        suspect.
+    def _stop_serving(self) -> None:
+        """Mark all batches in flight as suspects, before their futures fail.
+
+        It does so without a pause, so nothing is sent at the same time as a suspect.
         """
         self._up.clear()
-        self._suspects |= self._asked
+        self._suspects |= self._in_flight
         if self._suspects:
-            self._calm.clear()
+            self._no_suspects.clear()
 
-    def _open(self, lane: IndexQueue) -> None:
-        record, rules = (
-            indexer_messages.record_to_json(lane.record),
-            indexer_messages.rules_to_json(self._ruled[lane.record.name].rules),
-        )
+    def _open_index(self, queue: IndexQueue) -> None:
+        record = indexer_messages.record_to_json(queue.record)
+        rules = indexer_messages.rules_to_json(self._guarded_rules[queue.record.name].rules)
         self._link.send({"do": "open", "record": record, "rules": rules})
 
     @property
     def _link(self) -> IndexerLink:
-        assert self._child is not None
-        return self._child.link
+        assert self._indexer is not None
+        return self._indexer.link
 
-    async def _serve(self, lane: IndexQueue) -> None:
-        """Pull the batches of an index; they overlap. Edits are pulled apart, so that they wait for
-        no bulk work.
-        """
-        with anyio.CancelScope() as lane.scope:
-            name = f"indexing of {lane.record.name}"
-            await supervise(name, partial(self._serve_once, lane), lane.report)
+    async def _serve(self, queue: IndexQueue) -> None:
+        """Process the batches of an index, under supervision. Batches overlap."""
+        with anyio.CancelScope() as queue.scope:
+            name = f"indexing of {queue.record.name}"
+            await supervise(name, partial(self._serve_once, queue), queue.report)
 
-    async def _serve_once(self, lane: IndexQueue) -> None:
-        """Until something of this index fails: its batches under way are then given back, and no
-        other is touched.
+    async def _serve_once(self, queue: IndexQueue) -> None:
+        """Process batches until the work on this index fails. Its batches in flight are then failed.
+
+        Edits are pulled by a task of their own, so they wait for no bulk work.
         """
         async with anyio.create_task_group() as jobs:
             for edits in (False, True):
-                jobs.start_soon(self._pull, lane, edits, jobs)
+                jobs.start_soon(self._pull_batches, queue, edits, jobs)
 
-    async def _pull(self, lane: IndexQueue, edits: bool, jobs: anyio.abc.TaskGroup) -> None:
+    async def _pull_batches(
+        self, queue: IndexQueue, edits: bool, jobs: anyio.abc.TaskGroup
+    ) -> None:
         while True:
             if not edits:
-                await self._permitted()
-            batch = await lane.next_batch(edits=edits)
-            lane.begin(batch, edits=edits)
-            jobs.start_soon(self._do, _BatchJob(lane, batch, edits))
+                await self._wait_throttle()
+            batch = await queue.next_batch(edits=edits)
+            queue.begin(batch, edits=edits)
+            jobs.start_soon(self._process_batch, _BatchJob(queue, batch, edits))
 
-    async def _permitted(self) -> None:
-        """Returns when bulk work may go on; looks at most every `THROTTLE_CHECK_S`, for all indexes
-        together.
-        """
-        async with self._looking:
-            while time.monotonic() >= self._look_at:
-                self._paused = await asyncio.to_thread(self._restraint.pause_reason)
+    async def _wait_throttle(self) -> None:
+        """Wait until bulk work may go on. It checks at most every `THROTTLE_CHECK_S` for all."""
+        async with self._throttle_lock:
+            while time.monotonic() >= self._next_check_at:
+                self._paused = await asyncio.to_thread(self._throttle.pause_reason)
                 if self._paused is None:
-                    self._look_at = time.monotonic() + THROTTLE_CHECK_S
+                    self._next_check_at = time.monotonic() + THROTTLE_CHECK_S
                 else:
                     await anyio.sleep(THROTTLE_CHECK_S)
 
-    async def _do(self, job: _BatchJob) -> None:
-        lane, batch = job.lane, job.batch
-        piece = BatchPart(tuple(batch.paths), tuple(batch.gone))
-        failed = dict.fromkeys(piece.all_paths, "the updater stopped")
+    async def _process_batch(self, job: _BatchJob) -> None:
+        queue = job.queue
+        batch = job.batch
+        part = BatchPart(tuple(batch.paths), tuple(batch.gone))
+        failed = dict.fromkeys(part.all_paths, "the updater stopped")
         try:
-            with span("index.batch", index=lane.record.name, files=len(piece.all_paths)):
-                answer = await self._answered(job, piece)
-                failed = await self._published(job, piece, answer)
+            with span("index.batch", index=queue.record.name, files=len(part.all_paths)):
+                answer = await self._request_answer(job, part)
+                failed = await self._run_hook(job, part, answer)
         finally:
-            self._clear(job)
-            lane.mark_settled(batch, edits=job.edits)
-            lane.source.settle(batch, failed)
-        for path in answer.aside:
-            log.error("path_set_aside", extra={"index": lane.record.name, "path": path})
-            lane.source.quarantine(path, answer.failed[path])
+            self._clear_suspect(job)
+            queue.mark_settled(batch, edits=job.edits)
+            queue.source.settle(batch, failed)
+        for path in answer.set_aside:
+            log.error("path_set_aside", extra={"index": queue.record.name, "path": path})
+            queue.source.quarantine(path, answer.failed[path])
 
-    async def _answered(self, job: _BatchJob, piece: BatchPart) -> _BatchReply:
-        """What the child says of a batch, or those after it; there is room in the child then."""
+    async def _request_answer(self, job: _BatchJob, part: BatchPart) -> _BatchReply:
+        """Return the answer to a batch, of this indexer process or a later one.
+
+        Then free its place in the indexer process.
+        """
         began = time.monotonic()
         try:
-            # a save takes a turn between pieces that may end the child
-            if job.edits and not self._calm.is_set():
-                async with self._alone:
-                    return await self._ask(job, piece, alone=True)
-            return await self._ask(job, piece, alone=False)
+            # a save takes a turn between parts that may end the process
+            if job.edits and not self._no_suspects.is_set():
+                async with self._suspect_lock:
+                    return await self._send_part(job, part, alone=True)
+            return await self._send_part(job, part, alone=False)
         except IndexerDied:
-            return await self._find_killer(job, piece)
+            return await self._find_culprit(job, part)
         finally:
-            job.lane.mark_answered(job.batch, time.monotonic() - began, edits=job.edits)
+            job.queue.mark_answered(job.batch, time.monotonic() - began, edits=job.edits)
 
-    async def _published(
-        self, job: _BatchJob, piece: BatchPart, answer: _BatchReply
+    async def _run_hook(
+        self, job: _BatchJob, part: BatchPart, answer: _BatchReply
     ) -> dict[str, str]:
-        """Run the hook for what is committed; the paths that are not done, and why.
+        """Run the hook for the committed paths. Return path -> reason of all failed paths.
 
-        All paths are told, not only those that this child has written: what a child had committed
-        before it died comes back as unchanged from the next one.
+        The hook gets all paths, not only those that this process has written: paths that a process
+        committed before it died come back as unchanged from the next process.
         """
         failed = dict(answer.failed)
-        groups = deque([tuple(path for path in piece.all_paths if path not in failed)])
+        groups = deque([tuple(path for path in part.all_paths if path not in failed)])
         while groups:
             paths = groups.popleft()
             if not paths:
                 continue
-            error = await self._told(
-                Commit(job.lane.record.name, answer.generation, paths, job.edits)
+            error = await self._call_hook(
+                Commit(job.queue.record.name, answer.generation, paths, job.edits)
             )
             if isinstance(error, CocoSearchError):
                 failed |= dict.fromkeys(paths, str(error))
             elif error is not None and len(paths) > 1:
-                middle = len(paths) // 2  # the file that does it is in one half
+                middle = len(paths) // 2  # one half has the file that fails the hook
                 groups.extend((paths[:middle], paths[middle:]))
             elif error is not None:
                 failed |= dict.fromkeys(paths, summary(error))
         return failed
 
-    async def _told(self, commit: Commit) -> Exception | None:
-        """Run the hook; its error, which is logged unless it is one for people."""
+    async def _call_hook(self, commit: Commit) -> Exception | None:
+        """Run the hook once. Return its error, which is logged unless it is a `CocoSearchError`."""
         run = partial(self._on_commit, commit)
         return await attempt(f"taking in a commit of {commit.index}", run, (CocoSearchError,))
 
-    async def _ask(self, job: _BatchJob, piece: BatchPart, *, alone: bool) -> _BatchReply:
-        """One piece to the child and back. Raises `IndexerDied`."""
-        gate = self._ruled[job.lane.record.name].gate
+    async def _send_part(self, job: _BatchJob, part: BatchPart, *, alone: bool) -> _BatchReply:
+        """Send one part and return its answer. Raises `IndexerDied`."""
+        barrier = self._guarded_rules[job.queue.record.name].barrier
         while True:
             await self._up.wait()
-            # What was awake already when its index was removed: the child knows that no more, and
-            # would end of it.
+            # The index may have been removed while this task was ready to run. The process does
+            # not know that index any more and would fail.
             await anyio.lowlevel.checkpoint_if_cancelled()
-            if not alone and not self._calm.is_set():
-                await self._calm.wait()
-            elif gate.enter():
+            if not alone and not self._no_suspects.is_set():
+                await self._no_suspects.wait()
+            elif barrier.enter():
                 break
             else:
-                await gate.open.wait()
-        self._asked.add(job)
+                await barrier.open.wait()
+        self._in_flight.add(job)
         try:
             answer = await self._link.request(
                 {
                     "do": "work",
-                    "index": job.lane.record.name,
-                    "paths": piece.paths,
-                    "gone": piece.gone,
+                    "index": job.queue.record.name,
+                    "paths": part.paths,
+                    "gone": part.gone,
                     "force": job.batch.force,
                     "urgent": job.edits,
                 }
             )
         finally:
-            self._asked.discard(job)
-            gate.leave()
+            self._in_flight.discard(job)
+            barrier.leave()
         return _BatchReply(answer["generation"], answer["failed"], answer.get("aside", []))
 
-    async def _find_killer(self, job: _BatchJob, piece: BatchPart) -> _BatchReply:
-        """Work off a batch that was in flight when the child died, one piece at a time and nothing
-        beside it.
-        """
-        total, strikes, pieces = _BatchReply(0, {}, []), Counter[str](), deque([piece])
-        while pieces:
-            piece = pieces.popleft()
-            async with self._alone:  # taken for each piece, so that batches take turns; see STRIKES
+    async def _find_culprit(self, job: _BatchJob, part: BatchPart) -> _BatchReply:
+        """Process a batch that was in flight when the process died, one part at a time and alone."""
+        total = _BatchReply(0, {}, [])
+        strikes = Counter[str]()
+        parts = deque([part])
+        while parts:
+            part = parts.popleft()
+            async with (
+                self._suspect_lock
+            ):  # taken for each part, so that batches take turns; see STRIKES
                 try:
-                    answer = await self._ask(job, piece, alone=True)
+                    answer = await self._send_part(job, part, alone=True)
                 except IndexerDied:
-                    # how the child ended is known by then, and is of this piece
+                    # after this wait the end of the process is known; this part was alone in it
                     await self._up.wait()
-                    strikes.update(piece.all_paths * (STRIKES if self._certain else 1))
+                    strikes.update(part.all_paths * (STRIKES if self._crashed else 1))
                     answer = None
             if answer is not None:
                 total.generation = max(total.generation, answer.generation)
                 total.failed |= answer.failed
-                total.aside += answer.aside
-            elif len(piece.all_paths) > 1:
-                pieces.extend(piece.split())
+                total.set_aside += answer.set_aside
+            elif len(part.all_paths) > 1:
+                parts.extend(part.split())
                 strikes.clear()
-            elif strikes[piece.all_paths[0]] < STRIKES:
-                pieces.append(piece)
+            elif strikes[part.all_paths[0]] < STRIKES:
+                parts.append(part)
             else:
-                await self._blame(job, piece.all_paths[0], total)
+                await self._set_path_aside(job, part.all_paths[0], total)
         return total
 
-    async def _blame(self, job: _BatchJob, path: str, total: _BatchReply) -> None:
-        """Set a path aside that has ended the child, and have its content remembered; on a full
-        disk any file would.
+    async def _set_path_aside(self, job: _BatchJob, path: str, total: _BatchReply) -> None:
+        """Set a path aside that has ended the process, and have its content remembered.
+
+        On a full disk any file ends the process, so the path only fails.
         """
-        if await asyncio.to_thread(self._restraint.disk_full):
+        if await asyncio.to_thread(self._throttle.disk_full):
             total.failed[path] = DISK_FULL
             return
         reason = f"indexing this file ends the indexing process ({self._error}); change it, or exclude it"
-        total.aside.append(path)
+        total.set_aside.append(path)
         total.failed[path] = reason
         if self._up.is_set():
             self._link.send(
-                {"do": "set_aside", "index": job.lane.record.name, "path": path, "reason": reason}
+                {"do": "set_aside", "index": job.queue.record.name, "path": path, "reason": reason}
             )
 
-    def _clear(self, job: _BatchJob) -> None:
+    def _clear_suspect(self, job: _BatchJob) -> None:
         self._suspects.discard(job)
         if not self._suspects:
-            self._calm.set()
+            self._no_suspects.set()

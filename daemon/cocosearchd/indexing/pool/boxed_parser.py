@@ -1,8 +1,7 @@
-"""Parses files in worker processes with bounds, and quarantines a content that ends or stalls one.
+"""Parses files in worker processes with resource limits. Quarantines contents that end or stall one.
 
-Nothing is parsed in the process that calls this. A file that ends its process costs others nothing
-but time: a batch that fails is sent again one file a request, so the file that did it is found
-without a third try.
+The calling process parses nothing. A file that ends its process costs other files only time: a
+failed batch is sent again with one file per request, which finds the culprit without a third try.
 """
 
 import asyncio
@@ -36,17 +35,17 @@ MODULES = {
     "definitions": "cocosearchd.indexing.pool.parser_worker",
     "recursive": "cocosearchd.indexing.pool.recursive_parser_worker",
 }
-# The CPU time of a request is bounded as well, so this ends a process that waits for something. It
-# is far above that bound: on a busy machine a process gets a fraction of a core.
+# The CPU time of a request has its own limit, so this deadline ends a process that waits. It is far
+# above that limit: on a busy machine a process gets a fraction of a core.
 DEADLINE_S = 60.0
-# Two are kept warm: an index may stall one with what is saved in it, and its neighbours have the
-# other at once.
+# Two processes are warm: the saves of one index may stall one, and other indexes have the second at
+# once.
 POOL_SIZE = PoolSize(max_processes=4, warm=2, idle_s=10.0)
-SAVES_AT_ONCE = 1  # of one index
-# an index whose file has ended a process waits so long for a new one before it parses the next file
+SAVES_AT_ONCE = 1  # per index
+# an index whose file has ended a process waits this long for a new one before its next file
 REFILL_S = 5.0
-PROVEN_S = 60.0  # a pool that has answered within this time is sound
-# of a file that is parsed; larger ones make messages above the bound of a frame
+PROVEN_S = 60.0  # a pool that has answered within this time counts as sound
+# largest file that is parsed; a larger one would exceed the limit of a frame
 LARGEST_BYTES = 64 << 20
 
 Pause = Callable[[], Awaitable[None]]
@@ -54,14 +53,14 @@ Pause = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ParseTask:
-    """A file to be parsed, and the key under which its content is quarantined."""
+    """A file to parse, and the quarantine key of its content."""
 
     file: ParseFile
     key: bytes
 
 
 def parser_pool(chunker: str, code: str, size: PoolSize = POOL_SIZE) -> WorkerPool:
-    """Return a pool of parser processes for one way to cut; `code` is that of `installed_code`."""
+    """Return a pool of parser processes for a chunker. `code` is an `installed_code_digest`."""
     return WorkerPool("parser", parser_command(chunker), code, ResourceLimits(), size)
 
 
@@ -76,21 +75,22 @@ class BoxedParser:
     def __init__(
         self, pool: WorkerPool, quarantine: Quarantine, bulk: asyncio.Semaphore, shape: ParseRequest
     ) -> None:
-        """`bulk` bounds bulk requests of all indexes together. `shape` holds limits and overrides,
-        and no files.
-        """
-        self._pool, self._quarantine, self._bulk, self._shape = pool, quarantine, bulk, shape
+        """`bulk` limits the bulk requests of all indexes together. `shape` is a request without files."""
+        self._pool = pool
+        self._quarantine = quarantine
+        self._bulk = bulk
+        self._shape = shape
         self._saves = asyncio.Semaphore(SAVES_AT_ONCE)
         self._answered_at = -PROVEN_S
 
     @property
     def limits(self) -> Limits:
-        """How files are cut."""
+        """The chunker limits."""
         return self._shape.limits
 
     @property
     def quarantine(self) -> Quarantine:
-        """The contents that are not parsed."""
+        """The quarantined contents."""
         return self._quarantine
 
     async def parse_save(self, task: ParseTask) -> ParseResult:
@@ -99,7 +99,10 @@ class BoxedParser:
             return await self._parse_alone(task, rehearse=False)
 
     async def parse(self, tasks: Sequence[ParseTask], pause: Pause) -> list[ParseResult]:
-        """Parse files in their order, `pause` before each request. Raises `WorkerUnavailable`."""
+        """Parse files in their order. Await `pause` before each request.
+
+        Raises `WorkerUnavailable`.
+        """
         results = list[ParseResult]()
         for batch in split_batches([len(task.file.data) for task in tasks]):
             await pause()
@@ -108,8 +111,9 @@ class BoxedParser:
         return results
 
     async def parse_suspects(self, tasks: Sequence[ParseTask], pause: Pause) -> list[ParseResult]:
-        """Parse files one of which has ended another process, each alone. Raises
-        `WorkerUnavailable`.
+        """Parse each file alone, because one of them has ended another process.
+
+        Raises `WorkerUnavailable`.
         """
         results = list[ParseResult]()
         for task in tasks:
@@ -140,8 +144,9 @@ class BoxedParser:
         return result
 
     async def _check_pool(self) -> None:
-        """Raise `WorkerUnavailable` if a harmless file ends a parser process too: then it is not
-        the file's fault.
+        """Raise `WorkerUnavailable` if a harmless file ends a parser process too.
+
+        Then the file is not the cause.
         """
         if time.monotonic() - self._answered_at < PROVEN_S:
             return
@@ -152,7 +157,7 @@ class BoxedParser:
         except WorkerLost as error:
             raise WorkerUnavailable(
                 f"the parser process ends whatever it parses: {error.reason}",
-                "install cocosearchd again, or report it; it is tried again by itself",
+                "install cocosearchd again, or report it; the daemon tries again by itself",
             ) from error
 
     async def _request(self, files: Sequence[ParseFile], *, rehearse: bool) -> list[ParseResult]:
@@ -169,24 +174,26 @@ class BoxedParser:
 
 
 class ParserPools:
-    """The parsers of all indexes, and what they share: pools by chunker, and the quarantine. For
-    one event loop.
+    """The parsers of all indexes. They share pools by chunker and the quarantine.
+
+    For one event loop.
     """
 
     def __init__(self, code: str, state_dir: Path) -> None:
-        """`code` is that of `installed_code`."""
-        self._code, self._state_dir = code, state_dir
+        """`code` is an `installed_code_digest`."""
+        self._code = code
+        self._state_dir = state_dir
         self._pools: dict[str, WorkerPool] = {}
         self._bulk = asyncio.Semaphore(1)
         self._opening = asyncio.Lock()
         self._quarantine: Quarantine | None = None
 
     def warm_up(self, chunker: str) -> None:
-        """Have a process ready for the first save, without waiting for it."""
+        """Start a process for the first save, without waiting for it."""
         self._pool(chunker).warm_up()
 
     async def parser(self, limits: Limits, overrides: QueryOverrides) -> BoxedParser:
-        """Return a parser by the rules of an index."""
+        """Return a parser with the rules of an index."""
         async with self._opening:
             if self._quarantine is None:
                 self._quarantine = await asyncio.to_thread(Quarantine.open, self._state_dir)

@@ -1,11 +1,10 @@
-"""What crosses between the child and a mate of its crew: files that nobody knows, and what was made
-of them. Pure.
+"""Messages between the indexer process and a bulk worker: new files, and their task results. Pure.
 
-A message is what `marshal` wrote, in a frame of `sandbox.frames`. Both ends are of one Python and
-one state of the code, see `sandbox.code_digest`.
+A message is packed with `marshal`, in a frame of `sandbox.frames`. Both ends run the same Python and
+the same code, see `sandbox.code_digest`.
 
-    child -> mate   an Order for each portion
-    mate -> child   for each order what was made of its files, in their order
+    indexer -> bulk worker   a TaskRequest for each batch of files
+    bulk worker -> indexer   the TaskResults of a request, in the request of its files
 """
 
 import marshal
@@ -17,12 +16,12 @@ from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
-LARGEST_FILE_BYTES = 2 << 20  # what is larger is no bulk work of the crew
+LARGEST_FILE_BYTES = 2 << 20  # bulk workers get no larger files
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInput:
-    """A file to be parsed, and of what is stored of it what chunks are compared with."""
+    """A file to parse, and its stored chunks, with which the new chunks are compared."""
 
     path: str
     language: str
@@ -32,8 +31,9 @@ class TaskInput:
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """Files, and what shapes what is made of them. `embedder`: pairs of its fingerprint; empty for
-    no vectors.
+    """Files with the rules that shape their results.
+
+    `embedder` has the pairs of its fingerprint; it is empty for results without vectors.
     """
 
     limits: Limits
@@ -44,11 +44,11 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What was made of a file: outline and sheet as they are kept, and of its new chunks, by place,
-    words and vectors.
+    """The result of a file: packed parsed file and manifest, and keywords and vectors of new chunks.
 
-    `halves` are float16 of shape (new chunks, dimension), empty where none were asked for.
-    `cacheable`: the outline is worth keeping, as the parser did not give up.
+    `keywords` and `vectors` are in the request of positions. `vectors` holds float16 of shape (new
+    chunks, dimension); it is empty if none were requested. `cacheable`: the parser did not give up,
+    so the parsed file may be cached.
     """
 
     parsed_file: bytes
@@ -58,26 +58,27 @@ class TaskResult:
     cacheable: bool = True
 
 
-def pack_task_request(order: TaskRequest) -> bytes:
-    """Return an order as it is sent."""
-    files = tuple((one.path, one.language, one.data, one.stored) for one in order.files)
-    return marshal.dumps((astuple(order.limits), order.overrides, order.embedder, files))
+def pack_task_request(request: TaskRequest) -> bytes:
+    """Return a request as bytes."""
+    files = tuple((file.path, file.language, file.data, file.stored) for file in request.files)
+    return marshal.dumps((astuple(request.limits), request.overrides, request.embedder, files))
 
 
 def unpack_task_request(body: bytes) -> TaskRequest:
     """Return the inverse of `pack_task_request`."""
     limits, overrides, embedder, files = marshal.loads(body)  # noqa: S302 - a frame with its checksum
     return TaskRequest(
-        Limits(*limits), overrides, embedder, tuple(TaskInput(*one) for one in files)
+        Limits(*limits), overrides, embedder, tuple(TaskInput(*file) for file in files)
     )
 
 
-def pack_task_results(made: Sequence[TaskResult]) -> bytes:
-    """Return what was made of files as it is sent: outline, sheet, words and halves of each, and
-    whether it lasts.
-    """
+def pack_task_results(results: Sequence[TaskResult]) -> bytes:
+    """Return task results as bytes."""
     return marshal.dumps(
-        [(one.parsed_file, one.manifest, one.keywords, one.vectors, one.cacheable) for one in made]
+        [
+            (result.parsed_file, result.manifest, result.keywords, result.vectors, result.cacheable)
+            for result in results
+        ]
     )
 
 
@@ -87,5 +88,5 @@ def unpack_task_results(body: bytes, count: int) -> list[TaskResult]:
     """
     values = read_values(body)
     if not isinstance(values, list) or len(values) != count:
-        raise InvalidFrame("an answer of other files")
-    return [TaskResult(*one) for one in values]
+        raise InvalidFrame("a response about other files")
+    return [TaskResult(*value) for value in values]

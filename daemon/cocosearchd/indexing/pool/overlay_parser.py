@@ -1,7 +1,7 @@
-"""The daemon's parser: a worker process of its own, for text that no file has.
+"""The daemon's parser: a worker process that parses unsaved text.
 
-Native code that crashes or hangs ends that process alone. It is started for the first text, and
-ended when there has been none for a while.
+Native code that crashes or hangs ends only that process. It starts with the first text, and ends
+after some time without one.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,12 @@ from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
 
 COMMAND = parser_command("definitions")
-IDLE_S = 60.0  # somebody types: a process takes 0.15 s of CPU to start
+IDLE_S = 60.0  # longer than pauses in typing: a process takes 0.15 s of CPU to start
 DEADLINE_S = 20.0  # for one text: a parser gives up after three seconds of CPU
 
 
 class OverlayParser:
-    """At most one process, which has one text at a time: what ends it is that one. For one event
-    loop.
-    """
+    """At most one process with one text at a time: a crash names its text. For one event loop."""
 
     def __init__(
         self,
@@ -50,9 +48,7 @@ class OverlayParser:
     async def parse(
         self, path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides
     ) -> ParseResult | None:
-        """Return the outline of a text; None where it ends its process or does not come back in
-        time.
-        """
+        """Return the parsed file of a text; None if it ends its process or misses the deadline."""
         request = ParseRequest(limits, overrides, (ParseFile(path, language, data),), rehearse=True)
         try:
             (result,) = await self._pool.call(

@@ -1,6 +1,6 @@
-"""Requests to a parser process and its responses, and how both are packed. Pure.
+"""Requests to a parser process and its responses, packed as bytes. Pure.
 
-A message is what `marshal` wrote, in a frame of `sandbox.frames`. Both ends run the same Python and
+A message is packed with `marshal`, in a frame of `sandbox.frames`. Both ends run the same Python and
 the same code, see `sandbox.code_digest`.
 """
 
@@ -15,12 +15,13 @@ from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
 # A request with more files or bytes would keep a save waiting for the process.
-BATCH_FILES, BATCH_BYTES = 8, 1 << 16
+BATCH_FILES = 8
+BATCH_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class ParseFile:
-    """A file to be parsed. `path` is only looked at for its name."""
+    """A file to parse. Only the name in `path` is used."""
 
     path: str
     language: str
@@ -29,10 +30,10 @@ class ParseFile:
 
 @dataclass(frozen=True, slots=True)
 class ParseRequest:
-    """Files with what shapes their outlines.
+    """Files with the rules that shape their parsed files.
 
-    With `rehearse`, the process also does what the indexer does with an outline, and throws it
-    away: a file that has ended another process is safe for the indexer when it passes that.
+    With `rehearse`, the process also does the indexer's work on a parsed file, and discards it. A
+    file that has ended another process is safe for the indexer after that.
     """
 
     limits: Limits
@@ -43,21 +44,21 @@ class ParseRequest:
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """The outline of a file, and packed if it is worth keeping: a parser that took too long may not
-    the next time.
-    """
+    """A parsed file. `packed` is None if it must not be cached: a slow parse may succeed later."""
 
     parsed_file: ParsedFile
     packed: bytes | None
 
 
 def split_batches(sizes: Sequence[int]) -> Iterator[range]:
-    """Yield ranges of file numbers, one a request: few files and bytes. A large file is alone."""
-    first, total = 0, 0
+    """Yield ranges of file numbers, one for each request. A large file is alone in its range."""
+    first = 0
+    total = 0
     for number, size in enumerate(sizes):
         if number > first and (number - first >= BATCH_FILES or total + size > BATCH_BYTES):
             yield range(first, number)
-            first, total = number, 0
+            first = number
+            total = 0
         total += size
     if sizes:
         yield range(first, len(sizes))
@@ -77,9 +78,9 @@ def unpack_request(body: bytes) -> ParseRequest:
     )
 
 
-def pack_response(outlines: Sequence[tuple[bytes, bool]]) -> bytes:
-    """Return packed outlines, each with whether it is worth keeping, as bytes."""
-    return marshal.dumps(list(outlines))
+def pack_response(parsed_files: Sequence[tuple[bytes, bool]]) -> bytes:
+    """Return packed parsed files as bytes, each with true if it may be cached."""
+    return marshal.dumps(list(parsed_files))
 
 
 def unpack_response(body: bytes, count: int) -> list[ParseResult]:
@@ -91,7 +92,7 @@ def unpack_response(body: bytes, count: int) -> list[ParseResult]:
 
 
 def _result(packed: bytes, cacheable: bool) -> ParseResult:
-    outline = unpack_parsed_file(packed)
-    if outline is None:
-        raise InvalidFrame("an outline with a wrong checksum")
-    return ParseResult(outline, packed if cacheable else None)
+    parsed_file = unpack_parsed_file(packed)
+    if parsed_file is None:
+        raise InvalidFrame("a parsed file with a wrong checksum")
+    return ParseResult(parsed_file, packed if cacheable else None)

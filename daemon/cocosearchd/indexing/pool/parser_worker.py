@@ -1,8 +1,7 @@
-"""The parser process: a worker process that parses and cuts files, and knows nothing but their
-bytes.
+"""The parser process: a worker process that parses files and cuts them into chunk ranges.
 
-It opens no file of a user, no database and no index, and loads neither CocoIndex nor NumPy: it
-costs some 20 MB.
+It has only the bytes of the files. It opens no user file, no database and no index, and loads
+neither CocoIndex nor NumPy: it takes some 20 MB.
 """
 
 from cocosearchd.indexing.pipeline.chunker import chunk_keywords, chunk_ranges
@@ -17,7 +16,7 @@ from cocosearchd.sandbox.worker_loop import Handler, run_worker
 
 
 def parser_handler(cut: FindRanges) -> Handler:
-    """Return the function that answers a request, with `cut` as the way to cut files."""
+    """Return the request handler, with `cut` as the function that finds chunk ranges."""
     return lambda body: _respond(unpack_request(body), cut)
 
 
@@ -26,13 +25,13 @@ def _respond(request: ParseRequest, cut: FindRanges) -> bytes:
 
 
 def _parse(file: ParseFile, request: ParseRequest, cut: FindRanges) -> tuple[bytes, bool]:
-    outline, cacheable = parse_file(
+    parsed_file, cacheable = parse_file(
         file.path, file.language, file.data, request.limits, request.overrides, cut
     )
     if request.rehearse:
-        for chunk in outline.chunks(file.path, file.language, file.data):
+        for chunk in parsed_file.chunks(file.path, file.language, file.data):
             chunk_keywords(chunk)
-    return pack_parsed_file(outline), cacheable
+    return pack_parsed_file(parsed_file), cacheable
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""The parser process for the chunker `recursive`: as `parser`, with CocoIndex's native splitter in
-it.
-"""
+"""The parser process for the chunker `recursive`: `parser_worker` with CocoIndex's splitter."""
 
 from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.indexing.pool.parser_worker import parser_handler
