@@ -330,6 +330,17 @@ def test_module_names_are_unique() -> None:
     assert {name for name, count in names.items() if count > 1} == set()
 
 
+def test_class_names_have_one_meaning() -> None:
+    """A class name occurs once, private ones too; front ends may name what the daemon names."""
+    names = Counter(
+        (path.is_relative_to(HOMES["cocosearchd"]), node.name)
+        for path in SOURCES
+        for node in ast.walk(parsed(path)[1])
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for (_, name), count in names.items() if count > 1} == set()
+
+
 def test_rooms_are_small() -> None:
     rooms = Counter(path.parent for path in SOURCES if path.stem != "__init__")
     crowded = {str(room): count for room, count in rooms.items() if count > MAX_MODULES_IN_ROOM}
