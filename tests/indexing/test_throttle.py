@@ -68,9 +68,7 @@ async def test_without_room_saves_go_on_and_bulk_work_waits(
         await bench.source.overtake(Change(("lib/retry.py",), urgent=True))
         assert set(await bench.stored()) == {"lib/retry.py"}
         assert bench.updater.status.paused is not None
-        bench.updater._throttle = Throttle(
-            Path(spec.state_dir), IndexingSettings(min_free_bytes=0)
-        )
+        bench.updater._throttle = Throttle(Path(spec.state_dir), IndexingSettings(min_free_bytes=0))
         assert await bench.source.idle() == {}
         assert set(await bench.stored()) == {"lib/retry.py", "README.md"}
         assert bench.updater.status.paused is None

@@ -245,7 +245,7 @@ class Pipeline:
         An explained run only records a cache hit, and retrieves anyway.
         """
         lexical = self._retriever.lexical(record, plan)
-        cache_state = (record.generation, lexical.view_changes if lexical is not None else 0)
+        cache_state = (record.generation, lexical.snapshot_count if lexical is not None else 0)
         ranking = self._cache.exact(record.number, cache_state, plan) if query.use_cache else None
         trace.record("cache", lambda: {"exact": ranking is not None})
         if ranking is not None and not trace.explain:

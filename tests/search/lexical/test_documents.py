@@ -139,11 +139,11 @@ def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("cocosearchd.search.lexical.analysis.chunk_terms.extract_comments", counted)
     memory = ChunkTermCache(table())
     parts = ['"""begins here\n', 'and ends """ # wombat']
-    first = memory.commented("python", parts)
-    assert memory.commented("python", list(parts)).tolist() == first.tolist()
+    first = memory.comment_words("python", parts)
+    assert memory.comment_words("python", list(parts)).tolist() == first.tolist()
     assert read == ["\n".join(parts)]
-    assert first.tolist() != memory.commented("python", parts[::-1]).tolist()
-    assert first.tolist() != memory.commented("lua", parts).tolist()
+    assert first.tolist() != memory.comment_words("python", parts[::-1]).tolist()
+    assert first.tolist() != memory.comment_words("lua", parts).tolist()
 
 
 def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
@@ -154,7 +154,7 @@ def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
     first = memory.read(chunks[:4])
     assert all(one is other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
     assert len(memory.read(chunks)) == 20
-    assert memory._bytes == sum(map(_size, memory._kept.values())) <= 3000
+    assert memory._bytes == sum(map(_size, memory._entries.values())) <= 3000
     again = [memory.read([chunk])[0] for chunk in chunks[:4]]
     assert again == first
     for number in range(20, 400):
@@ -177,7 +177,7 @@ def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
     found = 0
     for turn in range(6):
         for chunk in chunks:
-            before = memory._kept.get(hash(chunk))
+            before = memory._entries.get(hash(chunk))
             found += turn > 0 and before is not None
             memory.read([chunk])
     assert found > 0.5 * 5 * len(chunks)

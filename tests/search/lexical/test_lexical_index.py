@@ -479,11 +479,11 @@ async def test_parts_are_put_in_order_when_commits_end(
                 )
             )
         assert index.sizes()["segments"] == 2
-        view_changes = index.view_changes
+        snapshot_count = index.snapshot_count
         with anyio.fail_after(10):
             while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
                 await anyio.sleep(0.01)
-        assert index.view_changes == view_changes  # what was kept of before holds
+        assert index.snapshot_count == snapshot_count  # what was kept of before holds
         await assert_same(index, await fresh(db, record, tmp_path / "two"))
         tasks.cancel_scope.cancel()
     assert len(segments_in(tmp_path / "one")) == 1

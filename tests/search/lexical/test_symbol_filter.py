@@ -66,7 +66,7 @@ async def test_memory_says_what_the_store_says(db: Database, tmp_path: Path) -> 
     await write(db, record, "3.py", dice)
     index = LexicalIndex(db, record, tmp_path, DirectAnalyser())
     await index.catch_up()
-    state = index._view
+    state = index._snapshot
     assert state is not None
     kinds: tuple[str, ...]
     for kinds in ((), ("function",), ("class", "method"), ("nothing",)):

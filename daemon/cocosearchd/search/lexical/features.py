@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 # best chunks of a file that are summed: a file with three matching chunks beats one with one
 TOP_CHUNKS = 3
 MIN_DEVIATION = 0.03  # of cosines: the few files of a tiny index may be equal by chance
-# Limit of levels from the mean depth and of deviations from the mean size. Without it, one file that
-# is unlike all others would rank before an exact name.
+# Limit of levels from the mean depth and of deviations from the mean size. Without it, one file
+# that is unlike all others would rank before an exact name.
 _MAX_DISTANCE = np.float32(4.0)
 # factor of a use against a definition, which has other signals of definitions besides
 _USAGE_WEIGHT = 2.0
@@ -101,7 +101,10 @@ def scale_to_maximum(values: Floats) -> Floats:
 
 
 def mean_and_deviation(cosines: Floats) -> tuple[float, float]:
-    """Mean and deviation of the values that are not NaN; the deviation is at least `MIN_DEVIATION`."""
+    """Mean and deviation of the values that are not NaN.
+
+    The deviation is at least `MIN_DEVIATION`.
+    """
     numbers = cosines[~np.isnan(cosines)]
     return (
         (float(numbers.mean()), max(float(numbers.std()), MIN_DEVIATION))

@@ -312,8 +312,8 @@ def _file_signals(
     values = {
         name: select_live(snapshot.views, [row[name] for row in rows]) for name in _FILE_SIGNALS
     }
-    # The name as written in the query goes before any part of it. A name that no file defines, in any
-    # case, belongs to the files that have its words.
+    # The name as written in the query goes before any part of it. A name that no file defines, in
+    # any case, belongs to the files that have its words.
     usage = (
         select_live(snapshot.views, mark_files_with_all_terms(hits))
         if query.symbol and not values["symI"].any()

@@ -32,9 +32,9 @@ from cocosearchd.search.lexical.segments.segment_merge import (
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
 
-# Limits of retired segments: the size of 6,000 files of 5 kB, or that of the snapshot if it is larger,
-# which a branch may replace in a large repository; and the number of segments that a lookup of a path
-# may search.
+# Limits of retired segments: the size of 6,000 files of 5 kB, or that of the snapshot if it is
+# larger, which a branch may replace in a large repository; and the number of segments that a lookup
+# of a path may search.
 RETIRED_BYTES = 64 << 20
 _RETIRED_SEGMENTS = 8
 # dead files from which a segment is worth retaining: fewer are soon read again
@@ -44,7 +44,7 @@ EMPTY = make_snapshot((), -1)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """Change of a snapshot: the `paths` to replace by `read` and `returning` files, or to remove."""
+    """Change of a snapshot: `paths` are replaced by `read` and `returning` files, or removed."""
 
     paths: tuple[str, ...]
     generation: int
@@ -54,7 +54,7 @@ class SnapshotChange:
 
 @dataclass(frozen=True, slots=True)
 class PendingMerge:
-    """Merges of the segments of a snapshot, and the segments with the files that they leave behind."""
+    """Merges of segments of a snapshot, and the segments with files that they leave behind."""
 
     apply_merges: Callable[[IndexSnapshot], IndexSnapshot]
     removed: IndexSnapshot
@@ -154,7 +154,10 @@ def _list_removed_views(earlier: Sequence[SegmentView], later: IndexSnapshot) ->
 def _retain_retired(
     retired: IndexSnapshot, removed: IndexSnapshot, later: IndexSnapshot
 ) -> IndexSnapshot:
-    """Retain the newest of the retired and the removed segments that are not in a snapshot again."""
+    """Retain the newest of the retired and the removed segments.
+
+    Segments that are in the snapshot again are not retained.
+    """
     present = {view.segment for view in later.views}
     limit_bytes = max(RETIRED_BYTES, sum(size_bytes(view.segment) for view in later.views))
     views = list[SegmentView]()

@@ -1,9 +1,8 @@
-"""Analyses texts of files in a process of their own, so that no text can hold the interpreter of
-the daemon.
+"""Analysis of the texts of files in worker processes, so that no text can block the daemon
 
 A file that ends its process twice in a row is analysed by its plain words, without definitions and
-comments; if these end the process as well, it is known by its path alone. Files that were sent with
-it are analysed as ever.
+comments. If these end the process as well, only its path is indexed. Files that were sent with it
+are analysed as usual.
 """
 
 import asyncio
@@ -34,26 +33,26 @@ from cocosearchd.search.lexical.analysis.documents import (
 log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "cocosearchd.search.lexical.analysis.analysis_worker")
-# Characters of one request: some 25 ms of work, and few enough for a save to find a process soon.
+# Characters of one request: some 25 ms of work, so that a process is soon free for a save.
 REQUEST_CHARACTERS = 256 << 10
-# Twenty times what a request takes whose one file is as large as any that is indexed by default.
+# Twenty times the use of a request for one file of the largest size that is indexed by default.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
-DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
-# However many texts never end, the saves of others have processes: two at most are held until a
-# text is given up. A process costs .3 s of CPU to start, and reads all words anew: one that is kept
-# for nobody yet is started for what takes much longer than a request does.
+DEADLINE_S = 20.0  # wall time; the limit of CPU time comes first, unless the machine is busy
+# Saves of other files have processes, however many texts never end: at most two processes are
+# occupied until a text is given up. A process costs .3 s of CPU to start, and its caches are empty:
+# a spare one is started only when a request takes much longer than usual.
 SIZE = PoolSize(
     max_processes=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, max_slow=2
 )
-BATCHES_AHEAD = 2  # asked for at a time: one is analysed, one is put together
-MAX_WARNINGS = 5  # files that are named
+BATCHES_AHEAD = 2  # batches under way: one is analysed, one is assembled
+MAX_WARNINGS = 5  # files
 WITHOUT_DEFINITIONS = "searched without definitions and comments"
 BY_PATH_ALONE = "searched by its path alone"
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedFile:
-    """A file that is searched by less than its text has; `reason` is for people."""
+    """File of which less than the text is searched; `reason` is for people."""
 
     path: str
     reason: str
@@ -61,61 +60,63 @@ class ReducedFile:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedFiles:
-    """Documents in the order of the files, and the files of which they have less."""
+    """Documents in the order of the files, and the files with reduced documents."""
 
     documents: tuple[Documents, ...] = ()
     reduced: tuple[ReducedFile, ...] = ()
 
 
 class ReducedFiles:
-    """The files of one index that are searched by less than their text has."""
+    """Files of one index of which less than the text is searched."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        """The reason by path, for `restore` after a restart."""
+        """Reasons by path, for `restore` after a restart."""
         return dict(self._reasons)
 
     def restore(self, reasons: Mapping[str, str]) -> None:
-        """Take over what was known of files that are not analysed again."""
+        """Restore the reasons of files that are not analysed again."""
         self._reasons = dict(reasons)
 
     def retain(self, paths: Container[str]) -> None:
-        """Forget files that are not among `paths`."""
+        """Drop the files that are not among `paths`."""
         self._reasons = {path: reason for path, reason in self._reasons.items() if path in paths}
 
     def update(self, paths: Iterable[str], reduced: Iterable[ReducedFile]) -> None:
-        """Note that files have been analysed again, or are gone, and which of them are reduced
-        now.
-        """
+        """Replace the entries of `paths`, which were analysed again or are gone, by `reduced`."""
         for path in paths:
             self._reasons.pop(path, None)
         self._reasons |= {file.path: file.reason for file in reduced}
 
     def warnings(self) -> list[str]:
-        """Return a sentence for people on each file; where there are many, on the first."""
-        shown = sorted(self._reasons)[:MAX_WARNINGS]
-        others = len(self._reasons) - len(shown)
+        """List a sentence on each file, and the number of files beyond `MAX_WARNINGS`."""
+        first_paths = sorted(self._reasons)[:MAX_WARNINGS]
+        further = len(self._reasons) - len(first_paths)
         return [
             *(
                 f"{path} is {self._reasons[path]}; it is tried again when it changes"
-                for path in shown
+                for path in first_paths
             ),
-            *([f"{others} more files are searched by less than their text has"] if others else []),
+            *(
+                [f"{further} more files are searched by less than their text has"]
+                if further
+                else []
+            ),
         ]
 
 
 class Analyser(Protocol):
-    """Turns texts of files into documents of a lexical index."""
+    """Analyser that turns texts of files into documents of a lexical index."""
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
         """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`."""
 
 
 class ProcessAnalyser:
-    """Analyses in processes that it keeps. For one event loop; `aclose` ends them."""
+    """Analyser with worker processes, for one event loop; `aclose` ends them."""
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class ProcessAnalyser:
 
     @property
     def pids(self) -> list[int]:
-        """The process numbers of all that live."""
+        """Process numbers of the live workers."""
         return self._pool.pids
 
     def warm_up(self) -> None:
@@ -137,17 +138,18 @@ class ProcessAnalyser:
         self._pool.warm_up()
 
     async def renew(self) -> None:
-        """Forget what was read, in new processes: for when there is no index any more."""
+        """Replace the processes, which forgets their caches, when there is no index any more."""
         await self._pool.replace_idle()
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
         """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`.
 
-        The process analyses a batch while the documents of the batch before are put together here.
+        The process analyses a batch while the documents of the last batch are assembled
+        here.
         """
         documents = list[Documents]()
         reduced = list[ReducedFile]()
-        turn = asyncio.Lock()  # one batch at a time: two would have a second process started
+        turn = asyncio.Lock()  # one batch at a time: two would start a second process
         requests = deque[asyncio.Task[list[tuple[Sequence[FileText], Analysis]]]]()
         try:
             for batch in split_into_batches(files):
@@ -175,7 +177,7 @@ class ProcessAnalyser:
     async def _batch(
         self, files: Sequence[FileText], reduced: list[ReducedFile]
     ) -> list[tuple[Sequence[FileText], Analysis]]:
-        """Analyse files together, or, if they end the process, each alone."""
+        """Analyse files together, or one by one if they end the process."""
         try:
             return [(files, await self._request(files))]
         except WorkerLost as error:
@@ -192,9 +194,11 @@ class ProcessAnalyser:
         except WorkerLost as error:
             first = error
         try:
-            analysis, result = await self._request([file], plain=True), WITHOUT_DEFINITIONS
+            analysis = await self._request([file], plain=True)
+            result = WITHOUT_DEFINITIONS
         except WorkerLost:
-            analysis, result = await self._by_path(file), BY_PATH_ALONE
+            analysis = await self._by_path(file)
+            result = BY_PATH_ALONE
         log.warning(
             "analysis_reduced", extra={"path": file.path, "how": first.reason, "result": result}
         )
@@ -214,8 +218,9 @@ class ProcessAnalyser:
             ) from error
 
     async def _request(self, files: Sequence[FileText], *, plain: bool = False) -> Analysis:
-        """Ask a process. Raises `WorkerLost` also for a response that cannot be one,
-        `WorkerUnavailable`.
+        """Send a request to a process.
+
+        Raises `WorkerLost`, also for an invalid response, and `WorkerUnavailable`.
         """
         body = AnalysisRequest(tuple(files), plain).to_bytes()
         return await self._pool.call(
@@ -226,7 +231,7 @@ class ProcessAnalyser:
 async def _assemble(
     request: asyncio.Task[list[tuple[Sequence[FileText], Analysis]]],
 ) -> list[Documents]:
-    """Wait for the analysis of a batch, and make its documents."""
+    """Wait for the analysis of a batch, and assemble its documents."""
     return [
         await asyncio.to_thread(assemble_documents, files, analysis)
         for files, analysis in await request
@@ -234,13 +239,15 @@ async def _assemble(
 
 
 def split_into_batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
-    """The files in order, in requests of few files and characters."""
-    batch, characters = list[FileText](), 0
+    """Split the files in order into requests of few files and characters."""
+    batch = list[FileText]()
+    characters = 0
     for file in files:
         size = sum(len(chunk.text) for chunk in file.chunks)
         if batch and (len(batch) == BATCH_FILES or characters + size > REQUEST_CHARACTERS):
             yield batch
-            batch, characters = [], 0
+            batch = []
+            characters = 0
         batch.append(file)
         characters += size
     if batch:

@@ -1,7 +1,7 @@
-"""Requests to an analysis process, and its responses, as bytes. Pure.
+"""Requests to an analysis process, and its responses, as bytes; pure
 
-Both ends run the same code (`sandbox.code_digest`), so `marshal` will do. A response is checked
-before use: arrays of the wrong shape, or that point beyond the files that were sent, are
+Both ends run the same code (`sandbox.code_digest`), so `marshal` is safe across them. A response is
+checked before use: arrays of the wrong shape, or that point beyond the files that were sent, raise
 `InvalidFrame`.
 """
 
@@ -31,24 +31,22 @@ _TYPES: tuple[type[np.generic], ...] = (
     *(np.uint64, np.uint64, np.int32, np.float32),
 )
 # arrays of one length
-_CHUNK_ROWS, _FILE_ROWS, _NAME_ROWS = slice(1, 4), slice(5, 11), slice(12, 16)
+_CHUNK_ROWS = slice(1, 4)
+_FILE_ROWS = slice(5, 11)
+_NAME_ROWS = slice(12, 16)
 _FIELDS = 4
 _NO_VECTORS = np.zeros((0, 0), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """Files to be analysed. `plain`: count their words, and look for no definitions and
-    comments.
-    """
+    """Files to analyse. `plain`: count words only, without definitions and comments."""
 
     files: tuple[FileText, ...]
     plain: bool = False
 
     def to_bytes(self) -> bytes:
-        """Return the request as it is sent: without vectors, and what else says nothing about
-        words.
-        """
+        """Encode the request without vectors and other fields that have no words."""
         files = [
             (file.path, file.language, [_chunk_values(chunk) for chunk in file.chunks])
             for file in self.files
@@ -57,19 +55,20 @@ class AnalysisRequest:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> "AnalysisRequest":
-        """Return the inverse of `to_bytes`."""
+        """Decode the result of `to_bytes`."""
         plain, files = marshal.loads(body)  # noqa: S302 - from the daemon
         return cls(tuple(_file(*values) for values in files), plain)
 
 
 def analysis_to_bytes(analysis: Analysis) -> bytes:
-    """Return a response as it is sent."""
+    """Encode a response."""
     return marshal.dumps([array.tobytes() for array in _arrays(analysis)])
 
 
 def analysis_from_bytes(body: bytes, files: Sequence[FileText]) -> Analysis:
-    """Return the inverse of `analysis_to_bytes`. Raises `InvalidFrame` for what cannot be the
-    analysis of these files.
+    """Decode a response.
+
+    Raises `InvalidFrame` if it cannot be the analysis of these files.
     """
     try:
         raw = read_values(body)
@@ -88,9 +87,11 @@ def analysis_from_bytes(body: bytes, files: Sequence[FileText]) -> Analysis:
 
 def _check(arrays: Sequence[NDArray[np.generic]], files: int, chunks: int) -> None:
     lengths = [len(array) for array in arrays]
-    same = all(len(set(lengths[rows])) == 1 for rows in (_CHUNK_ROWS, _FILE_ROWS, _NAME_ROWS))
-    whole = lengths[0] == lengths[11] == files and lengths[4] == chunks
-    if not same or not whole:
+    equal_lengths = all(
+        len(set(lengths[rows])) == 1 for rows in (_CHUNK_ROWS, _FILE_ROWS, _NAME_ROWS)
+    )
+    expected_counts = lengths[0] == lengths[11] == files and lengths[4] == chunks
+    if not equal_lengths or not expected_counts:
         raise InvalidFrame("an analysis of other files")
     for owners, count in ((arrays[2], chunks), (arrays[6], files), (arrays[14], chunks)):
         if len(owners) and not (owners.min() >= 0 and owners.max() < count):
@@ -98,7 +99,9 @@ def _check(arrays: Sequence[NDArray[np.generic]], files: int, chunks: int) -> No
 
 
 def _arrays(analysis: Analysis) -> list[NDArray[np.generic]]:
-    chunk, file, name = analysis.chunk_postings, analysis.file_postings, analysis.names
+    chunk = analysis.chunk_postings
+    file = analysis.file_postings
+    name = analysis.names
     return [
         analysis.characters,
         *(chunk.term, chunk.chunk, chunk.count, chunk.lengths),

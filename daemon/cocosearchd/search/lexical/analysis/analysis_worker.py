@@ -1,8 +1,7 @@
-"""A process that analyses texts of files for the lexical indexes: see `analyser` for how it is
-started.
+"""Analysis process: it analyses texts of files for the lexical indexes
 
 Its parent is an `analyser.ProcessAnalyser`. It needs NumPy and a stemmer, and no parser, database
-or model. Words and chunks are remembered from one request to the next.
+or model. Words and chunks are cached from one request to the next.
 """
 
 from dataclasses import replace
@@ -12,12 +11,12 @@ from cocosearchd.search.lexical.analysis.analysis_messages import AnalysisReques
 from cocosearchd.search.lexical.analysis.documents import FileText, analyse
 from cocosearchd.search.lexical.analysis.terms import TermCache
 
-# Characters. A longer run without blanks has ended a process before, as no word has.
+# Characters. A longer run without blanks has ended a process before; no word is as long.
 _LONGEST_RUN = 200
 
 
 def open_handler() -> Handler:
-    """Return what answers a request."""
+    """Return the handler of requests."""
     terms = TermCache()
 
     def handle(body: bytes) -> bytes:
@@ -33,9 +32,9 @@ def open_handler() -> Handler:
 
 
 def reduce_to_plain_words(file: FileText) -> FileText:
-    """A file with nothing but the ASCII words of its text, in which no expression can find more.
+    """Reduce a file to the ASCII words of its text, in which no expression can match more.
 
-    The language "text" has no comments. What stands on one line by itself begins no definition.
+    The language "text" has no comments. Words on one line begin no definition.
     """
     chunks = (
         replace(chunk, text=_plain_words(chunk.text), definitions=(), names="")

@@ -1,8 +1,8 @@
-"""What of a chunk depends on its text alone: words, definitions, comments. Kept, as edits leave
-most chunks alone.
+"""Terms, definitions and comments that depend on the text of a chunk alone, with a cache of them
 
-So are the comments of files in which no chunk by itself tells what is one.
-A branch that is switched back to, a moved file and a copy are counted without being read again.
+Edits leave most chunks alone, so the cache saves most work. A branch that is switched back to, a
+moved file and a copy are counted without being read again. The cache also has the comments of files
+in which no chunk by itself shows where comments are.
 """
 
 import re
@@ -22,33 +22,30 @@ from cocosearchd.search.lexical.analysis.text_definitions import (
     find_definitions,
 )
 
-# Some 70,000 chunks: what 5,000 files of 5 kB have on both sides of a checkout, of which they share
-# most.
+# Some 70,000 chunks: those of 5,000 files of 5 kB on both sides of a checkout, which share most.
 LIMIT_BYTES = 48 << 20
-# Without room one of so many entries goes, others each time. A checkout comes by all chunks in one
-# order: if the oldest went first, and there were a few too many, each would be gone just before it
-# is met again (measured).
+# A full cache drops one entry in so many, another share each time. A checkout passes all chunks in
+# one order: with the oldest dropped first, and a few chunks too many, each would be dropped just
+# before it is needed again (measured).
 _SHARES = 8
-# of an entry with its place and objects, without what grows with the text; measured
+# size of an entry with its key and objects, without the parts that grow with the text; measured
 _ENTRY_BYTES = 220
 _DEFINITION_BYTES = 150
 _LAST = re.compile(r"\.|::")
 
 
 class TermChunk(NamedTuple):
-    """A chunk, as far as it matters here. `own` is its text without what the chunk before has as
-    well.
-    """
+    """Text of a chunk to analyse; `new_text` leaves out the overlap with the last chunk."""
 
     text: str
-    own: str
+    new_text: str
     language: str
-    names: tuple[str, ...]  # that the syntax tree found
+    names: tuple[str, ...]  # from the syntax tree
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkWords:
-    """Numbers of words are packed, 32 bits each."""
+    """Words, definitions and comments of a chunk; numbers of words are packed, 32 bits each."""
 
     body: bytes  # begins with TEXT_START
     definitions: tuple[Definition, ...]
@@ -56,100 +53,100 @@ class ChunkWords:
 
 
 class ChunkTermCache:
-    """Reads chunks, and keeps what it read last. A chunk is known by 64 bits of its hash. Safe in
-    threads.
-    """
+    """Reader of chunks with a cache, keyed by 64-bit hashes of the chunks; safe in threads."""
 
     def __init__(self, table: WordTable, limit_bytes: int = LIMIT_BYTES) -> None:
         self.table = table
         self._limit = limit_bytes
-        self._kept = dict[int, ChunkWords]()
-        self._bytes = self._shares_gone = 0
+        self._entries = dict[int, ChunkWords]()
+        self._bytes = self._dropped_shares = 0
         self._lock = threading.Lock()
 
     @property
     def filled(self) -> bool:
-        """Whether it has read anything."""
-        return bool(self._kept)
+        """True once a chunk is cached."""
+        return bool(self._entries)
 
     def read(self, chunks: Sequence[TermChunk]) -> list[ChunkWords]:
-        """What is to be known of chunks, in their order."""
+        """Read the words, definitions and comments of chunks, in their order."""
         keys = list(map(hash, chunks))
-        found = {key: words for key in keys if (words := self._kept.get(key)) is not None}
-        missing = {key: chunk for key, chunk in zip(keys, chunks, strict=True) if key not in found}
+        words_by_key = {key: words for key in keys if (words := self._entries.get(key)) is not None}
+        missing = {
+            key: chunk for key, chunk in zip(keys, chunks, strict=True) if key not in words_by_key
+        }
         if missing:
-            fresh = dict(zip(missing, self._read(list(missing.values())), strict=True))
-            self._keep(fresh)
-            found |= fresh
-        return [found[key] for key in keys]
+            new_words = dict(zip(missing, self._read(list(missing.values())), strict=True))
+            self._store(new_words)
+            words_by_key |= new_words
+        return [words_by_key[key] for key in keys]
 
-    def commented(self, language: str, texts: Sequence[str]) -> Numbers:
-        """The words of the comments of a file, of which these are the chunks without what they have
-        in common.
-        """
+    def comment_words(self, language: str, texts: Sequence[str]) -> Numbers:
+        """Words of the comments of a file whose chunks, without overlaps, are `texts`."""
         key = hash((language, *texts))
-        known = self._kept.get(key)
-        if known is None:
+        cached = self._entries.get(key)
+        if cached is None:
             (packed,) = _pack_numbers(
                 self.table.numbers([extract_comments("\n".join(texts), language)])
             )
-            known = ChunkWords(packed, (), None)
-            self._keep({key: known})
-        return unpack_numbers([known.body])
+            cached = ChunkWords(packed, (), None)
+            self._store({key: cached})
+        return unpack_numbers([cached.body])
 
     def _read(self, chunks: Sequence[TermChunk]) -> list[ChunkWords]:
         body = self.table.numbers([chunk.text for chunk in chunks])
         lines = self._keyword_lines(body)
-        commented = [extract_local_comments(chunk.own, chunk.language) for chunk in chunks]
+        commented = [extract_local_comments(chunk.new_text, chunk.language) for chunk in chunks]
         words = iter(
             _pack_numbers(self.table.numbers([text for text in commented if text is not None]))
         )
         return [
             ChunkWords(
                 packed,
-                tuple(_collect_definitions(chunk, each)),
+                tuple(_collect_definitions(chunk, keyword_lines)),
                 None if text is None else next(words),
             )
-            for chunk, packed, each, text in zip(
+            for chunk, packed, keyword_lines, text in zip(
                 chunks, _pack_numbers(body), lines, commented, strict=True
             )
         ]
 
     def _keyword_lines(self, body: Numbers) -> list[list[int]]:
-        """Per text: its lines that have a keyword of definitions, from 0."""
-        found, line = list[list[int]](), 0
+        """Lines with a keyword of definitions, by text, counted from 0."""
+        lines = list[list[int]]()
+        line = 0
         for mark in body[body < self.table.marks].tolist():
             if mark == LINE_END:
                 line += 1
             elif mark == TEXT_START:
                 line = 0
-                found.append([])
-            elif not found[-1] or found[-1][-1] != line:
-                found[-1].append(line)
-        return found
+                lines.append([])
+            elif not lines[-1] or lines[-1][-1] != line:
+                lines[-1].append(line)
+        return lines
 
-    def _keep(self, fresh: dict[int, ChunkWords]) -> None:
+    def _store(self, new_words: dict[int, ChunkWords]) -> None:
         with self._lock:
-            for key, words in fresh.items():
-                if key not in self._kept:
-                    self._kept[key] = words
+            for key, words in new_words.items():
+                if key not in self._entries:
+                    self._entries[key] = words
                     self._bytes += _size(words)
             while self._bytes > self._limit:
-                self._shares_gone += 1
-                share = self._shares_gone % _SHARES
-                for key in [key for key in self._kept if key % _SHARES == share]:
-                    self._bytes -= _size(self._kept.pop(key))
+                self._dropped_shares += 1
+                share = self._dropped_shares % _SHARES
+                for key in [key for key in self._entries if key % _SHARES == share]:
+                    self._bytes -= _size(self._entries.pop(key))
 
 
 def unpack_numbers(words: Sequence[bytes]) -> Numbers:
-    """All numbers of several, one after the other."""
+    """Unpack and concatenate numbers."""
     return np.frombuffer(b"".join(words), np.int32).astype(np.int64)
 
 
 def _pack_numbers(words: Numbers) -> list[bytes]:
-    """By text."""
+    """Pack the numbers of each text."""
     starts = np.flatnonzero(words == TEXT_START).tolist()
-    raw, size = words.astype(np.int32).tobytes(), np.dtype(np.int32).itemsize
+    raw = words.astype(np.int32).tobytes()
+    size = np.dtype(np.int32).itemsize
     return [
         raw[start * size : end * size]
         for start, end in zip(starts, [*starts, len(words)][1:], strict=True)
@@ -157,18 +154,21 @@ def _pack_numbers(words: Numbers) -> list[bytes]:
 
 
 def _collect_definitions(chunk: TermChunk, lines: list[int]) -> list[Definition]:
-    """Those the expressions find, then those only the syntax tree knows, as functions at the place
-    of the name.
+    """Collect definitions by expressions, then those that only the syntax tree has.
+
+    The latter count as functions, at the offset of the name.
     """
-    found = find_definitions(chunk.own, chunk.language, lines if chunk.own is chunk.text else None)
-    known = {item.name for item in found}
+    collected = find_definitions(
+        chunk.new_text, chunk.language, lines if chunk.new_text is chunk.text else None
+    )
+    names = {item.name for item in collected}
     for name in chunk.names:
         last = _LAST.split(name)[-1]
-        for each in dict.fromkeys((name, last)):
-            if each not in known:
-                known.add(each)
-                found.append(Definition(each, max(chunk.own.find(last), 0), FUNCTION))
-    return found
+        for candidate in dict.fromkeys((name, last)):
+            if candidate not in names:
+                names.add(candidate)
+                collected.append(Definition(candidate, max(chunk.new_text.find(last), 0), FUNCTION))
+    return collected
 
 
 def _size(words: ChunkWords) -> int:

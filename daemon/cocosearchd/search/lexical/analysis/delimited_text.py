@@ -1,7 +1,8 @@
-r"""Finds comments and other text between two marks, in time linear in the length of the text. Pure.
+r"""Search for comments and other text between two marks, in linear time; pure
 
-A regular expression such as `/\*.*?\*/` looks for the end again at each begin, which costs minutes for a MiB of
-begins without an end. Here the first begin without an end tells that no later one has an end either.
+A regular expression such as `/\*.*?\*/` searches for the end again at each begin, which costs
+minutes for a MiB of begins without an end. Here the first begin without an end shows that no later
+one has an end either.
 """
 
 import re
@@ -13,8 +14,9 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """Two marks and the text between them. `begins_line`: the opening mark counts only at the begin
-    of a line.
+    """Two marks and the text between them.
+
+    `begins_line`: the opening mark counts only at the begin of a line.
     """
 
     opener: str
@@ -23,16 +25,15 @@ class Enclosure:
 
     @property
     def opening(self) -> str:
-        """Return an expression for the opening mark; it begins with the mark, which a search can
-        skip to.
-        """
+        """Expression for the opening mark; it begins with the mark, which a search can skip to."""
         mark = re.escape(self.opener)
         return rf"{mark}(?<![^\n]{mark})" if self.begins_line else mark
 
 
 class TextSpan(NamedTuple):
-    """A place of a text in characters, marks included; `enclosure` is None for what the other
-    expression matched.
+    """Span of a text in characters, marks included.
+
+    `enclosure` is None for a match of the `beside` expression.
     """
 
     start: int
@@ -41,30 +42,37 @@ class TextSpan(NamedTuple):
 
 
 class SpanFinder:
-    """Finds enclosures, and beside them the matches of one more expression, such as comments up to
-    the end of a line.
+    """Finder of enclosures, and of matches of one more expression, such as line comments.
 
-    At one place, enclosures come before the expression, and earlier ones before later ones. The
-    expression has to be linear, without groups, and never matches an empty text.
+    At one offset, enclosures come before the expression, and earlier ones before later ones.
+    The expression has to be linear, without groups, and never matches an empty text.
     """
 
     def __init__(self, enclosures: Sequence[Enclosure], beside: str = "") -> None:
         self.enclosures = tuple(enclosures)
         self._patterns = {
-            chosen: re.compile(
-                "|".join([*(f"({each.opening})" for each in chosen), *([beside] if beside else [])])
+            combination: re.compile(
+                "|".join(
+                    [
+                        *(f"({enclosure.opening})" for enclosure in combination),
+                        *([beside] if beside else []),
+                    ]
+                )
             )
             for count in range(len(self.enclosures) + 1)
-            for chosen in combinations(self.enclosures, count)
-            if chosen or beside
+            for combination in combinations(self.enclosures, count)
+            if combination or beside
         }
 
     def spans(self, text: str) -> list[TextSpan]:
-        """All spans, in order; none overlaps another. An opening mark without its closing mark is
-        no span.
+        """Find all spans, in order, without overlaps.
+
+        An opening mark without its closing mark is no span.
         """
         usable = tuple(
-            each for each in self.enclosures if each.opener in text and each.closer in text
+            enclosure
+            for enclosure in self.enclosures
+            if enclosure.opener in text and enclosure.closer in text
         )
         spans = list[TextSpan]()
         position = 0
@@ -75,7 +83,9 @@ class SpanFinder:
                 span = _closed(text, match, usable[match.lastindex - 1])
             if span is None:
                 usable = tuple(
-                    each for number, each in enumerate(usable, 1) if number != match.lastindex
+                    enclosure
+                    for number, enclosure in enumerate(usable, 1)
+                    if number != match.lastindex
                 )
                 position = match.start()
             else:
@@ -85,7 +95,7 @@ class SpanFinder:
 
 
 def _closed(text: str, opening: re.Match[str], enclosure: Enclosure) -> TextSpan | None:
-    """The span that begins with an opening mark; None if nothing closes it."""
+    """Span that begins with an opening mark; None if nothing closes it."""
     closing = text.find(enclosure.closer, opening.end())
     return (
         None

@@ -1,7 +1,6 @@
-"""What the lexical index keeps of files: term counts by field, names, sizes. Pure; rows in, arrays
-out.
+"""Documents of the lexical index from files: term counts by field, names, sizes; pure
 
-Files are counted together: a step over arrays costs as much for one of them as for fifty.
+Files are counted together: a step over arrays costs as much for one file as for fifty.
 """
 
 import posixpath
@@ -28,15 +27,17 @@ from cocosearchd.search.lexical.analysis.text_definitions import (
     Definition,
 )
 
-# What a term in the path or in a defined name weighs against one in the text, in the field of
-# everything.
-PATH_WEIGHT, DEFINITION_WEIGHT = 5, 3
-_DIRECTORIES = 3  # of a path, from the right
+# Weight of a term in the path or in a defined name against one in the text, in the field
+# `everything`.
+PATH_WEIGHT = 5
+DEFINITION_WEIGHT = 3
+_DIRECTORIES = 3  # directories of a path that count, from the right
 _STEM_REPEATS = 2  # a file's own name counts twice
-# of what a chunk is called: measured by sentences that look for a function, see training.evaluate
+# weight of the names of a chunk; measured with sentences that look for a function, see
+# training.evaluate
 _NAME_REPEATS = 3
 _Small = TypeVar("_Small", np.uint8, np.uint16)
-BATCH_FILES = 64  # files: more make no step cheaper
+BATCH_FILES = 64  # files: larger batches make no step cheaper
 _OWNER_BITS = 32
 _OWNER = (1 << _OWNER_BITS) - 1
 _FIELDS = 4  # of a file: body, defined, commented, path, in this order
@@ -44,10 +45,9 @@ _FIELDS = 4  # of a file: body, defined, commented, path, in this order
 
 @dataclass(frozen=True, slots=True)
 class ChunkText:
-    """A chunk as stored. `definitions` are the names the syntax tree found in it, `names` those of
-    its header.
+    """Chunk as stored. `definitions` are names from the syntax tree, `names` those of its header.
 
-    `symbols`: kind and qualified name of each definition, as filters have them.
+    `symbols`: kind and qualified name of each definition, for filters.
     """
 
     start_byte: int
@@ -61,35 +61,36 @@ class ChunkText:
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A file as stored; chunks in order of place."""
+    """File as stored; chunks in order of position."""
 
     path: str
     generation: int
     language: str
     chunks: tuple[ChunkText, ...]
-    # (chunks, dimension), a zero row where nothing is known; or (chunks, 0)
+    # (chunks, dimension), a zero row without a vector; or (chunks, 0)
     vectors: NDArray[np.float32]
-    digest: int = 0  # 64 bits of all of the chunks; 0: not known
+    digest: int = 0  # 64 bits of all chunks; 0: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPostings:
-    """Parallel arrays, one row per term of a chunk; and one row per chunk in `lengths`.
+    """Parallel arrays with one row per term of a chunk; `lengths` has one row per chunk.
 
-    Those of a term are in the order of the chunks. Their order by terms is any, but `build` is
-    quickest where it is that of the hashes. The header of a chunk: the words of its path, and three
-    times those of what it begins in and what it defines.
+    Rows of a term are in the order of the chunks. Terms are in any order, but `build_segment`
+    is fastest where that is the order of the hashes. The header of a chunk counts as the words
+    of its path, and three times the names of the definition that it begins in and of its own
+    definitions.
     """
 
     term: NDArray[np.uint64]
     chunk: NDArray[np.int32]  # within the documents
-    count: NDArray[np.uint8]  # how often in the text and its header, at most 255
+    count: NDArray[np.uint8]  # occurrences in the text and its header, at most 255
     lengths: NDArray[np.float32]  # (chunks,): terms of text and header
 
 
 @dataclass(frozen=True, slots=True)
 class FilePostings:
-    """Parallel arrays, one row per term of a file, in an order as those of `ChunkPostings` have.
+    """Parallel arrays with one row per term of a file, in an order as in `ChunkPostings`.
 
     `lengths` are the sums of the columns, by file.
     """
@@ -105,8 +106,9 @@ class FilePostings:
 
 @dataclass(frozen=True, slots=True)
 class NamePostings:
-    """Defined names: one row per (name, chunk). `exact` and `folded` are hashes of the name and of
-    its lower case.
+    """Defined names with one row per (name, chunk).
+
+    `exact` and `folded` are hashes of the name and of its lower case.
     """
 
     exact: NDArray[np.uint64]
@@ -117,7 +119,7 @@ class NamePostings:
 
 @dataclass(frozen=True, slots=True)
 class SymbolPostings:
-    """What filters on symbols ask for: one row per (symbol, chunk)."""
+    """Symbols for filters, with one row per (symbol, chunk)."""
 
     symbols: tuple[tuple[str, str], ...]  # kind and qualified name
     chunk: NDArray[np.int32]
@@ -125,8 +127,9 @@ class SymbolPostings:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Everything that the texts of F files with C chunks say. It is computed where no text can stop
-    the daemon.
+    """Postings of the texts of F files with C chunks.
+
+    It is computed in a process of its own, so that no text can stop the daemon.
     """
 
     characters: NDArray[np.int64]  # (F,)
@@ -137,7 +140,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Some files, ready for a segment: F files with C chunks, in order."""
+    """Files ready for a segment: F files with C chunks, in order."""
 
     paths: tuple[str, ...]
     languages: tuple[str, ...]
@@ -159,9 +162,7 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class _FileTerms:
-    """Some files, read: F files, C chunks in order, the numbers of their words, what is defined in
-    each chunk.
-    """
+    """Numbers of the words of F files with C chunks, in order, and the definitions by chunk."""
 
     ends: list[int]  # (F,): of the chunks of each file
     definitions: list[tuple[Definition, ...]]  # (C,)
@@ -179,25 +180,27 @@ def make_document(file: FileText, terms: TermCache) -> Documents:
 
 
 def make_documents(files: Sequence[FileText], terms: TermCache) -> Iterator[Documents]:
-    """Count the terms of files whose vectors are of one dimension, in their order, some of them at
-    a time.
-    """
+    """Count the terms of files in batches, in their order; all vectors have one dimension."""
     for start in range(0, len(files), BATCH_FILES):
-        some = files[start : start + BATCH_FILES]
-        yield assemble_documents(some, analyse(some, terms.chunk_cache()))
+        batch = files[start : start + BATCH_FILES]
+        yield assemble_documents(batch, analyse(batch, terms.chunk_cache()))
 
 
 def analyse(files: Sequence[FileText], memory: ChunkTermCache) -> Analysis:
-    """Count the terms of files, whose vectors do not matter, and find what they define."""
-    read, table = _read_files(files, memory), memory.table
-    chunk_postings, file_postings = _count_postings(read, table)
+    """Count the terms of files and find their definitions; vectors are ignored."""
+    file_terms = _read_files(files, memory)
+    table = memory.table
+    chunk_postings, file_postings = _count_postings(file_terms, table)
     return Analysis(
-        np.array(read.characters, np.int64), chunk_postings, file_postings, _hash_names(read, table)
+        np.array(file_terms.characters, np.int64),
+        chunk_postings,
+        file_postings,
+        _hash_names(file_terms, table),
     )
 
 
 def assemble_documents(files: Sequence[FileText], analysis: Analysis) -> Documents:
-    """The documents of files of which this is the analysis. Their vectors are of one dimension."""
+    """Combine files with their analysis. Their vectors are of one dimension."""
     chunks = [chunk for file in files for chunk in file.chunks]
     vectors, scales = quantise_to_int8(np.concatenate([file.vectors for file in files]))
     means, mean_scales = quantise_to_int8(np.stack([_mean(file.vectors) for file in files]))
@@ -224,28 +227,26 @@ def assemble_documents(files: Sequence[FileText], analysis: Analysis) -> Documen
 
 
 def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Of the rows that are not zero; zero without any."""
-    known = vectors[vectors.any(axis=1)]
-    mean: NDArray[np.float32] = known.sum(axis=0) / np.float32(len(known) or 1)
+    """Mean of the rows that are not zero; zero without any."""
+    nonzero = vectors[vectors.any(axis=1)]
+    mean: NDArray[np.float32] = nonzero.sum(axis=0) / np.float32(len(nonzero) or 1)
     return mean
 
 
 def quantise_to_int8(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Rows as int8 and their scales: row ~ int8 row x scale. A zero row has scale 0."""
+    """Quantise rows to int8 with a scale each: row ~ int8 row x scale. A zero row has scale 0."""
     scales = (np.abs(vectors).max(axis=1, initial=0) / 127).astype(np.float32)
     safe = np.where(scales > 0, scales, 1)[:, None]
     return np.round(vectors / safe).astype(np.int8), scales
 
 
 def extract_header_names(header: str, path: str) -> str:
-    """What the header of a chunk says beside the path of its file: what the chunk begins in, and
-    what it defines.
-    """
+    """Extract the names in the header of a chunk: its enclosing definitions and its own ones."""
     return header.removeprefix(path).lstrip()
 
 
 def file_stem(path: str) -> str:
-    """The file's name without its last extension; a dot file keeps its name."""
+    """Name of the file without its last extension; a dot file keeps its name."""
     return posixpath.splitext(posixpath.basename(path))[0]
 
 
@@ -257,8 +258,9 @@ def _path_words(path: str) -> list[str]:
 
 
 def _cut_overlaps(chunks: Sequence[ChunkText]) -> list[str]:
-    """The texts with what the chunk before already held cut off, so that a file is counted once."""
-    texts, reached = [], 0
+    """Cut off the overlap of each chunk with the last one, so that a file is counted once."""
+    texts = []
+    reached = 0
     for chunk in chunks:
         text = chunk.text
         if chunk.start_byte < reached:
@@ -272,114 +274,130 @@ def _read_files(files: Sequence[FileText], memory: ChunkTermCache) -> _FileTerms
     texts = [_cut_overlaps(file.chunks) for file in files]
     chunks = [
         TermChunk(chunk.text, text, file.language, chunk.definitions)
-        for file, own in zip(files, texts, strict=True)
-        for chunk, text in zip(file.chunks, own, strict=True)
+        for file, new_texts in zip(files, texts, strict=True)
+        for chunk, text in zip(file.chunks, new_texts, strict=True)
     ]
-    words, number = memory.read(chunks), memory.table.number
+    words = memory.read(chunks)
+    number = memory.table.number
     ends = np.cumsum([len(file.chunks) for file in files]).tolist()
-    headers, defined, commented, paths = (
-        list[list[int]](),
-        list[list[int]](),
-        list[Numbers](),
-        list[list[int]](),
-    )
-    for file, own, start, end in zip(files, texts, [0, *ends], ends, strict=False):
-        found = words[start:end]
+    headers = list[list[int]]()
+    defined = list[list[int]]()
+    commented = list[Numbers]()
+    paths = list[list[int]]()
+    for file, new_texts, start, end in zip(files, texts, [0, *ends], ends, strict=False):
+        chunk_words = words[start:end]
         path = [number(word) for word in _path_words(file.path)]
         headers.extend(
             [*path, *[number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
             for chunk, names in zip(
-                file.chunks, _header_names(each.definitions for each in found), strict=True
+                file.chunks,
+                _header_names(words_of_chunk.definitions for words_of_chunk in chunk_words),
+                strict=True,
             )
         )
-        defined.append(
-            [number(name) for name in {item.name for each in found for item in each.definitions}]
-        )
-        commented.append(_comment_words(file.language, own, found, memory))
+        defined_names = {item.name for chunk in chunk_words for item in chunk.definitions}
+        defined.append([number(name) for name in defined_names])
+        commented.append(_comment_words(file.language, new_texts, chunk_words, memory))
         paths.append(path)
     return _FileTerms(
         ends=ends,
-        definitions=[each.definitions for each in words],
-        body=unpack_numbers([each.body for each in words]),
+        definitions=[words_of_chunk.definitions for words_of_chunk in words],
+        body=unpack_numbers([words_of_chunk.body for words_of_chunk in words]),
         headers=headers,
         defined=defined,
         commented=commented,
         paths=paths,
-        characters=[sum(map(len, own)) for own in texts],
+        characters=[sum(map(len, new_texts)) for new_texts in texts],
     )
 
 
 def _comment_words(
-    language: str, texts: Sequence[str], found: Sequence[ChunkWords], memory: ChunkTermCache
+    language: str, texts: Sequence[str], chunk_words: Sequence[ChunkWords], memory: ChunkTermCache
 ) -> Numbers:
-    """The words of the comments of a file: those of its chunks, unless what is a comment depends on
-    the whole.
+    """Words of the comments of a file: those of its chunks, or read from the file.
+
+    They are read from the file if the start of a comment depends on more than one chunk.
     """
-    by_chunk = [each.comments for each in found if each.comments is not None]
-    if len(by_chunk) == len(found) and sum(map(len, texts)) + len(texts) <= LONG_TEXT:
+    by_chunk = [
+        words_of_chunk.comments
+        for words_of_chunk in chunk_words
+        if words_of_chunk.comments is not None
+    ]
+    if len(by_chunk) == len(chunk_words) and sum(map(len, texts)) + len(texts) <= LONG_TEXT:
         return unpack_numbers(by_chunk)
-    return memory.commented(language, texts)
+    return memory.comment_words(language, texts)
 
 
 def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]]:
-    """Per chunk: the type and the definition it begins in, then all it defines. Scope is not
-    checked.
+    """Names by chunk: the type and the definition that it begins in, then all its definitions.
+
+    Scopes are not checked.
     """
-    inside_type, inside = "", ""
-    for found in defined:
-        yield [inside_type, inside, *dict.fromkeys(item.name for item in found)]
-        for item in found:
+    inside_type = ""
+    inside = ""
+    for definitions_of_chunk in defined:
+        yield [inside_type, inside, *dict.fromkeys(item.name for item in definitions_of_chunk)]
+        for item in definitions_of_chunk:
             if item.value > MINOR and "." not in item.name:
                 inside = item.name
                 inside_type = item.name if item.value > FUNCTION else inside_type
 
 
-def _count_postings(read: _FileTerms, table: WordTable) -> tuple[ChunkPostings, FilePostings]:
-    """Of terms by the order of their hashes: then each row is sorted once, by a number."""
+def _count_postings(file_terms: _FileTerms, table: WordTable) -> tuple[ChunkPostings, FilePostings]:
+    """Count the rows of chunks and files, with terms ordered by their hashes.
+
+    So each row is sorted once, by a number.
+    """
     fields = (
-        (read.body, np.cumsum(read.body == TEXT_START) - 1),
-        (_concatenate(read.headers), _owners(read.headers)),
-        (_concatenate(read.defined), _owners(read.defined)),
-        (np.concatenate(read.commented), _owners(read.commented)),
-        (_concatenate(read.paths), _owners(read.paths)),
+        (file_terms.body, np.cumsum(file_terms.body == TEXT_START) - 1),
+        (_concatenate(file_terms.headers), _owners(file_terms.headers)),
+        (_concatenate(file_terms.defined), _owners(file_terms.defined)),
+        (np.concatenate(file_terms.commented), _owners(file_terms.commented)),
+        (_concatenate(file_terms.paths), _owners(file_terms.paths)),
     )
     term, per_word = table.terms(np.concatenate([words for words, _ in fields]))
     hashes, rank = _rank_terms(term, table)
     owner = np.repeat(np.concatenate([owners for _, owners in fields]), per_word)
     counts = [
-        int(each.sum())
-        for each in np.split(per_word, np.cumsum([len(words) for words, _ in fields])[:-1])
+        int(counts_of_field.sum())
+        for counts_of_field in np.split(
+            per_word, np.cumsum([len(words) for words, _ in fields])[:-1]
+        )
     ]
-    body, chunks = counts[0], counts[0] + counts[1]
-    file = np.repeat(np.arange(len(read.ends)), np.diff(read.ends, prepend=0))  # of each chunk
+    body = counts[0]
+    chunks = counts[0] + counts[1]
+    file = np.repeat(
+        np.arange(len(file_terms.ends)), np.diff(file_terms.ends, prepend=0)
+    )  # of each chunk
     files = (
         np.concatenate([file[owner[:body]], owner[chunks:]]),
         np.concatenate([rank[:body], rank[chunks:]]),
     )
     field = np.repeat(np.arange(_FIELDS), [body, *counts[2:]])
     return (
-        _count_by_chunk(owner[:chunks], rank[:chunks], hashes, len(read.headers)),
-        _count_by_file(*files, field, hashes, len(read.ends)),
+        _count_by_chunk(owner[:chunks], rank[:chunks], hashes, len(file_terms.headers)),
+        _count_by_file(*files, field, hashes, len(file_terms.ends)),
     )
 
 
 def _rank_terms(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], Numbers]:
-    """The hashes of some terms, each once, ascending; and for each term the place of its hash."""
-    places = np.zeros(terms.max(initial=0) + 1, np.int64)
-    places[terms] = 1
-    some = np.flatnonzero(places)
-    hashes = table.hashes(some)
+    """Unique hashes of terms, ascending, and the rank of each term's hash."""
+    ranks = np.zeros(terms.max(initial=0) + 1, np.int64)
+    ranks[terms] = 1
+    unique_terms = np.flatnonzero(ranks)
+    hashes = table.hashes(unique_terms)
     order = np.argsort(hashes)
-    places[some[order]] = np.arange(len(some))
-    return hashes[order], places[terms]
+    ranks[unique_terms[order]] = np.arange(len(unique_terms))
+    return hashes[order], ranks[terms]
 
 
 def _count_by_chunk(
     chunks: Numbers, ranks: Numbers, hashes: NDArray[np.uint64], size: int
 ) -> ChunkPostings:
-    """`size`: how many chunks there are."""
+    """Count terms by chunk. `size`: number of chunks."""
     key, times = np.unique(ranks << _OWNER_BITS | chunks, return_counts=True)
-    chunk, count = key & _OWNER, _clip(times, np.uint8)
+    chunk = key & _OWNER
+    count = _clip(times, np.uint8)
     lengths = np.bincount(chunk, times, size).astype(np.float32)
     return ChunkPostings(hashes[key >> _OWNER_BITS], chunk.astype(np.int32), count, lengths)
 
@@ -387,7 +405,7 @@ def _count_by_chunk(
 def _count_by_file(
     files: Numbers, ranks: Numbers, fields: Numbers, hashes: NDArray[np.uint64], size: int
 ) -> FilePostings:
-    """`size`: how many files there are."""
+    """Count terms by file and field. `size`: number of files."""
     # A row is a term and a file; the field comes last, so that those of a row are one after the
     # other.
     key, times = np.unique((ranks << _OWNER_BITS | files) * _FIELDS + fields, return_counts=True)
@@ -410,26 +428,28 @@ def _count_by_file(
 
 
 def _group_sorted(values: Numbers) -> tuple[Numbers, Numbers]:
-    """Of sorted values: each once, and for each value the number of it among these."""
+    """Unique values of sorted values, and for each value the position of its unique value."""
     first = np.append(True, values[1:] != values[:-1])[: len(values)]
     return values[first], np.cumsum(first) - 1
 
 
-def _hash_names(read: _FileTerms, table: WordTable) -> NamePostings:
-    items = [item for found in read.definitions for item in found]
+def _hash_names(file_terms: _FileTerms, table: WordTable) -> NamePostings:
+    items = [
+        item for definitions_of_chunk in file_terms.definitions for item in definitions_of_chunk
+    ]
     exact, folded = table.names([item.name for item in items])
     value = np.array([item.value for item in items], np.float32)
-    return NamePostings(exact, folded, _owners(read.definitions).astype(np.int32), value)
+    return NamePostings(exact, folded, _owners(file_terms.definitions).astype(np.int32), value)
 
 
-def _collect_symbols(found: Sequence[tuple[tuple[str, str], ...]]) -> SymbolPostings:
-    """By chunk."""
-    return SymbolPostings(tuple(chain.from_iterable(found)), _owners(found).astype(np.int32))
+def _collect_symbols(symbols: Sequence[tuple[tuple[str, str], ...]]) -> SymbolPostings:
+    """Collect the symbols of chunks, `symbols` being those of each."""
+    return SymbolPostings(tuple(chain.from_iterable(symbols)), _owners(symbols).astype(np.int32))
 
 
 def _owners(lists: Sequence[Sized]) -> Numbers:
-    """For each element of each list: the number of the list."""
-    return np.repeat(np.arange(len(lists)), [len(each) for each in lists])
+    """Number of the list for each element of the lists."""
+    return np.repeat(np.arange(len(lists)), [len(items) for items in lists])
 
 
 def _concatenate(lists: Iterable[list[int]]) -> Numbers:

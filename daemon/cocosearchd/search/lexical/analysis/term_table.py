@@ -1,9 +1,7 @@
-"""Text to the numbers of its words, and these to the numbers of their terms, for counting many
-files at once.
+"""Numbers of words and of their terms, for counting many files at once
 
-A word here is what stands between ASCII characters that are part of no word. It is split and
-stemmed when it is met for the first time: text repeats itself, and what is left to do for most of
-it is to look up a number.
+A word here is a run between ASCII characters that are part of no word. It is split and stemmed when
+it first occurs. Text repeats itself, so most of it only needs a lookup of numbers.
 """
 
 import threading
@@ -15,104 +13,105 @@ from numpy.typing import DTypeLike, NDArray
 
 Numbers = NDArray[np.int64]
 
-# Bytes that UTF-8 does not have, to tell lines and texts apart: they become words of their own,
-# without terms.
-_LINE, _TEXT = 0xFF, 0xFE
-_LINE_END, _TEXT_START = b" %c " % _LINE, b" %c " % _TEXT
-LINE_END, TEXT_START = 0, 1  # their numbers
+# Bytes that UTF-8 does not have separate lines and texts: they become words without terms.
+_LINE = 0xFF
+_TEXT = 0xFE
+_LINE_END = b" %c " % _LINE
+_TEXT_START = b" %c " % _TEXT
+LINE_END = 0
+TEXT_START = 1  # their numbers
 _WORDS = bytes(
     byte if chr(byte).isalnum() or byte > 127 or byte == ord("_") else ord(" ")
     for byte in range(256)
 )
-LIMIT_WORDS = 400_000  # about 120 MB, reached by no repository that was measured
-LIMIT_BYTES = 32 << 20  # of the words themselves, where they are long: text without blanks, data
+LIMIT_WORDS = 400_000  # about 120 MB, which no measured repository reaches
+LIMIT_BYTES = 32 << 20  # size of the words, for long ones: text without blanks, data
 
 
 class WordTable:
-    """The terms of every word it has met. Only grows, so that threads may use it at the same time.
+    """Table of words and their terms; it only grows, so that threads may use it at the same time.
 
-    Nothing that it holds may hold it: it would stay, with its hundred megabytes, until somebody
-    looks for garbage among all objects, which a process that makes hardly any cycles does after
-    hours or never.
+    Nothing that it refers to may refer to it. A cycle would keep it, with its hundred
+    megabytes, until the garbage collector looks at all objects, which a process with hardly any
+    cycles does after hours or never.
     """
 
     def __init__(
         self,
         terms_of: Callable[[str], Iterable[str]],
         hash_of: Callable[[str], int],
-        known: Iterable[str],
+        keywords: Iterable[str],
     ):
-        """`known` are the words whose numbers are below `marks`, with those of the ends of lines
-        and texts.
-        """
-        self._terms_of, self._hash_of = terms_of, hash_of
+        """Enter the marks and the keywords. The numbers of both are below `marks`."""
+        self._terms_of = terms_of
+        self._hash_of = hash_of
         self._lock = threading.Lock()
         self._words = _WordNumbers(self._add)
         self._terms: dict[str, int] = {}
         self._names: dict[str, tuple[int, int]] = {}
         self._bytes = 0
-        # of each word in `_parts`
-        self._starts, self._lengths = _Column(np.int64), _Column(np.int64)
+        # the slice of each word in `_parts`
+        self._starts = _Column(np.int64)
+        self._lengths = _Column(np.int64)
         self._parts = _Column(np.int64)
         self._hashes = _Column(np.uint64)  # of each term
         for mark in (bytes([_LINE]), bytes([_TEXT])):
             self._enter(mark, ())
-        for word in known:
+        for word in keywords:
             self._words[word.encode()]
         self.marks = len(self._words)
 
     def __len__(self) -> int:
-        """How many words and names it knows."""
+        """Number of words and names."""
         return len(self._words) + len(self._names)
 
     @property
     def full(self) -> bool:
-        """Whether it is time for a new one."""
+        """True if the table is due for replacement."""
         return len(self) >= LIMIT_WORDS or self._bytes >= LIMIT_BYTES
 
     def number(self, text: str) -> int:
-        """Of a text as one word, whatever is in it."""
+        """Number of a text taken as one word."""
         return self._words[text.encode("utf-8", "surrogatepass")]
 
     def numbers(self, texts: Sequence[str]) -> Numbers:
-        """Of the words of texts; each text begins with `TEXT_START`, each line but the last ends
-        with `LINE_END`.
+        """Numbers of the words of texts.
+
+        Each text begins with `TEXT_START`; each line but the last ends with `LINE_END`.
         """
         raw = [text.encode("utf-8", "surrogatepass") for text in texts]
         words = _TEXT_START.join([b"", *raw]).replace(b"\n", _LINE_END).translate(_WORDS).split()
         return np.fromiter(map(self._words.__getitem__, words), np.int64, len(words))
 
     def terms(self, words: Numbers) -> tuple[Numbers, Numbers]:
-        """The numbers of the terms of words, one word after the other; and how many terms each of
-        the words has.
-        """
+        """Numbers of the terms of words, concatenated, and the term count of each word."""
         lengths = self._lengths.rows[words]
         first = np.cumsum(lengths) - lengths
-        places = np.repeat(self._starts.rows[words] - first, lengths) + np.arange(lengths.sum())
-        return self._parts.rows[places], lengths
+        positions = np.repeat(self._starts.rows[words] - first, lengths) + np.arange(lengths.sum())
+        return self._parts.rows[positions], lengths
 
     def hashes(self, terms: Numbers) -> NDArray[np.uint64]:
-        """Under which terms are kept."""
+        """Hashes of terms."""
         return self._hashes.rows[terms]
 
     def names(self, names: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Under which names are kept: as they are, and in lower case."""
+        """Hashes of names: as written, and in lower case."""
         rows = [self._names.get(name) or self._name(name) for name in names]
         exact, folded = np.array(rows, np.uint64).reshape(-1, 2).T
         return exact, folded
 
     def _name(self, name: str) -> tuple[int, int]:
-        found = self._names[name] = self._hash_of(name), self._hash_of(name.lower())
+        hashes = self._names[name] = self._hash_of(name), self._hash_of(name.lower())
         self._bytes += len(name)
-        return found
+        return hashes
 
     def _add(self, word: bytes) -> int:
         with self._lock:
-            known = self._words.get(word)
+            number = self._words.get(word)
             return (
                 self._enter(word, self._terms_of(word.decode("utf-8", "surrogatepass")))
-                if known is None
-                else known
+                if number is None
+                else number
             )
 
     def _enter(self, word: bytes, terms: Iterable[str]) -> int:
@@ -127,28 +126,26 @@ class WordTable:
         self._lengths.add(self._parts.count - start)
         self._starts.add(start)
         self._bytes += len(word) + self._parts.rows.itemsize * (self._parts.count - start)
-        # Last: who reads this number finds the rows of it.
+        # Last, so that the rows of a number exist when a reader gets it.
         number = self._words[word] = len(self._words)
         return number
 
 
 class _WordNumbers(dict[bytes, int]):
-    """Words and their numbers; has those made that it does not have, by what holds it."""
+    """Words and their numbers; a missing word is entered by its table."""
 
-    def __init__(self, make: Callable[[bytes], int]) -> None:
+    def __init__(self, enter: Callable[[bytes], int]) -> None:
         super().__init__()
-        self._make = weakref.WeakMethod(make)
+        self._make = weakref.WeakMethod(enter)
 
     def __missing__(self, word: bytes) -> int:
-        make = self._make()
-        assert make is not None
-        return make(word)
+        enter = self._make()
+        assert enter is not None
+        return enter(word)
 
 
 class _Column:
-    """An array that rows are added to by one thread at a time, while others read those that are
-    there.
-    """
+    """Growing array: one thread at a time adds rows, while other threads read earlier rows."""
 
     def __init__(self, kind: DTypeLike) -> None:
         self.rows = np.zeros(1024, kind)

@@ -1,8 +1,7 @@
-"""Text to the terms of the lexical index, and a query to what it asks of the index. Pure but for
-its own caches.
+"""Terms of texts and queries; pure but for its own caches
 
-A term is known by 64 bits of its BLAKE2b hash: two of a million terms meet with a probability of
-3e-8.
+A term is identified by 64 bits of its BLAKE2b hash: two of a million terms collide with a
+probability of 3e-8.
 """
 
 import re
@@ -20,8 +19,7 @@ from cocosearchd.search.lexical.analysis.text_definitions import KEYWORDS
 
 # A letter or underscore followed by letters, digits and underscores; or two digits and more.
 WORD = re.compile(r"[^\W\d]\w*|\d{2,}")
-# Chinese, Japanese and Korean: kana, ideographs, syllables. Words stand there without blanks
-# between them.
+# Chinese, Japanese and Korean: kana, ideographs, syllables. Words have no blanks between them.
 _DENSE = r"\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 # Camel humps: HTTP of HTTPServer; Server; runs of capitals, digits, and other alphabets.
 PART = re.compile(
@@ -36,120 +34,121 @@ STOP_WORDS = {
     "this", "that", "these", "those", "into", "its", "their", "can", "used", "using", "use", "via", "between", "each",
     "per",
 }  # fmt: skip
-# What a word of the project's own name counts in a sentence: it is in the question for the reader,
-# not for the search. Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
-_PROJECT_TERM_WEIGHT, _PROJECT_NAME_WEIGHT = 0.3, 0.5
+# Weights of a word of the project's name in a sentence: it is in the question for the reader, not
+# for the search. Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
+_PROJECT_TERM_WEIGHT = 0.3
+_PROJECT_NAME_WEIGHT = 0.5
 
 
 def term_hash(term: str) -> int:
-    """The 64 bits under which a term is kept."""
+    """Hash a term to 64 bits."""
     return int.from_bytes(
         blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
     )
 
 
 def split_identifier(word: str) -> tuple[str, ...]:
-    """Lower-case parts of an identifier: `HTTPServer2` gives http, server, 2."""
+    """Split an identifier into lower-case parts: `HTTPServer2` gives http, server, 2."""
     return tuple(part.lower() for part in PART.findall(word))
 
 
 def bigrams(run: str) -> tuple[str, ...]:
-    """Each two neighbours of some characters; of one it is that one."""
+    """Pairs of adjacent characters; a single character stands alone."""
     return tuple(map("".join, pairwise(run))) or (run,)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """What a query asks of the lexical index."""
+    """Terms, words and identifiers of a query."""
 
     text: str
-    symbol: bool  # the trimmed query has no blank: the SYM weights
-    # (hash, how often it is asked), stop words dropped, own names lowered
+    symbol: bool  # the trimmed query has no blank, so the SYM weights apply
+    # (hash, frequency), without stop words, and with less weight for the project's name
     terms: tuple[tuple[int, float], ...]
     # distinct lower-case words of more than one character, identifiers replaced by their parts
     words: tuple[str, ...]
-    shares: tuple[float, ...]  # what each of `words` counts where it explains the name of a file
-    # as written; of a symbol: the whole without the brackets of a call, and its last part
+    shares: tuple[float, ...]  # weight of each of `words` where it explains the name of a file
+    # as written; for a symbol: the name without the brackets of a call, and its last part
     identifiers: tuple[str, ...]
 
 
 class Splitter:
-    """Words to terms. Safe in threads."""
+    """Splitter of words into terms; safe in threads."""
 
     def __init__(self) -> None:
         self._stemmer = Stemmer()
 
     def stem(self, word: str) -> str:
-        """The stem of a lower-case word."""
+        """Stem a lower-case word."""
         return self._stemmer.stem(word)
 
     def split_word(self, word: str) -> tuple[str, ...]:
-        """The terms of one word: its stem, or, of an identifier, the whole in lower case and the
-        stem of each part.
+        """Split a word into terms.
 
-        A run of Chinese, Japanese or Korean is each two characters that stand together: what is
-        asked is part of one.
+        A word gives its stem, an identifier its lower case and the stem of each part. A run
+        of Chinese, Japanese or Korean gives its bigrams, because a query has only a part of
+        it.
         """
-        found = split_identifier(word)
+        word_parts = split_identifier(word)
         terms = [
             term
-            for part in found
+            for part in word_parts
             for term in (bigrams(part) if _IS_DENSE(part) else (self.stem(part),))
         ]
-        return (word.lower(), *terms) if len(found) > 1 else tuple(terms)
+        return (word.lower(), *terms) if len(word_parts) > 1 else tuple(terms)
 
     def split_text(self, text: str) -> list[str]:
-        """The terms of all words, each as often as it occurs."""
+        """Split all words into terms, each as often as it occurs."""
         return [
             term for word in WORD.findall(_strip_accents(text)) for term in self.split_word(word)
         ]
 
 
 class TermCache(Splitter):
-    """Splits and stems, and keeps what it has found, as text repeats itself. Safe in threads."""
+    """Splitter that caches terms, because text repeats itself; safe in threads."""
 
     def __init__(self) -> None:
         super().__init__()
         self._memory = _new_chunk_cache()
 
     def chunk_cache(self) -> ChunkTermCache:
-        """To read chunks with, and to number words. For some files: the next may need another
-        one.
+        """Return the cache for reading chunks and numbering words.
+
+        It serves one call: a full cache is replaced by a new one at the next.
         """
         if self._memory.table.full:
             self._memory = _new_chunk_cache()
         return self._memory
 
     def forget(self) -> None:
-        """Let go of what was found: the next files are split anew. For when there has been no work
-        for a while.
-        """
+        """Drop the caches after a while without work; the next files are split anew."""
         if self._memory.filled:
             self._memory = _new_chunk_cache()
 
     def parse_query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
-        """Analyse a query. One of stop words only keeps them all.
+        """Parse a query. A query of stop words only retains them all.
 
-        `project`: what its answers are all part of. `common`: names of the language that they are
-        all written in, which are stop words of a sentence: people name it for the reader, and code
-        that has the word is about something else.
+        `project`: the name of the project that all results are part of. `common`: names of
+        the language that all of it is written in. They are stop words of a sentence: people
+        name the language for the reader, and code that has the word is about something
+        else.
         """
-        found = WORD.findall(_strip_accents(text))
+        all_words = WORD.findall(_strip_accents(text))
         stripped = text.strip()
         symbol = bool(stripped) and not any(character.isspace() for character in stripped)
-        unasked = STOP_WORDS if symbol else STOP_WORDS.union(common)
-        words = [word for word in found if word.lower() not in unasked] or found
-        asked: dict[int, float] = {}
+        stop_words = STOP_WORDS if symbol else STOP_WORDS.union(common)
+        words = [word for word in all_words if word.lower() not in stop_words] or all_words
+        frequencies: dict[int, float] = {}
         for word in words:
             for term in map(term_hash, self.split_word(word)):
-                asked[term] = asked.get(term, 0.0) + 1.0
-        own = (
+                frequencies[term] = frequencies.get(term, 0.0) + 1.0
+        project_terms = (
             set[str]()
             if symbol
             else {term for word in WORD.findall(project) for term in self.split_word(word)}
         )
-        for term in {term_hash(term) for term in own} & asked.keys():
-            asked[term] *= _PROJECT_TERM_WEIGHT
+        for term in {term_hash(term) for term in project_terms} & frequencies.keys():
+            frequencies[term] *= _PROJECT_TERM_WEIGHT
         simple = [
             part
             for word in words
@@ -159,10 +158,10 @@ class TermCache(Splitter):
         return QueryTerms(
             text=stripped,
             symbol=symbol,
-            terms=tuple(asked.items()),
+            terms=tuple(frequencies.items()),
             words=tuple(dict.fromkeys(simple)),
             shares=tuple(
-                _PROJECT_NAME_WEIGHT if self.stem(word) in own else 1.0
+                _PROJECT_NAME_WEIGHT if self.stem(word) in project_terms else 1.0
                 for word in dict.fromkeys(simple)
             ),
             identifiers=_find_identifiers(stripped, symbol),
@@ -182,8 +181,9 @@ def _find_identifiers(text: str, symbol: bool) -> tuple[str, ...]:
 
 
 def _is_identifier(word: str) -> bool:
-    """Does only code write a word so: an underscore inside, or a capital after a small letter or
-    before one.
+    """Detect a spelling that only code has.
+
+    That is an underscore inside, or a capital after a small letter or before one.
     """
     return "_" in word.strip("_") or not (
         word.islower() or word.isupper() or word.istitle() or word[1:].islower()
@@ -191,8 +191,9 @@ def _is_identifier(word: str) -> bool:
 
 
 def _strip_accents(text: str) -> str:
-    """Without accents: é is e. Of what Unicode's NFKD takes apart, the rest is put together again:
-    syllables, kana.
+    """Remove accents: é becomes e.
+
+    Other characters that Unicode's NFKD decomposes are composed again: syllables, kana.
     """
     if text.isascii():
         return text

@@ -53,7 +53,10 @@ class VectorScores(Protocol):
     """Ranking of live files by the distance of their vectors to that of a query."""
 
     def nearest(self, among: Mask | None, count: int) -> Ints:
-        """Select at most `count` files, the nearest of all or of those `among`, (F,), in any order."""
+        """Select at most `count` files, the nearest of all or of those `among`, in any order.
+
+        `among`: (F,).
+        """
 
 
 def select_candidates(

@@ -1,4 +1,4 @@
-"""Selection of the chunks of a segment that define symbols of given kinds or matching names; pure"""
+"""Selection of the chunks of a segment that define symbols by kind and by name; pure"""
 
 import re
 import threading
@@ -21,7 +21,7 @@ _ASCII = 0x80  # bytes below it
 
 
 class SymbolMasks:
-    """Cache of chunk masks by symbol filter, for as long as their segment lives; safe in threads."""
+    """Cache of chunk masks by symbol filter, as long as their segment lives; safe in threads."""
 
     def __init__(self) -> None:
         self._masks = WeakKeyDictionary[Segment, OrderedDict[_Filter, Mask]]()

@@ -20,9 +20,9 @@ from cocosearchd.search.lexical.segments.segment import (
     quantise_to_bits,
 )
 
-# Limits of merges, in chunks: while commits come, and at rest. A merge of 100,000 chunks takes 0.4 s,
-# for which a commit waits. One of 430,000 chunks takes 1.5 s of CPU and 0.6 GB, half of which is the
-# result (measured).
+# Limits of merges, in chunks: while commits come, and at rest. A merge of 100,000 chunks takes 0.4
+# s, for which a commit waits. One of 430,000 chunks takes 1.5 s of CPU and 0.6 GB, half of which is
+# the result (measured).
 SEGMENT_CHUNKS = 100_000
 LARGEST_CHUNKS = 500_000
 _FILE_COLUMNS = ("digests", "characters", "file_lengths", "file_vectors", "file_scales")
@@ -49,8 +49,8 @@ class SegmentMerge:
 
 
 # While commits come: a row is written 4 times in the course of 300 commits, against 10 times with
-# the policy below, and there are 4 segments on average against 2.6 (simulated). No segment is written
-# anew because many of its files are dead: all of them may die soon, or come back.
+# the policy below, and there are 4 segments on average against 2.6 (simulated). No segment is
+# written anew because many of its files are dead: all of them may die soon, or come back.
 BUSY = MergePolicy(ratio=1, max_dead_share=1, floor_chunks=0)
 # For an index at rest: each segment costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms.
 QUIET = MergePolicy(ratio=4, max_dead_share=0.2, floor_chunks=2000)
