@@ -1,5 +1,4 @@
-"""Knowledge about code: which language a file is in, its syntax tree, its symbols and blocks, its
-identifiers.
+"""Knowledge about code: languages, syntax trees, symbols, blocks and identifiers.
 
 Pure and synchronous: no disk (but the package's own query files), no database, no event loop.
 Nothing here raises on a broken file. Cutting files into chunks is not here: see

@@ -1,6 +1,4 @@
-"""Handlers and grammars by language id, in match order: which blocks a file has, and what a kind is
-a kind of.
-"""
+"""Handlers and grammars by language id, which give the blocks of files and their kinds."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -28,7 +26,7 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
     }
 )
 BOM = b"\xef\xbb\xbf"
-# The first that matches wins, so the ones told by path come before those told by content alone.
+# The first match wins, so grammars that match by path come before those that match by content.
 GRAMMARS: tuple[Grammar, ...] = (
     GithubActions(),
     GitlabCi(),
@@ -43,33 +41,35 @@ GRAMMARS: tuple[Grammar, ...] = (
 
 
 def detect_kind(path: str, head: str, language: str) -> str:
-    """The first grammar of a language that claims the file; the language itself where none does."""
+    """Return the first grammar of a language that matches a file; without one, the language."""
     return next(
         (
-            one.name
-            for one in GRAMMARS
-            if language in one.base_languages and one.matches(path, head)
+            grammar.name
+            for grammar in GRAMMARS
+            if language in grammar.base_languages and grammar.matches(path, head)
         ),
         language,
     )
 
 
 def base_language(language: str) -> str:
-    """`yaml` for `github-actions`; a language of the table for itself."""
-    return next((one.base_languages[0] for one in GRAMMARS if one.name == language), language)
+    """Return `yaml` for `github-actions`; a language of the table for itself."""
+    return next(
+        (grammar.base_languages[0] for grammar in GRAMMARS if grammar.name == language), language
+    )
 
 
 def language_kinds(language: str) -> tuple[str, ...]:
-    """All ids that files of a language may have: `yaml` with its workflows, charts and
-    manifests.
-    """
-    return (language, *(one.name for one in GRAMMARS if language in one.base_languages))
+    """Return a language and all its kinds: `yaml` includes workflows, charts and manifests."""
+    return (language, *(grammar.name for grammar in GRAMMARS if language in grammar.base_languages))
 
 
 def read_blocks(language: str, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-    """The blocks of a file, outer before inner, by position; none for most languages."""
-    reader = next((one for one in GRAMMARS if one.name == language), HANDLERS.get(language))
-    if data.startswith(BOM):  # empty lines as long, so that what follows begins a line
+    """Read the blocks of a file, outer before inner, by position; most languages have none."""
+    reader = next(
+        (grammar for grammar in GRAMMARS if grammar.name == language), HANDLERS.get(language)
+    )
+    if data.startswith(BOM):  # replace it by as many line breaks: the text still begins a line
         data = b"\n" * len(BOM) + data[len(BOM) :]
-    found = reader.blocks(data, symbols) if reader is not None else ()
-    return tuple(sorted(found, key=lambda block: (block.start_byte, -block.end_byte)))
+    blocks = reader.blocks(data, symbols) if reader is not None else ()
+    return tuple(sorted(blocks, key=lambda block: (block.start_byte, -block.end_byte)))

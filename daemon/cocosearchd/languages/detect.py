@@ -1,5 +1,6 @@
-"""Which language a file is in: kinds told by content, then file names, then extensions, then the
-shebang line.
+"""Detects the language of a file: by file name, then extension, then shebang line.
+
+Content decides between the kinds of a language, and between C and C++ headers.
 """
 
 import re
@@ -7,10 +8,10 @@ import re
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.model import SkipReason
 
-# What `detect` needs of a file.
+# The part of a file that `detect` reads.
 HEAD_BYTES = 4096
-# A file is minified when it is larger than this and most of it is in lines longer than that
-# (bytes).
+# A file is minified if it is larger than the first and mostly in lines of at least the second, in
+# bytes.
 MINIFIED_MIN_BYTES = 4096
 MINIFIED_LINE_BYTES = 1000
 
@@ -23,9 +24,7 @@ _CPP_HEADER = re.compile(
 
 
 def detect(path: str, head: bytes) -> str:
-    """The language id of a file from its path and its first `HEAD_BYTES`; "" where it is not
-    supported.
-    """
+    """Return the language id of a file from its path and its first `HEAD_BYTES`; "" if unsupported."""
     head = head.removeprefix(blocks.BOM)
     info = _by_path(path)
     if info is None:
@@ -38,15 +37,17 @@ def detect(path: str, head: bytes) -> str:
 
 
 def is_supported(path: str) -> bool:
-    """Whether a path may be of a supported type, by name only. Names without extension may: a
-    shebang line decides.
+    """Return True if a path may be of a supported type, by its name only.
+
+    Names without extension may be: a shebang line decides.
     """
     return _by_path(path) is not None or _has_no_extension(path)
 
 
 def skip_reason(data: bytes, limit: int) -> SkipReason | None:
-    """Why a file is not worth indexing: larger than `limit` bytes, not text, or generated in a few
-    huge lines.
+    """Return the reason not to index a file, or None.
+
+    It is larger than `limit` bytes, not text, or minified into a few huge lines.
     """
     if len(data) > limit:
         return "too_large"
@@ -65,9 +66,9 @@ def _is_long(line_bytes: int) -> bool:
 
 def _by_path(path: str) -> language_table.LanguageInfo | None:
     name = path.rpartition("/")[2].lower()
-    named = language_table.by_file_name().get(name)
-    if named is not None:
-        return named
+    by_name = language_table.by_file_name().get(name)
+    if by_name is not None:
+        return by_name
     if name.startswith(("dockerfile.", "containerfile.")) and not name.endswith(
         (".md", ".txt", ".dockerignore")
     ):
@@ -83,12 +84,12 @@ def _has_no_extension(path: str) -> bool:
 
 
 def _by_shebang(head: bytes) -> language_table.LanguageInfo | None:
-    first = _SHEBANG.match(head.partition(b"\n")[0])
-    if first is None:
+    shebang = _SHEBANG.match(head.partition(b"\n")[0])
+    if shebang is None:
         return None
-    program = first[1].decode("utf-8", "replace")
-    rest = (first[2] or b"").decode("utf-8", "replace").split()
+    program = shebang[1].decode("utf-8", "replace")
+    arguments = (shebang[2] or b"").decode("utf-8", "replace").split()
     if program == "env":
-        words = (word for word in rest if not word.startswith("-") and "=" not in word)
+        words = (word for word in arguments if not word.startswith("-") and "=" not in word)
         program = next(words, "").rpartition("/")[2]
     return language_table.by_interpreter().get(program.rstrip(_VERSION).lower())

@@ -1,10 +1,9 @@
-"""How identifiers become words. The same functions are used on both sides of the search: on files
-and on queries.
+"""Splits identifiers into words, in the same way for files and for queries.
 
-`getUserById` gives `get user by id getuserbyid`: first the parts, then the whole in lower case
+`getUserById` gives `get user by id getuserbyid`: first the parts, then the identifier in lower case
 where it differs from them. Dots, `::`, `/` and other punctuation only separate; a kebab-case word
-also gives its whole. Words longer than `MAX_WORD` characters (hashes, base64) are cut and kept in
-one piece.
+also gives the whole word. Words longer than `MAX_WORD` characters (hashes, base64) are cut and not
+split.
 """
 
 import re
@@ -15,25 +14,27 @@ _WORD = re.compile(r"\w+(?:-[^\W\d]\w*)*")
 # An upper-case run before a capitalised hump, a hump, an upper-case run, a digit run.
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _CLASS_HUMP = re.compile(r"U+(?=Ul)|U?l+|U+|d+")
-# Of ASCII: what is in no word becomes a space. A piece between spaces is met again more often than
-# not.
+# For ASCII: characters that are in no word become spaces. Most pieces between spaces occur again,
+# so their words are cached.
 _SEPARATORS = bytes(
     byte if chr(byte).isalnum() or chr(byte) in "_-" else 32 for byte in range(128)
 ).ljust(256)
-# Caches hold every distinct word of a mid-sized repository; an entry is about 200 bytes.
+# The cache fits every distinct word of a mid-sized repository; an entry is about 200 bytes.
 _CACHED_WORDS = 1 << 16
 
 
 def split(token: str) -> tuple[str, ...]:
-    """The words of one token, in order: `HTTPServer2` -> `("http", "server", "2",
-    "httpserver2")`.
+    """Split a token into its words, in order.
+
+    `HTTPServer2` gives `("http", "server", "2", "httpserver2")`.
     """
     return tuple(_WORDS[token].split())
 
 
 def split_text(text: str) -> str:
-    """All words of a text, separated by one space. `split_text(a + " " + b)` is the two results
-    joined.
+    """Return all words of a text, separated by one space.
+
+    `split_text(a + " " + b)` is the two results joined.
     """
     pieces = (
         text.encode().translate(_SEPARATORS).decode().split()
@@ -44,10 +45,9 @@ def split_text(text: str) -> str:
 
 
 class _WordCache(dict[str, str]):
-    """The words of texts of few or one, joined by spaces: those that were asked for. For any
-    thread.
+    """Words of pieces of text, joined by spaces. Safe to use from any thread.
 
-    Full, it begins anew: to know what was asked for last took two fifths of the time.
+    A full cache is cleared: keeping the most recent entries took two fifths of the time.
     """
 
     def __missing__(self, piece: str) -> str:
@@ -58,16 +58,16 @@ class _WordCache(dict[str, str]):
 
 
 def _join_words(word: str) -> str:
-    """The words of one match of `_WORD`, joined by spaces."""
+    """Return the words of one match of `_WORD`, joined by spaces."""
     if len(word) > MAX_WORD:
         return word[:MAX_WORD].lower()
     if "-" in word:
         return " ".join(filter(None, [*map(_join_words, word.split("-")), word.lower()]))
-    whole = word.strip("_").lower()
+    lowered = word.strip("_").lower()
     parts = [part.lower() for part in _split_humps(word)]
-    if len(parts) == 1 and parts[0] == whole:
-        return whole
-    return " ".join([*parts, whole])
+    if len(parts) == 1 and parts[0] == lowered:
+        return lowered
+    return " ".join([*parts, lowered])
 
 
 def _split_humps(word: str) -> list[str]:

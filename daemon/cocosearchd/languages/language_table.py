@@ -1,7 +1,6 @@
-"""The one place to register a language: names, extensions, file names, interpreters, how it is cut.
+"""The table of languages: names, extensions, file names, interpreters and chunking.
 
-Adding a language is a row here and, if it shall have symbols, `queries/<name>.scm` and a golden
-case.
+To add a language, add a row here and, if it has symbols, `queries/<name>.scm` and a golden case.
 """
 
 from dataclasses import dataclass
@@ -13,9 +12,7 @@ Chunking = Literal["tree-sitter", "handler", "text"]
 
 @dataclass(frozen=True, slots=True)
 class LanguageInfo:
-    """One language. `grammar` is its name in tree-sitter-language-pack, "" where there is none that
-    helps.
-    """
+    """A language. `grammar` is its name in tree-sitter-language-pack, "" if none is of use."""
 
     name: str
     extensions: tuple[str, ...]  # with the dot, lower case
@@ -24,30 +21,30 @@ class LanguageInfo:
     chunking: Chunking = "tree-sitter"
     file_names: tuple[str, ...] = ()  # compared without case
     interpreters: tuple[str, ...] = ()  # of a shebang line, without version
-    aliases: tuple[str, ...] = ()  # other names that people filter by
+    aliases: tuple[str, ...] = ()  # other names for filters
 
     @property
     def context(self) -> bool:
-        """True where a hit can be widened to its enclosing definition."""
+        """True if a hit can be expanded to its enclosing definition."""
         return self.symbols
 
 
-def _row(name: str, extensions: str, grammar: str = "", **rest: str | bool) -> LanguageInfo:
-    """A row of the table, with lists written as words."""
+def _row(name: str, extensions: str, grammar: str = "", **options: str | bool) -> LanguageInfo:
+    """Make a row of the table from lists written as words."""
     chunking: Chunking = "tree-sitter" if grammar else "text"
-    if rest.get("handler"):
+    if options.get("handler"):
         chunking = "handler"
-    words = {
-        key: tuple(str(rest.get(key, "")).split())
+    tuples = {
+        key: tuple(str(options.get(key, "")).split())
         for key in ("file_names", "interpreters", "aliases")
     }
     return LanguageInfo(
         name,
         tuple(extensions.split()),
         grammar,
-        symbols=bool(rest.get("symbols")),
+        symbols=bool(options.get("symbols")),
         chunking=chunking,
-        **words,
+        **tuples,
     )
 
 
@@ -145,7 +142,7 @@ _DESIGN = (
     ),
 )
 
-# Beyond the design: grammars that are in the wheel anyway.
+# Not in the design, but their grammars are in the wheel.
 _MORE = (
     _row("lua", ".lua", "lua", symbols=True, interpreters="lua luajit"),
     _row("elixir", ".ex .exs", "elixir", symbols=True, interpreters="elixir", aliases="ex"),
@@ -220,31 +217,32 @@ _MORE = (
 
 
 def languages() -> tuple[LanguageInfo, ...]:
-    """Every language, those of the design first: what `cocosearchctl languages` lists."""
+    """Return every language in the order of `cocosearchctl languages`: those of the design first."""
     return _DESIGN + _MORE
 
 
 @cache
 def by_name() -> dict[str, LanguageInfo]:
-    """Languages by their own name. The result is shared: do not change it."""
+    """Map names to languages. The result is shared: do not change it."""
     return {info.name: info for info in languages()}
 
 
 @cache
 def by_extension() -> dict[str, LanguageInfo]:
-    """Languages by extension, with the dot. The first row wins. The result is shared: do not change
-    it.
+    """Map extensions, with the dot, to languages. The first row wins.
+
+    The result is shared: do not change it.
     """
     return {extension: info for info in reversed(languages()) for extension in info.extensions}
 
 
 @cache
 def by_file_name() -> dict[str, LanguageInfo]:
-    """Languages by whole file name in lower case. The result is shared: do not change it."""
+    """Map file names in lower case to languages. The result is shared: do not change it."""
     return {name: info for info in reversed(languages()) for name in info.file_names}
 
 
 @cache
 def by_interpreter() -> dict[str, LanguageInfo]:
-    """Languages by the program of a shebang line. The result is shared: do not change it."""
+    """Map programs of shebang lines to languages. The result is shared: do not change it."""
     return {name: info for info in reversed(languages()) for name in info.interpreters}

@@ -1,5 +1,6 @@
-"""parse(path, data): everything the later stages need to know of one file. Never raises; a broken
-file has a report.
+"""Parses a file for all later stages: language, tree, symbols, blocks and report.
+
+Never raises; the report describes a broken file.
 """
 
 from dataclasses import dataclass
@@ -14,13 +15,11 @@ __all__ = ["Parsed", "QueryOverrides", "grammar_of", "parse"]
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A file and what is known of it. `tree` is None without a grammar, or where parsing gave
-    up.
-    """
+    """A parsed file. `tree` is None without a grammar, or where parsing took too long."""
 
     path: str
     data: bytes
-    language: str  # "" where not supported: then the file is plain text
+    language: str  # "" if unsupported: then the file is plain text
     tree: syntax.Tree | None
     symbols: tuple[Symbol, ...]  # outer before inner, by position
     blocks: tuple[Block, ...]  # outer before inner, by position
@@ -30,33 +29,39 @@ class Parsed:
 def parse(
     path: str, data: bytes, overrides: QueryOverrides = (), language: str | None = None
 ) -> Parsed:
-    """Detects, parses and reads one file. Bounded in time for any content (see `syntax`); never
-    raises.
+    """Detect the language of a file, parse it, and read its symbols and blocks.
 
-    `language` is what `detect` says, for those who have asked it.
+    Bounded in time for any content (see `syntax`); never raises. `language` is the result of
+    `detect`, for callers that have it.
     """
     if language is None:
         language = detect.detect(path, data[: detect.HEAD_BYTES])
     base = blocks.base_language(language)
     grammar = grammar_of(path, language)
     tree: syntax.Tree | None = None
-    found: tuple[Symbol, ...] = ()
+    file_symbols: tuple[Symbol, ...] = ()
     report = _reject_reason(grammar, data)
     if report is None:
         tree = syntax.parse_tree(grammar, data)
         report = ParseReport("error", 1, "parsing took too long")
     if tree is not None:
-        broken = syntax.error_nodes(tree)
-        report = syntax.make_report(tree, broken, data)
-        if syntax.is_queryable(broken):
-            found = symbols.extract(base, grammar, tree, data, overrides)
+        error_nodes = syntax.error_nodes(tree)
+        report = syntax.make_report(tree, error_nodes, data)
+        if syntax.is_queryable(error_nodes):
+            file_symbols = symbols.extract(base, grammar, tree, data, overrides)
     return Parsed(
-        path, data, language, tree, found, blocks.read_blocks(language, data, found), report
+        path,
+        data,
+        language,
+        tree,
+        file_symbols,
+        blocks.read_blocks(language, data, file_symbols),
+        report,
     )
 
 
 def grammar_of(path: str, language: str) -> str:
-    """What a file of a language is parsed with; "" for nothing."""
+    """Return the grammar that parses a file of a language; "" for none."""
     info = language_table.by_name().get(blocks.base_language(language))
     if info is None:
         return ""
@@ -64,7 +69,7 @@ def grammar_of(path: str, language: str) -> str:
 
 
 def _reject_reason(grammar: str, data: bytes) -> ParseReport | None:
-    """Why a file is not given to a parser, None where it is."""
+    """Return a report with the reason not to parse a file, None if it can be parsed."""
     if not grammar:
         return ParseReport("no_grammar")
     if syntax.has_huge_line(data):

@@ -1,8 +1,8 @@
-"""Where the definitions of a file lie, packed: kept with the file, it widens a hit later without
-parsing again. Pure.
+"""Packed ranges of the definitions of a file. Pure.
 
-Four little-endian 32-bit numbers for each definition of more than one line: its byte range and its
-line range.
+They are stored with the file, so that hits can be expanded later without parsing again. Each
+definition of more than one line has four little-endian 32-bit numbers: its byte range and its line
+range.
 """
 
 import struct
@@ -14,17 +14,16 @@ _SCOPE = struct.Struct("<4I")
 
 
 def pack(symbols: Iterable[Symbol]) -> bytes:
-    """The scopes of a file, in the order of its symbols."""
+    """Pack the scopes of a file, in the order of its symbols."""
     return b"".join(
-        _SCOPE.pack(one.start_byte, one.end_byte, one.start_line, one.end_line)
-        for one in symbols
-        if one.start_line < one.end_line
+        _SCOPE.pack(symbol.start_byte, symbol.end_byte, symbol.start_line, symbol.end_line)
+        for symbol in symbols
+        if symbol.start_line < symbol.end_line
     )
 
 
 def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
-    """The line range (from 1, inclusive) of the smallest definition around a byte range; None where
-    there is none.
+    """Return the lines (from 1, inclusive) of the smallest definition around a byte range, or None.
 
     `scopes` are of the same content. Blanks at both ends of the range do not count.
     """

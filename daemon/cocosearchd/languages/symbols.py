@@ -1,12 +1,12 @@
-"""Runs queries/<language>.scm over a tree: symbols with qualified names and one-line signatures.
+"""Extracts symbols with qualified names and one-line signatures, by queries/<language>.scm.
 
-A query captures the whole of a definition as `@definition.<kind>` and its name as `@name` (several
-are joined by dots; none means `default`); `@label` is a name that is no identifier, taken as it is.
-`@owner` is the type that a definition outside of it belongs to (Go receivers). `@kind` is a node
-whose text is the kind. `@body` is where the signature ends (else the field `body`).
-`@clause.<kind>` is a definition that continues the one right before it if both have the same name.
-Where several patterns find the same definition, the first in the file wins. Qualified names join
-their parts with a dot in every language.
+A query captures a definition as `@definition.<kind>` and its name as `@name` (several are joined by
+dots; none means `default`); `@label` is a name that is no identifier, taken literally. `@owner` is
+the type that a definition outside of it belongs to (Go receivers). `@kind` is a node whose text is
+the kind. `@body` is where the signature ends (else the field `body`). `@clause.<kind>` is a
+definition that continues the one right before it if both have the same name. If several patterns
+match the same definition, the first in the file wins. Qualified names join their parts with a dot
+in every language.
 """
 
 import re
@@ -21,10 +21,9 @@ from cocosearchd.model import Symbol
 
 MAX_SIGNATURE = 200
 MAX_LABEL = 100
-# Longer qualified names are generated: with thousands of definitions inside of each other they
-# would fill the memory.
+# Longer qualified names are generated: thousands of nested definitions would fill the memory.
 MAX_QUALIFIED = 1000
-# A file with more definitions than this is generated: the first ones are kept.
+# A file with more definitions than this is generated: only its first ones are extracted.
 MAX_SYMBOLS = 20_000
 
 TYPE_KINDS = frozenset(
@@ -44,14 +43,14 @@ TYPE_KINDS = frozenset(
     | {"actor", "module", "contract"}
 )
 FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
-# Names of these are not worth a place in the header of a chunk.
+# Names of these kinds are not worth space in the header of a chunk.
 MINOR_KINDS = frozenset(
     {"constant", "variable", "property", "prototype", "rule", "keyframes", "index"}
 )
-# A function directly inside of one of these is a method.
+# A function directly inside of a symbol of these kinds is a method.
 _METHOD_OWNERS = TYPE_KINDS - {"module", "type"} | {"impl"}
 
-# Nodes around a definition that belong to it, when it is the only definition inside.
+# Nodes around a definition that belong to it, if they have no other definition.
 _WRAPPERS = frozenset(
     {
         "decorated_definition",
@@ -76,43 +75,45 @@ _SEPARATOR = re.compile(r"::|\\|->|(?<=\w):(?=\w)")
 
 _DEFINITION = re.compile(r"@definition\.\w")
 
-# Pairs of language and query text; a text that starts with this line replaces the built-in query,
-# else it adds to it.
+# Pairs of language and query text. A text that starts with `REPLACE` replaces the built-in query,
+# any other text extends it.
 QueryOverrides = tuple[tuple[str, str], ...]
 REPLACE = "; replace"
 
 
 _Captures = dict[str, list[syntax.Node]]
-# A node, by itself and where it begins -> the types of which it has one child. A block of constants
-# has thousands.
+# (id, start byte) of a node -> the types of which it has exactly one child. Cached, because a block
+# of constants has thousands of children.
 _SingleTypes = dict[tuple[int, int], frozenset[str]]
 
 
 def extract(
     language: str, grammar: str, tree: syntax.Tree, data: bytes, overrides: QueryOverrides
 ) -> tuple[Symbol, ...]:
-    """The symbols of a file, outer before inner, by position. `overrides` have passed
-    `check_overrides`.
+    """Extract the symbols of a file, outer before inner, by position.
+
+    `overrides` have passed `check_overrides`.
     """
     text = query_text(language, overrides)
     if not text:
         return ()
-    found: dict[tuple[int, int, str], _Definition] = {}
+    definitions: dict[tuple[int, int, str], _Definition] = {}
     single: _SingleTypes = {}
     for pattern, captures in syntax.run_query(syntax.compile_query(grammar, text), tree.root_node):
         for item in _read_match(pattern, captures, data, single):
-            known = found.get(item.key)
-            if known is None or item.pattern < known.pattern:
-                found[item.key] = item
-        if len(found) >= MAX_SYMBOLS:
+            existing = definitions.get(item.key)
+            if existing is None or item.pattern < existing.pattern:
+                definitions[item.key] = item
+        if len(definitions) >= MAX_SYMBOLS:
             break
-    items = sorted(found.values(), key=lambda item: (item.start, -item.end, item.pattern))
+    items = sorted(definitions.values(), key=lambda item: (item.start, -item.end, item.pattern))
     return tuple(_qualify(_extend_namespaces(_merge_clauses(items), len(data)), data))
 
 
 def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
-    """The user's queries, known to compile. Raises `BadSettings` naming the file, the place and the
-    reason.
+    """Return the user's queries if all compile.
+
+    Raises `BadSettings` naming the file, the position and the reason.
     """
     for language, text in texts:
         info = language_table.by_name().get(language)
@@ -135,7 +136,7 @@ def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
 
 
 def query_text(language: str, overrides: QueryOverrides = ()) -> str:
-    """The query of a language with the user's additions; "" where it has no symbols."""
+    """Return the query of a language with the user's additions; "" if the language has no symbols."""
     info = language_table.by_name().get(language)
     text = _built_in(language) if info is not None and info.symbols else ""
     for name, addition in overrides:
@@ -145,7 +146,7 @@ def query_text(language: str, overrides: QueryOverrides = ()) -> str:
 
 
 def grammars_of(info: language_table.LanguageInfo) -> tuple[str, ...]:
-    """The grammars that files of a language may need: TypeScript has one more, for TSX."""
+    """Return the grammars that files of a language may need: TypeScript also has one for TSX."""
     return (info.grammar, "tsx") if info.name == "typescript" else (info.grammar,)
 
 
@@ -157,7 +158,7 @@ def _built_in(language: str) -> str:
 
 
 class _Definition:
-    """A definition as captured, before it is known what encloses it."""
+    """A captured definition whose enclosing symbols are not known yet."""
 
     __slots__ = (
         "body",
@@ -189,7 +190,7 @@ class _Definition:
         # The parser may see one byte more: Perl gets a final line break from `parse_tree`.
         self.end = min(outer.end_byte, len(data))
         self.start_line = outer.start_point.row + 1
-        # Go by the last byte: some nodes end after a line break.
+        # The line of the last byte: some nodes end after a line break.
         row, column = outer.end_point
         self.end_line = max(self.start_line, row + (column > 0))
         self.node_start = node.start_byte
@@ -197,7 +198,7 @@ class _Definition:
         bodies = captures.get("body")
         body = bodies[0] if bodies else node.child_by_field_name("body")
         self.body = None if body is None else body.start_byte
-        # the body is the node after the definition
+        # in some grammars the body is the node after the definition
         if body is not None and body.end_byte > outer.end_byte:
             self.end = min(body.end_byte, len(data))
             self.end_line = body.end_point.row + 1
@@ -208,7 +209,7 @@ class _Definition:
 
     @property
     def key(self) -> tuple[int, int, str]:
-        """Two patterns that name the same thing find it once."""
+        """The identity of a definition: several patterns may match it."""
         return self.start, self.node_start, self.name
 
 
@@ -223,7 +224,7 @@ def _read_match(
 
 
 def _owner_and_name(captures: _Captures, data: bytes) -> tuple[str, str]:
-    """What a definition belongs to beyond what is around it, and its own name."""
+    """Return the owner of a definition beyond its enclosing symbols, and its own name."""
     labels = captures.get("label")
     if labels:
         return "", " ".join(_text(labels[0], data).split())[:MAX_LABEL].strip("\"'") or "default"
@@ -234,8 +235,8 @@ def _owner_and_name(captures: _Captures, data: bytes) -> tuple[str, str]:
         _clean_name(_text(node, data))
         for node in (*captures.get("owner", ()), *captures.get("name", ()))
     ]
-    owner, _, last = ".".join(filter(None, parts)).rpartition(".")
-    return owner, last or "default"
+    owner, _, name = ".".join(filter(None, parts)).rpartition(".")
+    return owner, name or "default"
 
 
 def _outermost_wrapper(node: syntax.Node, single: _SingleTypes) -> syntax.Node:
@@ -249,8 +250,9 @@ def _outermost_wrapper(node: syntax.Node, single: _SingleTypes) -> syntax.Node:
 
 
 def _is_only_of_type(node: syntax.Node, parent: syntax.Node, single: _SingleTypes) -> bool:
-    """Whether a node is the only one of its type in its parent: `const a = 1, b = 2` is two
-    definitions.
+    """Return True if a node is the only one of its type in its parent.
+
+    `const a = 1, b = 2` is two definitions.
     """
     if parent.named_child_count <= 1:
         return True
@@ -265,7 +267,9 @@ def _is_only_of_type(node: syntax.Node, parent: syntax.Node, single: _SingleType
 def _signature_start(outer: syntax.Node, node: syntax.Node) -> int:
     if outer.type == "decorated_definition":
         return node.start_byte
-    first = outer.child(0)  # by itself: all of them are objects, and it is seldom another
+    first = outer.child(
+        0
+    )  # alone: `children` makes an object of each, and mostly the first one is the answer
     if first is None or first.type not in _SIGNATURE_PREFIXES:
         return outer.start_byte if first is None else first.start_byte
     for child in outer.children:
@@ -281,9 +285,9 @@ def _text(node: syntax.Node, data: bytes) -> str:
 
 
 def _clean_name(name: str) -> str:
-    """A name with dots between its parts and without generics, quotes and `module.exports`."""
+    """Return a name with dots between its parts and without generics, quotes and `module.exports`."""
     if name.isidentifier() and "operator" not in name:
-        return name  # as nearly all are
+        return name  # the most frequent case
     name = " ".join(name.split())
     operator = name.rfind("operator")
     if operator >= 0 and not name[operator + 8 :].isidentifier():
@@ -298,8 +302,9 @@ def _clean_name(name: str) -> str:
 
 
 def _merge_clauses(items: Iterable[_Definition]) -> list[_Definition]:
-    """Clauses joined with the clause of the same name right before them: the equations of a
-    function in Haskell.
+    """Merge clauses with the clause of the same name right before them.
+
+    Such clauses are the equations of a function in Haskell.
     """
     merged: list[_Definition] = []
     for item in items:
@@ -318,7 +323,7 @@ def _merge_clauses(items: Iterable[_Definition]) -> list[_Definition]:
 
 
 def _extend_namespaces(items: list[_Definition], size: int) -> list[_Definition]:
-    """A namespace statement without a body reaches to the next one, or to the end of the file."""
+    """Extend namespace statements without a body to the next one, or to the end of the file."""
     end = size
     end_line = max((item.end_line for item in items), default=1)
     for item in reversed(items):
@@ -331,16 +336,16 @@ def _extend_namespaces(items: list[_Definition], size: int) -> list[_Definition]
 
 
 def _qualify(items: Iterable[_Definition], data: bytes) -> Iterable[Symbol]:
-    around: list[Symbol] = []  # what is open here, outermost first
+    enclosing_symbols: list[Symbol] = []  # outermost first
     bodies: set[int] = set()
-    left_out = 0  # up to here: a definition whose name is too long, with all that is inside
+    skipped_until = 0  # the end of a definition whose name is too long: its content is skipped too
     for item in items:
-        if item.start < left_out or (item.body is not None and item.body in bodies):
+        if item.start < skipped_until or (item.body is not None and item.body in bodies):
             continue  # `typedef struct point {...} point_t;` is one definition
         bodies.add(item.body or -1)
-        while around and around[-1].end_byte < item.end:
-            around.pop()
-        parent = around[-1] if around else None
+        while enclosing_symbols and enclosing_symbols[-1].end_byte < item.end:
+            enclosing_symbols.pop()
+        parent = enclosing_symbols[-1] if enclosing_symbols else None
         enclosing = (
             ".".join(filter(None, (parent.qualified_name if parent else "", item.owner))) or None
         )
@@ -351,11 +356,11 @@ def _qualify(items: Iterable[_Definition], data: bytes) -> Iterable[Symbol]:
             kind = "method"
         qualified = f"{enclosing}.{item.name}" if enclosing else item.name
         if len(qualified) > MAX_QUALIFIED:
-            left_out = item.end
+            skipped_until = item.end
             continue
-        place = (item.start, item.end, item.start_line, item.end_line)
-        symbol = Symbol(kind, item.name, qualified, _signature(item, data), enclosing, *place)
-        around.append(symbol)
+        position = (item.start, item.end, item.start_line, item.end_line)
+        symbol = Symbol(kind, item.name, qualified, _signature(item, data), enclosing, *position)
+        enclosing_symbols.append(symbol)
         yield symbol
 
 

@@ -1,7 +1,6 @@
-"""tree-sitter, all of it: parsers (one per thread and grammar), compiled queries, and what a tree
-says of its health.
+"""All use of tree-sitter: parsers (one per thread and grammar), queries, and reports of errors.
 
-Parsers are not thread-safe, and a grammar costs milliseconds to load, so each thread keeps its own.
+Parsers are not thread-safe, and a grammar costs milliseconds to load, so each thread has its own.
 Grammars come from the wheel of tree-sitter-language-pack; nothing is downloaded.
 """
 
@@ -18,31 +17,31 @@ from tree_sitter_language_pack import get_language
 
 from cocosearchd.model import ParseReport
 
-# Limit of one parse, of CPU time: a healthy file takes no more of that where others use the machine as well, 0.1 to
-# 0.4 s for 1 MiB. Error recovery on hostile input can take minutes (measured: 256 KiB of random tokens in TSX or Lua).
+# Limit of one parse, in CPU time, which does not depend on the load of the machine. A healthy file
+# takes 0.1 to 0.4 s for 1 MiB. Error recovery on hostile input can take minutes (measured: 256 KiB
+# of random tokens in TSX or Lua).
 PARSE_CPU_S = 3.0
-# How long a parser goes on without a look at that, by the clock. It holds the interpreter for as
-# long.
+# Wall time between two checks of that limit. The parser holds the interpreter for as long.
 SLICE_US = 500_000
-# Lines longer than this are generated. Several grammars need quadratic time on them, so they are
-# not parsed at all.
+# Lines longer than this are generated. Several grammars need quadratic time on them, so such files
+# are not parsed at all.
 MAX_LINE_BYTES = 20_000
-# Blocks inside of each other: the scanner for YAML writes past its buffer at 254, the one for
-# Markdown at some hundreds (measured). That ends the process.
+# Nested blocks: the scanner for YAML writes past its buffer at 254 levels, the one for Markdown at
+# some hundreds (measured). That ends the process.
 MAX_NESTING = 200
-# Angle brackets that are open at once in one statement. In these grammars each is a comparison or a list of types, so
-# the parser keeps as many readings as there are (measured for Java: 1,000 take 36 MB, 5,000 take 350 MB, 50,000 take
-# 14.8 GB). Code that people write has some tens.
+# Angle brackets that are open at once in one statement. In these grammars each may be a comparison
+# or a list of types, so the parser tracks as many interpretations (measured for Java: 1,000 take
+# 36 MB, 5,000 take 350 MB, 50,000 take 14.8 GB). Code that people write has some tens.
 MAX_OPEN_ANGLES = 1000
 _AMBIGUOUS_ANGLES = frozenset({"java", "csharp", "typescript", "tsx"})
 # In-progress matches of one query; our patterns need a handful.
 MATCH_LIMIT = 1024
-# Deeper in a tree no definition is looked for: queries and parents of nodes take the square of the
-# depth (measured: 24,000 namespaces inside of each other take a query 6 s, 32,000 calls in a chain
-# take it minutes).
+# Deeper in a tree, definitions are ignored: queries and parents of nodes take time in the square of
+# the depth (measured: a query takes 6 s on 24,000 nested namespaces, minutes on a chain of 32,000
+# calls).
 MAX_DEPTH = 1000
-# More children than this in one error (measured: 20,000 take a query 0.6 s, 50,000 take 3.5 s): no
-# symbols.
+# A file with more children in one error gets no symbols (measured: a query takes 0.6 s on 20,000
+# children, 3.5 s on 50,000).
 MAX_ERROR_CHILDREN = 10_000
 _MAX_ERRORS = 1000
 _MAX_STEPS = 200_000
@@ -66,7 +65,8 @@ _LOCAL = threading.local()
 _STATEMENT_END = re.compile(rb"[;{}]")
 _ANGLE = re.compile(rb"[<>]")
 _HUGE_LINE = re.compile(rb"[^\n]{%d}" % MAX_LINE_BYTES)
-# By grammar: what indents a line, where in it blocks may begin, and what begins one.
+# By grammar: bytes of indentation, pattern of a line's start where blocks may begin, pattern of
+# the marks that begin a block.
 _NESTING = {
     "yaml": (b" \t", re.compile(rb".*", re.DOTALL), re.compile(rb"[-?:](?=\s|$)")),
     "markdown": (
@@ -94,69 +94,71 @@ def _parser(grammar: str) -> Parser:
 
 
 def has_huge_line(data: bytes) -> bool:
-    """Whether some line is too long to be parsed."""
+    """Return True if a line is too long to be parsed."""
     return len(data) > MAX_LINE_BYTES and _HUGE_LINE.search(data) is not None
 
 
 def nests_too_deep(grammar: str, data: bytes) -> bool:
-    """Whether blocks of a file may nest deeper than the scanner of its grammar can stand: an upper
-    bound, by lines.
+    """Return True if blocks of a file may nest deeper than its grammar's scanner allows.
+
+    The depth is an upper bound, computed by lines.
     """
     if grammar not in _NESTING:
         return False
-    indentation, head, mark = _NESTING[grammar]
-    around: list[tuple[int, int]] = []  # (indentation, blocks that may begin) of what is open
+    indentation, head, block_mark = _NESTING[grammar]
+    open_levels: list[tuple[int, int]] = []  # (indentation, number of blocks that may begin)
     depth = 0
     for line in data.splitlines():
         indent = len(line) - len(line.lstrip(indentation))
         if line.isspace() or not line:
             continue
-        while around and around[-1][0] >= indent:
-            depth -= around.pop()[1]
-        begins = head.match(line)
-        # 1: a mapping, around a list as deep as its key
-        begun = 1 + (len(mark.findall(begins[0])) if begins else 0)
-        around.append((indent, begun))
-        depth += begun
+        while open_levels and open_levels[-1][0] >= indent:
+            depth -= open_levels.pop()[1]
+        line_start = head.match(line)
+        # 1 for a mapping around a list with the same indentation
+        level_blocks = 1 + (len(block_mark.findall(line_start[0])) if line_start else 0)
+        open_levels.append((indent, level_blocks))
+        depth += level_blocks
         if depth > MAX_NESTING:
             return True
     return False
 
 
 def opens_too_many_angles(grammar: str, data: bytes) -> bool:
-    """Return whether `<` is open more than `MAX_OPEN_ANGLES` times in one statement, where that is
-    ambiguous.
+    """Return True if a statement has more than `MAX_OPEN_ANGLES` open angle brackets.
+
+    False for grammars where angle brackets are not ambiguous.
     """
     if grammar not in _AMBIGUOUS_ANGLES or data.count(b"<") <= MAX_OPEN_ANGLES:
         return False
     return any(
-        _max_open_angles(part) > MAX_OPEN_ANGLES
-        for part in _STATEMENT_END.split(data)
-        if part.count(b"<")
+        _max_open_angles(statement) > MAX_OPEN_ANGLES
+        for statement in _STATEMENT_END.split(data)
+        if statement.count(b"<")
     )
 
 
 def _max_open_angles(statement: bytes) -> int:
     depth = 0
-    most = 0
+    maximum = 0
     for match in _ANGLE.finditer(statement):
         depth = depth + 1 if match[0] == b"<" else max(0, depth - 1)
-        most = max(most, depth)
-    return most
+        maximum = max(maximum, depth)
+    return maximum
 
 
 def parse_tree(grammar: str, data: bytes) -> Tree | None:
-    """The tree of a file, or None where parsing took too long."""
+    """Parse a file; None if that took too long."""
     parser = _parser(grammar)
     text = _replace_invalid(data)
-    # its scanner looks for the end of the last line for ever (`r#`)
+    # its scanner never stops without a line break at the end (`r#`)
     if grammar == "perl" and not text.endswith(b"\n"):
         text += b"\n"
     until = thread_time() + PARSE_CPU_S
     while True:
         try:
             return parser.parse(text)
-        # a slice is over: the parser goes on with this very file, until it is reset
+        # a time slice is over: the next call continues with this file, unless the parser is reset
         except ValueError:
             if thread_time() >= until:
                 parser.reset()
@@ -164,9 +166,7 @@ def parse_tree(grammar: str, data: bytes) -> Tree | None:
 
 
 def _replace_invalid(data: bytes) -> bytes:
-    """The same bytes with a question mark for each that is not UTF-8: the predicates of queries
-    fail on those.
-    """
+    """Replace bytes that are not UTF-8 by question marks: predicates of queries fail on them."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -176,58 +176,57 @@ def _replace_invalid(data: bytes) -> bytes:
 
 @cache
 def compile_query(grammar: str, text: str) -> Query:
-    """A compiled query, shared: it is only read. Raises `QueryError` where the text is not valid
-    for the grammar.
+    """Compile a query; cached and shared, as queries are read-only.
+
+    Raises `QueryError` if the text is not valid for the grammar.
     """
     return Query(_language(grammar), text)
 
 
 def run_query(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]:
-    """Every match as the number of its pattern and its captures, roughly in the order of the
-    tree.
-    """
+    """Return every match as (number of the pattern, captures), roughly in the order of the tree."""
     cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
     cursor.set_max_start_depth(MAX_DEPTH)
     return cursor.matches(root)
 
 
 def error_nodes(tree: Tree) -> tuple[Node, ...]:
-    """The outermost nodes of a tree that are errors or missing, in order; at most `_MAX_ERRORS`.
+    """Return the outermost erroneous or missing nodes of a tree, in order; at most `_MAX_ERRORS`.
 
-    Not a query: on a node with n children the cursor of queries needs n^2 steps, and errors have
-    them by the thousand.
+    This is no query: on a node with n children the cursor of queries needs n^2 steps, and errors
+    have thousands.
     """
-    found: list[Node] = []
+    nodes: list[Node] = []
     cursor = tree.walk()
     for _ in range(_MAX_STEPS):
         node = cursor.node
-        if node is None or len(found) >= _MAX_ERRORS:
+        if node is None or len(nodes) >= _MAX_ERRORS:
             break
-        broken = node.is_error or node.is_missing
-        if broken:
-            found.append(node)
-        if not broken and node.has_error and cursor.goto_first_child():
+        is_broken = node.is_error or node.is_missing
+        if is_broken:
+            nodes.append(node)
+        if not is_broken and node.has_error and cursor.goto_first_child():
             continue
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
-                return tuple(found)
-    return tuple(found)
+                return tuple(nodes)
+    return tuple(nodes)
 
 
-def is_queryable(broken: Sequence[Node]) -> bool:
-    """Whether queries take bounded time on a tree with these errors."""
-    return all(node.child_count <= MAX_ERROR_CHILDREN for node in broken)
+def is_queryable(error_nodes: Sequence[Node]) -> bool:
+    """Return True if queries take bounded time on a tree with these errors."""
+    return all(node.child_count <= MAX_ERROR_CHILDREN for node in error_nodes)
 
 
-def make_report(tree: Tree, broken: Sequence[Node], data: bytes) -> ParseReport:
-    """`ok`; `partial` with some errors; `error` where most of the file is inside of errors."""
+def make_report(tree: Tree, error_nodes: Sequence[Node], data: bytes) -> ParseReport:
+    """Make the report: `ok`, `partial` with errors, `error` if most of the file is in errors."""
     root = tree.root_node
     if not root.has_error:
         return ParseReport("ok")
-    covered = sum(node.end_byte - node.start_byte for node in broken)
+    covered = sum(node.end_byte - node.start_byte for node in error_nodes)
     failed = root.is_error or covered * 2 > len(data)
-    message = _message(broken[0], data) if broken else "syntax error"
-    return ParseReport("error" if failed else "partial", max(1, len(broken)), message)
+    message = _message(error_nodes[0], data) if error_nodes else "syntax error"
+    return ParseReport("error" if failed else "partial", max(1, len(error_nodes)), message)
 
 
 def _message(node: Node, data: bytes) -> str:

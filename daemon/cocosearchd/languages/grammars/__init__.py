@@ -1,6 +1,5 @@
-"""Kinds of files within a language, told apart by path and content: workflows, charts, manifests.
-One file per kind.
+"""Kinds of files within a language, one per file: workflows, charts, manifests.
 
-Languages of their own are not here: see `cocosearchd.languages.handlers` and
-`cocosearchd.languages.language_table`.
+They are distinguished by path and content. Languages of their own are in
+`cocosearchd.languages.handlers` and `cocosearchd.languages.language_table`.
 """

@@ -15,36 +15,39 @@ _LISTS = frozenset({"tasks", "pre_tasks", "post_tasks", "handlers"})
 
 
 class Ansible:
-    """`play:Web servers` is a play, `play:Web servers/task:Install nginx` a task; a role's file has
-    tasks only.
+    """Plays at `play:Web servers`, tasks at `play:Web servers/task:Install nginx`.
+
+    A role's file has tasks only.
     """
 
     name = "ansible"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """By its folder, or a play at the top."""
+        """Match by the folder, or by a play at the top."""
         return bool(_PATH.search(path) or _PLAY.search(head))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Plays with their tasks inside."""
-        found = yaml_keys.read_entries(data)
+        """Return plays with their tasks inside."""
+        entries = yaml_keys.read_entries(data)
         return tuple(
             block
-            for top in yaml_keys.children(found, None)
+            for top in yaml_keys.children(entries, None)
             if top.item
-            for block in _blocks_of_play(found, top)
+            for block in _blocks_of_play(entries, top)
         )
 
 
-def _blocks_of_play(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
-    inside = yaml_keys.children(found, top)
-    name = yaml_keys.value_of(found, top, "name", "hosts") or top.key
-    if not any(entry.key == "hosts" for entry in inside):
+def _blocks_of_play(
+    entries: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry
+) -> Iterator[Block]:
+    children = yaml_keys.children(entries, top)
+    name = yaml_keys.value_of(entries, top, "name", "hosts") or top.key
+    if not any(entry.key == "hosts" for entry in children):
         yield Block("task", f"task:{name}", top.start_byte, top.end_byte)
         return
     yield Block("play", f"play:{name}", top.start_byte, top.end_byte)
-    for tasks in (entry for entry in inside if entry.key in _LISTS):
-        for task in yaml_keys.children(found, tasks):
-            title = yaml_keys.value_of(found, task, "name") or task.key
+    for tasks in (entry for entry in children if entry.key in _LISTS):
+        for task in yaml_keys.children(entries, tasks):
+            title = yaml_keys.value_of(entries, task, "name") or task.key
             yield Block("task", f"play:{name}/task:{title}", task.start_byte, task.end_byte)

@@ -18,29 +18,32 @@ _TYPES = {
 
 
 class Compose:
-    """`service:web`, `network:front`, `volume:data`."""
+    """Blocks at `service:web`, `network:front`, `volume:data`."""
 
     name = "docker-compose"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """By the name of the file."""
+        """Match by the name of the file."""
         return bool(_PATH.search(path))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each service, network, volume and so on; other keys at the top are blocks
-        of their own.
+        """Return one block for each service, network, volume and so on.
+
+        Other keys at the top are blocks of their own.
         """
-        found = yaml_keys.read_entries(data)
+        entries = yaml_keys.read_entries(data)
         return tuple(
-            block for top in yaml_keys.children(found, None) for block in _blocks_of_key(found, top)
+            block
+            for top in yaml_keys.children(entries, None)
+            for block in _blocks_of_key(entries, top)
         )
 
 
-def _blocks_of_key(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
+def _blocks_of_key(entries: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     kind = _TYPES.get(top.key)
     if kind is None:
         yield Block("metadata", top.key, top.start_byte, top.end_byte)
         return
-    for entry in yaml_keys.children(found, top):
+    for entry in yaml_keys.children(entries, top):
         yield Block(kind, f"{kind}:{entry.key}", entry.start_byte, entry.end_byte)

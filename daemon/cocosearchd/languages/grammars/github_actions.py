@@ -14,43 +14,48 @@ _TYPES = {"on": "trigger", "true": "trigger", "env": "env", "permissions": "perm
 
 
 class GithubActions:
-    """`job:test` is a job, `job:test/step:Checkout` a step of it; other keys at the top are blocks
-    of their own.
+    """Jobs at `job:test`, their steps at `job:test/step:Checkout`.
+
+    Other keys at the top are blocks of their own.
     """
 
     name = "github-actions"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """A workflow by its folder; an action by its name and `runs:`."""
+        """Match a workflow by its folder, an action by its name and `runs:`."""
         return bool(_PATH.search(path) or (_ACTION_PATH.search(path) and _RUNS.search(head)))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Jobs with their steps inside."""
-        found = yaml_keys.read_entries(data)
+        """Return jobs with their steps inside."""
+        entries = yaml_keys.read_entries(data)
         return tuple(
-            block for top in yaml_keys.children(found, None) for block in _blocks_of_key(found, top)
+            block
+            for top in yaml_keys.children(entries, None)
+            for block in _blocks_of_key(entries, top)
         )
 
 
-def _blocks_of_key(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
+def _blocks_of_key(entries: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     if top.key == "jobs":
-        for job in yaml_keys.children(found, top):
+        for job in yaml_keys.children(entries, top):
             yield Block("job", f"job:{job.key}", job.start_byte, job.end_byte)
-            yield from _steps(found, job, f"job:{job.key}/")
+            yield from _steps(entries, job, f"job:{job.key}/")
     elif top.key == "runs":
         yield Block("runs", "runs", top.start_byte, top.end_byte)
-        yield from _steps(found, top, "")
+        yield from _steps(entries, top, "")
     else:
         yield Block(_TYPES.get(top.key, "metadata"), top.key, top.start_byte, top.end_byte)
 
 
 def _steps(
-    found: list[yaml_keys.YamlEntry], job: yaml_keys.YamlEntry, place: str
+    entries: list[yaml_keys.YamlEntry], job: yaml_keys.YamlEntry, prefix: str
 ) -> Iterator[Block]:
-    steps = next((entry for entry in yaml_keys.children(found, job) if entry.key == "steps"), None)
+    steps = next(
+        (entry for entry in yaml_keys.children(entries, job) if entry.key == "steps"), None
+    )
     if steps is not None:
-        for number, step in enumerate(yaml_keys.children(found, steps), 1):
-            name = yaml_keys.value_of(found, step, "name", "id", "uses", "run")
+        for number, step in enumerate(yaml_keys.children(entries, steps), 1):
+            name = yaml_keys.value_of(entries, step, "name", "id", "uses", "run")
             name = str(number) if not name or name[0] in "|>" else name
-            yield Block("step", f"{place}step:{name}", step.start_byte, step.end_byte)
+            yield Block("step", f"{prefix}step:{name}", step.start_byte, step.end_byte)

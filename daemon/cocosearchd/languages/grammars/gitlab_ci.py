@@ -9,7 +9,7 @@ from cocosearchd.model import Symbol
 _EXTENSIONS = (".yml", ".yaml")
 _NAME = ".gitlab-ci"
 _FOLDER = "/.gitlab/ci/"
-# The keywords of https://docs.gitlab.com/ci/yaml/ that are no jobs.
+# The keywords of https://docs.gitlab.com/ci/yaml/ that are not jobs.
 _GLOBAL = frozenset(
     {
         "stages",
@@ -27,20 +27,20 @@ _GLOBAL = frozenset(
 
 
 class GitlabCi:
-    """`job:build` is a job, `template:.base` a hidden one, `global:stages` a setting."""
+    """Jobs at `job:build`, hidden ones at `template:.base`, settings at `global:stages`."""
 
     name = "gitlab-ci"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """By the name of the file or its folder."""
+        """Match by the name of the file or its folder."""
         stem, dot, extension = path.rpartition(".")
         if dot + extension not in _EXTENSIONS:
             return False
         return _NAME in stem.rpartition("/")[2] or _FOLDER in f"/{stem}"
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each key at the top."""
+        """Return one block for each key at the top."""
         tops = yaml_keys.children(yaml_keys.read_entries(data), None)
         return tuple(
             Block(

@@ -1,4 +1,4 @@
-"""Helm: the chart's metadata, its values, its templates."""
+"""Helm: the chart's metadata, its values and its templates."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,28 +16,30 @@ _ACTION = re.compile(rb"\{\{-?\s*(define|if|range|with|block|end)\b(?:\s+\"([^\"
 
 
 class HelmChart:
-    """Chart.yaml: `dependency:redis`, else the keys at the top."""
+    """Chart.yaml: `dependency:redis`, and the keys at the top."""
 
     name = "helm-chart"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """By the name of the file."""
+        """Match by the name of the file."""
         return bool(_CHART.search(path))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each key at the top; for each dependency."""
-        found = yaml_keys.read_entries(data)
+        """Return one block for each key at the top, and for each dependency."""
+        entries = yaml_keys.read_entries(data)
         return tuple(
-            block for top in yaml_keys.children(found, None) for block in _blocks_of_key(found, top)
+            block
+            for top in yaml_keys.children(entries, None)
+            for block in _blocks_of_key(entries, top)
         )
 
 
-def _blocks_of_key(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
+def _blocks_of_key(entries: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     yield Block("metadata", top.key, top.start_byte, top.end_byte)
     if top.key == "dependencies":
-        for entry in yaml_keys.children(found, top):
-            name = yaml_keys.value_of(found, entry, "name") or entry.value
+        for entry in yaml_keys.children(entries, top):
+            name = yaml_keys.value_of(entries, entry, "name") or entry.value
             yield Block("dependency", f"dependency:{name}", entry.start_byte, entry.end_byte)
 
 
@@ -48,22 +50,22 @@ class HelmValues:
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """By the name of the file."""
+        """Match by the name of the file."""
         return bool(_VALUES.search(path))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each key at the top and each key below it that has keys itself."""
-        found = yaml_keys.read_entries(data)
-        parents = {id(entry.parent) for entry in found}
+        """Return one block for each key at the top, and for each key below it that has keys itself."""
+        entries = yaml_keys.read_entries(data)
+        parents = {id(entry.parent) for entry in entries}
         blocks = []
-        for entry in found:
+        for entry in entries:
             if entry.parent is None:
                 blocks.append(
                     Block("section", f"section:{entry.key}", entry.start_byte, entry.end_byte)
                 )
             elif entry.parent.parent is None and id(entry) in parents and not entry.item:
-                place = f"section:{entry.parent.key}.{entry.key}"
-                blocks.append(Block("section", place, entry.start_byte, entry.end_byte))
+                hierarchy = f"section:{entry.parent.key}.{entry.key}"
+                blocks.append(Block("section", hierarchy, entry.start_byte, entry.end_byte))
         return tuple(blocks)
 
 
@@ -71,20 +73,20 @@ class HelmTemplate:
     """A template of a chart: `define:app.labels`, or the manifests that it makes."""
 
     name = "helm-template"
-    base_languages = ("gotemplate", "yaml", "text")  # with actions inside it is no YAML
+    base_languages = ("gotemplate", "yaml", "text")  # with actions inside, it is not YAML
 
     def matches(self, path: str, head: str) -> bool:
-        """By its folder, and an action or helper inside."""
+        """Match by the folder, and an action or helper inside."""
         return path.endswith(_TEMPLATE_EXTENSIONS) and _TEMPLATES in f"/{path}" and "{{" in head
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Named templates; without any, manifests."""
+        """Return the named templates; without any, the manifests."""
         return tuple(_define_blocks(data)) or manifests(data)
 
 
 def _define_blocks(data: bytes) -> list[Block]:
-    """Each outermost `define` to its own `end`."""
-    found = []
+    """Return a block for each outermost `define`, up to its own `end`."""
+    blocks = []
     depth = 0
     name = ""
     start = 0
@@ -99,8 +101,8 @@ def _define_blocks(data: bytes) -> list[Block]:
             depth -= 1
             if depth == 0 and name:
                 end = data.find(b"}}", match.end())
-                found.append(
+                blocks.append(
                     Block("define", f"define:{name}", start, end + 2 if end >= 0 else len(data))
                 )
                 name = ""
-    return found
+    return blocks

@@ -19,17 +19,17 @@ _NAME = re.compile(rb"^( +)name:([^#\n]*)", re.MULTILINE)
 
 
 class Kubernetes:
-    """`kind:Deployment/name:web`; several manifests in a file are blocks of their own."""
+    """Manifests at `kind:Deployment/name:web`, each a block of its own."""
 
     name = "kubernetes"
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """By `apiVersion` and `kind` at the top."""
+        """Match by `apiVersion` and `kind` at the top."""
         return bool(_API.search(head) and _KIND.search(head))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each manifest."""
+        """Return one block for each manifest."""
         return manifests(data)
 
 
@@ -40,20 +40,20 @@ class ArgoCd:
     base_languages = ("yaml",)
 
     def matches(self, path: str, head: str) -> bool:
-        """By the API group and kind."""
+        """Match by the API group and kind."""
         return bool(_ARGO.search(head) and _ARGO_KIND.search(head))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each manifest."""
+        """Return one block for each manifest."""
         return manifests(data)
 
 
 def manifests(data: bytes) -> tuple[Block, ...]:
-    """The documents of a file that have a kind."""
+    """Return the documents of a file that have a kind."""
     bounds = [(match.start(), match.end()) for match in _SEPARATOR.finditer(data)]
     starts = [0, *(end for _, end in bounds)]
     ends = [*(start for start, _ in bounds), len(data)]
-    found = []
+    blocks = []
     for start, end in zip(starts, ends, strict=True):
         text = data[start:end]
         kind = _KIND_VALUE.search(text)
@@ -63,6 +63,6 @@ def manifests(data: bytes) -> tuple[Block, ...]:
             # not the name of a label
             name = min(names, key=lambda pair: len(pair[0]), default=(b"", b""))[1]
             title = name.strip(b" \t\r\"'").decode("utf-8", "replace")
-            place = f"kind:{kind[1].decode()}" + (f"/name:{title}" if title else "")
-            found.append(Block(kind[1].decode(), place, start, end))
-    return tuple(found)
+            hierarchy = f"kind:{kind[1].decode()}" + (f"/name:{title}" if title else "")
+            blocks.append(Block(kind[1].decode(), hierarchy, start, end))
+    return tuple(blocks)

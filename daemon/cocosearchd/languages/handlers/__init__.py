@@ -1,6 +1,5 @@
-"""What tree-sitter does not say of a language: the blocks of a file, with their type and place. One
-file per language.
+"""Handlers of languages, one per file: the blocks that tree-sitter queries do not give.
 
-Telling apart kinds of YAML and templates by path and content is not here: see
+Kinds of YAML and templates, distinguished by path and content, are in
 `cocosearchd.languages.grammars`.
 """

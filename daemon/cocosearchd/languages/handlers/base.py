@@ -1,4 +1,4 @@
-"""The ports of handlers and grammars, and the value they produce."""
+"""The interfaces of handlers and grammars, and their result."""
 
 import re
 from collections.abc import Sequence
@@ -7,17 +7,16 @@ from typing import Protocol
 
 from cocosearchd.model import Symbol
 
-_PLACE = re.compile(r" > |/(?=[a-z]+:)")
+_HIERARCHY_SEPARATOR = re.compile(r" > |/(?=[a-z]+:)")
 _KIND = re.compile(r"^[a-z]+:(?! )")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A named part of a file that is no definition of a programming language: a stage, a job, a
-    resource, a section.
+    """A named part of a file that is no definition: a stage, a job, a resource, a section.
 
-    Bytes are half-open. Blocks nest or are apart; they never cross. `hierarchy` is what people
-    read: `resource.aws_s3_bucket.data`, `stage:builder`, `job:test/step:Checkout`.
+    Bytes are half-open. Blocks nest or are disjoint; they never cross. `hierarchy` is for people:
+    `resource.aws_s3_bucket.data`, `stage:builder`, `job:test/step:Checkout`.
     """
 
     block_type: str
@@ -27,18 +26,20 @@ class Block:
 
     @property
     def title(self) -> str:
-        """The last part of the place, without its kind: `builder`, `Checkout`; a dotted address
-        stays whole.
+        """The last part of the hierarchy, without its kind: `builder`, `Checkout`.
+
+        A dotted address is one part.
         """
-        return _KIND.sub("", _PLACE.split(self.hierarchy)[-1])
+        return _KIND.sub("", _HIERARCHY_SEPARATOR.split(self.hierarchy)[-1])
 
 
 class Handler(Protocol):
-    """Says which blocks a file of one language has."""
+    """Reads the blocks of files of one language."""
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """The blocks of a file, outer before inner, in order. `symbols` are what its query found.
-        Never raises.
+        """Return the blocks of a file, outer before inner, in order. Never raises.
+
+        `symbols` are the results of the language's query.
         """
 
 
@@ -51,7 +52,7 @@ class Grammar(Handler, Protocol):
 
     @property
     def base_languages(self) -> tuple[str, ...]:
-        """The languages it is a kind of; the first is the one it is parsed as."""
+        """The languages of which it is a kind; the first one's grammar parses it."""
 
     def matches(self, path: str, head: str) -> bool:
-        """Whether the file is of this kind, by its path and first kilobytes."""
+        """Return True if a file is of this kind, by its path and first kilobytes."""

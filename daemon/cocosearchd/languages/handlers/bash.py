@@ -10,9 +10,14 @@ class Bash:
     """`deploy() {` is the block `function` at `function:deploy`."""
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each function."""
-        found = (symbol for symbol in symbols if symbol.kind == "function")
+        """Return one block for each function."""
+        functions = (symbol for symbol in symbols if symbol.kind == "function")
         return tuple(
-            Block("function", f"function:{one.qualified_name}", one.start_byte, one.end_byte)
-            for one in found
+            Block(
+                "function",
+                f"function:{function.qualified_name}",
+                function.start_byte,
+                function.end_byte,
+            )
+            for function in functions
         )

@@ -10,29 +10,32 @@ from cocosearchd.model import Symbol
 _INSTRUCTION = re.compile(rb"\s*([A-Za-z]+)\b")
 _FROM = re.compile(rb"\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
 _WITH_HEREDOC = ("RUN", "COPY", "ADD")
-# a word of its own, as BuildKit has it
+# a separate word, as in BuildKit
 _HEREDOC = re.compile(rb"(?<!\S)\d*<<-?([\"']?)([^\s<\"']+)\1(?!\S)")
 
 
 class Dockerfile:
-    """`FROM python AS builder` starts the stage at `stage:builder`; each instruction is a block of
-    its own in it.
+    """Stages and instructions: `FROM python AS builder` starts the stage at `stage:builder`.
+
+    Each instruction of a stage is a block of its own.
     """
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Stages with their instructions inside. What comes before the first FROM has no stage."""
+        """Return stages with their instructions inside. Instructions before the first FROM have no
+        stage.
+        """
         instructions = list(_instructions(data))
         froms = [number for number, (word, _, _) in enumerate(instructions) if word == "FROM"]
-        found = [
+        blocks = [
             Block(word, "", start, end)
             for word, start, end in instructions[: froms[0] if froms else None]
         ]
-        for number, (first, after) in enumerate(pairwise([*froms, len(instructions)])):
-            inside = instructions[first:after]
-            place = f"stage:{_stage(data[inside[0][1] : inside[0][2]], number)}"
-            found.append(Block("FROM", place, inside[0][1], inside[-1][2]))
-            found += (Block(word, place, start, end) for word, start, end in inside[1:])
-        return tuple(found)
+        for number, (first, end_number) in enumerate(pairwise([*froms, len(instructions)])):
+            stage = instructions[first:end_number]
+            hierarchy = f"stage:{_stage(data[stage[0][1] : stage[0][2]], number)}"
+            blocks.append(Block("FROM", hierarchy, stage[0][1], stage[-1][2]))
+            blocks += (Block(word, hierarchy, start, end) for word, start, end in stage[1:])
+        return tuple(blocks)
 
 
 def _stage(line: bytes, number: int) -> str:
@@ -42,34 +45,34 @@ def _stage(line: bytes, number: int) -> str:
 
 
 def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
-    """(word, start, end) of each instruction with its continued lines and here-documents."""
+    """Yield (word, start, end) of each instruction with continued lines and here-documents."""
     word = ""
     start = 0
     end = 0
-    after = 0
-    # a backslash ended the line; the ends of here-documents
-    going_on = False
-    waiting = list[bytes]()
+    line_end = 0
+    # `continued`: the last line ended with a backslash
+    continued = False
+    heredoc_ends = list[bytes]()
     for line in data.splitlines(keepends=True):
         text = line.strip()
-        before = after
-        after = after + len(line)
-        if waiting:
-            waiting = waiting[1:] if text == waiting[0] else waiting
+        line_start = line_end
+        line_end = line_end + len(line)
+        if heredoc_ends:
+            heredoc_ends = heredoc_ends[1:] if text == heredoc_ends[0] else heredoc_ends
         else:
-            idle = not text or text.startswith(b"#")
-            if not going_on and idle:
+            is_blank = not text or text.startswith(b"#")
+            if not continued and is_blank:
                 continue
-            if not going_on:
+            if not continued:
                 if word:
                     yield word, start, end
                 match = _INSTRUCTION.match(line)
                 word = match[1].decode("ascii").upper() if match else ""
-                start = before
-            going_on = text.endswith(b"\\") or (going_on and idle)
-            waiting = (
-                [found[2] for found in _HEREDOC.finditer(text)] if word in _WITH_HEREDOC else []
+                start = line_start
+            continued = text.endswith(b"\\") or (continued and is_blank)
+            heredoc_ends = (
+                [heredoc[2] for heredoc in _HEREDOC.finditer(text)] if word in _WITH_HEREDOC else []
             )
-        end = after
+        end = line_end
     if word:
         yield word, start, end

@@ -1,4 +1,4 @@
-"""HCL and Terraform: the blocks at the top level, placed as Terraform addresses are."""
+"""HCL and Terraform: the blocks at the top level, named like Terraform addresses."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,12 @@ from cocosearchd.model import Symbol
 
 
 class Hcl:
-    """`resource "aws_s3_bucket" "data"` is the block `resource` at
-    `resource.aws_s3_bucket.data`.
-    """
+    """Top-level blocks: `resource "aws_s3_bucket" "data"` is at `resource.aws_s3_bucket.data`."""
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """One block for each of HCL's."""
-        found = (symbol for symbol in symbols if symbol.kind != "constant")
+        """Return one block for each block of HCL."""
+        hcl_blocks = (symbol for symbol in symbols if symbol.kind != "constant")
         return tuple(
-            Block(one.kind, one.qualified_name, one.start_byte, one.end_byte) for one in found
+            Block(symbol.kind, symbol.qualified_name, symbol.start_byte, symbol.end_byte)
+            for symbol in hcl_blocks
         )

@@ -10,12 +10,10 @@ _LINE = re.compile(rb"^(?: {0,3}(#{1,6})[ \t]+([^\n]*)| {0,3}(```+|~~~+))", re.M
 
 
 class Markdown:
-    """A heading is the block `section` at `Install > From source`, up to the next heading of its
-    level.
-    """
+    """Sections at `Install > From source`, each up to the next heading of its level."""
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Nested sections; headings inside of code fences do not count."""
+        """Return nested sections; headings inside of code fences do not count."""
         headings: list[tuple[int, str, int]] = []  # level, title, start
         fence = b""
         for match in _LINE.finditer(data):
@@ -35,17 +33,17 @@ class Markdown:
 
 def _sections(headings: list[tuple[int, str, int]], size: int) -> list[Block]:
     ends: list[int] = []
-    following: list[tuple[int, int]] = []  # (level, start) of the headings after, nearest last
+    next_headings: list[tuple[int, int]] = []  # (level, start) of later headings, nearest last
     for level, _, start in reversed(headings):
-        while following and following[-1][0] > level:
-            following.pop()
-        ends.append(following[-1][1] if following else size)
-        following.append((level, start))
-    around: list[tuple[int, str]] = []
-    found = []
+        while next_headings and next_headings[-1][0] > level:
+            next_headings.pop()
+        ends.append(next_headings[-1][1] if next_headings else size)
+        next_headings.append((level, start))
+    open_headings: list[tuple[int, str]] = []
+    blocks = []
     for (level, title, start), end in zip(headings, reversed(ends), strict=True):
-        while around and around[-1][0] >= level:
-            around.pop()
-        around.append((level, title))
-        found.append(Block("section", " > ".join(name for _, name in around), start, end))
-    return found
+        while open_headings and open_headings[-1][0] >= level:
+            open_headings.pop()
+        open_headings.append((level, title))
+        blocks.append(Block("section", " > ".join(name for _, name in open_headings), start, end))
+    return blocks
