@@ -133,7 +133,7 @@ def _tell(
         settings = settings_check.of_project(read(), flags.project)
         fields = ("key", "value", "layer", "place")
         values = [dict(zip(fields, one, strict=True)) for one in shown(settings)]
-        answer = {"values": values, "index": None, "notes": settings.said}
+        answer = {"values": values, "index": None, "notes": settings.warnings}
     sys.stdout.write(json.dumps(answer) + "\n")
     return 0
 

@@ -31,7 +31,7 @@ from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.trust import tls
 from cocosearch_ipc.trust.credentials import TokenFile
 from cocosearchd.api.engine import Engine
-from cocosearchd.api.health import parts_of
+from cocosearchd.api.health import make_dependencies
 from cocosearchd.api.verbs.status import DaemonInfo
 from cocosearchd.config.project import OWN
 from cocosearchd.config.settings import (
@@ -303,7 +303,7 @@ async def _engine(
     mappings = partial(watch_mappings, lambda: [index.root for index in indexes.lookup.all()])
     running.tasks.start_soon(supervise, "mappings", mappings)
     running.tasks.start_soon(supervise, "memory", indexes.removals.tidy)
-    parts = parts_of(db, embedder, indexes.retry)
+    parts = make_dependencies(db, embedder, indexes.retry)
     for part in (parts.store, parts.embedder):
         running.tasks.start_soon(supervise, f"health of the {part.name}", part.watch)
     info = running.info(stop.set)

@@ -13,7 +13,7 @@ from cocosearchd.model import Clock, Freshness
 
 
 class SlowRegistry:
-    """`IndexRegistry` whose settings have just changed: following them takes `delay_s` seconds."""
+    """`IndexRegistry` whose settings have just changed: replacement them takes `delay_s` seconds."""
 
     delay_s = 0.0
 
@@ -42,7 +42,7 @@ def sync_over(indexes: SlowRegistry, pause_reason: str | None = None) -> IndexSy
 
 
 def index_of(root: RecordingRoot) -> RunningIndex:
-    return cast(RunningIndex, SimpleNamespace(root=root, refusal=None))
+    return cast(RunningIndex, SimpleNamespace(root=root, error=None))
 
 
 async def test_settings_and_changes_share_the_deadline_of_a_request() -> None:

@@ -45,14 +45,14 @@ def test_all_that_may_stand_there(tmp_path: Path) -> None:
         "cocosearch.yaml", "shop", ("backend", "blue"), ("library",),
     )  # fmt: skip
     assert dict(found.origins)["linked_indexes"] == ValueOrigin("project", "cocosearch.yaml:3")
-    assert {one.key: (one.value, one.origin.place) for one in found.given} == {
+    assert {one.key: (one.value, one.origin.place) for one in found.values} == {
         "indexing.chunk_size": (600, "cocosearch.yaml:6"),
         "indexing.include": (("src/**",), "cocosearch.yaml:7"),
         "indexing.extend_exclude": (("generated/",), "cocosearch.yaml:8"),
         "indexing.respect_gitignore": (False, "cocosearch.yaml:9"),
         "search.limit": (5, "cocosearch.yaml:11"),
     }
-    assert found.said == ()
+    assert found.warnings == ()
     assert not OWN - set(keys())
 
 
@@ -63,7 +63,9 @@ def test_it_stands_between_the_users_file_and_the_environment(tmp_path: Path) ->
         "indexing: {chunk_size: 700, exclude: [a], extend_exclude: [b]}\nsearch: {limit: 3}"
     )
     loaded = load(config, {"COCOSEARCH_SEARCH_LIMIT": "30"})
-    effective = loaded.beside(project(tmp_path, FULL, "COCOSEARCH_INDEXING_CHUNK_SIZE=800\n").given)
+    effective = loaded.with_values(
+        project(tmp_path, FULL, "COCOSEARCH_INDEXING_CHUNK_SIZE=800\n").values
+    )
     assert (effective.settings.search.limit, effective.settings.indexing.chunk_size) == (30, 800)
     assert effective.settings.indexing.exclude == ("a",)
     assert effective.settings.indexing.extend_exclude == ("b", "generated/")
@@ -75,7 +77,7 @@ def test_the_hidden_file_and_none(tmp_path: Path) -> None:
     assert read_project(os.fsencode(tmp_path), {}) == Project()
     assert project(tmp_path, "name: hidden", name=".cocosearch.yaml").name == "hidden"
     both = project(tmp_path, "name: plain")
-    assert (both.name, both.said) == (
+    assert (both.name, both.warnings) == (
         "plain",
         (".cocosearch.yaml is not read, because cocosearch.yaml is there",),
     )
@@ -89,10 +91,10 @@ def test_no_other_setting_is_taken_from_a_project(tmp_path: Path, key: str) -> N
     section, _, name = key.partition(".")
     variable = f"COCOSEARCH_{key.upper().replace('.', '_')}"
     found = project(tmp_path, f"{section}:\n  {name}: '1'\n", f"{variable}=1\n")
-    assert (found.given, found.topics, found.name) == ((), (), None)
-    assert found.said == (
-        f"passed over in cocosearch.yaml:2: {key} (not for a project; set it in the user's config.yaml)",
-        f"passed over in .env:1: {variable} (not for a project; set it for the daemon)",
+    assert (found.values, found.topics, found.name) == ((), (), None)
+    assert found.warnings == (
+        f"ignored in cocosearch.yaml:2: {key} (not for a project; set it in the user's config.yaml)",
+        f"ignored in .env:1: {variable} (not for a project; set it for the daemon)",
     )
 
 
@@ -100,11 +102,11 @@ def test_files_of_cocosearch_are_understood(tmp_path: Path) -> None:
     text = "indexName: old\nembedding: {provider: openai, baseUrl: 'http://evil'}\n"
     text += "search: {resultLimit: 4, minScore: .3}\n"
     found = project(tmp_path, text + "controller: {enabled: true}\nlogging: {file: true}\n")
-    assert (found.name, [(one.key, one.value) for one in found.given]) == (
+    assert (found.name, [(one.key, one.value) for one in found.values]) == (
         "old",
         [("search.limit", 4)],
     )
-    assert [sentence.count(", ") for sentence in found.said] == [1, 3], (
+    assert [sentence.count(", ") for sentence in found.warnings] == [1, 3], (
         "one sentence for all of a kind"
     )
 
@@ -174,18 +176,18 @@ def test_an_env_file_that_cannot_be_read_costs_itself_alone(tmp_path: Path) -> N
     place = tmp_path / ".env"
     place.symlink_to("/nowhere")
     linked = project(tmp_path, "name: shop\n")
-    assert (linked.name, linked.said) == (
+    assert (linked.name, linked.warnings) == (
         "shop",
         ("cannot read .env: it is a symbolic link; nothing of it is used",),
     )
     place.unlink()
     place.mkdir()
-    assert project(tmp_path, "name: shop\n").said == (
+    assert project(tmp_path, "name: shop\n").warnings == (
         "cannot read .env: it is not a file; nothing of it is used",
     )
     place.rmdir()
     place.write_bytes(b"COCOSEARCH_SEARCH_LIMIT=3 # \xe9")
-    assert project(tmp_path, "name: shop\n").given == ()
+    assert project(tmp_path, "name: shop\n").values == ()
 
 
 def test_stamps_tell_every_change(tmp_path: Path) -> None:

@@ -163,11 +163,11 @@ def test_the_starter_names_every_setting_and_holds_when_all_of_it_is_set(tmp_pat
         "\n".join(found[1] for line in lines if (found := SETTING.match(line)))
     )
     project = read_project(os.fsencode(tmp_path), {})
-    assert {one.key for one in project.given} == OWN
+    assert {one.key for one in project.values} == OWN
     assert {key for key, _ in project.origins} == set(TOP)
-    assert (project.name, project.said) == ("shop", ())
+    assert (project.name, project.warnings) == ("shop", ())
     (tmp_path / "cocosearch.yaml").write_text(starter("shop"))
-    assert read_project(os.fsencode(tmp_path), {}).given == ()
+    assert read_project(os.fsencode(tmp_path), {}).values == ()
 
 
 def test_rows_of_an_older_version_answer_with_a_warning(settled: Daemon, project: Path) -> None:

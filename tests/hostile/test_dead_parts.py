@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from cocosearchd.api.health import HANGING_LOOKS, Health
+from cocosearchd.api.health import HANGING_PROBES, Health
 from cocosearchd.errors import EmbedderSilent, EmbedderUnavailable
 from tests.daemon import Daemon, freezing, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
@@ -185,12 +185,12 @@ async def test_looks_that_hang_do_not_pile_up() -> None:
 
     health = Health("embedder", look, hint="look at it", within_s=0.02)
     for _ in range(10):
-        assert (await health.look()).state == "unresponsive"
-    assert looks == HANGING_LOOKS
+        assert (await health.probe()).state == "unresponsive"
+    assert looks == HANGING_PROBES
     forever.set()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert (await health.look()).state == "up"
+    assert (await health.probe()).state == "up"
 
 
 @pytest.mark.anyio
@@ -205,10 +205,10 @@ async def test_who_waits_for_a_part_is_told_when_it_is_back() -> None:
 
     health = Health("embedder", look, hint="look at it")
     health.on_up = lambda: told.append(health.condition.state)
-    assert (await health.look()).state == "up"
+    assert (await health.probe()).state == "up"
     assert told == [], "it was not away"
-    assert (await health.look()).fields()["hint"] == "start it"
-    silent = await health.look()
+    assert (await health.probe()).fields()["hint"] == "start it"
+    silent = await health.probe()
     assert (silent.state, silent.hint) == ("unresponsive", "look at it")
-    assert (await health.look()).reason is None
+    assert (await health.probe()).reason is None
     assert told == ["up"]

@@ -142,7 +142,7 @@ async def test_exactly_what_a_project_changes_is_made_anew(dsn: str, tmp_path: P
         bench.project("indexing: {exclude: [gen/], extend_include: ['*.zzz']}")
         assert await bench.touched() == {"gen/c.py", "notes.zzz"}
         assert await bench.files() == {"src/a.py", "src/b.go", "notes.zzz"}
-        assert list(bench.index.said) == [
+        assert list(bench.index.warnings) == [
             "settings changed: exclude, extend_include; only files that come or go are touched"
         ]
 
@@ -152,7 +152,7 @@ async def test_exactly_what_a_project_changes_is_made_anew(dsn: str, tmp_path: P
         generation = bench.index.record.generation
         assert await bench.touched() == set()
         assert "shop" in bench.index.record.topics
-        assert list(bench.index.said) == [
+        assert list(bench.index.warnings) == [
             "settings changed: topics, linked_indexes; no file is touched"
         ]
         assert bench.indexes.lookup.with_topics(["shop"]) == (bench.index,)
@@ -183,11 +183,11 @@ async def test_a_bad_file_changes_nothing_and_is_said(dsn: str, tmp_path: Path) 
             assert await bench.touched() == set()
             assert await bench.files() == {"src/a.py", "src/b.go"}
             assert bench.index.record.topics == ("good",)
-            assert "cocosearch.yaml:1" in bench.index.said[0]
-            assert "(what was there before it holds on)" in bench.index.said[0]
+            assert "cocosearch.yaml:1" in bench.index.warnings[0]
+            assert "(the last valid file stays in force)" in bench.index.warnings[0]
         bench.project("topics: [good]\nindexing: {exclude: [gen/]}\n")
         assert await bench.touched() == set()
-        assert not bench.index.said
+        assert not bench.index.warnings
 
 
 @pytest.mark.timeout(60)
@@ -199,14 +199,14 @@ async def test_what_changed_while_nobody_watched(dsn: str, tmp_path: Path) -> No
     (tmp_path / "shop/cocosearch.yaml").write_text("indexing: {chunk_size: 200}")
     loaded = load(None, {"COCOSEARCH_INDEXING_INDEX_SECRETS": "true"})
     async with running(dsn, tmp_path, loaded) as bench:
-        assert bench.index.refusal is None
-        assert "since the daemon ran last; " in bench.index.said[0]
+        assert bench.index.error is None
+        assert "since the daemon ran last; " in bench.index.warnings[0]
         await bench.touched()
         assert await bench.files() == {"src/a.py", "src/b.go", "gen/c.py", "key.txt"}
         assert await bench.chunks("src/a.py") > chunks
     async with running(dsn, tmp_path, loaded) as bench:
         assert await bench.touched() == set()
-        assert not bench.index.said
+        assert not bench.index.warnings
 
 
 @pytest.mark.timeout(60)
@@ -228,12 +228,12 @@ async def test_a_query_of_the_user_reparses_the_files_of_its_language(
         (queries / "go.scm").write_text("(no_such_node) @definition.constant\n")
         assert await read_again(bench) == {"src/b.go"}, "the built-in query is back"
         assert await bench.symbols("function") == {"src/a.py", "gen/c.py", "src/b.go"}
-        assert "go.scm is not used" in bench.indexes.said[0]
+        assert "go.scm is not used" in bench.indexes.warnings[0]
 
         (queries / "go.scm").unlink()
         (queries / "python.scm").write_text("(module) @definition.module\n")
         assert await read_again(bench) == {"src/a.py", "gen/c.py"}
-        assert not bench.indexes.said
+        assert not bench.indexes.warnings
 
 
 @pytest.mark.timeout(60)
@@ -245,7 +245,7 @@ async def test_a_version_that_finds_other_symbols_reads_the_files_of_the_languag
         older = dict(record.made_with) | {"query.go": "of an older version"}
         await invalidate(bench.db, record, record.identity, older, AffectedFiles())
     async with running(dsn, tmp_path) as bench:
-        assert "1 file" in bench.index.said[0]
+        assert "1 file" in bench.index.warnings[0]
         assert dict(bench.index.record.made_with) == dict(record.made_with)
         await bench.touched()
         assert await bench.symbols("function") == {"src/a.py", "gen/c.py", "src/b.go"}
@@ -309,7 +309,7 @@ async def test_names_and_topics_of_a_project(dsn: str, tmp_path: Path) -> None:
 
 def test_loaded_is_a_value() -> None:
     loaded = load(None, {"COCOSEARCH_SEARCH_LIMIT": "3"})
-    assert replace(loaded, free={}) == loaded
+    assert replace(loaded, variables={}) == loaded
 
 
 @pytest.mark.timeout(120)
@@ -331,13 +331,13 @@ async def test_a_switch_of_embedders_leaves_no_task_and_nothing_of_the_former_in
             tasks, former = supervised(), weakref.ref(bench.index.lexical)
             script.models = {"nomic-embed-text:latest": "sha256:other"}
             await bench.embedder.reopen()
-            following = (await bench.indexes.rebuild("shop")).following
-            assert following is not None
+            replacement = (await bench.indexes.rebuild("shop")).replacement
+            assert replacement is not None
             end = anyio.current_time() + 60
-            while (bench.index, supervised()) != (following, tasks):
+            while (bench.index, supervised()) != (replacement, tasks):
                 assert anyio.current_time() < end, (
                     bench.index.record,
-                    following.root.status(),
+                    replacement.root.status(),
                     supervised(),
                     tasks,
                 )

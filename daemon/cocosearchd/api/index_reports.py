@@ -27,10 +27,10 @@ class IndexReports:
 
     async def progress(self, index: RunningIndex) -> p.IndexProgress:
         """Progress of an index, or of its replacement while that one is filled."""
-        filling = index.following or index
+        filling = index.replacement or index
         counts = await self._counts(filling)
-        if filling.refusal is not None:
-            return replies.refused_progress(index.record, error_text(filling.refusal), counts)
+        if filling.error is not None:
+            return replies.refused_progress(index.record, error_text(filling.error), counts)
         status = filling.root.status()
         if status.pending and not status.reason:
             status = replace(status, reason=self._updater.status.paused)
@@ -39,8 +39,8 @@ class IndexReports:
     async def status(self, index: RunningIndex) -> p.IndexStatus:
         """Status of an index, with its warnings and samples of files that are not searched."""
         counts = await self._counts(index)
-        if index.refusal is not None:
-            return replies.refused_status(index.record, error_text(index.refusal), counts)
+        if index.error is not None:
+            return replies.refused_status(index.record, error_text(index.error), counts)
         excluded = await soon_or(
             (),
             index_records.excluded_files(self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_SHOWN),
@@ -56,7 +56,7 @@ class IndexReports:
             replies.index_status(index.record, index.root.status(), counts),
             excluded=replies.excluded(excluded),
             unparsed=replies.unparsed(unparsed),
-            notes=(*index.said, *index.lexical.reduced.warnings(), *warnings),
+            notes=(*index.warnings, *index.lexical.reduced.warnings(), *warnings),
             linked=index.settings.project.linked_indexes,
         )
 
@@ -65,16 +65,16 @@ class IndexReports:
 
         They are counted again on each call until none are left.
         """
-        if index.lacking:
+        if index.outdated_chunks:
             with contextlib.suppress(StoreUnavailable):
-                index.lacking = await soon(
+                index.outdated_chunks = await soon(
                     index_records.count_outdated_chunks(self._db, index.record), STATUS_S
                 )
-        if not index.lacking:
+        if not index.outdated_chunks:
             return ()
         name = index.record.name
         warning = (
-            f"{index.lacking:,} chunks of {name} are of an older version, which knew one symbol "
+            f"{index.outdated_chunks:,} chunks of {name} are of an older version, which knew one symbol "
             f"of each: sym: and name: may miss some; cocosearchctl reindex {name} fixes that"
         )
         return (warning,)

@@ -48,8 +48,8 @@ class IndexSync:
         return replace(freshness, reason=f"{freshness.reason}; {pause_reason}")
 
     async def _wait_unpaused(self, index: RunningIndex, deadline: float | None) -> Freshness:
-        if index.refusal is not None:
-            return replace(index.root.freshness(), reason=index.refusal.message)
+        if index.error is not None:
+            return replace(index.root.freshness(), reason=index.error.message)
         if deadline is None:
             return index.root.freshness()
         applied = await self.apply_settings(index, deadline)
@@ -86,7 +86,7 @@ class IndexSync:
 
         The file may have been written a moment ago.
         """
-        await self.wait_all([index for index in indexes if index.refusal is None], deadline)
+        await self.wait_all([index for index in indexes if index.error is None], deadline)
 
 
 def least_fresh(indexes: Sequence[RunningIndex], results: Sequence[Freshness]) -> Freshness:

@@ -70,8 +70,8 @@ async def searched_indexes(
     if not selected:
         raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
     for index in selected:
-        if index.refusal is not None:
-            raise index.refusal
+        if index.error is not None:
+            raise index.error
     return selected
 
 
@@ -81,7 +81,7 @@ async def _select(indexes: IndexLookup, request: p.SearchRequest) -> tuple[Runni
     names = dict.fromkeys((*request.indexes, *inline.indexes, *name))
     topics = (*request.topics, *inline.topics)
     if request.all_indexes:
-        usable = tuple(index for index in indexes.all() if index.refusal is None)
+        usable = tuple(index for index in indexes.all() if index.error is None)
         return usable or indexes.all()
     if not names and not topics:
         return (await indexes.select(None, request.cwd),)

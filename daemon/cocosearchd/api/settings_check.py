@@ -29,7 +29,7 @@ def of_project(loaded: LoadedSettings, project: str) -> IndexSettings:
     place = Path(project).resolve()  # as a root is registered
     for directory in (place, *place.parents):
         found = read_index_settings(os.fsencode(directory), loaded)
-        if found.project.file or found.trouble:
+        if found.project.file or found.error:
             return found
     return IndexSettings(loaded)
 
@@ -56,9 +56,9 @@ def _files(loaded: LoadedSettings, env: Mapping[str, str], project: str) -> Iter
     there = [str(one) for one in (file, file.with_name(".env")) if one.exists()]
     yield Finding("settings", "ok", ", ".join(there) or f"defaults; {file} is not there")
     found = of_project(loaded, project)
-    for said in found.said:
-        yield Finding("project", "fail" if said == found.trouble else "warn", said)
-    if found.project.file and not found.said:
+    for said in found.warnings:
+        yield Finding("project", "fail" if said == found.error else "warn", said)
+    if found.project.file and not found.warnings:
         yield Finding("project", "ok", found.project.file)
     overrides = read_overrides(loaded.settings.indexing.queries_dir)
     for said in overrides.warnings:

@@ -1,3 +1,1 @@
-"""Settings from their layers: files, environment, command line, and what a project says of its
-index.
-"""
+"""Settings and their layers: files, environment, command line, and the files of a project."""

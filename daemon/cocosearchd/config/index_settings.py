@@ -1,6 +1,4 @@
-"""The settings of one index: every layer, its project's files among them; what a change of them
-means, in words.
-"""
+"""Effective settings of one index, from all layers and its project; differences between two."""
 
 from dataclasses import astuple, dataclass, field
 from typing import Any
@@ -19,7 +17,7 @@ from cocosearchd.config.settings import (
 from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.masking import mask_address, mask_urls
 
-# What decides which files are in: a change is a matter for a scan, and touches no other file.
+# Settings that select files: a change of them needs a scan, and touches no other file.
 SCOPE = (
     "include",
     "exclude",
@@ -28,19 +26,17 @@ SCOPE = (
     "respect_gitignore",
     "index_secrets",
 )
-_SEARCHING = ("topics", "linked_indexes")
+_PROJECT_KEYS = ("topics", "linked_indexes")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What holds for an index. `trouble` is why the files of its project are not followed as they
-    are now.
-    """
+    """Effective settings of an index. `error` says why its project's files are not applied."""
 
     loaded: LoadedSettings = field(default_factory=lambda: LoadedSettings(Settings(), {}))
     project: Project = field(default_factory=Project)
     stamps: tuple[tuple[int, ...], ...] = ()
-    trouble: str = ""
+    error: str = ""
 
     @property
     def indexing(self) -> IndexingSettings:
@@ -54,84 +50,85 @@ class IndexSettings:
 
     @property
     def origins(self) -> dict[str, ValueOrigin]:
-        """Who said each value that is not a default, those beside the tree included."""
+        """Origin of each value that is not a default, also of the project's own keys."""
         return {**dict(self.project.origins), **self.loaded.origins}
 
     @property
-    def said(self) -> tuple[str, ...]:
-        """What a person should know of the files."""
-        return ((self.trouble,) if self.trouble else ()) + self.project.said
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the project's files."""
+        return ((self.error,) if self.error else ()) + self.project.warnings
 
 
 def read_index_settings(
     root: bytes, loaded: LoadedSettings, last: Project | None = None
 ) -> IndexSettings:
-    """The settings of the index of a root, as of now. Blocking; never raises.
+    """Read the settings of the index of a root. Blocking; never raises.
 
-    Where the project's files cannot be used, `last` (the last good ones) goes on, or nothing of
-    them at all.
+    If the project's files cannot be used, `last` (the last valid project) stays in force, or none.
     """
-    seen = stamps(root)  # before they are read: what changes meanwhile is seen again
-    trouble = ""
+    current = stamps(root)  # before the read: a change meanwhile leads to another read
+    problem = ""
     try:
-        project = read_project(root, loaded.free)
-        return IndexSettings(loaded.beside(project.given), project, seen)
+        project = read_project(root, loaded.variables)
+        return IndexSettings(loaded.with_values(project.values), project, current)
     except BadSettings as error:
-        trouble = f"{error.message}: {error.hint}" if error.hint else error.message
+        problem = f"{error.message}: {error.hint}" if error.hint else error.message
     try:
         if last is not None:
             return IndexSettings(
-                loaded.beside(last.given),
+                loaded.with_values(last.values),
                 last,
-                seen,
-                f"{trouble} (what was there before it holds on)",
+                current,
+                f"{problem} (the last valid file stays in force)",
             )
-    except BadSettings:  # what was good does not fit the other layers of now
+    except BadSettings:  # the last valid project does not fit the other layers any more
         pass
-    return IndexSettings(loaded, Project(), seen, f"{trouble} (the file is not used)")
+    return IndexSettings(loaded, Project(), current, f"{problem} (the file is not used)")
 
 
-def changed(before: IndexSettings, now: IndexSettings) -> tuple[str, ...]:
-    """The names of what holds differently, without the section; in the order of the tree."""
-    own = [key for key in keys() if key.startswith(("indexing.", "search."))]
-    settings = before.loaded.settings, now.loaded.settings
+def changed(old: IndexSettings, new: IndexSettings) -> tuple[str, ...]:
+    """Names of changed settings, without the section, in the order of the tree."""
+    own_keys = [key for key in keys() if key.startswith(("indexing.", "search."))]
     differ = [
         key.partition(".")[2]
-        for key in own
-        if value_of(settings[0], key) != value_of(settings[1], key)
+        for key in own_keys
+        if value_of(old.loaded.settings, key) != value_of(new.loaded.settings, key)
     ]
     return (
         *differ,
         *(
             name
-            for name in _SEARCHING
-            if getattr(before.project, name) != getattr(now.project, name)
+            for name in _PROJECT_KEYS
+            if getattr(old.project, name) != getattr(new.project, name)
         ),
     )
 
 
 def sentence(differ: tuple[str, ...], files: int) -> str:
-    """What a change of settings did: `files` are read again for it."""
-    what = f"settings changed: {', '.join(differ)}"
+    """One sentence about a change of settings, after which `files` files are read again."""
+    change = f"settings changed: {', '.join(differ)}"
     if files:
-        return f"{what}; {files:,} {'files are' if files > 1 else 'file is'} read again"
+        return f"{change}; {files:,} {'files are' if files > 1 else 'file is'} read again"
     if set(differ) & set(SCOPE):
-        return f"{what}; only files that come or go are touched"
-    return f"{what}; no file is touched"
+        return f"{change}; only files that come or go are touched"
+    return f"{change}; no file is touched"
 
 
 def shown(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
     """(key, value, layer, place) of every setting, in the order of the tree; without passwords."""
-    origins, tree, project = settings.origins, settings.loaded.settings, settings.project
+    origins = settings.origins
+    tree = settings.loaded.settings
+    project = settings.project
     values = {name: getattr(project, name) for name in ("topics", "linked_indexes") if project.file}
     values |= {key: value_of(tree, key) for key in keys()}
-    plain = ValueOrigin("default", "")
+    default = ValueOrigin("default", "")
     return tuple(
-        (key, _open(key, value), *astuple(origins.get(key, plain))) for key, value in values.items()
+        (key, _mask(key, value), *astuple(origins.get(key, default)))
+        for key, value in values.items()
     )
 
 
-def _open(key: str, value: Any) -> Any:
+def _mask(key: str, value: Any) -> Any:
     """The value of a setting without secrets."""
     if isinstance(value, str):
         return mask_address(value) if key in ADDRESSES else mask_urls(value)

@@ -1,5 +1,4 @@
-"""Reads the layers of settings: config file, `.env` beside it, environment, command line. Later
-ones win.
+"""Read the layers of settings: config file, its `.env`, environment, command line; later ones win.
 
 `${VAR}` and `${VAR:-default}` are replaced in the config file, from the environment and then from
 that `.env`.
@@ -25,7 +24,7 @@ from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml
 from cocosearchd.errors import BadSettings
 
 PREFIX = "COCOSEARCH_"
-# Names that a person would guess, and CocoSearch's, for fields whose derived name is another.
+# Names that users would guess, and CocoSearch's, for fields whose derived name differs.
 ALIASES = {
     "COCOSEARCH_OLLAMA_URL": "embedder.ollama_url",
     "COCOSEARCH_LOG_LEVEL": "log.level",
@@ -50,8 +49,8 @@ NOT_SETTINGS = frozenset(
 # variables that are no settings: the only ones that a project's file may name
 FREE = "COCOSEARCH_VAR_"
 
-# A default that is not closed is taken to the end, where it is left as it is: else each of many
-# would be looked for.
+# An unclosed default matches to the end of the text and stays as it is: otherwise each of many
+# unclosed ones would be searched for its end.
 _VARIABLE = re.compile(r"\$\{(\w+)(?:\}|:-([^}]*)(?:\}|\Z))")
 
 
@@ -60,43 +59,42 @@ def load(
     environment: Mapping[str, str],
     overrides: Mapping[str, Any] | None = None,
 ) -> LoadedSettings:
-    """All layers but those of projects. `overrides` maps `section.field` to a value from the
-    command line. Blocking.
+    """Load all layers except those of projects. Blocking. Raises `BadSettings`.
 
-    Files that do not exist count as empty. Raises `BadSettings`.
+    `overrides` maps `section.field` to a value of the command line. A missing file counts as empty.
     """
     env_file = read_env(config_file.with_name(".env")) if config_file is not None else ()
-    written = read_yaml(config_file) if config_file is not None else ()
+    config_entries = read_yaml(config_file) if config_file is not None else ()
     variables = {entry.key: entry.value for entry in env_file} | dict(environment)
     flags = (SettingEntry(key, value, f"--set {key}") for key, value in (overrides or {}).items())
-    found = merged(
+    loaded = merged(
         (
-            *_given(expanded(written, variables.get), "config file"),
-            *_given(settings_of(env_file), ".env"),
-            *_given(
+            *_parse(expanded(config_entries, variables.get), "config file"),
+            *_parse(settings_of(env_file), ".env"),
+            *_parse(
                 settings_of(SettingEntry(name, value, name) for name, value in environment.items()),
                 "environment",
             ),
-            *_given(flags, "command line"),
+            *_parse(flags, "command line"),
         )
     )
-    return replace(
-        found, free={name: value for name, value in variables.items() if name.startswith(FREE)}
-    )
+    project_variables = {name: value for name, value in variables.items() if name.startswith(FREE)}
+    return replace(loaded, variables=project_variables)
 
 
-def _given(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
+def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
     return (given(entry.key, entry.value, ValueOrigin(layer, entry.place)) for entry in entries)
 
 
 def variable_names() -> dict[str, str]:
-    """Every variable that sets a field, and which."""
+    """Environment variables that set a field, each with the key of the field."""
     return {f"{PREFIX}{key.replace('.', '_').upper()}": key for key in keys()} | ALIASES
 
 
 def settings_of(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]:
-    """Those of ours, as entries of fields. Raises `BadSettings` for one of our prefix that sets
-    nothing.
+    """Entries of the variables that are settings, by the keys of their fields.
+
+    Raises `BadSettings` for a variable with our prefix that sets nothing.
     """
     names = variable_names()
     for entry in variables:
@@ -107,20 +105,18 @@ def settings_of(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]:
             and entry.key not in NOT_SETTINGS
             and not entry.key.startswith(FREE)
         ):
-            near = difflib.get_close_matches(entry.key, names, 1)
-            place = "" if entry.place == entry.key else f" in {entry.place}"
+            matches = difflib.get_close_matches(entry.key, names, 1)
+            suffix = "" if entry.place == entry.key else f" in {entry.place}"
             raise BadSettings(
-                f"unknown variable {entry.key}{place}",
-                f"did you mean {near[0]}?" if near else "unset it",
+                f"unknown variable {entry.key}{suffix}",
+                f"did you mean {matches[0]}?" if matches else "unset it",
             )
 
 
 def expanded(
     entries: Iterable[SettingEntry], variable: Callable[[str], str | None]
 ) -> Iterator[SettingEntry]:
-    """The entries with variables in the place of their names. Raises `BadSettings` for one that is
-    not set.
-    """
+    """Replace variables in the values of entries. Raises `BadSettings` for one that is not set."""
     for entry in entries:
         yield SettingEntry(entry.key, _expand(entry.value, entry, variable), entry.place)
 
@@ -131,7 +127,7 @@ def _expand(value: Any, entry: SettingEntry, variable: Callable[[str], str | Non
     if not isinstance(value, str):
         return value
 
-    def found(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         if not match[0].endswith("}"):
             return match[0]
         text = variable(match[1])
@@ -144,4 +140,4 @@ def _expand(value: Any, entry: SettingEntry, variable: Callable[[str], str | Non
             )
         return text
 
-    return _VARIABLE.sub(found, value)
+    return _VARIABLE.sub(replacement, value)

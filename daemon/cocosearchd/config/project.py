@@ -1,9 +1,8 @@
-"""What a directory's own `cocosearch.yaml` and `.env` say of its index. A repository that was just
-cloned has one too.
+"""Settings of a project: its `cocosearch.yaml` and `.env`, which may come from a stranger.
 
-So only what shapes this one index may stand there; nothing that names a server, a key, a program or
-a place outside; and variables of the environment stay out of reach. A file that is wrong is refused
-as a whole, with one sentence.
+A repository that was just cloned may have these files. So they may only shape their own index: they
+cannot name a server, a key, a program or a path outside, and cannot read variables of the
+environment. An invalid file is rejected as a whole, with one sentence.
 """
 
 import os
@@ -27,8 +26,8 @@ from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml,
 from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.files.nofollow import directory_identity
 
-FILES = ("cocosearch.yaml", ".cocosearch.yaml")  # the first one that is there counts
-# all names of a root that say anything of it
+FILES = ("cocosearch.yaml", ".cocosearch.yaml")  # the first existing file counts
+# all names of files with settings in a root
 SOURCES = frozenset(map(os.fsencode, (*FILES, ".env")))
 # The settings that may stand in a project's file; every other one is the daemon's.
 OWN = frozenset(
@@ -47,8 +46,8 @@ OWN = frozenset(
     }
 )
 TOP = ("name", "topics", "linked_indexes")
-# Sections and keys of CocoSearch's files that have no meaning for one index here: passed over, and
-# said so.
+# Sections and keys of CocoSearch's files that have no meaning for an index here: ignored with a
+# warning.
 _FOREIGN = ("controller.", "search.min_score", "log.")
 MAX_ITEMS, MAX_TEXT = 500, 500
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
@@ -56,60 +55,55 @@ _PLAIN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a root says of itself. `given` are settings of `OWN`; `said` what a person should know
-    of the files.
-    """
+    """Settings of a root's own files. `values` are settings of `OWN`."""
 
-    file: str = ""  # the one that counts; "" for none
+    file: str = ""  # the file that counts; "" for none
     name: str | None = None
     topics: tuple[str, ...] = ()
     linked_indexes: tuple[str, ...] = ()
-    given: tuple[LayerValue, ...] = ()
+    values: tuple[LayerValue, ...] = ()
     origins: tuple[tuple[str, ValueOrigin], ...] = ()  # of name, topics and linked_indexes
-    said: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def stamps(root: bytes) -> tuple[tuple[int, ...], ...]:
-    """Changes whenever one of the files may have. Blocking, three `lstat`."""
+    """Stamps of the files, which differ after any change of one. Blocking, three `lstat`."""
     directory = Path(os.fsdecode(root))
     return tuple(stamp(directory / name) for name in (*FILES, ".env"))
 
 
 def seen(root: bytes) -> tuple[tuple[int, ...], ...] | None:
-    """As `stamps`; None for a root that is not there, or is a link now: that says nothing of its
-    files. Blocking.
-    """
-    found = stamps(root)
-    return found if directory_identity(root) is not None else None
+    """Stamps of the files; None for a root that is missing or has become a link. Blocking."""
+    current = stamps(root)
+    return current if directory_identity(root) is not None else None
 
 
 def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
-    """The files of a root as they are; they may name `variables` that begin with `FREE`, and those
-    of their `.env`.
+    """Read the files of a root. Blocking. Raises `BadSettings` with the file and line.
 
-    Blocking. Raises `BadSettings`, one sentence that names the place.
+    They may use `variables` that begin with `FREE`, and such variables of their `.env`.
     """
     directory = Path(os.fsdecode(root))
-    there = [name for name in FILES if stamp(directory / name)]
-    said = [f"{there[1]} is not read, because {there[0]} is there"] if len(there) > 1 else []
-    env_file = _env(directory, said)
+    names = [name for name in FILES if stamp(directory / name)]
+    warnings = [f"{names[1]} is not read, because {names[0]} is there"] if len(names) > 1 else []
+    env_file = _env(directory, warnings)
     free = {name: value for name, value in variables.items() if name.startswith(FREE)}
     free = {entry.key: entry.value for entry in env_file if entry.key.startswith(FREE)} | free
-    written = _read(directory, there[0]) if there else ()
-    entries = list(_ours(expanded(written, free.get), said))
+    file_entries = _read(directory, names[0]) if names else ()
+    entries = list(_own_entries(expanded(file_entries, free.get), warnings))
     top = {entry.key: entry for entry in entries if entry.key in TOP}
     texts = {key: _texts(entry) for key, entry in top.items()}
     return Project(
-        file=there[0] if there else "",
+        file=names[0] if names else "",
         name=texts["name"][0] if "name" in texts else None,
         topics=texts.get("topics", ()),
         linked_indexes=texts.get("linked_indexes", ()),
-        given=(
-            *_given((entry for entry in entries if entry.key not in TOP), "project"),
-            *_given(_variables(env_file, said), ".env"),
+        values=(
+            *_parse((entry for entry in entries if entry.key not in TOP), "project"),
+            *_parse(_variables(env_file, warnings), ".env"),
         ),
         origins=tuple((key, ValueOrigin("project", entry.place)) for key, entry in top.items()),
-        said=tuple(said),
+        warnings=tuple(warnings),
     )
 
 
@@ -117,89 +111,94 @@ def _read(directory: Path, name: str) -> tuple[SettingEntry, ...]:
     try:
         return tuple(_short(entry, directory) for entry in read_yaml(directory / name, links=False))
     except BadSettings as error:
-        raise BadSettings(_as_said(error.message, directory), error.hint) from None
+        raise BadSettings(_relative(error.message, directory), error.hint) from None
 
 
-def _env(directory: Path, said: list[str]) -> tuple[SettingEntry, ...]:
-    """Of the `.env` file; none of one that cannot be read (a link, a virtual environment): it may
-    not be ours.
+def _env(directory: Path, warnings: list[str]) -> tuple[SettingEntry, ...]:
+    """Entries of the `.env` file; none if it cannot be read.
+
+    It may be a link or a directory of another program.
     """
     try:
         return tuple(
             _short(entry, directory) for entry in read_env(directory / ".env", links=False)
         )
     except BadSettings as error:
-        said.append(f"{_as_said(error.message, directory)}; nothing of it is used")
+        warnings.append(f"{_relative(error.message, directory)}; nothing of it is used")
         return ()
 
 
 def _short(entry: SettingEntry, directory: Path) -> SettingEntry:
-    return SettingEntry(entry.key, entry.value, _as_said(entry.place, directory))
+    return SettingEntry(entry.key, entry.value, _relative(entry.place, directory))
 
 
-def _as_said(text: str, directory: Path) -> str:
-    """With places as a person in the project would say them."""
+def _relative(text: str, directory: Path) -> str:
+    """Replace absolute paths of the project in a text by relative ones."""
     return text.replace(f"{directory}{os.sep}", "")
 
 
-def _ours(entries: Iterable[SettingEntry], said: list[str]) -> Iterator[SettingEntry]:
-    """Those that may stand here, under their own names; the daemon's are passed over and said."""
-    passed, strange = list[SettingEntry](), list[SettingEntry]()
+def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator[SettingEntry]:
+    """Entries that a project may set, by their canonical keys; the rest is ignored with a warning."""
+    daemon_entries: list[SettingEntry] = []
+    foreign_entries: list[SettingEntry] = []
     for entry in entries:
-        known = {"index_name": "name"}.get(canonical(entry.key), canonical(entry.key))
-        if known in OWN or known in TOP:
-            yield SettingEntry(known, entry.value, entry.place)
-        elif known in keys() or known.startswith(_FOREIGN):
-            passed.append(entry) if known in keys() else strange.append(entry)
+        key = {"index_name": "name"}.get(canonical(entry.key), canonical(entry.key))
+        if key in OWN or key in TOP:
+            yield SettingEntry(key, entry.value, entry.place)
+        elif key in keys():
+            daemon_entries.append(entry)
+        elif key.startswith(_FOREIGN):
+            foreign_entries.append(entry)
         else:
             raise unknown(entry.key, [*TOP, *sorted(OWN)], ValueOrigin("project", entry.place))
-    said += _passed_over(passed, "not for a project; set it in the user's config.yaml")
-    said += _passed_over(strange, "CocoSearch's, and means nothing here")
+    warnings += _ignored(daemon_entries, "not for a project; set it in the user's config.yaml")
+    warnings += _ignored(foreign_entries, "CocoSearch's, and means nothing here")
 
 
-def _passed_over(entries: list[SettingEntry], why: str) -> Iterator[str]:
-    """One sentence for all of them."""
+def _ignored(entries: list[SettingEntry], reason: str) -> Iterator[str]:
+    """One warning for all ignored entries, none if there are none."""
     if entries:
-        yield f"passed over in {entries[0].place}: {', '.join(entry.key for entry in entries)} ({why})"
+        names = ", ".join(entry.key for entry in entries)
+        yield f"ignored in {entries[0].place}: {names} ({reason})"
 
 
-def _variables(entries: Iterable[SettingEntry], said: list[str]) -> Iterator[SettingEntry]:
-    """What `.env` sets of these settings. The file is other programs' as well, so nothing in it is
-    an error.
-    """
-    names, passed = variable_names(), list[SettingEntry]()
+def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator[SettingEntry]:
+    """Settings of `.env`. Other programs use the file as well, so nothing in it is an error."""
+    names = variable_names()
+    ignored: list[SettingEntry] = []
     for entry in entries:
         if names.get(entry.key) in OWN:
             yield SettingEntry(names[entry.key], entry.value, entry.place)
         elif entry.key.startswith(PREFIX) and not entry.key.startswith(FREE):
-            passed.append(entry)
-    said += _passed_over(passed, "not for a project; set it for the daemon")
+            ignored.append(entry)
+    warnings += _ignored(ignored, "not for a project; set it for the daemon")
 
 
-def _given(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
+def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
     for entry in entries:
-        one = given(entry.key, entry.value, ValueOrigin(layer, entry.place))
-        if isinstance(one.value, tuple):
-            _limited(one.value, entry)
-        yield one
+        parsed = given(entry.key, entry.value, ValueOrigin(layer, entry.place))
+        if isinstance(parsed.value, tuple):
+            _check_size(parsed.value, entry)
+        yield parsed
 
 
 def _texts(entry: SettingEntry) -> tuple[str, ...]:
-    """One text or a list of them, printable and short: they are shown, and stored. Raises
-    `BadSettings`.
+    """One text or a list of texts, printable and short: they are shown, and stored.
+
+    Raises `BadSettings`.
     """
     items = entry.value if isinstance(entry.value, list) and entry.key != "name" else [entry.value]
     if not all(
         isinstance(item, str) and _PLAIN.fullmatch(item) and item == item.strip() for item in items
     ):
-        what = "a name" if entry.key == "name" else "a list of names"
+        kind = "a name" if entry.key == "name" else "a list of names"
         raise BadSettings(
-            f"{entry.key} in {entry.place} is not {what}", "use 1 to 100 printable characters"
+            f"{entry.key} in {entry.place} is not {kind}", "use 1 to 100 printable characters"
         )
-    return _limited(tuple(dict.fromkeys(items)), entry)
+    return _check_size(tuple(dict.fromkeys(items)), entry)
 
 
-def _limited(items: tuple[Any, ...], entry: SettingEntry) -> tuple[Any, ...]:
+def _check_size(items: tuple[Any, ...], entry: SettingEntry) -> tuple[Any, ...]:
     if len(items) > MAX_ITEMS or any(len(item) > MAX_TEXT for item in items):
         raise BadSettings(
             f"{entry.key} in {entry.place} is too long", f"use at most {MAX_ITEMS} short items"

@@ -3,7 +3,7 @@
 Every field of a section is a key of the config file (YAML: `section: {field: value}`) and an
 environment variable `COCOSEARCH_SECTION_FIELD`. Keys in camelCase mean the same. Unknown keys are
 refused with the nearest valid one. Lists in the environment are separated by commas.
-`settings_layers` reads the layers.
+`layers` reads the layers.
 """
 
 import difflib
@@ -21,12 +21,13 @@ from cocosearchd.errors import BadSettings
 Layer = Literal["default", "config file", "project", ".env", "environment", "command line"]
 # In this order: later ones win.
 LAYERS: tuple[Layer, ...] = typing.get_args(Layer)
-# Of these, each layer adds to what the layers below it say.
+# Each layer adds to the values of the layers below it.
 ADDING = frozenset({"indexing.extend_include", "indexing.extend_exclude"})
-# Where a server is: what is shown of these holds no secrets.
+# Addresses of servers, which are shown without their secrets.
 ADDRESSES = ("database.url", "embedder.url", "embedder.ollama_url")
 
-_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 # Other names of sections and fields, as settings files of CocoSearch and habit have them.
 _SECTIONS = {"embedding": "embedder", "logging": "log"}
@@ -42,10 +43,11 @@ _FIELDS = {
 }
 
 
-# More than this of one file is never read, whatever `max_file_bytes` says: a search may read what
-# has grown since.
+# Upper bound of what is read of one file, whatever `max_file_bytes` says: a file may have grown
+# before a search reads it.
 LARGEST_FILE_BYTES = 64 << 20
-_DAY_S, _TERABYTE = 86_400, 1 << 40
+_DAY_S = 86_400
+_TERABYTE = 1 << 40
 
 
 def _number(default: float | None, low: float, high: float) -> Any:
@@ -66,7 +68,7 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSettings:
-    """Which model makes the vectors. Empty fields take the provider's default."""
+    """Model of the vectors. Empty fields take the provider's default."""
 
     provider: Literal["builtin", "ollama", "openai", "onnx", "sentence-transformers"] = "builtin"
     model: str = ""
@@ -87,7 +89,7 @@ class EmbedderSettings:
 
 @dataclass(frozen=True, slots=True)
 class IndexingSettings:
-    """What is indexed, and how it is cut. Sizes are bytes."""
+    """Selection, chunking and processing of files. Sizes are bytes."""
 
     chunker: Literal["definitions", "recursive"] = "definitions"
     chunk_size: int = _number(1000, 100, 100_000)
@@ -133,7 +135,7 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class WatchingSettings:
-    """How changes are noticed."""
+    """Detection of changes."""
 
     backend: Literal["auto", "inotify", "watchfiles", "polling"] = "auto"
     # watchfiles only; measured: below 50 it costs idle CPU
@@ -167,7 +169,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What is logged to stderr. `auto`: for people on a terminal, JSON elsewhere."""
+    """Log records on stderr. `auto`: text on a terminal, JSON elsewhere."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "json", "console"] = "auto"
@@ -188,7 +190,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """Who said a value: the layer, and there the file and line, the variable or the option."""
+    """Origin of a value: the layer, and its file and line, variable or option."""
 
     layer: Layer
     place: str
@@ -196,7 +198,7 @@ class ValueOrigin:
 
 @dataclass(frozen=True, slots=True)
 class LayerValue:
-    """A value of the right type for a `section.field`, and who gave it."""
+    """A converted value of a `section.field`, with its origin."""
 
     key: str
     value: Any
@@ -205,59 +207,58 @@ class LayerValue:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings, for every key that is not a default who set it, and all that was given, in the
-    order of layers.
-    """
+    """Settings, the origins of values that are not defaults, and all values in layer order."""
 
     settings: Settings
     origins: Mapping[str, ValueOrigin]
-    given: tuple[LayerValue, ...] = ()
-    # variables that a project's file may name
-    free: Mapping[str, str] = field(default_factory=dict)
+    values: tuple[LayerValue, ...] = ()
+    # variables that a project's file may use
+    variables: Mapping[str, str] = field(default_factory=dict)
 
-    def beside(self, others: Iterable[LayerValue]) -> "LoadedSettings":
-        """With more values, each in the place of its layer. Raises `BadSettings` for what does not
-        fit together.
-        """
-        return replace(merged((*self.given, *others)), free=self.free)
+    def with_values(self, values: Iterable[LayerValue]) -> "LoadedSettings":
+        """Add values, each at its layer. Raises `BadSettings` if they do not fit together."""
+        return replace(merged((*self.values, *values)), variables=self.variables)
 
 
-def merged(given: Iterable[LayerValue]) -> LoadedSettings:
-    """Later layers win; within one layer, later values do. Raises `BadSettings`."""
-    ordered = tuple(sorted(given, key=lambda one: LAYERS.index(one.origin.layer)))
-    settings, origins = Settings(), dict[str, ValueOrigin]()
-    for one in ordered:
-        value, origin = one.value, one.origin
-        if one.key in ADDING and one.key in origins:
-            value = (*value_of(settings, one.key), *value)
-            origin = ValueOrigin(origin.layer, f"{origin.place} and {origins[one.key].place}")
-        settings, origins[one.key] = _with(settings, one.key, value), origin
+def merged(values: Iterable[LayerValue]) -> LoadedSettings:
+    """Merge values: later layers win, and later values within a layer. Raises `BadSettings`."""
+    ordered = tuple(sorted(values, key=lambda item: LAYERS.index(item.origin.layer)))
+    settings = Settings()
+    origins: dict[str, ValueOrigin] = {}
+    for item in ordered:
+        value = item.value
+        origin = item.origin
+        if item.key in ADDING and item.key in origins:
+            value = (*value_of(settings, item.key), *value)
+            origin = ValueOrigin(origin.layer, f"{origin.place} and {origins[item.key].place}")
+        settings = _with(settings, item.key, value)
+        origins[item.key] = origin
     _check(settings, origins)
     return LoadedSettings(settings, origins, ordered)
 
 
 def given(key: str, value: Any, origin: ValueOrigin) -> LayerValue:
-    """A value as it was written for a key as it was written. Raises `BadSettings`."""
-    known = canonical(key)
-    if known not in keys():
+    """Convert a value of a key, both as written in a layer. Raises `BadSettings`."""
+    canonical_key = canonical(key)
+    if canonical_key not in keys():
         raise unknown(key, keys(), origin)
-    section, _, name = known.partition(".")
+    section, _, name = canonical_key.partition(".")
     kind = _section_type(section)
     where = f"{key} in {origin.place}"
     converted = _convert(typing.get_type_hints(kind)[name], value, where)
     within = next(f for f in fields(kind) if f.name == name).metadata.get("within")
     if within and converted is not None and not within[0] <= converted <= within[1]:
         raise BadSettings(f"{where} is {converted}", f"use {within[0]} to {within[1]}")
-    return LayerValue(known, converted, origin)
+    return LayerValue(canonical_key, converted, origin)
 
 
 def unknown(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadSettings:
-    """The error for a key that does not exist, naming the nearest that does."""
-    near = difflib.get_close_matches(canonical(key), list(valid), 1)
-    shown = _humps(near[0]) if near and _HUMP.search(key) else near[0] if near else ""
-    return BadSettings(
-        f"unknown setting {key!r} in {origin.place}", f"did you mean {shown}?" if shown else ""
-    )
+    """Make the error for an unknown key, with the nearest valid key, spelled as the user does."""
+    matches = difflib.get_close_matches(canonical(key), list(valid), 1)
+    hint = ""
+    if matches:
+        hint = f"did you mean {_camel_case(matches[0]) if _HUMP.search(key) else matches[0]}?"
+    return BadSettings(f"unknown setting {key!r} in {origin.place}", hint)
 
 
 def keys() -> tuple[str, ...]:
@@ -270,8 +271,8 @@ def keys() -> tuple[str, ...]:
 def canonical(key: str) -> str:
     """The `section.field` that a key in camelCase, or by another name, stands for."""
     section, dot, name = _HUMP.sub(lambda m: f"_{m[1].lower()}", key).partition(".")
-    known = f"{_SECTIONS.get(section, section)}{dot}{name}"
-    return _FIELDS.get(known, known)
+    full_key = f"{_SECTIONS.get(section, section)}{dot}{name}"
+    return _FIELDS.get(full_key, full_key)
 
 
 def value_of(settings: Settings, key: str) -> Any:
@@ -280,14 +281,14 @@ def value_of(settings: Settings, key: str) -> Any:
     return getattr(getattr(settings, section), name)
 
 
-def _humps(key: str) -> str:
+def _camel_case(key: str) -> str:
     return re.sub(r"_([a-z])", lambda m: m[1].upper(), key)
 
 
 def _section_type(section: str) -> type[Any]:
-    found = typing.get_type_hints(Settings)[section]
-    assert is_dataclass(found)
-    return typing.cast(type[Any], found)
+    section_type = typing.get_type_hints(Settings)[section]
+    assert is_dataclass(section_type)
+    return typing.cast(type[Any], section_type)
 
 
 def _with(settings: Settings, key: str, value: Any) -> Settings:
@@ -296,46 +297,47 @@ def _with(settings: Settings, key: str, value: Any) -> Settings:
 
 
 def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
-    """What only shows when all is known."""
+    """Check rules about several values together. Raises `BadSettings`."""
 
-    def place(*keys: str) -> str:
+    def suffix(*keys: str) -> str:
         origin = next((origins[key] for key in keys if key in origins), None)
         return f" in {origin.place}" if origin else ""
 
-    pool, cut = settings.database, settings.indexing
+    pool = settings.database
+    indexing = settings.indexing
     if pool.pool_min > pool.pool_max:
-        where = place("database.pool_min", "database.pool_max")
+        where = suffix("database.pool_min", "database.pool_max")
         raise BadSettings(
             f"database.pool_min{where} is {pool.pool_min}, more than pool_max {pool.pool_max}",
             "use as many or fewer",
         )
-    if cut.chunker == "recursive" and cut.chunk_overlap >= cut.chunk_size:
-        where = place("indexing.chunk_overlap", "indexing.chunk_size")
+    if indexing.chunker == "recursive" and indexing.chunk_overlap >= indexing.chunk_size:
+        where = suffix("indexing.chunk_overlap", "indexing.chunk_size")
         raise BadSettings(
-            f"indexing.chunk_overlap{where} is {cut.chunk_overlap}, as large as chunk_size {cut.chunk_size}",
+            f"indexing.chunk_overlap{where} is {indexing.chunk_overlap}, as large as chunk_size {indexing.chunk_size}",
             "use a smaller overlap, or a larger chunk_size",
         )
     for root in settings.server.allowed_roots:
         if not root.startswith(("/", "~/")) and root != "~":
-            where = place("server.allowed_roots")
+            where = suffix("server.allowed_roots")
             raise BadSettings(
                 f"server.allowed_roots{where} has {root!r}",
                 "write absolute paths, or such as ~/work",
             )
     variable = settings.embedder.api_key_variable
     if variable and not variable.isidentifier():  # not shown: it may be the key itself
-        where = place("embedder.api_key_variable")
+        where = suffix("embedder.api_key_variable")
         raise BadSettings(
             f"embedder.api_key_variable{where} is not the name of a variable",
             "write the name of the environment variable that holds the key, such as OPENAI_API_KEY",
         )
     for key in ("embedder.url", "embedder.ollama_url"):
         if not _is_url(value_of(settings, key)):
-            raise BadSettings(f"{key}{place(key)} is not a URL", "write http://HOST:PORT")
+            raise BadSettings(f"{key}{suffix(key)} is not a URL", "write http://HOST:PORT")
 
 
 def _is_url(text: str) -> bool:
-    """Whether clients can take a URL apart; its scheme may be missing, and so may all of it."""
+    """True if clients can parse a URL; its scheme may be missing, and the text may be empty."""
     try:
         return (
             text.isprintable()
@@ -346,8 +348,9 @@ def _is_url(text: str) -> bool:
 
 
 def _convert(annotation: Any, value: Any, where: str) -> Any:
-    """`value` (YAML's or the environment's text) as the annotated type. Raises `BadSettings`."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    """Convert a value of YAML or the environment to the annotated type. Raises `BadSettings`."""
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
     if origin is types.UnionType:
         return None if value is None else _convert(arguments[0], value, where)
     if origin is Literal:

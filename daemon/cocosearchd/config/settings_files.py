@@ -1,8 +1,7 @@
-"""Texts that hold settings, as entries with their places: YAML of sections, and `.env` files. Knows
-no setting.
+"""Read files of settings, YAML and `.env`, as entries with file and line. Knows no setting.
 
-What is read may be anybody's (a repository that was just cloned): links are not followed, sizes are
-limited, and no error quotes more of a file than a key.
+The files may come from a stranger (a repository that was just cloned): links are not followed,
+sizes are limited, and no error quotes more of a file than a key.
 """
 
 import os
@@ -20,7 +19,7 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.files.regular_files import read_in_tree, read_regular
 
 MAX_BYTES = 256 * 1024
-# python-dotenv looks for a comment after each blank of a value: n blanks in a row cost n^2 steps.
+# python-dotenv searches a comment after each blank of a value: n blanks in a row cost n^2 steps.
 _LONG_BLANK = re.compile(r"[^\S\r\n]{200}")
 
 
@@ -34,10 +33,9 @@ class SettingEntry:
 
 
 def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
-    """The entries of a file of sections, in order; none for a file that is not there. Blocking.
+    """Read the entries of a YAML file of sections, in order; none if it is missing. Blocking.
 
-    Raises `BadSettings` for what is no such file, for a key that stands twice, and for a link
-    unless `links` are fine.
+    Raises `BadSettings` for an invalid file, for a duplicate key, and for a link unless `links`.
     """
     text = _text(path, links=links)
     try:
@@ -49,43 +47,42 @@ def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
         raise BadSettings(
             f"cannot read {place}: {error.problem or 'it is not YAML'}", "mend the file"
         ) from None
-    # PyYAML fails so itself for a tag that does not fit its value: `!!bool maybe`, `!!int ""`,
+    # PyYAML raises these for a tag that does not fit its value: `!!bool maybe`, `!!int ""`,
     # `!!timestamp x`.
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError):
         raise BadSettings(f"cannot read {path}: it is not YAML", "mend the file") from None
 
 
 def read_env(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
-    """The variables of an `.env` file (`NAME=value`, quotes, comments, `export`), in order; none
-    without one. Blocking.
+    """Read the variables of an `.env` file, in order; none if it is missing. Blocking.
 
-    Lines that are no assignments are passed over, as shells' own files have them. Raises
-    `BadSettings`.
+    It has lines of `NAME=value`, with quotes, comments and `export`. Other lines are ignored, as
+    files of shells have them. Raises `BadSettings`.
     """
     text = _text(path, links=links)
     if _LONG_BLANK.search(text):
         raise BadSettings(f"cannot read {path}: it has 200 blanks in a row", "mend the file")
     bindings = parse_stream(StringIO(text))
     return tuple(
-        SettingEntry(one.key, one.value or "", f"{path}:{one.original.line}")
-        for one in bindings
-        if one.key and not one.error
+        SettingEntry(binding.key, binding.value or "", f"{path}:{binding.original.line}")
+        for binding in bindings
+        if binding.key and not binding.error
     )
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Changes whenever a file may have; empty for one that is not there. Blocking, one `lstat`."""
+    """Stamp of a file, which differs after any change; empty if missing. Blocking, one `lstat`."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return ()
     return (
-        found.st_ino,
-        found.st_dev,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-        found.st_mode,
+        status.st_ino,
+        status.st_dev,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_mode,
     )
 
 
@@ -114,26 +111,28 @@ def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[Setting
             f"{path}:{node.start_mark.line + 1} is not sections of settings",
             "write `section:` and below it `  field: value`",
         )
-    seen: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for key_node, value in node.value:
-        key, line = str(getattr(key_node, "value", "")), key_node.start_mark.line + 1
+        key = str(getattr(key_node, "value", ""))
+        line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
             raise BadSettings(f"{path}:{line} has a key that is not a text", "write `field: value`")
-        if key in seen:
+        if key in lines:
             raise BadSettings(
-                f"{section}{key} stands twice in {path}: lines {seen[key]} and {line}", "keep one"
+                f"{section}{key} stands twice in {path}: lines {lines[key]} and {line}", "keep one"
             )
-        seen[key] = line
+        lines[key] = line
         if isinstance(value, yaml.MappingNode) and not section:
             yield from _entries(value, path, f"{key}.")
-        # `exclude:` with all of its lines commented out says nothing
+        # a key without a value, such as `exclude:` with all of its lines commented out
         elif value.tag != "tag:yaml.org,2002:null":
             yield SettingEntry(f"{section}{key}", _value(value), f"{path}:{line}")
 
 
 def _value(node: yaml.Node) -> Any:
-    """Scalars by YAML's rules; lists of them; anything deeper stays as it is, for whoever converts
-    it to refuse.
+    """Convert a scalar, or a list of scalars, by YAML's rules; anything deeper becomes a mapping.
+
+    The conversion to a setting rejects the mapping.
     """
     loader = yaml.SafeLoader("")
     try:
@@ -147,8 +146,9 @@ def _value(node: yaml.Node) -> Any:
 
 
 def _storable(value: Any) -> Any:
-    """The value, if paths, PostgreSQL and UTF-8 can hold it: escapes write what no file can. Raises
-    `ValueError`.
+    """The value, if paths, PostgreSQL and UTF-8 can hold it: escapes can write any character.
+
+    Raises `ValueError`.
     """
     if isinstance(value, str) and "\0" in value.encode().decode():
         raise ValueError("a text with a NUL")

@@ -1,6 +1,4 @@
-"""Keeps running indexes as their settings say: what a change affects is read again, nothing else;
-answers go on.
-"""
+"""Apply changed settings to running indexes: only affected files are read again, answers go on."""
 
 import asyncio
 import logging
@@ -36,7 +34,7 @@ from cocosearchd.watching.watched_root import WatchedRoot
 log = logging.getLogger(__name__)
 
 Stamps = tuple[tuple[int, ...], ...]
-NOTED_S = 600.0  # how long it is said what a change of settings did
+NOTICE_S = 600.0  # how long the notice about a change of settings is shown
 NOT_READ = (
     "the project's own settings are not known: its root has not been there since the daemon started"
 )
@@ -44,111 +42,118 @@ NOT_READ = (
 
 @dataclass(slots=True)
 class RunningIndex:
-    """`record.generation` follows the commits; `refusal` is set, and `root` is not running, for a
-    foreign identity, and for an index that could not be started. `troubles` are sentences about
-    tasks that failed and start again.
+    """One index of the registry, with its root, its lexical index and its effective settings.
 
-    `record.topics` are those that were `given`, or else those of the project. `settings` hold for
-    this index.
+    `error` is the error of an index that is listed but not run: another embedder built it, or it
+    could not be started. `record.generation` follows the commits. `record.topics` are the
+    `explicit_topics` of the user, else those of the project.
     """
 
     record: IndexRecord
     root: WatchedRoot
     lexical: LexicalIndex
     tasks: anyio.CancelScope
-    refusal: CocoSearchError | None = None
-    given: tuple[str, ...] = ()
+    error: CocoSearchError | None = None
+    explicit_topics: tuple[str, ...] = ()
     settings: IndexSettings = field(default_factory=IndexSettings)
-    lacking: int = 0  # chunks of before the newest columns, when they were counted last
-    note: str = ""
-    noted_at: float = 0.0
-    # its name in the updater; it keeps that when it takes the place, and the name, of another
-    lane: str = ""
-    # is being filled with another embedder, to take its place
-    following: "RunningIndex | None" = None
-    # one change of it at a time, or of what follows it
-    changing: anyio.Lock = field(default_factory=anyio.Lock)
-    noticed: anyio.Event = field(default_factory=anyio.Event)  # a file of settings may have changed
-    troubles: dict[str, str] = field(default_factory=dict)
-    settings_look: SingleFlight[Stamps | None] = field(init=False)
+    # chunks that were written before the newest columns existed, when they were counted last
+    outdated_chunks: int = 0
+    notice: str = ""  # about the last change of settings
+    notice_at: float = 0.0
+    # its name in the updater, which stays when it takes the place, and the name, of another index
+    queue_name: str = ""
+    # the replacement that is being filled with another embedder
+    replacement: "RunningIndex | None" = None
+    # held during a change of this index or of its replacement
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    settings_hint: anyio.Event = field(
+        default_factory=anyio.Event
+    )  # a file of settings may have changed
+    task_errors: dict[str, str] = field(
+        default_factory=dict
+    )  # by task that failed and starts again
+    stamp_reader: SingleFlight[Stamps | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.settings_look = SingleFlight(lambda: seen(self.record.root), self.root.threads)
+        self.stamp_reader = SingleFlight(lambda: seen(self.record.root), self.root.threads)
 
     def reporter(self, task: str) -> Callable[[str | None], None]:
-        """Takes the sentence about a task that failed, and None when it runs again: see
-        `supervise`.
-        """
+        """The callback for `supervise`: records the failure of a task, and None when it runs again."""
 
         def report(sentence: str | None) -> None:
             if sentence is None:
-                self.troubles.pop(task, None)
+                self.task_errors.pop(task, None)
             else:
-                self.troubles[task] = sentence
+                self.task_errors[task] = sentence
 
         return report
 
     async def outdated(self, within_s: float = math.inf) -> bool:
-        """Whether its project's files have changed since they were read. What is not there has not.
+        """True if the project's files of settings have changed; False for a root that is away.
 
-        A file system that does not answer keeps who asks this waiting; for so long, and then
-        nothing is known to have.
+        Waits at most `within_s` seconds for the file system; one that does not answer counts as
+        unchanged.
         """
-        found, presence = None, self.root.presence
-        if self.refusal is None and presence.there and self.root.local:
-            found = seen(self.record.root)
-        elif self.refusal is None and presence.there:
+        current = None
+        presence = self.root.presence
+        if self.error is None and presence.there and self.root.local:
+            current = seen(self.record.root)
+        elif self.error is None and presence.there:
             with anyio.move_on_after(within_s):
                 await presence.answers()
-                # however many ask: one thread where it never answers
-                found = await self.settings_look.seen()
-        return found is not None and found != self.settings.stamps
+                # single flight: a root that never answers blocks one thread only
+                current = await self.stamp_reader.seen()
+        return current is not None and current != self.settings.stamps
 
     @property
-    def said(self) -> tuple[str, ...]:
-        """What a person should know of its settings."""
-        recent = self.note and anyio.current_time() - self.noted_at < NOTED_S
-        filling = (self._filling(self.following),) if self.following else ()
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings and notices about this index."""
+        recent = self.notice and anyio.current_time() - self.notice_at < NOTICE_S
+        filling = (self._filling(self.replacement),) if self.replacement else ()
         return (
-            *self.settings.said,
-            *((self.note,) if recent else ()),
+            *self.settings.warnings,
+            *((self.notice,) if recent else ()),
             *filling,
-            *self.troubles.values(),
+            *self.task_errors.values(),
             *self.lexical.exclusion_warnings,
         )
 
-    def _filling(self, following: "RunningIndex") -> str:
-        old, new = self.record.identity.model, following.record.identity.model
-        status = following.root.status()
-        return f"vectors of {new}: {status.done} of {status.total or '?'} files; until all are there, {old} answers"
+    def _filling(self, replacement: "RunningIndex") -> str:
+        old = self.record.identity.model
+        new = replacement.record.identity.model
+        status = replacement.root.status()
+        return (
+            f"vectors of {new}: {status.done} of {status.total or '?'} files; "
+            f"until all are there, {old} answers"
+        )
 
-    def tell(self, differ: tuple[str, ...], files: int) -> None:
-        """Note and log what a change of settings did: `files` are read again for it."""
-        self.note, self.noted_at = sentence(differ, files), anyio.current_time()
+    def note_change(self, differ: tuple[str, ...], files: int) -> None:
+        """Record and log a change of settings, after which `files` files are read again."""
+        self.notice = sentence(differ, files)
+        self.notice_at = anyio.current_time()
         log.info(
             "settings_changed", extra={"index": self.record.name, "changed": differ, "files": files}
         )
 
 
-def complete(index: RunningIndex, following: RunningIndex) -> bool:
-    """Whether the next index has all that is in scope, but for files that the one that answers
-    lacks as well.
-    """
-    status = following.root.status()
+def complete(index: RunningIndex, replacement: RunningIndex) -> bool:
+    """True if a replacement has all files in scope, except those that the index lacks as well."""
+    status = replacement.root.status()
     settled = (
         status.total is not None and status.state in ("live", "degraded") and not status.pending
     )
-    if not settled or following.lexical.generation < following.record.generation:
+    if not settled or replacement.lexical.generation < replacement.record.generation:
         return False
     if index.root.status().state == "root_missing":
         return False  # else an empty index would take the place of a full one
     failed = {file.path for file in index.root.failed()} if status.failed_count else set[str]()
-    return all(file.retry_in_s is None or file.path in failed for file in following.root.failed())
+    return all(file.retry_in_s is None or file.path in failed for file in replacement.root.failed())
 
 
-def refusal_of(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch | None:
-    """Why an index is not run. None also while the embedder is not known: that is no reason to stop
-    finding words.
+def embedder_mismatch(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch | None:
+    """The error of an index that another embedder built, else None.
+
+    None also while the embedder is not known: the index still answers by words.
     """
     try:
         fingerprint = embedder.fingerprint
@@ -164,45 +169,46 @@ def refusal_of(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch 
 
 
 class ConfigSync:
-    """The settings of the daemon as far as they are of indexes. One change of an index at a time:
-    see `changing`.
-    """
+    """Applies the daemon's settings to indexes. Callers hold the lock of the index (`lock`)."""
 
     def __init__(self, db: Database, updater: Updater, loaded: LoadedSettings) -> None:
-        self._db, self._updater, self.loaded = db, updater, loaded
-        self._overrides, self._seen = SymbolQueryFiles(), tuple[tuple[str, tuple[int, ...]], ...]()
-        # PostgreSQL takes one at a time: a connection that waits for its turn is wasted
-        self._remaking = anyio.Lock()
+        self._db = db
+        self._updater = updater
+        self.loaded = loaded
+        self._overrides = SymbolQueryFiles()
+        self._stamps: tuple[tuple[str, tuple[int, ...]], ...] = ()
+        # PostgreSQL runs one invalidation at a time: a connection that waits for it is wasted
+        self._invalidation = anyio.Lock()
 
     @property
     def queries_dir(self) -> str:
-        """Where the user's symbol queries are, "" for nowhere."""
+        """Directory of the user's symbol queries, "" for none."""
         return self.loaded.settings.indexing.queries_dir
 
     @property
-    def said(self) -> tuple[str, ...]:
-        """What a person should know of the user's symbol queries."""
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the user's symbol queries."""
         return self._overrides.warnings
 
     async def outdated(self) -> bool:
-        """Whether the user's symbol queries have changed since they were read."""
+        """True if the user's symbol queries have changed since they were read."""
         directory = self.queries_dir
         return (
             bool(directory)
-            and await anyio.to_thread.run_sync(stamp_query_files, directory) != self._seen
+            and await anyio.to_thread.run_sync(stamp_query_files, directory) != self._stamps
         )
 
     async def read(self, loaded: LoadedSettings) -> None:
-        """Take these settings, and read the symbol queries that they name."""
+        """Use these settings, and read the symbol queries that they name."""
         self.loaded = loaded
         directory = loaded.settings.indexing.queries_dir
-        self._seen = await anyio.to_thread.run_sync(stamp_query_files, directory)
+        self._stamps = await anyio.to_thread.run_sync(stamp_query_files, directory)
         self._overrides = await anyio.to_thread.run_sync(read_overrides, directory)
         for text in self._overrides.warnings:
             log.warning("query_not_used", extra={"error": text})
 
     def rules(self, settings: IndexSettings) -> IndexRules:
-        """What shapes the rows of an index of these settings."""
+        """Rules that shape the rows of an index with these settings."""
         return IndexRules(settings.indexing, self._overrides.queries)
 
     async def begin(
@@ -211,28 +217,31 @@ class ConfigSync:
         threads: RootThreads,
         within_s: float,
         *,
-        refused: bool,
-        there: bool,
+        blocked: bool,
+        available: bool,
     ) -> tuple[IndexRecord, IndexSettings, int]:
-        """An index that is not running yet, made what its settings say, and how many files will be
-        read again.
+        """Apply the settings to an index before it runs; also the number of files to read again.
 
-        While its root is not there, or does not give its files of settings within so many seconds,
-        it stays as it was made; `follow` must come before its files. Raises `StoreUnavailable`.
+        The index stays as it is if it is `blocked` (its error keeps it from running), if its root
+        is not `available`, or if the root's files of settings cannot be read within `within_s`
+        seconds; then `follow` must be called before its files are read. Raises `StoreUnavailable`.
         """
         reading = (
             asyncio.ensure_future(threads.run(read_index_settings, record.root, self.loaded))
-            if there
+            if available
             else None
         )
         if reading is None or not await ended(reading, within_s):
-            return record, IndexSettings(self.loaded, trouble=NOT_READ), 0
+            return record, IndexSettings(self.loaded, error=NOT_READ), 0
         settings = reading.result()
-        made, files = (record, 0) if refused else await self._remade(record, self.rules(settings))
-        return replace(made, topics=record.topics or settings.project.topics), settings, files
+        files = 0
+        topics = record.topics or settings.project.topics
+        if not blocked:
+            record, files = await self._invalidate(record, self.rules(settings))
+        return replace(record, topics=topics), settings, files
 
     async def follow(self, index: RunningIndex) -> None:
-        """Make a running index what its settings of now say, if its root is there.
+        """Apply the current settings to a running index, if its root is available.
 
         Raises `StoreUnavailable`; then nothing has changed.
         """
@@ -243,66 +252,68 @@ class ConfigSync:
         if settings is None or not index.root.presence.there:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits
-        known, differ = before.trouble != NOT_READ, changed(before, settings)
-        # Rules that the rows were made by are none yet by which the index is kept, where they had
-        # not been read.
-        files = (
-            0 if known and not _differs(index.record, rules) else await self._renewed(index, rules)
-        )
+        was_read = before.error != NOT_READ
+        differ = changed(before, settings)
+        # Settings that were never read are no rules of the updater yet, even if the rows fit them.
+        files = 0
+        if not was_read or _differs(index.record, rules):
+            files = await self._renew(index, rules)
         if set(differ) & set(SCOPE):
             await index.root.configure(settings.indexing)
         elif files:
             index.root.rescan("settings changed")
-        # Last: who finds the settings of now here waits for nothing that they changed.
+        # Last: a caller that sees the new settings here does not wait for their effects.
         index.settings = settings
-        index.record = replace(index.record, topics=index.given or settings.project.topics)
-        if files or (differ and known):
-            index.tell(differ or ("queries_dir",), files)
+        index.record = replace(
+            index.record, topics=index.explicit_topics or settings.project.topics
+        )
+        if files or (differ and was_read):
+            index.note_change(differ or ("queries_dir",), files)
 
-    async def _renewed(self, index: RunningIndex, rules: IndexRules) -> int:
+    async def _renew(self, index: RunningIndex, rules: IndexRules) -> int:
         files = 0
 
         async def change() -> IndexRecord:
             nonlocal files
-            made, files = await self._remade(index.record, rules)
-            return made
+            record, files = await self._invalidate(index.record, rules)
+            return record
 
-        await self._updater.change_rules(index.lane, rules, change)
-        identity, noted = _wanted(index.record, rules)
+        await self._updater.change_rules(index.queue_name, rules, change)
+        identity, settings = _target(index.record, rules)
         index.record = replace(
-            index.record, identity=identity, made_with=tuple(sorted(noted.items()))
+            index.record, identity=identity, made_with=tuple(sorted(settings.items()))
         )
         return files
 
-    async def _remade(self, record: IndexRecord, rules: IndexRules) -> tuple[IndexRecord, int]:
-        """The index for these rules, and how many files will be read again. Nobody may be
-        writing.
+    async def _invalidate(self, record: IndexRecord, rules: IndexRules) -> tuple[IndexRecord, int]:
+        """Mark files whose rows do not fit these rules; the new record and the number of files.
+
+        No task may write to the index meanwhile.
         """
         if not _differs(record, rules):
             return record, 0
-        identity, noted = _wanted(record, rules)
-        async with self._remaking:
+        identity, settings = _target(record, rules)
+        async with self._invalidation:
             return await invalidate(
                 self._db,
                 record,
                 identity,
-                noted,
-                find_affected_files(dict(record.made_with), noted),
+                settings,
+                find_affected_files(dict(record.made_with), settings),
             )
 
 
-def _wanted(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict[str, str]]:
+def _target(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict[str, str]]:
+    """Identity and settings that rows have under these rules."""
     identity = index_identity(record.identity.embedder, rules.indexing)
     return identity, collect_row_settings(rules.indexing, rules.queries)
 
 
 def _differs(record: IndexRecord, rules: IndexRules) -> bool:
-    return _wanted(record, rules) != (record.identity, dict(record.made_with))
+    return _target(record, rules) != (record.identity, dict(record.made_with))
 
 
 def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSettings | None:
-    """The settings of the index of a root; None if that went away meanwhile, and its files with it.
-    Blocking.
-    """
-    found = read_index_settings(root, loaded, last)
-    return found if seen(root) is not None else None
+    """Read the settings of a root; None if the root went away meanwhile. Blocking."""
+    settings = read_index_settings(root, loaded, last)
+    return settings if seen(root) is not None else None

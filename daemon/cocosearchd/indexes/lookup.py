@@ -117,7 +117,7 @@ class IndexLookup:
             if target is None:
                 warnings.append(f"{index.record.name} links {name!r}, and there is no such index")
             elif (
-                target.refusal is not None
+                target.error is not None
                 or target.record.identity.embedder != index.record.identity.embedder
             ):
                 warnings.append(

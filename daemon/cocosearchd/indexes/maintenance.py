@@ -1,4 +1,4 @@
-"""What the tables of a running index need from time to time, when there is nothing else to do."""
+"""Maintain the tables of running indexes, and return the memory of removed ones."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -13,70 +13,72 @@ from cocosearchd.store.connection.database import Database
 
 log = logging.getLogger(__name__)
 
-TIDY_S = 5.0  # from the removal of an index until its memory is given back
-# without a commit: building a vector index beside bulk writes would be undone by them
+TIDY_S = 5.0  # from the removal of an index until its memory is returned
+# without a commit: bulk writes would undo a vector index that is built beside them
 QUIET_S = 20.0
-# between looks: they are too many soon, and too old after days
+# between looks: retained chunks become too many soon, and too old after days
 SPARES_S, SPARES_AT_REST_S = 60.0, 3600.0
 
 
 class Removals:
-    """Gives the memory of removed indexes back.
+    """Returns the memory of removed indexes to the system.
 
-    A while after the last removal: tasks of an index end by themselves, and several are often
-    removed in a row.
+    It waits `TIDY_S` after a removal: the tasks of an index need a moment to end, and indexes are
+    often removed in a row.
     """
 
-    def __init__(self, db: Database, forget: Callable[[], Awaitable[None]]) -> None:
-        """`forget` lets go of what is held for all indexes together, if there are none any more."""
-        self._db, self._forget, self._noted = db, forget, anyio.Event()
+    def __init__(self, db: Database, release: Callable[[], Awaitable[None]]) -> None:
+        """`release` frees what all indexes share, if there are none any more."""
+        self._db = db
+        self._release = release
+        self._removed = anyio.Event()
 
     def note(self) -> None:
-        """An index was removed."""
-        self._noted.set()
+        """Record that an index was removed."""
+        self._removed.set()
 
     async def tidy(self) -> None:
-        """For ever; to be supervised."""
+        """Return memory after removals, for ever; to be supervised."""
         while True:
-            await self._noted.wait()
+            await self._removed.wait()
             await anyio.sleep(TIDY_S)
-            self._noted = anyio.Event()
+            self._removed = anyio.Event()
             await self._db.replace_connections()
-            await self._forget()
+            await self._release()
             await anyio.to_thread.run_sync(collect_and_give_back)
 
 
 async def keep_vector_index(db: Database, index: RunningIndex) -> None:
-    """Keep PostgreSQL's vector index while it pays: for `classic`, whose every question scans
-    vectors there.
+    """Keep PostgreSQL's vector index for the profile `classic`, and drop it for `code`.
 
-    With `code` it does not: it compares vectors in memory, and each written row would cost four
-    times as much. The profile may change at any time.
+    Each query of `classic` scans vectors in PostgreSQL. `code` compares vectors in memory, and with
+    the index each written row would cost four times as much. The profile may change at any time.
     """
-    seen: tuple[bool, int] | None = None
+    previous: tuple[bool, int] | None = None
     while True:
-        generation, wanted = index.record.generation, index.settings.search.profile == "classic"
-        await anyio.sleep(QUIET_S if wanted else SPARES_S)
-        now = wanted, generation if wanted else 0
-        if seen != now and generation == index.record.generation:
+        generation = index.record.generation
+        is_classic = index.settings.search.profile == "classic"
+        await anyio.sleep(QUIET_S if is_classic else SPARES_S)
+        current = (is_classic, generation if is_classic else 0)
+        if previous != current and generation == index.record.generation:
             outcome = await (
                 ensure_vector_index(db, index.record)
-                if wanted
+                if is_classic
                 else drop_vector_index(db, index.record)
             )
             log.info("vector_index", extra={"index": index.record.name, "outcome": outcome})
-            seen = now
+            previous = current
 
 
 async def clear_spares(db: Database, index: RunningIndex) -> None:
-    """Drop rows that no question sees once they are old, or too many. Looks after changes, and at
-    rest once an hour.
-    """
-    seen, looked = -1, 0.0
+    """Drop retained chunks that are too old or too many: after changes, at rest once an hour."""
+    checked_generation = -1
+    checked_at = 0.0
     while True:
         await anyio.sleep(SPARES_S)
         generation = index.record.generation
-        if generation != seen or anyio.current_time() - looked > SPARES_AT_REST_S:
-            seen, looked = generation, anyio.current_time()
+        if generation != checked_generation or anyio.current_time() - checked_at > SPARES_AT_REST_S:
+            checked_generation = generation
+            checked_at = anyio.current_time()
             if dropped := await drop_retained_chunks(db, index.record):
                 log.info("spare_rows_dropped", extra={"index": index.record.name, "rows": dropped})

@@ -1,11 +1,10 @@
-"""The running indexes: each a record, the root it copies and its words in memory. Started and
-stopped at run time.
+"""Registry of running indexes: start, stop, rebuild and reconfigure them at run time.
 
-An index whose rows were made by another embedder than the configured one is listed but not run: it
-says how it was made and what to do (`IdentityMismatch`). Once that is done (`rebuild`) it answers
-with the embedder it was made by, and is kept fresh, while the next one is filled beside it, which
-then takes its place. Other settings are followed as they change: exactly the files that they affect
-are read again. What an answer needs of an index is in `RunningIndex`.
+An index that was built with another embedder than the configured one is listed but not run: its
+error names both and says what to do (`IdentityMismatch`). After `rebuild` it answers with its own
+embedder, and stays fresh, while a replacement index is filled beside it; the replacement then takes
+its place. Other settings are followed as they change: exactly the files that they affect are read
+again. `RunningIndex` holds what an answer needs.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ from cocosearchd.errors import (
     StoreUnavailable,
 )
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
-from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, complete, refusal_of
+from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, complete, embedder_mismatch
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.maintenance import Removals, clear_spares, keep_vector_index
 from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
@@ -58,13 +57,15 @@ __all__ = ["IndexRegistry", "RunningIndex", "chunker_limits"]
 log = logging.getLogger(__name__)
 
 PING_S = 5.0  # a server that is slower would leave a change half done
-# Between looks at files of settings; a question that waits for changes looks by itself, and hints
-# tell of most.
-# and how long a look waits for a file system that may never answer
-LOOK_S, CALM_LOOK_S, ANSWERS_S = 1.0, 5.0, 1.0
+# Between looks at files of settings: on a file system without hints, and on one with hints. A
+# request that waits for changes looks by itself.
+LOOK_S = 1.0
+CALM_LOOK_S = 5.0
+ANSWERS_S = 1.0  # how long a look waits for a file system that may never answer
 WRITTEN_S = 0.05  # from the first hint of a file to its last
-FILL_LOOK_S, GRACE_S = 0.5, 5.0
-Changed = TypeVar("Changed")
+FILL_LOOK_S = 0.5
+GRACE_S = 5.0
+Result = TypeVar("Result")
 
 
 class IndexRegistry:
@@ -79,99 +80,102 @@ class IndexRegistry:
         state_dir: Path,
         tasks: TaskGroup,
     ) -> None:
-        self._db, self._updater, self._embedder = db, updater, embedder
-        self.analyser = ProcessAnalyser()  # of all indexes; who ends their use closes it
-        self._tuning = ConfigSync(db, updater, loaded)
-        self._state_dir, self._tasks = state_dir, tasks
+        self._db = db
+        self._updater = updater
+        self._embedder = embedder
+        self.analyser = ProcessAnalyser()  # shared by all indexes; `Engine.aclose` closes it
+        self._config = ConfigSync(db, updater, loaded)
+        self._state_dir = state_dir
+        self._tasks = tasks
         self._running: dict[str, RunningIndex] = {}
         self.lookup = IndexLookup(self._running)
         self._commits = CommitFeed()
         self.notifier = ChangeNotifier()
-        # Adding and removing are one at a time. Other settings of an index wait for its files that
-        # are under way, which may take a model server minutes: they hold the lock of that index
-        # alone, which is taken before this one.
-        self._changing = anyio.Lock()
-        self._under_way = set[asyncio.Task[Any]]()  # changes; see `_whole`
-        # Apart from the threads of questions: file systems that hang keep theirs.
+        # Indexes are added and removed one at a time. A change of settings waits for files of its
+        # index that are under way, which may take a model server minutes: it holds only the lock of
+        # that index, which is taken before this one.
+        self._lock = anyio.Lock()
+        self._changes: set[asyncio.Task[Any]] = set()  # under way, see `_complete`
+        # Separate from the threads of requests: a file system that hangs blocks its threads.
         self._root_threads = ThreadPoolExecutor(ROOT_THREADS, "root")
-        self._adding = RootThreads(self._root_threads)
-        self.removals = Removals(db, self._forget)
+        self._add_threads = RootThreads(self._root_threads)
+        self.removals = Removals(db, self._release)
 
     @property
     def loaded(self) -> LoadedSettings:
-        """The layers of settings but those of projects."""
-        return self._tuning.loaded
+        """Layers of settings without those of projects."""
+        return self._config.loaded
 
     @property
-    def said(self) -> tuple[str, ...]:
-        """What a person should know of settings that are not of one index."""
-        return self._tuning.said
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about settings that are not of one index."""
+        return self._config.warnings
 
     def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
-        """Commits of all indexes from now on, each after its hook has ended. It ends for a reader
-        that is too slow.
+        """Subscribe to commits of all indexes, each published after its hook has ended.
+
+        The stream ends for a subscriber that is too slow.
         """
         return self._commits.follow()
 
     async def start_all(self) -> None:
-        """Start what the registry names."""
+        """Start every index of the stored registry."""
         self.analyser.warm_up()
-        async with self._changing:
-            await self._tuning.read(self._tuning.loaded)
+        async with self._lock:
+            await self._config.read(self._config.loaded)
             await index_roles.drop_retired_indexes(self._db)
-            following = {
+            replacements = {
                 record.root: record
                 for record in await index_roles.list_indexes_by_role(self._db, "next")
             }
             for record in await index_records.list_indexes(self._db):
-                start = partial(self._start, record, following.get(record.root))
+                start = partial(self._start, record, replacements.get(record.root))
                 error = await attempt(f"start of {record.name}", start)
                 if isinstance(error, StoreUnavailable):
                     raise error
                 if error is not None:
-                    self._set_aside(record, start, error)
+                    self._list_failed(record, start, error)
 
-    def _set_aside(
+    def _list_failed(
         self, record: IndexRecord, start: Callable[[], Awaitable[object]], error: Exception
     ) -> None:
-        """List an index that could not be started, and try again with growing pauses. The others
-        run meanwhile.
-        """
-        index = self._made(
-            record, IndexSettings(self._tuning.loaded), _not_started(record, error), 0
+        """List an index that could not be started, and retry with growing pauses in a task."""
+        index = self._create(
+            record, IndexSettings(self._config.loaded), _not_started(record, error), 0
         )
         self._running[record.name] = index
-        self._tasks.start_soon(self._start_again, index, start)
+        self._tasks.start_soon(self._retry_start, index, start)
 
-    async def _start_again(
+    async def _retry_start(
         self, index: RunningIndex, start: Callable[[], Awaitable[object]]
     ) -> None:
-        name, pause = index.record.name, FIRST_PAUSE_S
+        name = index.record.name
+        pause = FIRST_PAUSE_S
         while self._running.get(name) is index:
             await anyio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)
-            async with index.changing, self._changing:
+            async with index.lock, self._lock:
                 if self._running.get(name) is index:
                     error = await attempt(f"start of {name}", start)
-                    index.refusal = _not_started(index.record, error) if error is not None else None
+                    index.error = _not_started(index.record, error) if error is not None else None
 
     async def add(
         self, path: bytes, name: str | None, topics: tuple[str, ...]
     ) -> tuple[RunningIndex, bool]:
-        """The index of `path`, and whether it is new.
+        """Add the index of `path`; True if it is new.
 
-        Raises `NotFound`, `Refused`, `Conflict` as the registry does, `EmbedderUnavailable` before
-        its first success.
+        Raises `NotFound`, `Refused`, `Conflict`, and `EmbedderUnavailable` before the embedder has
+        answered for the first time.
         """
-        return await self._whole(self._added(path, name, topics))
+        return await self._complete(self._add(path, name, topics))
 
-    async def _added(
+    async def _add(
         self, path: bytes, name: str | None, topics: tuple[str, ...]
     ) -> tuple[RunningIndex, bool]:
-        # before it is alone: this may hang
-        root = await self._adding.run(check_root, path, self._state_dir)
-        settings = await self._adding.run(read_index_settings, root, self._tuning.loaded)
-        async with self._changing:
+        # before the lock is taken: this may hang
+        root = await self._add_threads.run(check_root, path, self._state_dir)
+        settings = await self._add_threads.run(read_index_settings, root, self._config.loaded)
+        async with self._lock:
             for index in self._running.values():
                 if index.record.root == root:
                     if name not in (None, index.record.name):
@@ -179,51 +183,51 @@ class IndexRegistry:
                             f"this directory is the index {index.record.name!r} already",
                             f"clear it first, or leave --name {name} out",
                         )
-                    await self._give_topics(index, topics)
+                    await self._set_topics(index, topics)
                     return index, False
-            taken = {index.record.name: index.record.root for index in self._running.values()}
-            chosen = chosen_name(root, name, settings.project.name, taken)
+            roots = {index.record.name: index.record.root for index in self._running.values()}
+            new_name = chosen_name(root, name, settings.project.name, roots)
             fingerprint = self._embedder.fingerprint
             identity = index_identity(fingerprint.pairs(), settings.indexing)
             record = await index_records.create_index(
-                self._db, chosen, root, topics, fingerprint.dimension, identity
+                self._db, new_name, root, topics, fingerprint.dimension, identity
             )
             return await self._start(record), True
 
-    async def _give_topics(self, index: RunningIndex, topics: tuple[str, ...]) -> None:
-        if topics and topics != index.given:
+    async def _set_topics(self, index: RunningIndex, topics: tuple[str, ...]) -> None:
+        if topics and topics != index.explicit_topics:
             await index_records.set_topics(self._db, index.record, topics)
-            index.given = topics
+            index.explicit_topics = topics
             index.record = replace(index.record, topics=topics)
-            index.tell(("topics",), 0)
+            index.note_change(("topics",), 0)
 
     def lexical_of(self, name: str) -> LexicalIndex | None:
-        """The lexical index of an index, None if that is not running."""
+        """The lexical index of a running index, None if there is no such index."""
         index = self._running.get(name)
         return None if index is None else index.lexical
 
     def rules(self, index: RunningIndex) -> IndexRules:
-        """What shapes the rows of an index."""
-        return self._tuning.rules(index.settings)
+        """Rules that shape the rows of an index."""
+        return self._config.rules(index.settings)
 
     def waiting(self) -> bool:
-        """Whether something has failed, and waits to be tried again."""
-        return any(index.root.waits for index in self._every())
+        """True if a failed step of any index waits to be tried again."""
+        return any(index.root.waits for index in self._with_replacements())
 
     def retry(self) -> None:
-        """Try all of that now."""
-        for index in self._every():
+        """Try all failed steps again now."""
+        for index in self._with_replacements():
             index.root.retry()
 
     async def remove(self, name: str) -> index_records.Counts:
-        """Stop the index and drop its tables; what is gone.
+        """Stop an index and drop its tables; returns the counts of what was dropped.
 
-        Raises `NotFound`, and what PostgreSQL says when it does not answer or drops nothing: then
+        Raises `NotFound`, and the error of PostgreSQL if it does not answer or drops nothing; then
         nothing has changed.
         """
-        return await self._whole(self._removed(name))
+        return await self._complete(self._remove(name))
 
-    async def _removed(self, name: str) -> index_records.Counts:
+    async def _remove(self, name: str) -> index_records.Counts:
         async with self._alone(name) as index:
             await soon(self._db.ping(), PING_S)
             await self._abandon(index)
@@ -234,65 +238,68 @@ class IndexRegistry:
                 return await index_records.drop_index(self._db, index.record)
             except NotFound:
                 raise
-            except CocoSearchError:  # nothing is gone, so it goes on
-                await self._start(replace(index.record, topics=index.given), lacking=index.lacking)
+            except CocoSearchError:  # nothing was dropped, so the index goes on
+                await self._start(
+                    replace(index.record, topics=index.explicit_topics),
+                    outdated_chunks=index.outdated_chunks,
+                )
                 raise
 
     async def rebuild(self, name: str) -> RunningIndex:
-        """Index every file again with the embedder and settings of now.
+        """Index every file again with the current embedder and settings.
 
-        With another embedder than it was made by, the index goes on answering until the next one is
-        complete.
+        If the embedder has changed, the index goes on answering until its replacement is complete.
         """
-        return await self._whole(self._rebuilt(name))
+        return await self._complete(self._rebuild(name))
 
-    async def _rebuilt(self, name: str) -> RunningIndex:
+    async def _rebuild(self, name: str) -> RunningIndex:
         async with self._alone(name) as index:
-            if isinstance(index.refusal, NotStarted):
-                raise index.refusal
+            if isinstance(index.error, NotStarted):
+                raise index.error
             fingerprint = self._embedder.fingerprint
             identity = index_identity(fingerprint.pairs(), index.settings.indexing)
             if identity == index.record.identity:
                 index.root.rescan("asked for", force=True)
                 return index
-            if index.following is not None and index.following.record.identity == identity:
+            if index.replacement is not None and index.replacement.record.identity == identity:
                 return index
             await self._abandon(index)
-            following = await index_roles.ensure_next_index(
+            replacement = await index_roles.ensure_next_index(
                 self._db, index.record, fingerprint.dimension, identity
             )
             await self._stop(index)
             return await self._start(
-                replace(index.record, topics=index.given), following, index.lacking
+                replace(index.record, topics=index.explicit_topics),
+                replacement,
+                index.outdated_chunks,
             )
 
     async def recheck(self) -> None:
-        """Refuse what an embedder that has just become known did not make: it was run on trust
-        until now.
+        """Stop indexes that another embedder built, once the configured embedder is known.
+
+        Until then they run on trust.
         """
         for name in [index.record.name for index in self.lookup.all()]:
             with suppress(NotFound):  # cleared meanwhile
                 async with self._alone(name) as index:
                     if (
-                        index.following is not None
-                        and refusal_of(self._embedder, index.following.record) is not None
+                        index.replacement is not None
+                        and embedder_mismatch(self._embedder, index.replacement.record) is not None
                     ):
                         await self._abandon(index)
-                    refusal = refusal_of(self._embedder, index.record)
-                    if index.refusal is None and index.following is None and refusal is not None:
+                    error = embedder_mismatch(self._embedder, index.record)
+                    if index.error is None and index.replacement is None and error is not None:
                         log.error(
-                            "index_refused", extra={"error": refusal.message, "hint": refusal.hint}
+                            "index_refused", extra={"error": error.message, "hint": error.hint}
                         )
-                        index.refusal = refusal
+                        index.error = error
                         self.notifier.notify()
-                        await self._updater.remove(index.lane)
+                        await self._updater.remove(index.queue_name)
                         index.tasks.cancel()
 
     async def committed(self, commit: Commit) -> None:
-        """The hook after each commit: words first, then the generation by which the caches are
-        keyed.
-        """
-        index = self._in_lane(commit.index)
+        """Apply a commit: the lexical index first, then the generation that keys the caches."""
+        index = self._by_queue(commit.index)
         if index is None:
             return
         await index.lexical.apply(commit)
@@ -300,120 +307,122 @@ class IndexRegistry:
             index.record, generation=max(index.record.generation, commit.generation)
         )
         if self._running.get(index.record.name) is not index:
-            return  # it does not answer yet
+            return  # a replacement that does not answer yet
         self._commits.publish(replace(commit, index=index.record.name, as_of=index.root.clock()))
         self.notifier.notify()
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[RunningIndex]:
-        """The index of a name while nothing else is changed of it, nor which ones there are. Raises
-        `NotFound`.
-        """
+        """Lock an index, and adding and removing of indexes. Raises `NotFound`."""
         while True:
             index = self.lookup.get(name)
-            async with index.changing, self._changing:
-                if self._running.get(name) is index:  # no other has taken its place
+            async with index.lock, self._lock:
+                if self._running.get(name) is index:  # no replacement has taken its place
                     yield index
                     return
 
-    async def _whole(self, change: Coroutine[Any, Any, Changed]) -> Changed:
-        """What a change comes to. It goes on when whoever asked gives up: nobody would make half a
-        change good.
-        """
+    async def _complete(self, change: Coroutine[Any, Any, Result]) -> Result:
+        """Run a change to its end, even if the caller is cancelled: half a change has no repair."""
         task = asyncio.create_task(change)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
         return await asyncio.shield(task)
 
-    async def _forget(self) -> None:
-        """Let go of chunks that were read for any index, once there is none."""
-        if not self._every():
+    async def _release(self) -> None:
+        """Release memory that all indexes share, once there is no index."""
+        if not self._with_replacements():
             await self.analyser.renew()
 
-    def _every(self) -> tuple[RunningIndex, ...]:
-        """Those that answer, and those that will."""
+    def _with_replacements(self) -> tuple[RunningIndex, ...]:
+        """Indexes that answer, and the replacements that are being filled."""
         return tuple(
-            one
-            for index in self.lookup.all()
-            for one in (index, index.following)
-            if one is not None
+            index
+            for answering in self.lookup.all()
+            for index in (answering, answering.replacement)
+            if index is not None
         )
 
-    def _in_lane(self, lane: str) -> RunningIndex | None:
+    def _by_queue(self, queue_name: str) -> RunningIndex | None:
         """The index that the updater knows by this name."""
-        return next((index for index in self._every() if index.lane == lane), None)
+        return next(
+            (index for index in self._with_replacements() if index.queue_name == queue_name), None
+        )
 
     async def _start(
-        self, record: IndexRecord, following: IndexRecord | None = None, lacking: int | None = None
+        self,
+        record: IndexRecord,
+        replacement: IndexRecord | None = None,
+        outdated_chunks: int | None = None,
     ) -> RunningIndex:
-        """`following` is to take the place of it, unless its embedder is not the configured one
-        either.
+        """Start an index and its replacement, unless the replacement has an old embedder as well.
 
-        With what is `lacking` of one that was running, that starts again also while PostgreSQL is
-        away.
-
-        In a context of its own: what runs for ever is no part of the request that began it, nor are
-        its log and spans.
+        `outdated_chunks` is the known count of outdated chunks: with it an index that was running starts
+        again also while PostgreSQL is away. Tasks get a context of their own: they outlive the
+        request that starts them, and so do their log records and spans.
         """
         return await asyncio.create_task(
-            self._started(record, following, lacking), context=Context()
+            self._start_both(record, replacement, outdated_chunks), context=Context()
         )
 
-    async def _started(
-        self, record: IndexRecord, following: IndexRecord | None, lacking: int | None
+    async def _start_both(
+        self, record: IndexRecord, replacement: IndexRecord | None, outdated_chunks: int | None
     ) -> RunningIndex:
-        if following is not None and refusal_of(self._embedder, following) is not None:
-            await index_records.drop_index(self._db, following)
-            following = None
+        if replacement is not None and embedder_mismatch(self._embedder, replacement) is not None:
+            await index_records.drop_index(self._db, replacement)
+            replacement = None
         index = await self._begin(
-            record, None if following else refusal_of(self._embedder, record), lacking
+            record,
+            None if replacement else embedder_mismatch(self._embedder, record),
+            outdated_chunks,
         )
         self._running[record.name] = index
         self.notifier.notify()
-        if following is not None:
-            index.following = await self._begin(following, None)
-            index.following.changing = index.changing
-            self._tasks.start_soon(self._switch, index)
+        if replacement is not None:
+            index.replacement = await self._begin(replacement, None)
+            index.replacement.lock = index.lock
+            self._tasks.start_soon(self._supervise_replacement, index)
         return index
 
     async def _begin(
-        self, record: IndexRecord, refusal: IdentityMismatch | None, lacking: int | None = None
+        self,
+        record: IndexRecord,
+        error: IdentityMismatch | None,
+        outdated_chunks: int | None = None,
     ) -> RunningIndex:
-        given, there = (
-            record.topics,
-            await is_there(self._db, record, ANSWERS_S, self._root_threads),
+        explicit_topics = record.topics
+        there = await is_there(self._db, record, ANSWERS_S, self._root_threads)
+        record, settings, files = await self._config.begin(
+            record,
+            RootThreads(self._root_threads),
+            ANSWERS_S,
+            blocked=error is not None,
+            available=there,
         )
-        threads, refused = RootThreads(self._root_threads), refusal is not None
-        record, settings, files = await self._tuning.begin(
-            record, threads, ANSWERS_S, refused=refused, there=there
-        )
-        lacking = (
+        outdated_chunks = (
             await index_records.count_outdated_chunks(self._db, record)
-            if lacking is None
-            else lacking
+            if outdated_chunks is None
+            else outdated_chunks
         )
-        index = self._made(record, settings, refusal, lacking)
-        index.given = given
+        index = self._create(record, settings, error, outdated_chunks)
+        index.explicit_topics = explicit_topics
         if files:
-            index.tell(("since the daemon ran last",), files)
-        if refusal is None:
+            index.note_change(("since the daemon ran last",), files)
+        if error is None:
             self._tasks.start_soon(self._run, index)
             await self._updater.add(
-                record, index.root, self._tuning.rules(settings), index.reporter("lane")
+                record, index.root, self._config.rules(settings), index.reporter("lane")
             )
         return index
 
-    def _made(
+    def _create(
         self,
         record: IndexRecord,
         settings: IndexSettings,
-        refusal: CocoSearchError | None,
-        lacking: int,
+        error: CocoSearchError | None,
+        outdated_chunks: int,
     ) -> RunningIndex:
-        sync_dir, watching = (
-            self._state_dir / "sync" / record.slug,
-            self._tuning.loaded.settings.watching,
-        )
+        sync_dir = self._state_dir / "sync" / record.slug
+        watching = self._config.loaded.settings.watching
         root = WatchedRoot(
             record, self._db, settings.indexing, watching, sync_dir, self._root_threads
         )
@@ -424,117 +433,115 @@ class IndexRegistry:
                 self._db, record, self._state_dir / "lexical" / record.slug, self.analyser
             ),
             anyio.CancelScope(),
-            refusal,
+            error,
             record.topics,
             settings,
-            lacking,
-            lane=record.name,
+            outdated_chunks,
+            queue_name=record.name,
         )
-        root.on_top, root.on_state = partial(self._notice, index), self.notifier.notify
-        root.presence.admit = partial(self._admitted, index)
+        root.on_top = partial(self._on_hint, index)
+        root.on_state = self.notifier.notify
+        root.presence.admit = partial(self._admit, index)
         return index
 
-    # -- another embedder
+    # -- replacement by an index of another embedder
 
-    async def _switch(self, index: RunningIndex) -> None:
-        """Let the next index take the place of this one; returns when it has, or is not wanted any
-        more.
-        """
-        with anyio.CancelScope() as over:
-            name, report = f"embedder of {index.record.name}", index.reporter("embedder")
-            await supervise(name, partial(self._follow, index, over), report)
+    async def _supervise_replacement(self, index: RunningIndex) -> None:
+        """Replace an index once its replacement is complete; ends also if that one is dropped."""
+        with anyio.CancelScope() as scope:
+            name = f"embedder of {index.record.name}"
+            run = partial(self._await_replacement, index, scope)
+            await supervise(name, run, index.reporter("embedder"))
 
-    async def _follow(self, index: RunningIndex, over: anyio.CancelScope) -> None:
-        while (following := index.following) is not None:
+    async def _await_replacement(self, index: RunningIndex, scope: anyio.CancelScope) -> None:
+        while (replacement := index.replacement) is not None:
             await anyio.sleep(FILL_LOOK_S)
-            if complete(index, following):
-                async with index.changing, self._changing:
-                    if index.following is following:
-                        await self._replace(index, following)
-        await anyio.sleep(GRACE_S)  # questions that began before may still read the old tables
-        async with self._changing:
+            if complete(index, replacement):
+                async with index.lock, self._lock:
+                    if index.replacement is replacement:
+                        await self._replace(index, replacement)
+        await anyio.sleep(GRACE_S)  # queries that are under way may still read the old tables
+        async with self._lock:
             await index_roles.drop_retired_indexes(self._db)
-        over.cancel()
-        await anyio.sleep_forever()  # until that is heard: a supervised task has no end
+        scope.cancel()
+        await anyio.sleep_forever()  # until the cancellation arrives: a supervised task has no end
 
-    async def _replace(self, index: RunningIndex, following: RunningIndex) -> None:
-        promoted = await index_roles.promote_index(self._db, index.record, following.record)
-        following.record = replace(promoted, topics=index.record.topics)
-        following.given = index.given
-        self._running[promoted.name], index.following = following, None
+    async def _replace(self, index: RunningIndex, replacement: RunningIndex) -> None:
+        promoted = await index_roles.promote_index(self._db, index.record, replacement.record)
+        replacement.record = replace(promoted, topics=index.record.topics)
+        replacement.explicit_topics = index.explicit_topics
+        self._running[promoted.name] = replacement
+        index.replacement = None
         log.info(
             "embedder_switched", extra={"index": promoted.name, "embedder": promoted.identity.model}
         )
-        await self._updater.remove(index.lane)
+        await self._updater.remove(index.queue_name)
         index.tasks.cancel()
         await index.lexical.discard()
         self.removals.note()
-        # which no commit has told it
-        await following.lexical.apply(Commit(promoted.name, promoted.generation, ()))
+        # no commit has brought the promoted generation
+        await replacement.lexical.apply(Commit(promoted.name, promoted.generation, ()))
 
     async def _abandon(self, index: RunningIndex) -> None:
-        """Drop the next index, if one is being filled."""
-        following, index.following = index.following, None
-        if following is not None:
-            await self._updater.remove(following.lane)
-            following.tasks.cancel()
-            await following.lexical.discard()
-            await index_records.drop_index(self._db, following.record)
+        """Drop the replacement of an index, if one is being filled."""
+        replacement = index.replacement
+        index.replacement = None
+        if replacement is not None:
+            await self._updater.remove(replacement.queue_name)
+            replacement.tasks.cancel()
+            await replacement.lexical.discard()
+            await index_records.drop_index(self._db, replacement.record)
 
-    # -- settings that change
+    # -- changes of settings
 
     async def watch_settings(self) -> None:
         """Follow the user's symbol queries, for ever; to be supervised."""
         while True:
-            await anyio.sleep(seconds_to_tick(LOOK_S if self._tuning.queries_dir else CALM_LOOK_S))
-            if await self._tuning.outdated():
+            await anyio.sleep(seconds_to_tick(LOOK_S if self._config.queries_dir else CALM_LOOK_S))
+            if await self._config.outdated():
                 await self.configure()
 
     async def _watch_project(self, index: RunningIndex) -> None:
         """Follow the files of settings of one project, for ever; to be supervised."""
         while True:
             with anyio.move_on_after(seconds_to_tick(CALM_LOOK_S if index.root.local else LOOK_S)):
-                await index.noticed.wait()
+                await index.settings_hint.wait()
                 await anyio.sleep(WRITTEN_S)
-            index.noticed = anyio.Event()
-            if not index.changing.locked() and await index.outdated(ANSWERS_S):
+            index.settings_hint = anyio.Event()
+            if not index.lock.locked() and await index.outdated(ANSWERS_S):
                 with anyio.move_on_after(LOOK_S):
                     await self.refresh(index)
 
-    def _notice(self, index: RunningIndex, name: bytes) -> None:
+    def _on_hint(self, index: RunningIndex, name: bytes) -> None:
         if name in SOURCES:
-            index.noticed.set()
+            index.settings_hint.set()
 
     async def refresh(self, index: RunningIndex) -> None:
-        """Follow the files of a project, if they have changed. What cannot be done now is tried
-        again soon.
-        """
+        """Follow the files of a project if they have changed. A failure is tried again soon."""
         if await index.outdated():
-            await self._whole(self._refreshed(index))
+            await self._complete(self._refresh(index))
 
-    async def _admitted(self, index: RunningIndex) -> bool:
-        """Follow what a root that was away says of itself, before its files are read."""
+    async def _admit(self, index: RunningIndex) -> bool:
+        """Follow the settings of a root that was away, before its files are read."""
         await self.refresh(index)
         return bool(index.settings.stamps) and not await index.outdated()
 
-    async def _refreshed(self, index: RunningIndex, *, anew: bool = False) -> None:
-        async with index.changing:
-            if self._in_lane(index.lane) is index and index.refusal is None:
-                if anew:  # also if it fails now: then it is tried again
+    async def _refresh(self, index: RunningIndex, *, force: bool = False) -> None:
+        async with index.lock:
+            if self._by_queue(index.queue_name) is index and index.error is None:
+                if force:  # empty stamps stay if this fails, so that it is tried again
                     index.settings = replace(index.settings, stamps=())
-                if not anew or await index.outdated(ANSWERS_S):
+                if not force or await index.outdated(ANSWERS_S):
                     with suppress(CocoSearchError):
-                        await self._tuning.follow(index)
+                        await self._config.follow(index)
 
     async def configure(self, loaded: LoadedSettings | None = None) -> None:
-        """Follow other settings of the daemon, as far as they are of indexes; or other symbol
-        queries.
-        """
-        async with self._changing:
-            await self._tuning.read(loaded or self._tuning.loaded)
+        """Follow changed settings of the daemon that concern indexes, and changed symbol queries."""
+        async with self._lock:
+            await self._config.read(loaded or self._config.loaded)
         async with anyio.create_task_group() as tasks:
-            for index in self._every():
-                follow = partial(self._refreshed, index, anew=True)
+            for index in self._with_replacements():
+                follow = partial(self._refresh, index, force=True)
                 tasks.start_soon(attempt, f"settings of {index.record.name}", follow)
 
     # -- running
@@ -557,8 +564,8 @@ class IndexRegistry:
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]
         self.notifier.notify()
-        if index.refusal is None:
-            await self._updater.remove(index.lane)
+        if index.error is None:
+            await self._updater.remove(index.queue_name)
         index.tasks.cancel()
 
 

@@ -131,8 +131,8 @@ class FileVerbs:
         async def find(indexes: tuple[RunningIndex, ...], path: str) -> p.SearchReply:
             overlays = await self._overlays.overlays(request.session, _records(indexes))
             index = await self._owner(indexes, path, overlays, deadline)
-            if index.refusal is not None:
-                raise index.refusal
+            if index.error is not None:
+                raise index.error
             freshness = await self._sync.wait(index, deadline)
             name = index.record.name
             began = anyio.current_time()

@@ -56,7 +56,7 @@ class IndexVerbs:
         )
         progress = await self._reports.progress(index)
         return p.IndexCodebaseReply(
-            index.record.name, os.fsdecode(index.record.root), created, progress, index.said
+            index.record.name, os.fsdecode(index.record.root), created, progress, index.warnings
         )
 
     async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
@@ -65,8 +65,8 @@ class IndexVerbs:
         while True:
             yield await self._reports.progress(index)
             status = index.root.status()
-            rests = index.refusal is not None or (status.state in AT_REST and not status.pending)
-            if index.following is None and rests:
+            rests = index.error is not None or (status.state in AT_REST and not status.pending)
+            if index.replacement is None and rests:
                 return
             await anyio.sleep(FOLLOW_S)
             # a replacement may have taken the name meanwhile
@@ -89,7 +89,7 @@ class IndexVerbs:
             failures = await index_records.parse_failures(self._db, record, FAILURES_SHOWN)
         reply = replies.stats(record, statistics, failures, freshness)
         warnings = await self._reports.outdated_warning(index)
-        return replace(reply, notes=(*index.said, *warnings))
+        return replace(reply, notes=(*index.warnings, *warnings))
 
     async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
         """Forget an index and its root. The name is required: a wrong guess could cost hours."""
@@ -117,22 +117,22 @@ class IndexVerbs:
         if request.index is None and surrounding is None and count > 1:
             return await self._sync_all(deadline)
         index = await self._indexes.lookup.select(request.index, request.cwd)
-        if index.refusal is not None:
-            raise index.refusal
+        if index.error is not None:
+            raise index.error
         return replies.sync(index.record.name, await self._sync.wait(index, deadline))
 
     async def _sync_all(self, deadline: float | None) -> p.SyncReply:
         indexes = self._indexes.lookup.all()
         pairs = zip(indexes, await self._sync.wait_all(indexes, deadline), strict=True)
         # An index that does not run stays so: it is reported only when all others are fresh.
-        index, freshness = min(pairs, key=lambda pair: (pair[1].fresh, pair[0].refusal is not None))
+        index, freshness = min(pairs, key=lambda pair: (pair[1].fresh, pair[0].error is not None))
         return replace(
             replies.sync(index.record.name, freshness),
             indexes=tuple(index.record.name for index in indexes),
             refused={
-                index.record.name: error_text(index.refusal)
+                index.record.name: error_text(index.error)
                 for index in indexes
-                if index.refusal is not None
+                if index.error is not None
             },
         )
 

@@ -155,9 +155,9 @@ class SearchVerbs:
     def _incompatible(self) -> dict[str, str]:
         """Warnings about indexes that cannot be searched, each with its hint."""
         failed = [
-            FailedIndex(index.record.name, index.refusal)
+            FailedIndex(index.record.name, index.error)
             for index in self._indexes.lookup.all()
-            if index.refusal is not None
+            if index.error is not None
         ]
         return {failure.warning: failure.error.hint for failure in failed}
 

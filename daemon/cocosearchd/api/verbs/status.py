@@ -88,7 +88,7 @@ class StatusVerbs:
             indexes=(await self._index_verbs.list_indexes(request)).indexes,
             warnings=(
                 *info.warnings(),
-                *self._indexes.said,
+                *self._indexes.warnings,
                 *filter(None, (self._updater.status.paused, lacking_handles())),
             ),
             queries=self._latency.summary(),
@@ -113,11 +113,13 @@ class StatusVerbs:
             index = self._indexes.lookup.get(request.index)
         if index is None:
             values = _config_values(IndexSettings(self._indexes.loaded))
-            return w.ConfigReply(values, None, self._indexes.said)
-        applied = index.refusal is not None or await self._sync.apply_settings(
+            return w.ConfigReply(values, None, self._indexes.warnings)
+        applied = index.error is not None or await self._sync.apply_settings(
             index, self._sync.deadline(None)
         )
-        warnings = self._indexes.said + index.said + (() if applied else (SETTINGS_PENDING,))
+        warnings = (
+            self._indexes.warnings + index.warnings + (() if applied else (SETTINGS_PENDING,))
+        )
         return w.ConfigReply(_config_values(index.settings), index.record.name, warnings)
 
     async def languages(self, request: p.Empty) -> w.LanguagesReply:  # noqa: ARG002 - the shape of a verb
@@ -143,7 +145,7 @@ class StatusVerbs:
         return p.ShutdownReply(os.getpid())
 
     async def _store_status(self) -> dict[str, Any]:
-        health = await self._dependencies.store.look_soon(STATUS_S)
+        health = await self._dependencies.store.probe_within(STATUS_S)
         return {
             **self._info.store(),
             "server": self._db.server_version,
@@ -169,7 +171,7 @@ class StatusVerbs:
 
 
 def _model_use(index: RunningIndex, configured_digest: str | None) -> w.ModelUse:
-    replacement = index.following.record if index.following else None
+    replacement = index.replacement.record if index.replacement else None
     digest = pairs_digest(index.record.identity.embedder)
     return replies.model_use(index.record, replacement, digest, configured_digest)
 

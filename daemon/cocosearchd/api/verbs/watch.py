@@ -139,7 +139,7 @@ class WatchVerbs:
         """Changes since the clock of a request: one event for each index that has changed."""
         if request.since is None:
             return ()
-        indexes = tuple(index for index in self._indexes.lookup.all() if index.refusal is None)
+        indexes = tuple(index for index in self._indexes.lookup.all() if index.error is None)
         if request.index is not None or request.cwd is not None:
             indexes = (await self._indexes.lookup.select(request.index, request.cwd),)
         clock = Clock(request.since.epoch, request.since.seq)
@@ -191,7 +191,7 @@ def _state_event(index: RunningIndex, kind: str = "state") -> w.WatchEvent:
         index.record.name,
         replies.as_of(status.clock),
         index.record.generation,
-        state="refused" if index.refusal is not None else status.state,
+        state="refused" if index.error is not None else status.state,
         kind=kind,
     )
 
