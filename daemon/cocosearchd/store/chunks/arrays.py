@@ -1,27 +1,27 @@
-"""Arrays as PostgreSQL writes and reads them. Pure.
+"""Writes and reads arrays in PostgreSQL's text format. Pure.
 
-A statement about many files takes a column of theirs as one array, and casts it. The driver asks
-each element for its type and looks for what must be escaped by a regular expression: of eleven
-columns of 128 files it makes 3 ms, this 0.4.
+A statement about many files takes each of their columns as one array, and casts it. The driver
+would ask each element for its type and search it for characters to escape with a regular
+expression: 3 ms for eleven columns of 128 files, against 0.4 ms here.
 """
 
 from collections.abc import Iterable, Sequence
 
-EMPTY_ARRAY = "{}"  # an empty one
+EMPTY_ARRAY = "{}"
 
 
 def array_literal(values: Iterable[str | bytes | int | None]) -> str:
-    """One of texts, bytes, numbers or nulls, in the order given."""
+    """Write texts, bytes, numbers or nulls as an array, in their order."""
     return "{" + ",".join(map(_element, values)) + "}"
 
 
 def number_array_literal(numbers: Sequence[int]) -> str:
-    """As `array_literal`, of nothing but numbers."""
+    """Write an array of numbers only, faster than `array_literal`."""
     return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def parse_number_array(text: str) -> frozenset[int]:
-    """The inverse of `number_array_literal`, without order."""
+    """Invert `number_array_literal`, without the order."""
     return frozenset(map(int, text[1:-1].split(","))) if text != EMPTY_ARRAY else frozenset()
 
 

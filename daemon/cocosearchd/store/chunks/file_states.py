@@ -1,4 +1,4 @@
-"""What the index says of some files at one moment: small reads of the search flow."""
+"""Small reads of the search flow: the state of files in the index at one moment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,10 @@ from cocosearchd.store.index_records import index_not_found
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file as indexed: `generation` last changed it; `scopes` are those of `languages.scopes`,
-    None if not known.
+    """A file as indexed.
+
+    `generation` is that of its last change; `scopes` are packed by `languages.scopes`, None if not
+    known.
     """
 
     path: str
@@ -24,15 +26,16 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class FileStates:
-    """Files by path, as of one generation; unknown paths are left out."""
+    """File states by path, all of one generation; unknown paths are left out."""
 
     generation: int
     files: dict[str, FileState]
 
 
 async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -> FileStates:
-    """The generation of an index and some of its files, as of one snapshot. Raises `NotFound` if
-    the index is gone.
+    """Read the generation of an index and the states of files, in one snapshot.
+
+    Raises `NotFound` if the index is gone.
     """
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
@@ -47,7 +50,7 @@ async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -
 
 
 async def count_matching_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:
-    """How many chunks of one file pass a filter."""
+    """Count the chunks of one file that pass a filter."""
     condition, values = filter_sql(where)
     async with db.connection() as connection:
         query = statement("count_matching_chunks", record, filter=condition)

@@ -1,6 +1,4 @@
-"""What an index in memory is made of: the texts, names and vectors of files, and no more than
-these.
-"""
+"""Reads the contents of an index in memory: texts, names and vectors of files, and nothing else."""
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,12 +14,12 @@ from cocosearchd.store.chunks.rows import Row
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 
-# files: their rows are taken at once, which takes one exchange with the server in place of five
-_FEW = 128
-_DIGEST = -2  # the column of
+# In files. Up to here all rows are fetched at once: one exchange with the server instead of five.
+_FEW_FILES = 128
+_DIGEST = -2  # its column in a row
 _64_BITS = (1 << 64) - 1
-# bytes: how many numbers follow, and a word that is not used; as pgvector sends it
-_VECTOR_HEAD = 4
+# In bytes, as pgvector sends a vector: the number of dimensions, and an unused word.
+_VECTOR_HEADER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +34,15 @@ class FileTexts:
     generation: int
     language: str
     chunks: tuple[tuple[int, int, int, str, list[str], str, list[str], list[str]], ...]
-    # (chunks, dimension); a zero row where nothing is known of the text
+    # Shape (chunks, dimension); a zero row where the model knows nothing of the text.
     vectors: NDArray[np.float32]
-    # 64 bits of all of the chunks: files of one path and language that agree in it have the same
+    # 64 bits over all chunks: files of one path and language with equal digests have equal chunks.
     digest: int
 
 
 @dataclass(frozen=True, slots=True)
 class FileDigest:
-    """What tells whether a file is as it once was: as `FileTexts` of it says."""
+    """The identity of a file's contents, with the fields of `FileTexts`."""
 
     path: str
     generation: int
@@ -55,19 +53,18 @@ class FileDigest:
 async def file_texts(
     db: Database, record: IndexRecord, paths: Sequence[str] | None, batch: int = 2000
 ) -> AsyncGenerator[FileTexts, None]:
-    """Files that have chunks, by path, all as of one moment; `paths` None: every file. Others are
-    left out.
+    """Yield files that have chunks, by path, all as of one moment; `paths` None: every file.
 
-    Rows of many files come in batches of `batch`, so an index of any size passes through little
-    memory; a connection is held until they are exhausted or closed. Whoever wants to know how far
-    it is reads the generation first.
+    Other files are left out. The rows of many files come in batches of `batch`, so an index of any
+    size passes through little memory; a connection is held until the generator is exhausted or
+    closed. A caller that needs to know the generation of what it has read reads it first.
     """
     values = {"filenames": None if paths is None else list(paths)}
-    if paths is not None and len(paths) <= _FEW:
+    if paths is not None and len(paths) <= _FEW_FILES:
         async with db.connection() as connection, connection.cursor(binary=True) as few:
             await few.execute(statement("few_texts", record), values)
-            found = await few.fetchall()
-        for _, rows in groupby(found, itemgetter(0)):
+            fetched = await few.fetchall()
+        for _, rows in groupby(fetched, itemgetter(0)):
             yield _file(list(rows), record.dimension)
         return
     async with (
@@ -77,18 +74,18 @@ async def file_texts(
     ):
         cursor.itersize = batch
         await cursor.execute(statement("file_texts", record), values)
-        kept = list[Row]()
+        file_rows = list[Row]()
         async for row in cursor:
-            if kept and kept[0][0] != row[0]:
-                yield _file(kept, record.dimension)
-                kept = []
-            kept.append(row)
-        if kept:
-            yield _file(kept, record.dimension)
+            if file_rows and file_rows[0][0] != row[0]:
+                yield _file(file_rows, record.dimension)
+                file_rows = []
+            file_rows.append(row)
+        if file_rows:
+            yield _file(file_rows, record.dimension)
 
 
 async def file_digests(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[FileDigest]:
-    """Files that have chunks, in no order, all as of one moment. Others are left out."""
+    """Read the digests of files that have chunks, in no order, all as of one moment."""
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
         await cursor.execute(statement("file_digests", record), {"filenames": list(paths)})
         rows = await cursor.fetchall()
@@ -112,11 +109,12 @@ def _file(rows: Sequence[Row], dimension: int) -> FileTexts:
 
 
 def _vectors(rows: Iterable[Row], dimension: int) -> NDArray[np.float32]:
-    """The last column, as PostgreSQL sends a vector: two 16-bit integers, then big-endian half
-    floats.
+    """Decode the last column, a vector in PostgreSQL's wire format.
+
+    It has two 16-bit integers, then big-endian half floats.
     """
-    size = _VECTOR_HEAD + 2 * dimension
+    size = _VECTOR_HEADER + 2 * dimension
     sent = np.frombuffer(b"".join([row[-1] or bytes(size) for row in rows]), np.uint8).reshape(
         -1, size
     )
-    return np.ascontiguousarray(sent[:, _VECTOR_HEAD:]).view(">f2").astype(np.float32)
+    return np.ascontiguousarray(sent[:, _VECTOR_HEADER:]).view(">f2").astype(np.float32)

@@ -1,12 +1,11 @@
-"""What of a file is compared with what is stored of it: enough to say which of its chunks need new
-rows. Pure.
+"""Compares a file with what is stored of it, to tell which of its chunks need new rows. Pure.
 
-Most chunks of a changed file are stored already. Whoever compares before he makes rows, makes those
-of the others only.
+Most chunks of a changed file are stored already. Diff first, so that rows are built only for chunks
+that are not stored yet.
 
-So that it is as cheap to come back, the rows of what a file held before many files changed together
-are kept beside those of what it holds: *spare* rows, which no question sees. They are taken up
-again by their content, as any row is.
+When many files change together, the rows of their previous content stay beside the new ones: these
+are the *retained chunks*, which no query sees. They make it cheap to go back: like any row, a
+retained one is used again by its content.
 """
 
 import hashlib
@@ -19,25 +18,25 @@ from cocosearchd.model import Chunk
 from cocosearchd.store.chunks.arrays import EMPTY_ARRAY, parse_number_array
 from cocosearchd.store.chunks.chunk_numbers import assign_numbers
 
-# Raise it when rows get a column, or texts are split into other words: rows of the version before
-# are then written anew with the next change of their file.
+# Raise it when rows get a column, or texts are split into other words: rows of the previous version
+# are then rewritten with the next change of their file.
 ROW_VERSION = 3
 
-Content = tuple[int, bytes]  # bytes, hash: all of a chunk but where it is
-_STORED = struct.Struct(">qi16s")  # as the statement stored_files packs what is compared of a row
+Content = tuple[int, bytes]  # length in bytes, digest: all of a chunk but its position
+# A stored row as the statement stored_files packs it: chunk number, length in bytes, digest.
+_STORED = struct.Struct(">qi16s")
 
 
 class OutdatedManifest(Exception):
-    """What a file was compared with is stored no more: a row is missing where one was to stay. Its
-    text: the path.
+    """The stored state that a file was compared with has changed: a row that was to stay is gone.
+
+    The message is the path.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkManifest:
-    """The chunks of a file that are stored, by place: first bytes, first lines, and what each of
-    them is.
-    """
+    """The stored chunks of a file, by position: first bytes, first lines, lengths and digests."""
 
     starts: tuple[int, ...]
     lines: tuple[int, ...]
@@ -47,105 +46,105 @@ class ChunkManifest:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """What is stored of a file, as the statement stored_files gives it; nulls where there is
-    nothing.
-    """
+    """The stored state of a file, from the statement stored_files; nulls where there is none."""
 
-    file: tuple[Any, ...]  # of its row what `rows.COMPARED` and `rows.PLACES` name
+    file: tuple[Any, ...]  # the columns of its row that `rows.COMPARED` and `rows.PLACES` name
     parse: tuple[Any, ...]  # language, status, error count, error message
-    chunks: bytes  # ordinal, bytes and hash of each row, packed; spare ones too
-    retained: str = EMPTY_ARRAY  # the ordinals of those, as PostgreSQL writes an array
+    chunks: bytes  # chunk number, length in bytes and digest of each row, packed; retained ones too
+    retained: str = EMPTY_ARRAY  # numbers of the retained chunks, as PostgreSQL writes an array
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestDiff:
-    """A file and what was stored of it: which rows go, which are spare from now on, and which
-    places need new ones.
-    """
+    """The difference between a file and its stored state: which rows go, stay, or are needed."""
 
     manifest: ChunkManifest
     stored: StoredFile
     chunk_numbers: Sequence[int]  # by position
-    gone: tuple[int, ...]  # ordinals
-    new: tuple[int, ...]  # places
-    retained: tuple[int, ...] = ()  # ordinals
+    gone: tuple[int, ...]  # chunk numbers
+    new: tuple[int, ...]  # positions that need a new row
+    retained: tuple[int, ...] = ()  # chunk numbers
 
 
 def stored_file_from_row(row: Sequence[Any]) -> StoredFile:
-    """A row of the statement stored_files."""
-    file, parse, chunks, spares = (*row[:6], *row[10:13]), row[6:10], row[13], row[14]
-    return StoredFile(file, tuple(parse), chunks or b"", spares or EMPTY_ARRAY)
+    """Read a row of the statement stored_files."""
+    file = (*row[:6], *row[10:13])
+    return StoredFile(file, tuple(row[6:10]), row[13] or b"", row[14] or EMPTY_ARRAY)
 
 
 def compare_manifest(
     manifest: ChunkManifest, stored: StoredFile, content_hash: bytes, *, retain: bool
 ) -> ManifestDiff:
-    """Which rows stay, go and come, of a file that has now the content of this hash.
+    """Decide which rows stay, go and come, for a file whose content has this hash now.
 
-    With `retain` the rows of the content of before, where there are any, are spare ones from now on,
-    in place of those that were so. Without, they are if that leaves no others: who saves again and
-    again may still go back to what was there in the beginning. Where the content is the same, rows
-    were made by other rules, and nobody comes back to them.
+    With `retain`, the rows of the previous content, if there are any, are retained from now on, in
+    place of those retained so far. Without it, this happens only if no retained chunks would be
+    left otherwise: after one save upon another it is still cheap to go back to the content of the
+    beginning. Where the content is the same, the old rows were made by other rules, and are not
+    retained.
     """
-    old, ordinals, kept = _assigned(manifest, stored.chunks)
-    spare = old.keys() & parse_number_array(stored.retained)
-    before = old.keys() - spare
-    staying: Set[int] = spare.difference(ordinals)
-    if not kept and not set(manifest.contents).isdisjoint(old.values()):
-        staying = frozenset()  # all are numbered anew: what is needed of them is written again
-    elif stored.file[0] != content_hash and ((retain and before) or not staying):
-        staying = before.difference(ordinals)
-    spares = tuple(sorted(staying))
-    stays = kept | staying
-    gone = tuple(ordinal for ordinal in old if ordinal not in stays)
-    return ManifestDiff(manifest, stored, ordinals, gone, _new(ordinals, kept), spares)
+    old, numbers, staying = _match_stored(manifest, stored.chunks)
+    retained_before = old.keys() & parse_number_array(stored.retained)
+    live_before = old.keys() - retained_before
+    retained: Set[int] = retained_before.difference(numbers)
+    if not staying and not set(manifest.contents).isdisjoint(old.values()):
+        retained = frozenset()  # every chunk got a new number, and its row is written again
+    elif stored.file[0] != content_hash and ((retain and live_before) or not retained):
+        retained = live_before.difference(numbers)
+    remaining = staying | retained
+    gone = tuple(number for number in old if number not in remaining)
+    new = _positions_without_row(numbers, staying)
+    return ManifestDiff(manifest, stored, numbers, gone, new, tuple(sorted(retained)))
 
 
 def new_positions(manifest: ChunkManifest, chunks: bytes) -> tuple[int, ...]:
-    """As `ManifestDiff.new`, for who knows nothing of what is stored but `StoredFile.chunks`."""
-    _, ordinals, kept = _assigned(manifest, chunks)
-    return _new(ordinals, kept)
+    """Compute `ManifestDiff.new` from `StoredFile.chunks` alone."""
+    _, numbers, staying = _match_stored(manifest, chunks)
+    return _positions_without_row(numbers, staying)
 
 
-def _assigned(
+def _match_stored(
     manifest: ChunkManifest, chunks: bytes
 ) -> tuple[Mapping[int, Content], Sequence[int], Set[int]]:
-    old = {ordinal: (size, digest) for ordinal, size, digest in _STORED.iter_unpack(chunks)}
+    """Return the stored contents by number, the number of each position, and the numbers that
+    stay.
+    """
+    old = {number: (size, digest) for number, size, digest in _STORED.iter_unpack(chunks)}
     return old, *assign_numbers(old, manifest.contents, old.keys())
 
 
-def _new(ordinals: Sequence[int], kept: Set[int]) -> tuple[int, ...]:
-    return tuple(place for place, ordinal in enumerate(ordinals) if ordinal not in kept)
+def _positions_without_row(numbers: Sequence[int], staying: Set[int]) -> tuple[int, ...]:
+    return tuple(position for position, number in enumerate(numbers) if number not in staying)
 
 
 def build_manifest(chunks: Sequence[Chunk], order: Sequence[int]) -> ChunkManifest:
-    """Of the chunks of a file; `order` are the numbers of those that are stored, see `stored_chunk_order`."""
-    kept = [chunks[number] for number in order]
+    """Build the manifest of a file's chunks; `order` comes from `stored_chunk_order`."""
+    stored = [chunks[index] for index in order]
     return ChunkManifest(
-        tuple(chunk.start_byte for chunk in kept),
-        tuple(chunk.start_line for chunk in kept),
-        tuple((chunk.end_byte - chunk.start_byte, chunk_digest(chunk)) for chunk in kept),
+        tuple(chunk.start_byte for chunk in stored),
+        tuple(chunk.start_line for chunk in stored),
+        tuple((chunk.end_byte - chunk.start_byte, chunk_digest(chunk)) for chunk in stored),
         sum(len(chunk.definitions) for chunk in chunks),
     )
 
 
 def stored_chunk_order(chunks: Sequence[Chunk]) -> list[int]:
-    """The numbers of the chunks that are stored, by place.
+    """Return the indexes of the chunks that are stored, by position in the file.
 
-    An empty range is not stored. Of two chunks that begin at the same byte the longer one is, or
-    the first one.
+    An empty range is not stored. Of the chunks that begin at the same byte only the longest is
+    stored, and of equally long ones the first.
     """
     longest = dict[int, int]()
-    for number, chunk in enumerate(chunks):
-        known = longest.get(chunk.start_byte)
-        if chunk.end_byte > (chunk.start_byte if known is None else chunks[known].end_byte):
-            longest[chunk.start_byte] = number
+    for index, chunk in enumerate(chunks):
+        best = longest.get(chunk.start_byte)
+        if chunk.end_byte > (chunk.start_byte if best is None else chunks[best].end_byte):
+            longest[chunk.start_byte] = index
     return [longest[start] for start in sorted(longest)]
 
 
 def chunk_symbols(chunk: Chunk) -> list[tuple[str, str]]:
-    """(kind, qualified name) of what the chunk is or is part of, then of what is defined in it;
-    each once.
+    """List (kind, qualified name) without repetitions: the chunk's own symbol, then those defined
+    in it.
     """
     pairs = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
     if chunk.symbol_type and chunk.symbol_name:
@@ -154,10 +153,11 @@ def chunk_symbols(chunk: Chunk) -> list[tuple[str, str]]:
 
 
 def chunk_digest(chunk: Chunk) -> bytes:
-    """Of all that is stored but where it is, and with the NULs: the vector was made of the text as
-    it was read.
+    """Digest all that is stored of a chunk but its position.
+
+    NULs count, though they are not stored: the vector was made of the text as it was read.
     """
-    kept = (
+    attributes = (
         ROW_VERSION,
         chunk.end_line - chunk.start_line,
         chunk.header,
@@ -170,6 +170,6 @@ def chunk_digest(chunk: Chunk) -> bytes:
         chunk.definitions,
         chunk_symbols(chunk),
     )
-    # The text last and as it is: what is in front ends where its last bracket closes.
-    whole = f"{kept!r}{chunk.text}"
-    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    # The text comes last and unquoted: the last bracket of the attributes ends what is before it.
+    text = f"{attributes!r}{chunk.text}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,5 +1,6 @@
-"""Which chunks hold quoted phrases: of files, of chunks that are known, or of all. Texts are read,
-so keep them few.
+"""Finds the chunks that contain quoted phrases: among files, among chunks, or anywhere.
+
+Texts are read for it, so pass few of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,15 +18,13 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filters import Condition, chunk_filter_sql, filter_sql, phrase_words_sql
 
-# path -> first bytes of the chunks that hold the phrases, ascending
+# path -> first bytes of the chunks that contain the phrases, ascending
 Starts = dict[str, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPhraseMatches:
-    """Of some files: the chunks that hold all phrases, and the generation of each file that is
-    there.
-    """
+    """The chunks that contain all phrases, and the generation of each file that is stored."""
 
     starts: Starts
     generations: Mapping[str, int]
@@ -34,8 +33,9 @@ class StoredPhraseMatches:
 async def phrase_matches_in_files(
     db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]
 ) -> StoredPhraseMatches:
-    """The chunks of some files that hold the phrases of a filter and pass its symbols. Nothing
-    about files counts.
+    """Find the chunks of `paths` that contain the phrases of a filter and pass its symbols.
+
+    The parts of the filter about files are ignored.
     """
     return await _read(db, record, "phrases_in_files", where, {"filenames": list(paths)})
 
@@ -43,8 +43,9 @@ async def phrase_matches_in_files(
 async def phrase_matches_in_chunks(
     db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]
 ) -> StoredPhraseMatches:
-    """Those of some chunks that hold the phrases of a filter and pass its symbols. Nothing about
-    files counts.
+    """Find those of the chunks of `keys` that contain the phrases of a filter and pass its symbols.
+
+    The parts of the filter about files are ignored.
     """
     values = {
         "filenames": [path for path, _, _ in keys],
@@ -57,7 +58,7 @@ async def phrase_matches_in_chunks(
 async def all_phrase_matches(
     db: Database, record: IndexRecord, where: Filter, limit_ms: int
 ) -> Starts | None:
-    """All chunks that pass a filter; None if finding them takes longer than `limit_ms`."""
+    """Find all chunks that pass a filter; None if that takes longer than `limit_ms`."""
     condition, values = filter_sql(where)
     try:
         async with db.connection() as connection, connection.transaction():
@@ -72,15 +73,16 @@ async def all_phrase_matches(
 
 
 async def estimate_phrase_matches(db: Database, record: IndexRecord, where: Filter) -> int:
-    """About how many texts `all_phrase_matches` has to read for the phrases of a filter. Nothing is
-    read for that.
+    """Estimate how many texts `all_phrase_matches` has to read for the phrases of a filter.
+
+    The estimate comes from statistics: no text is read.
     """
     ((plan,),) = await _rows(db, record, "estimate_matches", phrase_words_sql(where), {})
     return int(plan[0]["Plan"]["Plan Rows"])
 
 
 def _starts_of(packed: bytes) -> NDArray[np.int64]:
-    """First bytes of chunks as a statement packs them, ascending."""
+    """Decode the packed first bytes of chunks, ascending."""
     return np.sort(np.frombuffer(packed, ">i8").astype(np.int64))
 
 
@@ -88,8 +90,8 @@ async def _read(
     db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]
 ) -> StoredPhraseMatches:
     rows = await _rows(db, record, name, chunk_filter_sql(where), values)
-    found = {path: _starts_of(packed) for path, _, packed in rows if packed}
-    return StoredPhraseMatches(found, {path: generation for path, generation, _ in rows})
+    starts = {path: _starts_of(packed) for path, _, packed in rows if packed}
+    return StoredPhraseMatches(starts, {path: generation for path, generation, _ in rows})
 
 
 async def _rows(

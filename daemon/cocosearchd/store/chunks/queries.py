@@ -1,6 +1,4 @@
-"""The statements of both flows: `replace_files` is the one write transaction, the searches are the
-one read path.
-"""
+"""Runs the statements of both flows: `replace_files` is the one write transaction, the searches read."""
 
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -58,43 +56,44 @@ __all__ = [
     "vector_search",
 ]
 
-# Measured on 1M x 256: below this many matches an exact scan of them beats the vector index in time
-# and in recall.
+# Measured on 1M vectors of 256 dimensions: below this many matches an exact scan of them beats the
+# vector index in time and in recall.
 EXACT_MATCHES = 10_000
 BREADTH = 100  # hnsw.ef_search: recall at 10 is .97 to .99 on 100k to 1M vectors
 MAX_BREADTH = 1000  # pgvector's limit
-# Chunks of an index from which on planning how to read some of them, at twice the price of doing
-# it, is done once. Of a smaller one the plan may be to read all of it, and would be kept while it
-# grows.
+# Planning a read of some chunks costs twice as much as the read. From this many chunks of an index
+# on, the plan is prepared once. For a smaller index the plan may be to read the table whole, and
+# would stay while the index grows.
 PLANNED_ONCE = 10_000
-ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
-# ranking a row costs 2.5 to 5 microseconds and more with each term
-ANY_TERM_ROWS, ANY_TERMS = 2000, 16
+ENOUGH_HITS = 50  # with fewer hits for all terms, hits for any of the rare terms follow
+# Ranking a row costs 2.5 to 5 microseconds, and more with each term.
+ANY_TERM_ROWS = 2000
+ANY_TERMS = 16
 
 
 async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
-    """Make the rows of a file what `write` says; see `replace_files`."""
+    """Write one file; see `replace_files`."""
     return await replace_files(db, record, (write,))
 
 
 async def delete_file(db: Database, record: IndexRecord, path: str) -> int:
-    """Forget a file; the generation after it. Not an error if it is not there."""
+    """Delete a file and return the generation after it. A path that is not stored is no error."""
     return await replace_files(db, record, (), (path,))
 
 
 async def replace_files(
     db: Database, record: IndexRecord, writes: Sequence[FileWrite], deleted: Sequence[str] = ()
 ) -> int:
-    """Make the rows of files what `writes` say and forget `deleted`, in one transaction; the
-    generation after it.
+    """Write and delete files in one transaction; return the generation after it.
 
-    No path may be named twice. Only chunks whose content differs are written; where the others are
-    now is said by the row of their file. Where nothing differs but fingerprints there is no new
-    generation. Raises `NotFound` if the index is gone, `IdentityMismatch` if it now belongs to
-    another embedder, and `OutdatedManifest` if a file was compared with what is no longer stored
-    and now needs chunks that were not made; then nothing is written.
+    No path may occur twice. Only chunks whose content differs are written; the row of a file says
+    where its other chunks are now. Where nothing differs but fingerprints, the generation stays.
+
+    Raises `NotFound` if the index is gone, `IdentityMismatch` if it belongs to another embedder by
+    now, and `OutdatedManifest` if the state that a file was compared with is no longer stored and
+    chunks are needed that were not built; then nothing is written.
     """
-    wanted = [
+    targets = [
         row async for row in cooperatively(FileRows(write, record.dimension) for write in writes)
     ]
     paths = sorted([*(write.path for write in writes), *deleted])
@@ -102,13 +101,13 @@ async def replace_files(
         await connection.execute(
             statement("lock_files", record), {"filenames": array_literal(paths)}, prepare=PREPARE
         )
-        changes = await _changes(connection, record, wanted)
+        changes = await _changes(connection, record, targets)
         changed = [change for change in changes if change.differs]
         if same := [change.file for change in changes if not change.differs]:
             await connection.execute(
                 statement("set_fingerprints", record), to_columns(same, FINGERPRINTS)
             )
-        found = (
+        deletion = (
             await _row(
                 connection,
                 statement("delete_files", record),
@@ -117,35 +116,37 @@ async def replace_files(
             if deleted
             else None
         )
-        if not changed and not (found and found[0]):
+        if not changed and not (deletion and deletion[0]):
             return await _generation(connection, record)
         await write_chunks(connection, record, changed)
-        # Late: until the commit no other change of this index can be committed.
+        # As late as possible: from here on no other change of this index can be committed.
         generation = await _bump(connection, record)
         await write_files(connection, record, changed, generation)
     return generation
 
 
 async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
-    """What is stored of files, in their order: with that they can be compared before their rows are
-    made.
+    """Read the stored state of files, in their order.
+
+    With it they can be compared before their rows are built.
     """
     async with db.connection() as connection:
         return await _stored(connection, record, paths)
 
 
 async def refresh_fingerprints(
-    db: Database, record: IndexRecord, seen: Sequence[tuple[str, bytes, Fingerprint]]
+    db: Database, record: IndexRecord, checked: Sequence[tuple[str, bytes, Fingerprint]]
 ) -> frozenset[str]:
-    """Store the fingerprints of files whose content hash is the stored one; the paths of these
-    files.
+    """Store the fingerprints of files whose stored content hash is unchanged; return their paths.
 
-    `seen` is (path, content hash, fingerprint). Nothing becomes a new generation.
+    `checked` is (path, content hash, fingerprint). The generation stays.
     """
     values = {
-        "filenames": array_literal(path for path, _, _ in seen),
-        "hashes": array_literal(content_hash for _, content_hash, _ in seen),
-        "fingerprints": array_literal(pack_fingerprint(fingerprint) for _, _, fingerprint in seen),
+        "filenames": array_literal(path for path, _, _ in checked),
+        "hashes": array_literal(content_hash for _, content_hash, _ in checked),
+        "fingerprints": array_literal(
+            pack_fingerprint(fingerprint) for _, _, fingerprint in checked
+        ),
     }
     async with db.connection() as connection:
         rows = await (
@@ -162,74 +163,75 @@ async def vector_search(
     limit: int,
     exact_matches: int = EXACT_MATCHES,
 ) -> tuple[Candidate, ...]:
-    """The chunks nearest to `vector`, shape (dimension,), nearest first; `score` is the cosine
-    similarity.
+    """Find the chunks nearest to `vector`, shape (dimension,), nearest first.
 
-    Exact without a vector index and where no more than `exact_matches` chunks are expected to
-    match, else through the index. The zero vector is near to nothing.
+    `score` is the cosine similarity. The search is exact without a vector index, and where no more
+    than `exact_matches` chunks are expected to match; otherwise it uses the index. The zero vector
+    is near to nothing.
     """
     if not np.any(vector):
         return ()
     condition, values = filter_sql(where)
     values |= {"vector": HalfVector(vector), "limit": limit}
     async with db.connection() as connection:
-        condition = await _of_live(connection, record, condition)
+        condition = await _with_live(connection, record, condition)
         if await _use_vector_index(connection, record, where, exact_matches):
             async with connection.transaction():
                 breadth = {"breadth": min(max(BREADTH, 2 * limit), MAX_BREADTH)}
                 await connection.execute(statement("set_vector_scan"), breadth)
-                found = await _candidates(connection, record, "vector_nearest", condition, values)
-            if len(found) >= limit:
-                return found
+                hits = await _candidates(connection, record, "vector_nearest", condition, values)
+            if len(hits) >= limit:
+                return hits
         return await _candidates(connection, record, "vector_exact", condition, values)
 
 
 async def keyword_search(
     db: Database, record: IndexRecord, text: str, where: Filter, limit: int, any_term: bool = False
 ) -> tuple[Candidate, ...]:
-    """Chunks that hold every term of `text` (already split as `FileWrite.keywords` does), by
-    PostgreSQL's text rank.
+    """Find chunks that contain every term of `text`, by PostgreSQL's text rank.
 
-    With `any_term`, few such chunks are followed by chunks that hold some of the rarer terms,
-    weighted by rarity: these score below 1, those above.
+    `text` is already split, as `FileWrite.keywords` does it. With `any_term`, few such chunks are
+    followed by chunks that contain any of the rarer terms, weighted by rarity: these score below 1,
+    the former above.
     """
     condition, values = filter_sql(where)
     values |= {"text": text.replace("\0", ""), "limit": limit}
     async with db.connection() as connection:
-        condition = await _of_live(connection, record, condition)
-        found = await _candidates(connection, record, "keyword_all", condition, values)
-        if not any_term or len(found) >= min(limit, ENOUGH_HITS):
-            return found
+        condition = await _with_live(connection, record, condition)
+        hits = await _candidates(connection, record, "keyword_all", condition, values)
+        if not any_term or len(hits) >= min(limit, ENOUGH_HITS):
+            return hits
         terms = await _rare_terms(connection, record, text)
-        others = (
+        partial_hits = (
             await _candidates(connection, record, "keyword_any", condition, values | terms)
             if terms
             else ()
         )
-    keys = {hit.key for hit in found}
-    raised = tuple(replace(hit, score=1 + hit.score) for hit in found)
-    return (raised + tuple(hit for hit in others if hit.key not in keys))[:limit]
+    keys = {hit.key for hit in hits}
+    raised = tuple(replace(hit, score=1 + hit.score) for hit in hits)
+    return (raised + tuple(hit for hit in partial_hits if hit.key not in keys))[:limit]
 
 
 async def first_matches(
     db: Database, record: IndexRecord, where: Filter, limit: int
 ) -> tuple[Candidate, ...]:
-    """Chunks that pass a filter, by path and place; their score is 0."""
+    """List the first chunks that pass a filter, by path and position; their score is 0."""
     condition, values = filter_sql(where)
     async with db.connection() as connection:
-        condition = await _of_live(connection, record, condition)
+        condition = await _with_live(connection, record, condition)
         return await _candidates(
             connection, record, "first_matches", condition, values | {"limit": limit}
         )
 
 
-async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[float, ...]:
-    """What `keyword_search` would score texts, all split as `FileWrite.keywords` does; 0 without
-    every term.
+async def rank_texts(db: Database, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+    """Compute the score that `keyword_search` would give each text; 0 if a term is missing.
+
+    `query` and the texts are already split, as `FileWrite.keywords` does it.
     """
     if not texts:
         return ()
-    values = {"asked": asked.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
+    values = {"asked": query.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("rank_texts"), values)).fetchall()
     return tuple(float(row[0]) for row in rows)
@@ -238,38 +240,40 @@ async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[fl
 async def chunks_with_files(
     db: Database, record: IndexRecord, keys: Sequence[Key], size: int = 0
 ) -> tuple[tuple[Candidate, ...], FileStates]:
-    """The chunks of `keys`, in their order, without those that are not there any more; and their
-    files, of one moment.
+    """Read the chunks of `keys`, in their order, and the states of their files, as of one moment.
 
-    `size` is about how many chunks the index has. Raises `NotFound` if the index is gone.
+    Chunks that are gone are left out. `size` is about how many chunks the index has. Raises
+    `NotFound` if the index is gone.
     """
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
         await cursor.execute(
-            statement("chunks_with_files", record), _asked(keys), prepare=size >= PLANNED_ONCE
+            statement("chunks_with_files", record), _key_columns(keys), prepare=size >= PLANNED_ONCE
         )
         rows = await cursor.fetchall()
     if not rows:
         raise index_not_found(record)
-    found, files = list[Candidate](), dict[str, FileState]()
+    hits = list[Candidate]()
+    files = dict[str, FileState]()
     for *columns, content_hash, written, scopes in rows:
         path = columns[0]
         if path is not None:
-            found.append(candidate_from_row(columns[:-1]))
+            hits.append(candidate_from_row(columns[:-1]))
         if path not in files and written is not None:
             files[path] = FileState(path, content_hash, written, scopes)
-    return tuple(found), FileStates(rows[0][-4], files)
+    return tuple(hits), FileStates(rows[0][-4], files)
 
 
 async def list_symbols(
     db: Database, record: IndexRecord, where: Filter, limit: int
 ) -> tuple[Candidate, ...]:
-    """Chunks that are definitions and pass the filter, by path and place, each with a symbol that
-    passes.
+    """List chunks that are definitions and pass the filter, by path and position.
+
+    Each is named after a symbol that passes.
     """
     condition, values = filter_sql(where)
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
         query = statement(
-            "list_symbols", record, filter=await _of_live(connection, record, condition)
+            "list_symbols", record, filter=await _with_live(connection, record, condition)
         )
         await cursor.execute(query, values | {"limit": limit})
         return _with_symbols(await cursor.fetchall(), where)
@@ -278,15 +282,16 @@ async def list_symbols(
 async def symbols_at(
     db: Database, record: IndexRecord, keys: Sequence[Key], where: Filter
 ) -> tuple[Candidate, ...]:
-    """The chunks of `keys` as `list_symbols` gives them, in any order, without those that are not
-    there any more.
+    """Read the chunks of `keys` as `list_symbols` returns them, in any order.
+
+    Chunks that are gone are left out.
     """
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement("symbols_at", record), _asked(keys))
+        await cursor.execute(statement("symbols_at", record), _key_columns(keys))
         return _with_symbols(await cursor.fetchall(), where)
 
 
-def _asked(keys: Sequence[Key]) -> dict[str, str]:
+def _key_columns(keys: Sequence[Key]) -> dict[str, str]:
     return {
         "filenames": array_literal(path for path, _, _ in keys),
         "starts": array_literal(start for _, start, _ in keys),
@@ -306,12 +311,11 @@ def _with_symbols(rows: Iterable[Sequence[Any]], where: Filter) -> tuple[Candida
 async def file_chunks(
     db: Database, record: IndexRecord, paths: Sequence[str] | None, batch: int = 2000
 ) -> AsyncIterator[FileChunks]:
-    """Files with their chunks, by path, all as of one moment; `paths` None: every file. Missing
-    ones are left out.
+    """Yield files with their chunks, by path, all as of one moment; `paths` None: every file.
 
-    Rows come in batches of `batch`, so an index of any size passes through little memory. Holds a
-    connection until it is exhausted or closed. Whoever wants to know how far it is reads the
-    generation first.
+    Missing files are left out. Rows come in batches of `batch`, so an index of any size passes
+    through little memory. A connection is held until the generator is exhausted or closed. A caller
+    that needs to know the generation of what it has read reads it first.
     """
     values = {"filenames": None if paths is None else list(paths)}
     async with (
@@ -321,7 +325,8 @@ async def file_chunks(
     ):
         cursor.itersize = batch
         await cursor.execute(statement("file_chunks", record), values)
-        head, chunks = None, list[StoredChunk]()
+        head = None
+        chunks = list[StoredChunk]()
         async for row in cursor:
             if head is not None and head[0] != row[0]:
                 yield FileChunks(*(*head, tuple(chunks)))
@@ -334,14 +339,14 @@ async def file_chunks(
 
 
 async def _changes(
-    connection: Connection, record: IndexRecord, wanted: Sequence[FileRows]
+    connection: Connection, record: IndexRecord, targets: Sequence[FileRows]
 ) -> list[FileChange]:
-    """What differs from what is stored, file by file."""
-    if not wanted:
+    """Compute the difference to what is stored, file by file."""
+    if not targets:
         return []
-    stored = await _stored(connection, record, [rows.write.path for rows in wanted])
-    pairs = zip(wanted, stored, strict=True)
-    return [change async for change in cooperatively(rows.change(each) for rows, each in pairs)]
+    stored = await _stored(connection, record, [rows.write.path for rows in targets])
+    pairs = zip(targets, stored, strict=True)
+    return [change async for change in cooperatively(rows.change(state) for rows, state in pairs)]
 
 
 async def _stored(
@@ -373,12 +378,12 @@ async def _generation(connection: Connection, record: IndexRecord) -> int:
 async def _use_vector_index(
     connection: Connection, record: IndexRecord, where: Filter, exact_matches: int
 ) -> bool:
-    """Whether enough chunks match for an approximate search to find the best of them."""
+    """Tell whether enough chunks match for an approximate search to find the best of them."""
     row = await _row(connection, statement("has_vector_index", record), {})
     if not row or not row[0]:
         return False
     if where.symbol_name or where.phrases:
-        return False  # nothing can estimate them, and counting costs as much as comparing
+        return False  # there is no estimate of them, and counting costs as much as comparing
     if where.languages or where.symbol_types:
         condition, values = filter_sql(without_paths(where))
         plan = await _row(
@@ -395,11 +400,12 @@ async def _use_vector_index(
     return True
 
 
-async def _of_live(
+async def _with_live(
     connection: Connection, record: IndexRecord, condition: sql.Composable
 ) -> sql.Composable:
-    """A condition, and that a row is no spare one. Asking each row costs more than asking whether
-    there are any.
+    """Restrict a condition to live chunks, if the index has retained ones.
+
+    Checking each row costs more than checking whether there are any.
     """
     row = await _row(connection, statement("has_retained_chunks", record), {})
     if not row or not row[0]:
@@ -408,20 +414,22 @@ async def _of_live(
 
 
 async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
-    """The values of the statement keyword_any for the rarest terms of `text`; empty if it has none.
+    """Choose the rarest terms of `text`: the values of the statement keyword_any, or {} without terms.
 
     Rarest first, as many as are expected to match no more rows than can be ranked in time.
     """
-    statement_ = statement("term_frequencies", record)
-    rows = await (await connection.execute(statement_, {"text": text.replace("\0", "")})).fetchall()
-    chosen, weights, expected = list[str](), list[float](), 0.0
+    query = statement("term_frequencies", record)
+    rows = await (await connection.execute(query, {"text": text.replace("\0", "")})).fetchall()
+    chosen = list[str]()
+    weights = list[float]()
+    expected = 0.0
     for term, frequency, total in rows[:ANY_TERMS]:
         expected += frequency * total
         if chosen and expected > ANY_TERM_ROWS:
             break
         quoted = "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
         chosen.append(quoted)
-        # BM25's idf
+        # the inverse document frequency of BM25
         weights.append(math.log1p((total * (1 - frequency) + 0.5) / (total * frequency + 0.5)))
     scale = sum(weights)
     if not chosen:

@@ -1,4 +1,4 @@
-"""Drops spare rows, those of what files held before, when nobody has come back to them for long."""
+"""Drops retained chunks, the rows of previous contents, once they have not been used for long."""
 
 from collections.abc import Sequence
 
@@ -6,21 +6,21 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 
-# Whoever changes branches comes back within days, a weekend between them. Until then they take as
-# much room as what has replaced them: at most as much as the whole index, and what a small one may
-# have.
+# People go back to a branch within days, a weekend among them. Until then retained chunks take as
+# much room as the chunks that replaced them. They are limited to the number of chunks of the index,
+# or to the minimum below where the index is smaller.
 RETENTION_S = 3 * 86_400.0
 RETAINED_CHUNKS_MIN = 10_000
-FILES_AT_ONCE = 200  # locked together, for some milliseconds
+FILES_AT_ONCE = 200  # locked together, for a few milliseconds
 
 
 async def drop_retained_chunks(
     db: Database, record: IndexRecord, age_s: float = RETENTION_S, least: int = RETAINED_CHUNKS_MIN
 ) -> int:
-    """Drop the spare rows of files that have had them for so long; how many there were. No answer
-    changes by it.
+    """Drop chunks that files have retained for `age_s`; return how many. No answer changes.
 
-    Of more than there are other rows, and than `least`, the oldest are dropped as well.
+    Where there are more retained chunks than others, and more than `least`, the oldest are dropped
+    as well.
     """
     async with db.connection() as connection:
         values = {"age_s": age_s, "least": least}
@@ -30,15 +30,17 @@ async def drop_retained_chunks(
     paths = sorted(row[0] for row in rows)
     return sum(
         [
-            await _dropped(db, record, paths[n : n + FILES_AT_ONCE])
+            await _drop(db, record, paths[n : n + FILES_AT_ONCE])
             for n in range(0, len(paths), FILES_AT_ONCE)
         ]
     )
 
 
-async def _dropped(db: Database, record: IndexRecord, paths: Sequence[str]) -> int:
-    """As writes do it. What files have come to by now is dropped as well: it costs time, and no
-    answers.
+async def _drop(db: Database, record: IndexRecord, paths: Sequence[str]) -> int:
+    """Drop the retained chunks of files, under the locks that writes take.
+
+    Chunks that a file has retained since the paths were read are dropped too: that costs time when
+    the content comes back, but changes no answer.
     """
     values = {"filenames": list(paths)}
     async with db.connection() as connection, connection.transaction():

@@ -1,6 +1,4 @@
-"""What a write transaction does once it is known what differs: rows of chunks, of files, and which
-rows are spare.
-"""
+"""Applies the differences of files in a write transaction: rows of chunks, of files, of retained chunks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -19,20 +17,20 @@ from cocosearchd.store.chunks.rows import (
 from cocosearchd.store.connection.database import Connection
 from cocosearchd.store.connection.statements import statement
 
-# To `prepare` what each change asks and has one plan only, however large tables are: planning took
-# longer than doing.
+# For statements of every change that have a single plan, however large the tables are: planning them
+# took longer than executing them.
 PREPARE = True
-TURN_ITEMS = 8  # files compared or rows sent, before others have their turn: at most 2 ms
+TURN_ITEMS = 8  # files compared or rows sent before other tasks run: at most 2 ms
 T = TypeVar("T")
 
 
 async def write_chunks(
     connection: Connection, record: IndexRecord, changed: Sequence[FileChange]
 ) -> None:
-    """Rows go and come, those that go first: new ones may have their ordinals."""
-    if gone := [(change.path, ordinal) for change in changed for ordinal in change.gone]:
-        filenames, ordinals = zip(*gone, strict=True)
-        values = {"filenames": array_literal(filenames), "ordinals": array_literal(ordinals)}
+    """Delete and copy rows. Deletes come first: new rows may take the numbers of deleted ones."""
+    if gone := [(change.path, number) for change in changed for number in change.gone]:
+        filenames, numbers = zip(*gone, strict=True)
+        values = {"filenames": array_literal(filenames), "ordinals": array_literal(numbers)}
         await connection.execute(statement("delete_chunks", record), values)
     if new := [row for change in changed for row in change.new]:
         await _copy(connection, record, new)
@@ -41,9 +39,7 @@ async def write_chunks(
 async def write_files(
     connection: Connection, record: IndexRecord, changed: Sequence[FileChange], generation: int
 ) -> None:
-    """What is said of the files: where their chunks are, how they were parsed, which rows are spare
-    from now on.
-    """
+    """Write the rows about files: positions of chunks, parse results, retained chunks."""
     if not changed:
         return
     files = to_columns([change.file for change in changed], FILE_COLUMNS)
@@ -58,25 +54,26 @@ async def write_files(
         await connection.execute(
             statement("delete_parses", record), {"filenames": array_literal(without)}
         )
-    await _write_spares(connection, record, changed)
+    await _write_retained(connection, record, changed)
 
 
-async def _write_spares(
+async def _write_retained(
     connection: Connection, record: IndexRecord, changed: Sequence[FileChange]
 ) -> None:
-    if spare := [
+    retained = [
         (change.path, change.retained)
         for change in changed
         if change.retained not in (None, EMPTY_ARRAY)
-    ]:
-        filenames, ordinals = zip(*spare, strict=True)
-        values = {"filenames": array_literal(filenames), "ordinals": array_literal(ordinals)}
+    ]
+    if retained:
+        filenames, numbers = zip(*retained, strict=True)
+        values = {"filenames": array_literal(filenames), "ordinals": array_literal(numbers)}
         await connection.execute(
             statement("upsert_retained_chunks", record), values, prepare=PREPARE
         )
-    if none := [change.path for change in changed if change.retained == EMPTY_ARRAY]:
+    if emptied := [change.path for change in changed if change.retained == EMPTY_ARRAY]:
         await connection.execute(
-            statement("delete_retained_chunks", record), {"filenames": array_literal(none)}
+            statement("delete_retained_chunks", record), {"filenames": array_literal(emptied)}
         )
 
 
@@ -88,8 +85,9 @@ async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]
 
 
 async def cooperatively(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items as they are, or are made. A group of files is many milliseconds, and what is urgent
-    may be waiting.
+    """Yield the items, and let other tasks run in between.
+
+    A group of files takes many milliseconds, and urgent work may be waiting.
     """
     for number, item in enumerate(items):
         yield item

@@ -1,4 +1,4 @@
-"""The values that go into and come out of the tables of one index, and how they are rows. Pure."""
+"""Converts between rows of the tables of one index and values of the project. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,14 +24,14 @@ from cocosearchd.store.index_records import pack_fingerprint
 
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
-# Of the statement copy_chunks.
+# Column types of the statement copy_chunks.
 COPY_TYPES = (
     *("text", "int8", "text", "text", "halfvec", *["text"] * 6, "int4", "int4"),
     *("text[]", "text", "text[]", "text[]", "bytea"),
 )
-# Where the chunks of a file are: as many numbers each, in the order of the chunks.
+# Arrays of the files table that place its chunks: one number a chunk, in the order of the chunks.
 PLACES = ("ordinals", "starts", "first_lines")
-# Parameters of statements that take many rows at once, and what they are called in one.
+# Parameters of statements that take many rows at once -> names of the values in one row.
 FILE_COLUMNS = {
     "filenames": "filename",
     "hashes": "content_hash",
@@ -51,22 +51,22 @@ PARSE_COLUMNS = {
     "error_messages": "error_message",
 }
 FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
-# What of a file the statement stored_files gives back to be compared; the fingerprint alone is no
-# change.
+# Columns that the statement stored_files returns for comparison. The fingerprint is not among them:
+# by itself it is no change.
 COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes")
 
 
 @dataclass(frozen=True, slots=True)
 class FileWrite:
-    """All that is stored of one file.
+    """The new stored state of one file.
 
     `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as
-    NULL. A skipped file has no chunks and no parse row. `keywords` says what full text search sees
-    of a chunk: header and text after identifier splitting. It is asked for rows that are written,
-    and must say the same of chunks that are the same.
+    NULL. A skipped file has no chunks and no parse row. `keywords` returns what full text search
+    sees of a chunk: header and text after identifier splitting. It is called for rows that are
+    written, and must return the same for equal chunks.
 
-    Where the file was `compared` before, `chunks` are those that are not stored, in its order; else
-    they are all.
+    With a `diff`, `chunks` are those that are not stored, in the order of `diff.new`; without one,
+    `chunks` are all chunks of the file.
     """
 
     path: str
@@ -77,15 +77,16 @@ class FileWrite:
     vectors: NDArray[np.float32]
     report: ParseReport
     skip_reason: SkipReason | None = None
-    scopes: bytes | None = None  # of `languages.scopes`
+    scopes: bytes | None = None  # packed by `languages.scopes`
     diff: ManifestDiff | None = None
     keywords: Callable[[Chunk], str] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk as found. `score` is the leg's own: cosine similarity, text rank, or 0 where nothing
-    was ranked.
+    """A chunk that a statement returned.
+
+    `score` is the cosine similarity or the text rank, by statement; 0 where nothing was ranked.
     """
 
     path: str
@@ -106,13 +107,13 @@ class Candidate:
 
     @property
     def key(self) -> Key:
-        """What identifies the chunk in its index."""
+        """The identity of the chunk in its index."""
         return (self.path, self.start_byte, self.end_byte)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """What a side index needs of one chunk. `keywords` is header and content after identifier
+    """A chunk as a side index needs it. `keywords` is header and content after identifier
     splitting.
     """
 
@@ -126,7 +127,7 @@ class StoredChunk:
     definitions: tuple[str, ...]
     symbol_type: str | None
     symbol_name: str | None
-    # None: nothing known of the text
+    # None: the model knows nothing of the text
     vector: NDArray[np.float16] | None = field(default=None, compare=False)
 
 
@@ -142,10 +143,10 @@ class FileChunks:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What differs between a file as stored and as wanted.
+    """The difference between the stored and the new state of a file.
 
-    To be done in this order: rows with the ordinals of `gone` go, `new` ones are for the statement
-    copy_chunks, and the row of the file says where all of them are.
+    Apply it in this order: delete the rows with the chunk numbers in `gone`, copy the `new` rows
+    with the statement copy_chunks, then write the row of the file, which places all of them.
     """
 
     path: str
@@ -153,82 +154,81 @@ class FileChange:
     parse: Mapping[str, Any] | None
     gone: tuple[int, ...]
     new: tuple[Row, ...]
-    retained: str | None  # None: as they were
+    retained: str | None  # None: unchanged
     differs: bool
 
 
 class FileRows:
-    """The rows a file shall have, made as far as they are needed: most chunks of a changed file are
-    stored already.
+    """The rows of a file. Only those that are not stored yet are built, which are few in most
+    changes.
     """
 
     def __init__(self, write: FileWrite, dimension: int) -> None:
         """Raises `ValueError` for vectors of another shape."""
-        if write.vectors.shape != (len(write.chunks), dimension) and write.chunks:
-            raise ValueError(
-                f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}"
-            )
+        shape = (len(write.chunks), dimension)
+        if write.vectors.shape != shape and write.chunks:
+            raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {shape}")
         self.write = write
-        self._halves = write.vectors.astype(np.float16)
-        # of each chunk whether anything is known
-        self._known: Any = self._halves.any(axis=-1).tolist()
+        self._float16_vectors = write.vectors.astype(np.float16)
+        self._has_vector: Any = self._float16_vectors.any(axis=-1).tolist()  # by chunk
+        # position in the file -> index in `write.chunks`
+        self._chunk_at: Mapping[int, int]
         if write.diff is not None:
-            self._manifest, places = write.diff.manifest, write.diff.new
-            self._numbers = {place: number for number, place in enumerate(places)}
+            self._manifest = write.diff.manifest
+            self._chunk_at = {position: index for index, position in enumerate(write.diff.new)}
         else:
             order = stored_chunk_order(write.chunks)
-            self._manifest, self._numbers = (
-                build_manifest(write.chunks, order),
-                dict(enumerate(order)),
-            )
+            self._manifest = build_manifest(write.chunks, order)
+            self._chunk_at = dict(enumerate(order))
 
     def change(self, stored: StoredFile) -> FileChange:
-        """What differs from what is stored. Raises `OutdatedManifest` where that needs a chunk that
-        was not made.
+        """Compute the difference to what is stored.
+
+        Raises `OutdatedManifest` where it needs a chunk that `write.chunks` does not have.
         """
-        before = self.write.diff
-        found = before if before is not None and before.stored == stored else self._compared(stored)
-        if not self._numbers.keys() >= set(found.new):
+        diff = self._diff(stored)
+        if not self._chunk_at.keys() >= set(diff.new):
             raise OutdatedManifest(self.write.path)
-        places = [
+        positions = [
             number_array_literal(numbers)
-            for numbers in (found.chunk_numbers, self._manifest.starts, self._manifest.lines)
+            for numbers in (diff.chunk_numbers, self._manifest.starts, self._manifest.lines)
         ]
         file = file_values(
-            self.write, self._manifest.symbol_count, len(found.chunk_numbers), places
+            self.write, self._manifest.symbol_count, len(diff.chunk_numbers), positions
         )
         parse = parse_values(self.write)
-        new = tuple(self._row(place, found.chunk_numbers[place]) for place in found.new)
+        new = tuple(self._row(position, diff.chunk_numbers[position]) for position in diff.new)
         same_file = stored.file == tuple(file[name] for name in (*COMPARED, *PLACES))
         same_parse = stored.parse == (tuple(parse.values())[1:] if parse else (None,) * 4)
-        spares = (
-            number_array_literal(found.retained)
-            if number_array_literal(found.retained) != stored.retained
-            else None
-        )
-        differs = bool(found.gone or new or spares) or not (same_file and same_parse)
-        return FileChange(self.write.path, file, parse, found.gone, new, spares, differs)
+        retained = number_array_literal(diff.retained)
+        changed_retained = retained if retained != stored.retained else None
+        differs = bool(diff.gone or new or changed_retained) or not (same_file and same_parse)
+        return FileChange(self.write.path, file, parse, diff.gone, new, changed_retained, differs)
 
-    def _compared(self, stored: StoredFile) -> ManifestDiff:
+    def _diff(self, stored: StoredFile) -> ManifestDiff:
+        """Reuse the caller's diff if the file is still stored as it was then; else compare again."""
+        diff = self.write.diff
+        if diff is not None and diff.stored == stored:
+            return diff
         return compare_manifest(
-            self._manifest, stored, self.write.content_hash, retain=self.write.diff is not None
+            self._manifest, stored, self.write.content_hash, retain=diff is not None
         )
 
-    def _row(self, place: int, ordinal: int) -> Row:
-        """For the statement copy_chunks; the last column is the chunk's hash."""
-        number, (size, digest) = self._numbers[place], self._manifest.contents[place]
-        chunk, vector = (
-            self.write.chunks[number],
-            HalfVector(self._halves[number]) if self._known[number] else None,
-        )
+    def _row(self, position: int, chunk_number: int) -> Row:
+        """Build a row for the statement copy_chunks; its last column is the chunk's digest."""
+        index = self._chunk_at[position]
+        size, digest = self._manifest.contents[position]
+        chunk = self.write.chunks[index]
+        vector = HalfVector(self._float16_vectors[index]) if self._has_vector[index] else None
         text, *columns = _columns(chunk, size)
         words = _clean(self.write.keywords(chunk))
-        return (self.write.path, ordinal, text, words, vector, *columns, digest)
+        return (self.write.path, chunk_number, text, words, vector, *columns, digest)
 
 
 def to_columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, str]:
-    """Values by row as arrays by column, for a statement that unnests them; `names`: parameter ->
-    name in a row.
+    """Turn rows into one array literal a column, for a statement that unnests them.
+
+    `names` maps parameters of the statement to names in a row.
     """
     return {
         parameter: array_literal([row[name] for row in rows]) for parameter, name in names.items()
@@ -236,9 +236,9 @@ def to_columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> d
 
 
 def file_values(
-    write: FileWrite, symbols: int, chunks: int, places: Sequence[str]
+    write: FileWrite, symbols: int, chunks: int, positions: Sequence[str]
 ) -> dict[str, Any]:
-    """A row of the files table, without the generation."""
+    """Build a row of the files table, without the generation."""
     return {
         "filename": write.path,
         "content_hash": write.content_hash,
@@ -248,12 +248,12 @@ def file_values(
         "skip_reason": write.skip_reason,
         "scopes": write.scopes,
         "fingerprint": pack_fingerprint(write.fingerprint),
-        **dict(zip(PLACES, places, strict=True)),
+        **dict(zip(PLACES, positions, strict=True)),
     }
 
 
 def parse_values(write: FileWrite) -> dict[str, Any] | None:
-    """A row of the parses table; None for a file that was not parsed."""
+    """Build a row of the parses table; None for a file that was not parsed."""
     if write.skip_reason is not None:
         return None
     return {
@@ -266,36 +266,36 @@ def parse_values(write: FileWrite) -> dict[str, Any] | None:
 
 
 def candidate_from_row(row: Sequence[Any]) -> Candidate:
-    """A row of `columns` and a score."""
+    """Read a row of the statement part `columns` and a score."""
     *columns, definitions, header, score = row
     return Candidate(*(*columns, tuple(definitions), header, float(score)))
 
 
 def name_matching_symbol(
-    found: Candidate, symbols: Sequence[tuple[str, str]], where: Filter
+    hit: Candidate, symbols: Sequence[tuple[str, str]], where: Filter
 ) -> Candidate:
-    """The candidate, named after the first of its symbols, (kind, qualified name), that passes the
-    symbol filter.
+    """Name a hit after the first of its symbols, (kind, qualified name), that passes the symbol
+    filter.
     """
-    wanted = symbol_matcher(where.symbol_name or "*")
-    for kind, name in ((found.symbol_type or "", found.symbol_name or ""), *symbols):
-        if name and (not where.symbol_types or kind in where.symbol_types) and wanted(name):
-            own = name == found.symbol_name
-            signature = found.symbol_signature if own else None
-            return replace(found, symbol_type=kind, symbol_name=name, symbol_signature=signature)
-    return found
+    matches = symbol_matcher(where.symbol_name or "*")
+    for kind, name in ((hit.symbol_type or "", hit.symbol_name or ""), *symbols):
+        if name and (not where.symbol_types or kind in where.symbol_types) and matches(name):
+            signature = hit.symbol_signature if name == hit.symbol_name else None
+            return replace(hit, symbol_type=kind, symbol_name=name, symbol_signature=signature)
+    return hit
 
 
 def stored_chunk_from_row(row: Sequence[Any]) -> StoredChunk:
-    """A row of the statement file_chunks, from its fourth column on."""
-    *columns, definitions, symbol_type, symbol_name, half = row
-    vector = None if half is None else half.to_numpy()
+    """Read a row of the statement file_chunks, from its fourth column on."""
+    *columns, definitions, symbol_type, symbol_name, stored = row
+    vector = None if stored is None else stored.to_numpy()
     return StoredChunk(*(*columns, tuple(definitions), symbol_type, symbol_name, vector))
 
 
 def _columns(chunk: Chunk, size: int) -> Row:
-    """In the order of the table, without key, words, vector and hash. PostgreSQL's texts hold no
-    NUL.
+    """List the values in the order of the table, without key, words, vector and digest.
+
+    NULs are dropped, since PostgreSQL's texts hold none.
     """
     texts = (
         chunk.text,
@@ -309,7 +309,8 @@ def _columns(chunk: Chunk, size: int) -> Row:
     clean = (text if text is None else _clean(text) for text in texts)
     definitions = [_clean(name) for name in chunk.definitions]
     pairs = chunk_symbols(chunk)
-    kinds, names = [_clean(kind) for kind, _ in pairs], [_clean(name) for _, name in pairs]
+    kinds = [_clean(kind) for kind, _ in pairs]
+    names = [_clean(name) for _, name in pairs]
     lines = chunk.end_line - chunk.start_line + 1
     return (*clean, size, lines, definitions, _clean(chunk.header), kinds, names)
 
