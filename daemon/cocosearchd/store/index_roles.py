@@ -1,8 +1,8 @@
-"""An index that changes its embedder: the next one is filled beside the current one, then takes its
-place.
+"""Replaces an index by one of another embedder: the next index is filled, then takes the name.
 
-Each step is one transaction, so that a crash leaves one of three states: both rows (filling goes
-on), the new one and a former one (its tables are dropped at the next start), or the new one alone.
+Each step is one transaction, so that a crash leaves one of three states: the current index and the
+next one (filling goes on), the new index and a retired one (its tables are dropped at the next
+start), or the new index alone.
 """
 
 import secrets
@@ -13,45 +13,49 @@ from cocosearchd.store.connection.migrate import drop_tables, registered_indexes
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import drop_index, insert_index, require_index
 
+# Roles, as the column `standing` of the registry stores them. The third one is "current".
+NEXT = "next"
+RETIRED = "former"
+
 
 async def ensure_next_index(
     db: Database, current: IndexRecord, dimension: int, identity: IndexIdentity
 ) -> IndexRecord:
-    """The empty index that is to take the place of `current`; the one that is there, if it has this
-    identity.
+    """Return the next index of this identity, which is to replace `current`; create it if needed.
 
-    Raises `NotFound`.
+    A next index of another identity is dropped. Raises `NotFound`.
     """
     async with schema_change(db) as connection:
         await require_index(connection, current)
-        for other in await registered_indexes(connection, role="next"):
-            if other.root == current.root and other.identity == identity:
-                return other
-            if other.root == current.root:
-                await drop_tables(connection, other)
-                await connection.execute(statement("delete_index"), {"number": other.number})
+        for candidate in await registered_indexes(connection, role=NEXT):
+            if candidate.root != current.root:
+                continue
+            if candidate.identity == identity:
+                return candidate
+            await drop_tables(connection, candidate)
+            await connection.execute(statement("delete_index"), {"number": candidate.number})
         name = f"{current.name}+{secrets.token_hex(4)}"
         values = {
             "name": name,
             "root": current.root,
             "topics": list(current.topics),
-            "standing": "next",
+            "standing": NEXT,
         }
         return await insert_index(connection, values, dimension, identity)
 
 
-async def promote_index(db: Database, current: IndexRecord, following: IndexRecord) -> IndexRecord:
-    """Let the next index take the name of the current one, which becomes a former one. Raises
-    `NotFound`.
-    """
+async def promote_index(
+    db: Database, current: IndexRecord, replacement: IndexRecord
+) -> IndexRecord:
+    """Give the next index the name of the current one, which is retired. Raises `NotFound`."""
     async with schema_change(db) as connection:
         await require_index(connection, current)
-        await require_index(connection, following)
+        await require_index(connection, replacement)
         values = {
             "old": current.number,
-            "new": following.number,
+            "new": replacement.number,
             "name": current.name,
-            "away": following.name,
+            "away": replacement.name,
         }
         await connection.execute(statement("retire_index"), values)
         await connection.execute(statement("promote_index"), values)
@@ -60,12 +64,12 @@ async def promote_index(db: Database, current: IndexRecord, following: IndexReco
 
 
 async def list_indexes_by_role(db: Database, role: str) -> tuple[IndexRecord, ...]:
-    """The `next` or `former` indexes, oldest first."""
+    """List the indexes of a role, oldest first."""
     async with db.connection() as connection:
         return await registered_indexes(connection, role=role)
 
 
 async def drop_retired_indexes(db: Database) -> None:
-    """Drop what has been replaced. Raises `StoreUnavailable`."""
-    for record in await list_indexes_by_role(db, "former"):
+    """Drop the indexes that have been replaced. Raises `StoreUnavailable`."""
+    for record in await list_indexes_by_role(db, RETIRED):
         await drop_index(db, record)

@@ -1,11 +1,10 @@
-"""Settings of an index that shape its rows, as they were when the rows were made: what differs is
-made anew, by file.
+"""Invalidates files whose rows other settings would shape differently.
 
-Beside the identity (embedder, chunker, header), which shapes every row, there are settings that
-shape the rows of some files only. They are kept with the index, so that a change is seen whenever
-it was made. Files that are affected lose their fingerprint, in the transaction that takes down the
-new settings: from then on they count as not read, a crash notwithstanding, and the old rows go on
-answering until each is replaced.
+The identity (embedder, chunker, header) shapes every row; other settings shape the rows of some
+files only. The values of those settings are stored with the index, so that a change is noticed
+whenever it was made. In the transaction that stores new values, the affected files lose their
+fingerprint: from then on they count as not read, even after a crash, and their old rows answer
+until each is replaced.
 """
 
 from collections.abc import Mapping
@@ -24,13 +23,13 @@ NO_LIMIT = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class AffectedFiles:
-    """Which files have to be read again: those for which any of this is true."""
+    """The files to be read again: those that match any of the fields."""
 
     everything: bool = False
     languages: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()  # reasons
+    skipped: tuple[str, ...] = ()  # skip reasons
     larger_than: int = NO_LIMIT  # bytes
-    containing: str = ""  # a text in one of their chunks
+    containing: str = ""  # a text that one of their chunks contains
 
 
 async def invalidate(
@@ -40,11 +39,10 @@ async def invalidate(
     made_with: Mapping[str, str],
     affected: AffectedFiles,
 ) -> tuple[IndexRecord, int]:
-    """Take down what rows are made with from now on; the index then, and how many files will be
-    read again.
+    """Store the settings that shape rows from now on; return the index and the number of invalid files.
 
-    The embedder of `identity` must be that of the index: its rows stay. Nobody may be writing files
-    under the old settings meanwhile. Raises `NotFound`.
+    The embedder of `identity` must be that of the index: its rows stay. Nobody may write files under
+    the old settings meanwhile. Raises `NotFound`.
     """
     assert identity.embedder == record.identity.embedder, "vectors of two embedders never mix"
     number = {"number": record.number}

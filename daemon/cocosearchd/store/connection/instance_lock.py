@@ -1,8 +1,8 @@
-"""One daemon uses a registry at a time, which a lock in the database sees to.
+"""Lets a single daemon use a registry at a time, by a lock in the database.
 
-Two of them would index the same roots into the same tables, each as the disk looks from where it
-runs, and neither would hear of what the other writes. The lock belongs to a session, so that
-nothing is left of a daemon that was killed.
+Two daemons would index the same roots into the same tables, each as it sees the disk from where it
+runs, and neither would learn what the other writes. The lock belongs to a session, so that it ends
+with a daemon that is killed.
 """
 
 import hashlib
@@ -19,8 +19,9 @@ from cocosearchd.store.connection.statements import statement
 
 log = logging.getLogger(__name__)
 
-ACQUIRE_TIMEOUT_S = 5.0  # for the session of a daemon that has just ended
-CHECK_INTERVAL_S, RETRY_INTERVAL_S = 10.0, 1.0
+ACQUIRE_TIMEOUT_S = 5.0  # time for the session of a daemon that has just ended
+CHECK_INTERVAL_S = 10.0
+RETRY_INTERVAL_S = 1.0
 
 
 class LockHeld(StoreUnavailable):
@@ -28,26 +29,29 @@ class LockHeld(StoreUnavailable):
 
 
 async def hold_instance_lock(db: Database, *, task_status: TaskStatus[None]) -> None:
-    """Be the only daemon of this registry until cancelled; `task_status` is told when it is so.
+    """Hold the lock of the registry until cancelled; `task_status` is started once it is held.
 
-    A session that is lost is replaced. Raises `LockHeld` when another daemon uses the registry, be
-    it at the start or after that; before there was a session, any `StoreUnavailable`.
+    A lost session is replaced. Raises `LockHeld` when another daemon uses the registry, at the start
+    or later; before the first session, any `StoreUnavailable`.
     """
-    name, told, lost = f"cocosearchd-{secrets.token_hex(8)}", False, False
+    name = f"cocosearchd-{secrets.token_hex(8)}"
+    started = False
+    lost = False
     while True:
         try:
             async with db.session({}) as connection:
-                await _take(connection, name)
-                if not told:
+                await _acquire(connection, name)
+                if not started:
                     task_status.started()
                 elif lost:
                     log.info("instance_lock_reacquired")
-                told, lost = True, False
+                started = True
+                lost = False
                 await _until_lost(connection)
         except StoreUnavailable as error:
-            if isinstance(error, LockHeld) or not told:
+            if isinstance(error, LockHeld) or not started:
                 raise
-            if not lost:  # once, however long the server is away
+            if not lost:  # log once, however long the server is away
                 log.warning("instance_lock_lost", extra={"error": error.message})
             lost = True
             await anyio.sleep(RETRY_INTERVAL_S)
@@ -60,8 +64,8 @@ async def _until_lost(connection: Connection) -> None:
             await connection.execute("select 1")
 
 
-async def _take(connection: Connection, name: str) -> None:
-    """Returns when the lock is held. Raises `LockHeld`."""
+async def _acquire(connection: Connection, name: str) -> None:
+    """Wait until the lock is held. Raises `LockHeld`."""
     with connection.answer_timeout(LIVENESS_TIMEOUT_S):
         await connection.execute(statement("name_session"), {"name": name})
         key = await lock_key(connection)
@@ -75,19 +79,20 @@ async def _take(connection: Connection, name: str) -> None:
             row = await (
                 await connection.execute(statement("instance_lock_holder"), {"key": key})
             ).fetchone()
-            # the server has not heard yet that a session is lost
+            # our own lost session, which the server has not noticed yet
             ours = row is not None and row[0] == name
             if row and not ours and anyio.current_time() >= end:
                 raise LockHeld(
                     f"another cocosearchd, from {row[1]}, uses this database",
-                    "stop that one, or give this one a database or a schema of its own in COCOSEARCH_DATABASE_URL",
+                    "stop that one, or give this one its own database or schema in COCOSEARCH_DATABASE_URL",
                 )
             await anyio.sleep(RETRY_INTERVAL_S if ours else RETRY_INTERVAL_S / 10)
 
 
 async def lock_key(connection: Connection) -> int:
-    """Of the registry, which need not be there yet. Positive, as the halves by which PostgreSQL
-    shows a lock are.
+    """Derive the key of the lock from the schema of the registry, which need not exist yet.
+
+    The key is positive, like the two halves in which PostgreSQL shows a lock.
     """
     row = await (await connection.execute(statement("registry_schema"))).fetchone()
     schema = row[0] if row and row[0] else ""

@@ -1,10 +1,10 @@
-"""Connections that hang up on a server which says nothing: one that is stopped, or behind a network
-that drops all.
+"""Connections that hang up on an unresponsive server: a stopped one, or one behind a network that
+drops all packets.
 
-A server that lives answers each statement within `statement_timeout`, be it with an error. One that
-is frozen never does, and does not even answer a request to cancel; the driver would wait for both.
-Hanging up ends the waiting at once: the connection is broken then, and the pool replaces it as any
-other that broke.
+A live server answers each statement within `statement_timeout`, if only with an error. A frozen one
+never does, and does not even answer a request to cancel; the driver would wait for both. Hanging up
+ends the wait at once: the connection is then broken, and the pool replaces it like any other broken
+one.
 """
 
 import asyncio
@@ -16,24 +16,20 @@ from typing import Any, TypeVar
 
 import psycopg
 
-# for what a server that lives does in some milliseconds: to take an empty statement, or to cancel
-# one
+# The time for an empty statement or a cancellation, which a live server does in a few milliseconds.
 LIVENESS_TIMEOUT_S = 2.0
-# The time is waited for in parts, so that a pause of the whole machine counts as one part of it at
-# most.
+# The time passes in parts, so that a pause of the whole machine counts as one part at most.
 _PARTS = 4
 
 Result = TypeVar("Result")
 
 
 class Unresponsive(psycopg.OperationalError):
-    """PostgreSQL has not answered for a while."""
+    """PostgreSQL has not answered in time."""
 
 
 class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """Waits `answer_timeout_s` for each answer, then hangs up and raises `Unresponsive`; None: for
-    ever.
-    """
+    """Waits `answer_timeout_s` for each answer, then hangs up and raises `Unresponsive`; None: for ever."""
 
     answer_timeout_s: float | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -41,16 +37,17 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     @contextlib.contextmanager
     def answer_timeout(self, seconds: float | None) -> Iterator[None]:
-        """Another patience for a while."""
-        before, self.answer_timeout_s = self.answer_timeout_s, seconds
+        """Set another timeout for a while."""
+        previous_s = self.answer_timeout_s
+        self.answer_timeout_s = seconds
         try:
             yield
         finally:
-            self.answer_timeout_s = before
+            self.answer_timeout_s = previous_s
 
-    # its arguments are the driver's own affair
+    # The arguments are those of the driver, passed on unchanged.
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """One answer of the server. Raises `Unresponsive`."""
+        """Wait for one answer of the server. Raises `Unresponsive`."""
         self._expect(self.answer_timeout_s)
         try:
             return await super().wait(*args, **kwargs)
@@ -62,30 +59,31 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self._expect(None)
 
     async def cancel_safe(self, *, timeout: float = LIVENESS_TIMEOUT_S) -> None:
-        """Ask the server to end the statement. The driver does when a task is cancelled, and then
-        waits for the end.
+        """Ask the server to end the statement.
+
+        The driver does so when a task is cancelled, and then waits for the statement to end.
         """
         self._expect(LIVENESS_TIMEOUT_S)
         await super().cancel_safe(timeout=min(timeout, LIVENESS_TIMEOUT_S))
 
     def _expect(self, within_s: float | None) -> None:
-        """An answer within so many seconds, from now on; None: nothing is waited for."""
+        """Hang up unless there is an answer within so many seconds from now; None: stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if within_s is not None:
-            self._look(within_s / _PARTS, _PARTS)
+            self._tick(within_s / _PARTS, _PARTS)
 
-    def _look(self, part_s: float, parts: int) -> None:
+    def _tick(self, part_s: float, parts: int) -> None:
         if parts:
             self._timer = asyncio.get_running_loop().call_later(
-                part_s, self._look, part_s, parts - 1
+                part_s, self._tick, part_s, parts - 1
             )
         else:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """Whoever waits for the socket learns that nothing more will come. The driver closes it."""
+        """Shut down the socket, so that the waiting driver sees its end. The driver closes it."""
         with contextlib.suppress(OSError, psycopg.Error):  # it has ended by itself
             copy = socket.socket(fileno=os.dup(self.pgconn.socket))
             self._hung_up = True

@@ -1,4 +1,4 @@
-"""Brings the registry and the tables of each index to the newest schema, under an advisory lock."""
+"""Upgrades the registry and the tables of each index to the newest schema, under an advisory lock."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,19 +8,20 @@ from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import compose, migrations, statement
 
-# a minute for questions that hold the tables (`begin_schema_change`), and one for the change itself
+# A minute for queries that hold the tables (`begin_schema_change`), and one for the change itself.
 CHANGE_S = 120.0
 
 
 async def migrate_registry(db: Database) -> None:
     """Create or upgrade the registry, then the tables of every index in it.
 
-    Idempotent; daemons that race take turns. Raises `StoreUnavailable` if a newer version was here.
+    Idempotent; racing daemons take turns. Raises `StoreUnavailable` if a newer version has upgraded
+    the database.
     """
     async with schema_change(db, answer_timeout_s=None) as connection:
         version = 0
-        if await _one(connection, "registry_exists"):
-            version = await _one(connection, "registry_version")
+        if await _fetch_int(connection, "registry_exists"):
+            version = await _fetch_int(connection, "registry_version")
         for text in _pending("registry", version):
             await connection.execute(compose(text))
         await connection.execute(
@@ -34,10 +35,9 @@ async def migrate_registry(db: Database) -> None:
 async def schema_change(
     db: Database, answer_timeout_s: float | None = CHANGE_S
 ) -> AsyncIterator[Connection]:
-    """A transaction in which tables are made or dropped: one at a time in the whole database, and
-    with time to wait.
+    """Open a transaction that may create or drop tables: one at a time in the whole database.
 
-    `answer_timeout_s` bounds each statement, in place of a timeout of the server: see
+    `answer_timeout_s` bounds each statement, in place of the server's statement_timeout: see
     `MonitoredConnection`.
     """
     async with db.connection() as connection:
@@ -51,9 +51,7 @@ async def schema_change(
 async def registered_indexes(
     connection: Connection, name: str | None = None, role: str | None = None
 ) -> tuple[IndexRecord, ...]:
-    """The indexes in the registry, by number; with a `name`, the one that has it or none; or those
-    of a `standing`.
-    """
+    """List the indexes in the registry by number: all, the one of a `name`, or those of a `role`."""
     rows = await (
         await connection.execute(statement("indexes"), {"name": name, "standing": role})
     ).fetchall()
@@ -85,7 +83,7 @@ async def upgrade_tables(connection: Connection, record: IndexRecord) -> None:
 
 
 async def drop_tables(connection: Connection, record: IndexRecord) -> None:
-    """Drop the tables of `record` and forget which migrations they had."""
+    """Drop the tables of `record` and reset their schema version."""
     await connection.execute(statement("drop_index_tables", record))
     await connection.execute(
         statement("set_index_version"), {"number": record.number, "version": 0}
@@ -93,15 +91,15 @@ async def drop_tables(connection: Connection, record: IndexRecord) -> None:
 
 
 def _pending(family: str, version: int) -> tuple[str, ...]:
-    known = migrations(family)
-    if version > len(known):
+    texts = migrations(family)
+    if version > len(texts):
         raise StoreUnavailable(
-            f"the database was made by a newer cocosearchd (schema {version}, this one knows {len(known)})",
+            f"the database was made by a newer cocosearchd (schema {version}, this one knows {len(texts)})",
             "upgrade cocosearchd, or use another database",
         )
-    return known[version:]
+    return texts[version:]
 
 
-async def _one(connection: Connection, name: str) -> int:
+async def _fetch_int(connection: Connection, name: str) -> int:
     row = await (await connection.execute(statement(name))).fetchone()
     return int(row[0]) if row else 0

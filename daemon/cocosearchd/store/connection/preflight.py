@@ -1,5 +1,6 @@
-"""Whether a PostgreSQL can be used, and if not, one sentence of why and a hint. Never a
-password.
+"""Checks whether a PostgreSQL can be used; if not, the error is one sentence and a hint.
+
+No password is ever part of an error.
 """
 
 import re
@@ -17,18 +18,18 @@ EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fa
 
 
 async def check_database(connection: MonitoredConnection) -> str:
-    """The version of pgvector in a database that can be used. Raises `StoreUnavailable`."""
+    """Return the version of pgvector in a usable database. Raises `StoreUnavailable`."""
     check_server_version(connection.info.server_version)
     _check_encoding(connection)
     return await _ensure_pgvector(connection)
 
 
 def check_server_version(version: int) -> None:
-    """Raises `StoreUnavailable` for a server_version_num that is too old."""
+    """Raise `StoreUnavailable` for a server_version_num that is too old."""
     if version < MIN_SERVER:
-        shown = f"{version // 10_000}.{version % 10_000}"
+        text = f"{version // 10_000}.{version % 10_000}"
         raise StoreUnavailable(
-            f"PostgreSQL {shown} is too old: 14 or newer is needed",
+            f"PostgreSQL {text} is too old: 14 or newer is needed",
             "upgrade it, or unset COCOSEARCH_DATABASE_URL to use the embedded server",
         )
 
@@ -36,20 +37,21 @@ def check_server_version(version: int) -> None:
 async def check_session_pooling(
     connection: MonitoredConnection, connect: Callable[[], Awaitable[MonitoredConnection]]
 ) -> None:
-    """A pooler may give each transaction another session: what the locks of ours hold is then held
-    by nobody, for ever.
+    """Raise `StoreUnavailable` if a pooler gives each transaction another session.
 
-    `connect` makes another connection. It gets the session that `connection` had, or keeps it from
-    getting that again.
+    The session locks of the daemon would then belong to nobody, for ever. `connect` opens another
+    connection: it gets the session that `connection` had, or keeps `connection` from getting that
+    again.
     """
-    before = await _session(connection)
-    async with await connect() as other, other.transaction():
-        other.answer_timeout_s = connection.answer_timeout_s
-        pooled = await _session(other) == before or await _session(connection) != before
+    first = await _session(connection)
+    async with await connect() as second, second.transaction():
+        second.answer_timeout_s = connection.answer_timeout_s
+        pooled = await _session(second) == first or await _session(connection) != first
     if pooled:
         raise StoreUnavailable(
             "a pooler gives each transaction another session of PostgreSQL",
-            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL, or a pool that keeps sessions (pool_mode = session)",
+            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL, or a pool that keeps sessions "
+            "(pool_mode = session)",
         )
 
 
@@ -60,7 +62,10 @@ async def _session(connection: MonitoredConnection) -> int:
 
 
 def _check_encoding(connection: MonitoredConnection) -> None:
-    """Another encoding lacks characters that files have; SQL_ASCII knows none."""
+    """Raise `StoreUnavailable` unless the database is UTF8.
+
+    Other encodings lack characters that files have; SQL_ASCII knows none.
+    """
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreUnavailable(
@@ -113,13 +118,15 @@ async def _create_pgvector(connection: MonitoredConnection) -> None:
 
 
 def connection_error(conninfo: str, error: psycopg.OperationalError) -> StoreUnavailable:
-    """One sentence and a hint for why a connection was refused."""
-    given = conninfo_to_dict(conninfo)
-    user, database = given.get("user") or "", given.get("dbname") or given.get("user") or ""
-    host, port = given.get("host") or "localhost", given.get("port") or 5432
+    """Explain in one sentence and a hint why a connection was refused."""
+    parameters = conninfo_to_dict(conninfo)
+    user = parameters.get("user") or ""
+    database = parameters.get("dbname") or user
+    host = parameters.get("host") or "localhost"
+    port = parameters.get("port") or 5432
     text = str(error)
-    # libpq leaves no SQLSTATE on a failed connection, so its messages must do; the server's may be
-    # translated.
+    # libpq leaves no SQLSTATE on a failed connection, so only its messages tell the cause. Those of
+    # the server may be translated.
     if (
         "password authentication failed" in text
         or "no password supplied" in text
@@ -142,7 +149,7 @@ def connection_error(conninfo: str, error: psycopg.OperationalError) -> StoreUna
     if "too many" in text or "connection slots" in text:
         return StoreUnavailable(
             f"PostgreSQL at {host}:{port} has no connection left for user {user}",
-            "allow more on the server: twice database.pool_max and some are used at most",
+            "allow more on the server: at most twice database.pool_max and a few more are used",
         )
     if "unsupported startup parameter" in text:
         return StoreUnavailable(

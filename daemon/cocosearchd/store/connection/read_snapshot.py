@@ -1,4 +1,4 @@
-"""Several reads of one state of the database, whatever is committed between them."""
+"""Reads one state of the database several times, whatever is committed in between."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,24 +8,27 @@ from cocosearchd.store.connection.database import Connection, Database
 
 
 class ReadSnapshot(Database):
-    """A database that reads all on one connection, in one transaction. Reads asked side by side
-    wait for each other.
+    """A database that reads on one connection, in one transaction.
+
+    Concurrent reads wait for each other.
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection, self._turn = connection, asyncio.Lock()
+        self._connection = connection
+        self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """The one connection, for one read at a time."""
-        async with self._turn:
+        """Lend the connection to one read at a time."""
+        async with self._lock:
             yield self._connection
 
 
 @asynccontextmanager
 async def open_snapshot(db: Database) -> AsyncIterator[ReadSnapshot]:
-    """What `db` is at this moment, to be read with any function that reads. Raises as
-    `Database.connection` does.
+    """Open the present state of `db`, for any function that reads.
+
+    Raises as `Database.connection` does.
     """
     async with db.connection() as connection, connection.transaction():
         await connection.execute("set transaction isolation level repeatable read, read only")

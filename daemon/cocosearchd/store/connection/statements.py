@@ -1,6 +1,4 @@
-"""Loads the SQL files and puts table names into them: the only place where an identifier becomes
-SQL.
-"""
+"""Loads the SQL files and fills in table names: the only place where an identifier becomes SQL."""
 
 import re
 from collections.abc import Mapping
@@ -13,21 +11,21 @@ from psycopg import sql
 from cocosearchd.model import IndexRecord
 
 STORE = Path(__file__).parents[1]
-# parts of statements, named as these are
+# Parts of statements, named in queries.sql like statements.
 SHARED = ("columns", "live", "place", "place_in_file", "asked")
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 @cache
 def named_statements() -> Mapping[str, str]:
-    """Every statement of queries.sql by its name."""
+    """Read every statement of queries.sql, by name."""
     _, *parts = _NAMED.split((STORE / "queries.sql").read_text("utf-8"))
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 @cache
 def migrations(family: str) -> tuple[str, ...]:
-    """The texts of `migrations/<family>_NNNN.sql`, the first one being version 1."""
+    """Read the texts of `migrations/<family>_NNNN.sql`; the first is version 1."""
     files = sorted((STORE / "migrations").glob(f"{family}_[0-9][0-9][0-9][0-9].sql"))
     assert [int(path.stem[-4:]) for path in files] == list(range(1, len(files) + 1)), (
         "a migration is missing"
@@ -38,26 +36,26 @@ def migrations(family: str) -> tuple[str, ...]:
 def statement(
     name: str, record: IndexRecord | None = None, **parts: sql.Composable
 ) -> sql.Composed | bytes:
-    """A statement of queries.sql, with the tables of an index and other `parts` in the place of its
-    braces.
-    """
+    """Return a statement of queries.sql, its braces filled with the tables of an index and `parts`."""
     if parts:
         return compose(named_statements()[name], record, **parts)
-    return _ready(name, *((record.slug, record.number, record.dimension) if record else ()))
+    return _compose_cached(
+        name, *((record.slug, record.number, record.dimension) if record else ())
+    )
 
 
 def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
-    """`text` with its braces filled; a brace that is meant stands doubled."""
-    # The texts are our own files: nothing from outside ever enters them but as an Identifier or a
-    # Literal.
+    """Fill the braces of `text`; a literal brace is doubled."""
+    # The texts are the project's own files: all else enters them as an Identifier or a Literal only.
     names = _tables(record.slug, record.number, record.dimension) if record else {}
     return sql.SQL(text).format(**names, **parts)
 
 
 @lru_cache(maxsize=4096)
-def _ready(name: str, *index: Any) -> bytes:
-    """Composing and quoting costs as much as a small query, and psycopg remembers what it made of
-    equal bytes.
+def _compose_cached(name: str, *index: Any) -> bytes:
+    """Compose a statement once for each index.
+
+    Composing and quoting cost as much as a small query, and psycopg caches its work by equal bytes.
     """
     names = _tables(*index) if index else {}
     return sql.SQL(named_statements()[name]).format(**names).as_bytes()
@@ -71,7 +69,7 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
         "files": f"codeindex_{slug}__{slug}_files",
         "spares": f"codeindex_{slug}__{slug}_spares",
         "parses": f"cocosearch_parse_results_{slug}",
-        # Names of keys and indexes would pass 63 bytes, so they are made of the registry's number.
+        # Slugs would make names of keys and indexes longer than 63 bytes, so they use the number.
         "chunks_key": f"{short}_chunks_key",
         "chunks_text": f"{short}_chunks_text",
         "chunks_language": f"{short}_chunks_language",
@@ -85,5 +83,5 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
     quoted: dict[str, sql.Composable] = {key: sql.Identifier(name) for key, name in names.items()}
     # The same names as texts, for to_regclass, which reads quotes as SQL does.
     texts = {f"{key}_name": sql.Literal(f'"{name}"') for key, name in names.items()}
-    known = quoted | texts | {"dimension": sql.Literal(dimension), "number": sql.Literal(number)}
-    return known | {name: sql.SQL(named_statements()[name]).format(**known) for name in SHARED}
+    parts = quoted | texts | {"dimension": sql.Literal(dimension), "number": sql.Literal(number)}
+    return parts | {name: sql.SQL(named_statements()[name]).format(**parts) for name in SHARED}
