@@ -1,6 +1,4 @@
-"""The registry of indexes and small reads outside the two flows: records of files, statistics,
-parse health.
-"""
+"""The registry of indexes, and small reads outside the two flows: file records, statistics, parse health."""
 
 import asyncio
 import hashlib
@@ -24,16 +22,16 @@ from cocosearchd.store.connection.migrate import (
 )
 from cocosearchd.store.connection.statements import statement
 
-# codeindex_{slug}__{slug}_chunks then has the 63 bytes at which PostgreSQL cuts names
+# With it codeindex_{slug}__{slug}_chunks has 63 bytes, at which PostgreSQL cuts names.
 SLUG_LENGTH = 22
-# turned into objects, a few milliseconds, before others have their turn in the event loop
+# Rows that become objects, in a few milliseconds, before other tasks of the event loop run.
 ROWS_AT_ONCE = 500
 _FINGERPRINT = struct.Struct(">QQQqqQ")
 
 
 @dataclass(frozen=True, slots=True)
 class ParseFailure:
-    """A file that did not parse completely, or was skipped: then `error_message` is the reason."""
+    """A file that did not parse completely or was skipped, with the reason in `error_message`."""
 
     path: str
     language: str
@@ -44,7 +42,7 @@ class ParseFailure:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What is stored of one index; skipped files are counted by reason, and nowhere else."""
+    """Numbers of files and chunks of an index. Skipped files count under their reason only."""
 
     files: int
     chunks: int
@@ -53,8 +51,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatistics:
-    """Counts of one index. `symbols` counts definitions; `size_bytes` is on disk, indexes
-    included.
+    """Counts of one index. `symbols` counts definitions.
+
+    `size_bytes` is the size on disk, indexes included.
     """
 
     files: int  # without skipped ones
@@ -69,7 +68,7 @@ class IndexStatistics:
 
 
 def pack_fingerprint(fingerprint: Fingerprint | None) -> bytes | None:
-    """As stored: see the column `fingerprint` of the files table."""
+    """Pack a fingerprint for the column `fingerprint` of the files table."""
     if fingerprint is None:
         return None
     f = fingerprint
@@ -77,15 +76,15 @@ def pack_fingerprint(fingerprint: Fingerprint | None) -> bytes | None:
 
 
 def unpack_fingerprint(packed: bytes | None) -> Fingerprint | None:
-    """The inverse of `pack_fingerprint`."""
+    """Invert `pack_fingerprint`."""
     return None if packed is None else Fingerprint._make(_FINGERPRINT.unpack(packed))
 
 
 def slug_candidates(name: str) -> Iterator[str]:
-    """Candidates for the part of table names that stands for an index, best first, without end.
+    """Yield candidates for the index's part of table names, best first, without end.
 
-    The name itself where it can be used as it is; else its beginning and a hash of it, so that it
-    stays readable.
+    The first is the name itself where it can be used unchanged. The others are its beginning and a
+    hash of it, so that they stay readable.
     """
     plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     if plain == name and len(name) <= SLUG_LENGTH:
@@ -98,12 +97,12 @@ def slug_candidates(name: str) -> Iterator[str]:
 
 
 def identity_digest(identity: IndexIdentity) -> bytes:
-    """What a write must match to enter an index."""
+    """Digest an identity; a write must match it to enter an index."""
     return hashlib.blake2b(repr(identity).encode(), digest_size=16).digest()
 
 
 async def incarnation(db: Database) -> str:
-    """The UUID of this database: other databases' side indexes and caches never match it."""
+    """Read the UUID of this database. Side indexes and caches of another database never match it."""
     async with db.connection() as connection:
         row = await (await connection.execute(statement("incarnation"))).fetchone()
     assert row, "the registry has one row"
@@ -118,14 +117,14 @@ async def create_index(
     dimension: int,
     identity: IndexIdentity,
 ) -> IndexRecord:
-    """A new, empty index and its tables. Raises `Conflict` if the name or the root is taken."""
+    """Create an empty index and its tables. Raises `Conflict` if the name or the root is taken."""
     async with schema_change(db) as connection:
         cursor = await connection.execute(statement("index_conflict"), {"name": name, "root": root})
-        for other_name, other_root in await cursor.fetchall():
-            taken = f"the name {name}" if other_name == name else f"the root {_shown(root)}"
+        for owner_name, owner_root in await cursor.fetchall():
+            conflict = f"the name {name}" if owner_name == name else f"the root {_root_text(root)}"
             raise Conflict(
-                f"{taken} is taken by index {other_name} of {_shown(other_root)}",
-                f"choose another name, or forget it with `cocosearchctl clear {other_name}`",
+                f"{conflict} is taken by index {owner_name} of {_root_text(owner_root)}",
+                f"choose another name, or forget it with `cocosearchctl clear {owner_name}`",
             )
         values = {"name": name, "root": root, "topics": list(topics), "standing": "current"}
         return await insert_index(connection, values, dimension, identity)
@@ -134,8 +133,9 @@ async def create_index(
 async def insert_index(
     connection: Connection, values: dict[str, Any], dimension: int, identity: IndexIdentity
 ) -> IndexRecord:
-    """A row of the registry and empty tables, within a change of the schema; `values`: name, root,
-    topics, standing.
+    """Insert a row of the registry and create empty tables, within a schema change.
+
+    `values` has name, root, topics and standing.
     """
     used = {row[0] for row in await (await connection.execute(statement("taken_slugs"))).fetchall()}
     slug = next(slug for slug in slug_candidates(values["name"]) if slug not in used)
@@ -147,21 +147,19 @@ async def insert_index(
 
 
 async def list_indexes(db: Database) -> tuple[IndexRecord, ...]:
-    """All indexes that answer, oldest first; see `standing` for those that do not yet, or no
-    more.
-    """
+    """List the current indexes, oldest first; see `index_roles` for next and retired ones."""
     async with db.connection() as connection:
         return await registered_indexes(connection, role="current")
 
 
 async def index_numbers(db: Database) -> frozenset[int]:
-    """Of all indexes, whatever their standing."""
+    """Read the numbers of all indexes, whatever their role."""
     async with db.connection() as connection:
         return frozenset(record.number for record in await registered_indexes(connection))
 
 
 async def drop_index(db: Database, record: IndexRecord) -> Counts:
-    """Forget an index, its tables and its row; how much is gone. Raises `NotFound`."""
+    """Drop the tables of an index and its row; return its counts. Raises `NotFound`."""
     async with schema_change(db) as connection:
         await require_index(connection, record)
         counts = await _counts(connection, record)
@@ -180,7 +178,7 @@ async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...])
 
 
 async def generation(db: Database, record: IndexRecord) -> int:
-    """The number of the last committed change. Raises `NotFound`."""
+    """Read the number of the last committed change. Raises `NotFound`."""
     async with db.connection() as connection:
         row = await (
             await connection.execute(statement("generation"), {"number": record.number})
@@ -193,8 +191,9 @@ async def generation(db: Database, record: IndexRecord) -> int:
 async def file_records(
     db: Database, record: IndexRecord, under: str = ""
 ) -> tuple[FileRecord, ...]:
-    """What is stored of the files at or below `under`, a path inside the root; "" is the root.
-    Ordered by path.
+    """Read the records of the files at or below `under`, ordered by path.
+
+    `under` is a path inside the root; "" is the root.
     """
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
@@ -218,8 +217,9 @@ async def file_records(
 
 
 async def devices(db: Database, record: IndexRecord) -> frozenset[int]:
-    """The devices (`st_dev`) that files were on when they were read; those to be read again are
-    left out.
+    """Read the devices (`st_dev`) that files were on when they were read.
+
+    Files that are to be read again are left out.
     """
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("devices", record))).fetchall()
@@ -227,20 +227,21 @@ async def devices(db: Database, record: IndexRecord) -> frozenset[int]:
 
 
 async def file_generations(db: Database, record: IndexRecord) -> dict[str, int]:
-    """Path -> generation of every file with chunks: what a copy of the rows is compared with."""
-    found = dict[str, int]()
+    """Read path -> generation of every file with chunks, to compare a copy of the rows with."""
+    generations = dict[str, int]()
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
         await cursor.execute(statement("file_generations", record))
         while rows := await cursor.fetchmany(ROWS_AT_ONCE):
-            found.update(rows)
+            generations.update(rows)
             await asyncio.sleep(0)
-    return found
+    return generations
 
 
 async def damaged_files(db: Database, record: IndexRecord) -> tuple[str, ...]:
-    """Paths whose chunk rows do not match their file row: somebody else wrote here. Empty in a
-    sound index.
+    """List the paths whose chunk rows do not match their file row: another program wrote here.
+
+    Empty in a sound index.
     """
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("damaged_files", record))).fetchall()
@@ -248,13 +249,13 @@ async def damaged_files(db: Database, record: IndexRecord) -> tuple[str, ...]:
 
 
 async def counts(db: Database, record: IndexRecord) -> Counts:
-    """What `statistics` counts, but cheap enough for a progress line."""
+    """Count files and chunks as `statistics` does, but cheaply enough for a progress line."""
     async with db.connection() as connection:
         return await _counts(connection, record)
 
 
 async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
-    """Counts of an index, as of one moment for each of them."""
+    """Compute the statistics of an index. Each query sees one moment, but not the same one."""
     async with db.connection() as connection:
 
         async def rows(name: str) -> list[tuple[Any, ...]]:
@@ -283,8 +284,9 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
 
 
 async def count_outdated_chunks(db: Database, record: IndexRecord) -> int:
-    """How many chunks were written before their symbols were stored one by one: filters see only
-    one of each.
+    """Count the chunks that are older than the columns of all their symbols.
+
+    Filters see only one symbol of each.
     """
     async with db.connection() as connection:
         row = await (
@@ -296,9 +298,7 @@ async def count_outdated_chunks(db: Database, record: IndexRecord) -> int:
 async def parse_failures(
     db: Database, record: IndexRecord, limit: int = 100
 ) -> tuple[ParseFailure, ...]:
-    """Files that did not parse completely, the worst first; then those that were skipped, with the
-    reason.
-    """
+    """List files that did not parse completely, the worst first, then skipped files."""
     async with db.connection() as connection:
         rows = await (
             await connection.execute(statement("parse_failures", record), {"limit": limit})
@@ -309,7 +309,7 @@ async def parse_failures(
 async def excluded_files(
     db: Database, record: IndexRecord, codes: Sequence[str], limit: int
 ) -> tuple[tuple[str, str], ...]:
-    """Path and reason of files that are not searched; the reasons in the order of `codes`."""
+    """List path and reason of files that are not searched, in the order of `codes`."""
     async with db.connection() as connection:
         values = {"codes": list(codes), "limit": limit}
         rows = await (
@@ -321,9 +321,7 @@ async def excluded_files(
 async def unparsed_files(
     db: Database, record: IndexRecord, mark: str, limit: int
 ) -> tuple[tuple[str, str], ...]:
-    """Return path and parse message of files whose message begins with `mark`, which is left
-    off.
-    """
+    """List path and parse message of files whose message begins with `mark`, without the mark."""
     async with db.connection() as connection:
         values = {"mark": mark, "limit": limit}
         rows = await (
@@ -333,9 +331,9 @@ async def unparsed_files(
 
 
 async def table_digest(db: Database, record: IndexRecord) -> tuple[int, str, str, str]:
-    """The number of chunks, and digests of all chunks (vectors included), files and parse results.
+    """Return the number of chunks, and digests of chunks (vectors included), files and parse results.
 
-    Two indexes of the same files under the same settings have equal ones.
+    They are equal for two indexes of the same files under the same settings.
     """
     async with db.connection() as connection:
         row = await (await connection.execute(statement("table_digest", record))).fetchone()
@@ -344,7 +342,7 @@ async def table_digest(db: Database, record: IndexRecord) -> tuple[int, str, str
 
 
 def identity_values(dimension: int, identity: IndexIdentity) -> dict[str, Any]:
-    """Of the statements that write an identity, without the number."""
+    """Return the parameters of statements that write an identity, without the number."""
     return {
         "dimension": dimension,
         "embedder": Jsonb(dict(identity.embedder)),
@@ -364,17 +362,16 @@ async def _counts(connection: Connection, record: IndexRecord) -> Counts:
 
 
 async def require_index(connection: Connection, record: IndexRecord) -> None:
-    """Raises `NotFound` for an index that somebody has dropped."""
-    if not any(
-        other.number == record.number for other in await registered_indexes(connection, record.name)
-    ):
+    """Raise `NotFound` for an index that has been dropped."""
+    candidates = await registered_indexes(connection, record.name)
+    if not any(candidate.number == record.number for candidate in candidates):
         raise index_not_found(record)
 
 
 def index_not_found(record: IndexRecord) -> NotFound:
-    """What to raise when an index is not in the registry any more."""
+    """Build the error for an index that is not in the registry any more."""
     return NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
 
 
-def _shown(root: bytes) -> str:
+def _root_text(root: bytes) -> str:
     return root.decode("utf-8", "backslashreplace")

@@ -1,6 +1,4 @@
-"""Database: the connection pool of one PostgreSQL, and the one place where driver errors become
-ours.
-"""
+"""The connection pool of a PostgreSQL, and the one place that translates the driver's errors."""
 
 import asyncio
 import sys
@@ -37,19 +35,20 @@ from cocosearchd.store.connection.preflight import (
     connection_error,
 )
 
-CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
-# The pool tries again with pauses that double; whoever comes after it gave up makes it try at once.
-# So that a server is used as soon as it is back, it gives up early, and callers ask again.
+CONNECT_TIMEOUT_S = 5
+CHECKOUT_TIMEOUT_S = 10.0
+LOCK_TIMEOUT_MS = 2000
+# The pool retries with pauses that double; a checkout after it gave up makes it retry at once. It
+# gives up early, and callers ask again, so that a server is used as soon as it is back.
 RECONNECT_S = 0.5
-# until a connection beyond pool_min that was not used is closed, and with it a process of the
-# server
+# An unused connection beyond pool_min is closed after this, and with it a process of the server.
 IDLE_S = 20.0
-PREDECESSORS_LIMIT_S = 60.0  # the longest statement of who writes
+PREDECESSORS_LIMIT_S = 60.0  # the longest statement of a writing process
 
-# A prepared plan outlives changed settings and grown tables: a filtered vector query then kept an
-# index scan with a recall of one half. Without a threshold nothing is prepared; with this one, what
-# is asked to be. On somebody else's server nothing is, as a pooler between may give each
-# transaction another session.
+# A prepared plan outlives changed settings and grown tables: a filtered vector query then stayed
+# with an index scan that had a recall of one half. So by default nothing is prepared. With the
+# threshold below, only statements that ask for it are. On a server that is not ours nothing is: a
+# pooler in between may give each transaction another session.
 _CONNECT: Mapping[str, Any] = {
     "autocommit": True,
     "prepare_threshold": None,
@@ -61,14 +60,15 @@ Connection = MonitoredConnection
 
 
 class LivenessCheck:
-    """Whether the server said nothing when it was asked last."""
+    """Checks connections, and remembers whether the server failed to answer the last time."""
 
     def __init__(self) -> None:
         self.unresponsive = False
 
     async def check(self, connection: Connection) -> None:
-        """Of each connection that is handed out: a restarted server costs no caller an error, a
-        frozen one no time.
+        """Check a connection as it is handed out.
+
+        A restarted server costs no caller an error, a frozen one no time.
         """
         try:
             with connection.answer_timeout(LIVENESS_TIMEOUT_S):
@@ -80,7 +80,7 @@ class LivenessCheck:
 
 
 class Database:
-    """A pool of connections to a PostgreSQL that was checked to be usable. Made by `open`."""
+    """A pool of connections to a usable PostgreSQL. Made by `open`."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Database:
         self._checkout_timeout_s = checkout_timeout_s
         self._liveness = liveness
         self.server_version, self.pgvector_version = versions
-        # Questions and saves find a connection, however many indexes are read whole or cleaned up.
+        # Leaves connections for queries and saves, however many indexes are read whole or vacuumed.
         self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
 
     @classmethod
@@ -107,22 +107,23 @@ class Database:
         checkout_timeout_s: float = CHECKOUT_TIMEOUT_S,
         series: int | None = None,
     ) -> AsyncIterator["Database"]:
-        """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and hold a pool to it.
+        """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and open a pool to it.
 
-        Whoever asks for a connection waits `checkout_timeout_s` for a server that is being
-        restarted, and `LIVENESS_TIMEOUT_S` for one that is frozen. A statement is waited for a little longer
-        than it may take. `series` is the number of a series of processes, of which one lives at
-        a time: what those before this one began in the database has ended, one way or the other,
-        before this returns. A process that is killed does not end its transactions: a commit that
-        the server has received may still be under way. Installs the extension where it is available
-        and allowed. Raises `StoreUnavailable`, one sentence and a hint for each cause, and never
-        shows a password.
+        A checkout waits `checkout_timeout_s` for a server that restarts, and `LIVENESS_TIMEOUT_S` for
+        a frozen one. An answer may take a little longer than statement_timeout.
+
+        `series` is the number of a series of processes of which one lives at a time. A killed process
+        does not end its transactions: a commit that the server has received may still be under way.
+        Before this returns, everything that earlier processes of the series began has ended.
+
+        Installs the extension where it is available and allowed. Raises `StoreUnavailable`, with a
+        sentence and a hint for each cause, and never shows a password.
         """
         conninfo = _conninfo(dsn, settings)
         limit_ms = settings.statement_timeout_ms
         liveness = LivenessCheck()
         answer_timeout_s = limit_ms / 1000 + LIVENESS_TIMEOUT_S if limit_ms else None
-        versions = await _check(conninfo, series, answer_timeout_s, own=not settings.url)
+        versions = await _check(conninfo, series, answer_timeout_s, is_ours=not settings.url)
         pool = AsyncConnectionPool[Connection](
             conninfo,
             connection_class=MonitoredConnection,
@@ -141,27 +142,28 @@ class Database:
 
     @property
     def unresponsive(self) -> bool:
-        """Whether the server was there and said nothing, when it was asked last."""
+        """Tell whether the server was there but did not answer the last check."""
         return self._liveness.unresponsive
 
     async def replace_connections(self) -> None:
-        """Replace all connections, each once it is free: a server's process keeps what it knows of
-        dropped tables.
+        """Replace all connections, each once it is free.
+
+        A process of the server caches what it knows of dropped tables.
         """
         await self._pool.drain()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection in autocommit mode. For modules of the store only.
+        """Check out a connection in autocommit mode. For modules of the store only.
 
-        Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for what else
-        it refuses.
+        Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for other errors
+        of the server.
         """
         async with self._connected(self._checkout_timeout_s) as connection:
             yield connection
 
     async def reach(self, timeout_s: float) -> None:
-        """As `ping`, waiting no longer than this for a server that is being restarted."""
+        """Do as `ping`, but wait at most `timeout_s` for a server that restarts."""
         async with self._connected(timeout_s) as connection:
             await connection.execute("select 1")
 
@@ -169,44 +171,45 @@ class Database:
     async def _connected(self, timeout_s: float) -> AsyncIterator[Connection]:
         try:
             async with AsyncExitStack() as stack:
-                yield await self._checked_out(stack, timeout_s)
+                yield await self._check_out(stack, timeout_s)
         except psycopg.Error as error:
             self._liveness.unresponsive |= isinstance(error, Unresponsive)
-            raise _translated(error) from error
+            raise _translate(error) from error
 
     @asynccontextmanager
     async def long_connection(self) -> AsyncIterator[Connection]:
-        """As `connection`, for work that may take minutes and waits for its turn: half of all
-        connections at most.
+        """Check out a connection for work of minutes; half of all connections at most, others wait.
+
+        Raises as `connection` does.
         """
         async with self._long_work, self.connection() as connection:
             yield connection
 
-    async def _checked_out(self, stack: AsyncExitStack, timeout_s: float) -> Connection:
-        """A connection that goes back with the stack. Raises `PoolTimeout`, `Unresponsive`."""
-        began = time.monotonic()
+    async def _check_out(self, stack: AsyncExitStack, timeout_s: float) -> Connection:
+        """Check out a connection until the stack closes. Raises `PoolTimeout`, `Unresponsive`."""
+        start = time.monotonic()
         while True:
-            left = began + timeout_s - time.monotonic()
+            remaining_s = start + timeout_s - time.monotonic()
             try:
                 return await stack.enter_async_context(
-                    self._pool.connection(timeout=min(left, RECONNECT_S))
+                    self._pool.connection(timeout=min(remaining_s, RECONNECT_S))
                 )
             except PoolTimeout:
-                if self._liveness.unresponsive and time.monotonic() - began >= LIVENESS_TIMEOUT_S:
+                waited_s = time.monotonic() - start
+                if self._liveness.unresponsive and waited_s >= LIVENESS_TIMEOUT_S:
                     raise Unresponsive("the server is silent") from None
-                if left <= RECONNECT_S:
+                if remaining_s <= RECONNECT_S:
                     raise
 
     @asynccontextmanager
     async def session(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
-        """A connection of its own with other settings, for long work. It is closed at the end,
-        whatever happens, and with it everything that belongs to a session. Raises as `connection`
-        does.
+        """Open a separate connection with other settings, for long work.
+
+        It is closed at the end in any case, and with it everything that belongs to a session. Raises
+        as `connection` does.
         """
-        given = conninfo_to_dict(self._conninfo).get("options") or ""
-        options = " ".join(
-            [str(given), *(f"-c {name}={value}" for name, value in settings.items())]
-        )
+        base = conninfo_to_dict(self._conninfo).get("options") or ""
+        options = " ".join([str(base), *(f"-c {name}={value}" for name, value in settings.items())])
         try:
             connection = await MonitoredConnection.connect(
                 make_conninfo(self._conninfo, options=options), **_CONNECT
@@ -216,16 +219,15 @@ class Database:
             finally:
                 await connection.close()  # does not wait, so a cancelled task gets here too
         except psycopg.Error as error:
-            raise _translated(error) from error
+            raise _translate(error) from error
 
     async def wait_for_predecessors(
         self, series: int, limit_s: float = PREDECESSORS_LIMIT_S
     ) -> None:
-        """Wait until nothing is under way that processes of a series have begun, none of which may
-        be alive any more.
+        """Wait until all that dead processes of a series began has ended; none may be alive any more.
 
-        For who reads beside such processes: rows that were read before would be without that.
-        Raises `StoreUnavailable` after `limit_s`.
+        For processes that read what such processes wrote: rows read before would lack their last
+        commits. Raises `StoreUnavailable` after `limit_s`.
         """
         end = time.monotonic() + limit_s
         while True:
@@ -237,45 +239,46 @@ class Database:
                     raise
 
     async def ping(self) -> None:
-        """Raises `StoreUnavailable` when the server does not answer."""
+        """Raise `StoreUnavailable` when the server does not answer."""
         async with self.connection() as connection:
             await connection.execute("select 1")
 
 
 def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
-    given = None
+    parameters = None
     with suppress(psycopg.ProgrammingError):
-        given = conninfo_to_dict(dsn)  # {} where all is in the environment, or in a service file
-    if given is None or _misread(dsn):
+        # {} where everything is in the environment, or in a service file
+        parameters = conninfo_to_dict(dsn)
+    if parameters is None or _is_misread(dsn):
         # Neither the driver's message nor its traceback: they quote the DSN, and with it the
         # password.
         raise StoreUnavailable(
             "the database URL cannot be read",
-            "write postgresql://user:password@host:5432/database, in a password %40, %2F and %25 for @, / and %",
+            "write postgresql://user:password@host:5432/database, in a password %40, %2F and %25 "
+            "for @, / and %",
         )
-    # Whoever is told a generation may rely on it: it must be on disk, whatever the server's default
-    # is.
+    # A generation that was returned must be on disk, whatever the server's default is.
     ours = {
         "synchronous_commit": "on",
         "statement_timeout": str(settings.statement_timeout_ms),
         "lock_timeout": str(LOCK_TIMEOUT_MS),
-        # What idles is the pool's affair: if the server ended it, the next question would wait for
-        # new connections.
+        # The pool closes idle sessions: if the server did, the next query would wait for new ones.
         "idle_session_timeout": "0",
-        # How the driver writes bytes and reads times, whatever the server's defaults are.
+        # The driver writes bytes and reads times in these formats.
         "standard_conforming_strings": "on",
         "datestyle": "ISO",
     }
-    name = given.get("application_name") or "cocosearchd"
-    # Files hold any character, whatever PGCLIENTENCODING says of a terminal.
+    name = parameters.get("application_name") or "cocosearchd"
+    # Files contain any character, whatever PGCLIENTENCODING says for a terminal.
     return make_conninfo(
-        dsn, options=_options(given, ours), application_name=name, client_encoding="utf8"
+        dsn, options=_options(parameters, ours), application_name=name, client_encoding="utf8"
     )
 
 
-def _misread(dsn: str) -> bool:
-    """Whether an @ or a / of a password was taken for its end: the rest would be shown as a part of
-    the address.
+def _is_misread(dsn: str) -> bool:
+    """Tell whether an @ or a / in a password was read as its end.
+
+    The rest of the password would be shown as a part of the address.
     """
     scheme, _, rest = dsn.partition("://")
     address, _, path = rest.partition("/")
@@ -284,13 +287,11 @@ def _misread(dsn: str) -> bool:
     )
 
 
-def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
-    """The `options` of a DSN with settings of ours behind its own; the last one of a name
-    counts.
-    """
+def _options(parameters: Mapping[str, Any], settings: Mapping[str, str]) -> str:
+    """Append settings to the `options` of a DSN; the last value of a name counts."""
     return " ".join(
         [
-            str(given.get("options") or ""),
+            str(parameters.get("options") or ""),
             *(f"-c {name}={value}" for name, value in settings.items()),
         ]
     )
@@ -299,7 +300,7 @@ def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
 async def _configure(
     series: int | None, answer_timeout_s: float | None, connection: Connection
 ) -> None:
-    """Of each new connection of a pool."""
+    """Prepare a new connection of a pool."""
     connection.answer_timeout_s = answer_timeout_s
     await register_vector_async(connection)
     if series is not None:
@@ -307,9 +308,9 @@ async def _configure(
 
 
 async def _wait_for_predecessors(connection: Connection, series: int) -> None:
-    """Wait until no connection of a process before this one is left. Raises `StoreUnavailable`."""
+    """Wait until no connection of an earlier process is left. Raises `StoreUnavailable`."""
     try:
-        # no longer than lock_timeout
+        # waits no longer than lock_timeout
         await connection.execute("select pg_advisory_lock(%s)", (series,))
         await connection.execute("select pg_advisory_unlock(%s)", (series,))
     except psycopg.errors.LockNotAvailable:
@@ -320,9 +321,9 @@ async def _wait_for_predecessors(connection: Connection, series: int) -> None:
 
 
 async def _check(
-    conninfo: str, series: int | None, answer_timeout_s: float | None, *, own: bool
+    conninfo: str, series: int | None, answer_timeout_s: float | None, *, is_ours: bool
 ) -> tuple[str, str]:
-    """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
+    """Return the versions of server and pgvector of a usable database. Raises `StoreUnavailable`."""
     connect = partial(MonitoredConnection.connect, conninfo, **_CONNECT)
     try:
         connection = await connect()
@@ -332,16 +333,16 @@ async def _check(
     try:
         async with connection:
             vector = await check_database(connection)
-            if not own:
+            if not is_ours:
                 await check_session_pooling(connection, connect)
             if series is not None:
                 await _wait_for_predecessors(connection, series)
             return connection.info.parameter_status("server_version") or "", vector
     except psycopg.Error as error:
-        raise _translated(error) from error
+        raise _translate(error) from error
 
 
-# In this order, for errors that have a cause people can act on.
+# Errors with a cause that people can act on; the first match counts.
 _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError], str, str], ...] = (
     (
         Unresponsive,
@@ -400,7 +401,7 @@ _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError],
 )
 
 
-def _translated(error: psycopg.Error) -> CocoSearchError:
+def _translate(error: psycopg.Error) -> CocoSearchError:
     for kind, ours, message, hint in _CAUSES:
         if isinstance(error, kind):
             return ours(message, hint)
@@ -410,18 +411,18 @@ def _translated(error: psycopg.Error) -> CocoSearchError:
             f"the database refuses: {line}", "give the user of COCOSEARCH_DATABASE_URL this right"
         )
     if isinstance(error, psycopg.OperationalError):
-        # connection, operator's intervention
+        # Classes 08 and 57: connection exception, operator intervention.
         lost = error.sqlstate is None or error.sqlstate[:2] in ("08", "57")
-        what = "PostgreSQL went away" if lost else "PostgreSQL could not do this now"
-        return StoreUnavailable(f"{what}: {line}", "wait for it, or see `cocosearchctl status`")
+        summary = "PostgreSQL went away" if lost else "PostgreSQL could not do this now"
+        return StoreUnavailable(f"{summary}: {line}", "wait for it, or see `cocosearchctl status`")
     return CocoSearchError(f"the database reports: {line}", "this is a defect; please report it")
 
 
 def without_password(dsn: str) -> str:
-    """The DSN as it may be shown: its parameters that are no secrets."""
-    shown = {
+    """Return the DSN with only those parameters that are no secrets."""
+    harmless = {
         name: mask_urls(str(value))
         for name, value in conninfo_to_dict(dsn).items()
         if name in HARMLESS
     }
-    return make_conninfo("", **shown)
+    return make_conninfo("", **harmless)
