@@ -1,8 +1,8 @@
-"""Matches a glob with all of its ways at once, one character of the text after the other. Pure.
+"""Matches a glob by an automaton, in one pass over the characters of the text. Pure.
 
 The states are the bits of a number, so that a character costs a few operations on it: Baeza-Yates
-and Gonnet, A New Approach to Text Searching (1992), with loops for stars. Slower than a regular
-expression, and linear for every glob.
+and Gonnet, A New Approach to Text Searching (1992), with loops for stars. It is slower than a
+regular expression, but linear for every glob.
 """
 
 import re
@@ -10,15 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-_CACHED = 4096  # characters whose transitions are remembered
+_CACHED = 4096  # characters whose transitions are cached
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a glob takes next: `one` character or `several` that match `rule`, `anything`, or whole
-    `directories`.
+    """A step of a glob: `one` character or `several` that match `rule`, `anything`, or `directories`.
 
-    All but `one` may take nothing; what `directories` take ends in `/`.
+    All but `one` may match nothing; a match of `directories` ends in `/`.
     """
 
     kind: Literal["one", "several", "anything", "directories"]
@@ -26,25 +25,35 @@ class Step:
 
 
 class GlobAutomaton:
-    """The steps of a glob; not to be used by several threads at once, but for what they lose of its
-    cache.
+    """The automaton of a glob.
+
+    Threads that share it may lose entries of its cache, and nothing else.
     """
 
     def __init__(
-        self, steps: Iterable[Step], *, flags: int = re.DOTALL, goes_on: str = "", ends: bool = True
+        self,
+        steps: Iterable[Step],
+        *,
+        flags: int = re.DOTALL,
+        continuation: str = "",
+        may_end: bool = True,
     ) -> None:
-        """A text matches if it `ends` behind the steps, or goes on there with the character
-        `goes_on`.
-        """
-        self._goes_on, self._ends = goes_on, ends
-        self._advance = list[tuple[int, re.Pattern[str]]]()  # state -> what leads to the next one
-        self._loop = list[tuple[int, re.Pattern[str]]]()  # state -> what stays in it
-        # states from which the next one, or the one after it, is reached by nothing
+        """A text matches if it `may_end` after the steps, or goes on with the `continuation`."""
+        self._continuation = continuation
+        self._may_end = may_end
+        self._advance = list[
+            tuple[int, re.Pattern[str]]
+        ]()  # state, and the characters that lead to the next one
+        self._loop = list[
+            tuple[int, re.Pattern[str]]
+        ]()  # state, and the characters that stay in it
+        # States that lead to the next one, or to the one after it, without a character.
         self._skip = self._skip_two = 0
         self._transitions: dict[str, tuple[int, int]] = {}
-        self._final, last = 1, Step("one")
+        self._final = 1
+        last = Step("one")
         for step in steps:
-            if step.kind == "one" or step != last:  # two stars in a row are one
+            if step.kind == "one" or step != last:  # two equal stars in a row are one
                 self._add(step, flags)
             last = step
 
@@ -65,19 +74,19 @@ class GlobAutomaton:
         self._final = state << 1
 
     def matches(self, text: str) -> bool:
-        """Whether the glob matches a text."""
+        """Tell whether the glob matches a text."""
         states = self._closed(1)
         for character in text:
-            if states & self._final and character == self._goes_on:
+            if states & self._final and character == self._continuation:
                 return True
             advance, loop = self._transition(character)
             states = self._closed((states & advance) << 1 | states & loop)
             if not states:
                 return False
-        return self._ends and bool(states & self._final)
+        return self._may_end and bool(states & self._final)
 
     def _closed(self, states: int) -> int:
-        """The states, and those that are reached from them by nothing."""
+        """Add the states that are reached without a character."""
         while (
             more := states | (states & self._skip) << 1 | (states & self._skip_two) << 2
         ) != states:
@@ -85,11 +94,12 @@ class GlobAutomaton:
         return states
 
     def _transition(self, character: str) -> tuple[int, int]:
-        found = self._transitions.get(character)
-        if found is None:
-            advance = sum(state for state, rule in self._advance if rule.fullmatch(character))
-            loop = sum(state for state, rule in self._loop if rule.fullmatch(character))
-            if len(self._transitions) >= _CACHED:
-                self._transitions.clear()
-            found = self._transitions[character] = advance, loop
-        return found
+        cached = self._transitions.get(character)
+        if cached is not None:
+            return cached
+        advance = sum(state for state, rule in self._advance if rule.fullmatch(character))
+        loop = sum(state for state, rule in self._loop if rule.fullmatch(character))
+        if len(self._transitions) >= _CACHED:
+            self._transitions.clear()
+        self._transitions[character] = (advance, loop)
+        return advance, loop

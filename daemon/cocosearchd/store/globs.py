@@ -1,9 +1,8 @@
-"""Globs as regular expressions that PostgreSQL and Python read alike, and as matchers for Python.
-Pure.
+"""Translates globs into regular expressions that PostgreSQL and Python read alike, and into matchers.
 
-PostgreSQL's engine is an automaton: whether a text matches takes it linear time. Python's tries one
-way after another, for hours where several stars share a name, so it has only expressions of which
-that cannot come, or an automaton of ours. All raise `InvalidInput` of `[z-a]`, and of what is
+Pure. PostgreSQL's engine is an automaton that matches in linear time. Python's engine backtracks,
+for hours where several stars share a name, so Python gets only expressions that cannot backtrack,
+or an automaton of ours. All functions raise `InvalidInput` for ranges such as `[z-a]`, and for globs
 longer than any path.
 """
 
@@ -13,15 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from cocosearchd.errors import InvalidInput
 from cocosearchd.store.glob_automaton import GlobAutomaton, Step
 
-Matcher = Callable[[str], object]  # true or false of a whole path or name
+Matcher = Callable[[str], object]  # truthy if a whole path or name matches
 
-# Characters. PATH_MAX of <linux/limits.h> is 4096 bytes, which may be written as four characters
-# each.
+# In characters. PATH_MAX of <linux/limits.h> is 4096 bytes, each written as up to four characters.
 MAX_GLOB = 16_384
 
 _SET = r"\[[!^]?\]?[^\]]*\]|"
 _REST = r"\\.|\*\*/|\*+|\?|[^\\*?\[]+|."
-_PART, _PART_BUT_SETS = re.compile(_SET + _REST, re.DOTALL), re.compile(_REST, re.DOTALL)
+_PART = re.compile(_SET + _REST, re.DOTALL)
+_PART_WITHOUT_SETS = re.compile(_REST, re.DOTALL)
 
 _MEMBER = re.compile(r"(.)-(.)|.", re.DOTALL)
 
@@ -34,19 +33,20 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
 
 
 def path_regex(glob: str) -> str:
-    """A glob over relative paths, read as git reads one in an ignore file.
+    """Translate a glob over relative paths, with the meaning of git's ignore files.
 
-    Without a slash inside it names a file or directory anywhere, else it is anchored at the root;
-    either way it covers all that lies below. `*` and `?` stay within one part of a path, `**` does
-    not; a backslash takes the next character as it is.
+    Without a slash inside, it names a file or directory anywhere, otherwise it is anchored at the
+    root; either way it covers everything below. `*` and `?` match within one part of a path, `**`
+    across parts; a backslash takes the next character literally.
     """
-    body, tail, anchored = _parts_of_path(glob)
-    return ("^" if anchored else "(^|/)") + _translate(body, star="[^/]*", one="[^/]") + tail
+    body, tail, anchored = _split_path_glob(glob)
+    return ("^" if anchored else "(^|/)") + _translate(body, star="[^/]*", single="[^/]") + tail
 
 
 def path_matcher(globs: Sequence[str]) -> Matcher:
-    """Whether any of the globs matches a path, as `path_regex` says it; in linear time."""
-    regexes, automata = list[str](), list[Matcher]()
+    """Match paths against any of the globs, as `path_regex` does, in linear time."""
+    regexes = list[str]()
+    automata = list[Matcher]()
     for glob in globs:
         _check_length(glob)
         regex = _linear_path_regex(glob)
@@ -66,87 +66,92 @@ def path_matcher(globs: Sequence[str]) -> Matcher:
     )
 
 
-def _parts_of_path(glob: str) -> tuple[str, str, bool]:
-    """What a glob says of a path, how that ends, and whether it begins at the root."""
-    body, tail = glob.strip("/"), "/" if glob.endswith("/") else "(/|$)"
+def _split_path_glob(glob: str) -> tuple[str, str, bool]:
+    """Split a glob into its body, a regex for the end, and whether it is anchored at the root."""
+    body = glob.strip("/")
+    tail = "/" if glob.endswith("/") else "(/|$)"
     if body.endswith("/**"):
-        body, tail = body[:-3], "/"
+        body = body[:-3]
+        tail = "/"
     return body, tail, "/" in glob.rstrip("/")
 
 
 def _linear_path_regex(glob: str) -> str | None:
-    body, tail, anchored = _parts_of_path(glob)
-    if not anchored and "**" in body:  # it can begin in any directory, which a star settles
-        body, anchored = "**/" + body, True
-    rule = _settled(body, inner="[^/]", bounds="/")
+    body, tail, anchored = _split_path_glob(glob)
+    if not anchored and "**" in body:  # may begin in any directory: `**/` says so
+        body = "**/" + body
+        anchored = True
+    rule = _atomic_regex(body, inner="[^/]", bounds="/")
     return (
         None if rule is None else ("^" if anchored else "(?:^|/)") + rule + tail.replace("$", r"\Z")
     )
 
 
 def _path_automaton(glob: str) -> Matcher:
-    body, tail, anchored = _parts_of_path(glob)
+    body, tail, anchored = _split_path_glob(glob)
     steps = (*(() if anchored else (Step("directories"),)), *_steps(body, inner="[^/]"))
-    return GlobAutomaton(steps, goes_on="/", ends=tail != "/").matches
+    return GlobAutomaton(steps, continuation="/", may_end=tail != "/").matches
 
 
 def exact_glob(path: str) -> str:
-    """The glob that only a file of this very path matches (and what would lie below it)."""
+    """Return the glob that matches this path only (and all that would lie below it)."""
     return "/" + path.translate(_SPECIAL)
 
 
 def name_regex(glob: str) -> str:
-    """A glob over a whole name; `*` matches anything."""
+    """Translate a glob over a whole name; `*` matches anything."""
     return "^" + _translate(glob, ".*", ".") + "$"
 
 
 def symbol_regex(glob: str) -> str:
-    """A glob over a whole qualified name, or over its last parts, in which `*` stays within one
-    part.
+    """Translate a glob over a whole qualified name, or over its last parts.
 
-    So `get_*` finds `Users.get_one` and not `Users.get_all.inner`.
+    In the last parts `*` matches within one part, so `get_*` finds `Users.get_one` but not
+    `Users.get_all.inner`.
     """
     return f"{name_regex(glob)}|[{_BOUNDS}]" + _translate(glob, f"{_IN_PART}*", _IN_PART) + "$"
 
 
 def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
-    """Whether a glob matches a qualified name, as `symbol_regex` says it; in linear time."""
+    """Match qualified names against a glob, as `symbol_regex` does, in linear time."""
     flags = re.DOTALL | (0 if cased else re.IGNORECASE)
-    whole = _settled(glob, inner=None, bounds="")
-    # Parts begin in many places: from each a star that takes anything would go through the rest.
-    parts = None if "**" in glob else _settled(glob, inner=_IN_PART, bounds=_BOUNDS)
-    if whole is not None and parts is not None:
-        return re.compile(rf"^{whole}\Z|[{_BOUNDS}]{parts}\Z", flags).search
-    behind = (Step("anything"), Step("one", f"[{_BOUNDS}]"), *_steps(glob, inner=_IN_PART))
+    name = _atomic_regex(glob, inner=None, bounds="")
+    # Parts begin at many positions, and from each a `**` would scan the rest of the name.
+    parts = None if "**" in glob else _atomic_regex(glob, inner=_IN_PART, bounds=_BOUNDS)
+    if name is not None and parts is not None:
+        return re.compile(rf"^{name}\Z|[{_BOUNDS}]{parts}\Z", flags).search
+    last_parts = (Step("anything"), Step("one", f"[{_BOUNDS}]"), *_steps(glob, inner=_IN_PART))
     automata = [
         GlobAutomaton(_steps(glob, inner=None), flags=flags),
-        GlobAutomaton(behind, flags=flags),
+        GlobAutomaton(last_parts, flags=flags),
     ]
-    return lambda name: any(automaton.matches(name) for automaton in automata)
+    return lambda text: any(automaton.matches(text) for automaton in automata)
 
 
 def longest_literal(glob: str) -> str:
-    """The longest run of ASCII letters, digits and underscores that is in all that matches a glob,
-    in some case; or "".
+    """Find the longest run of ASCII letters, digits and underscores that every match contains, or "".
 
-    >>> spelled_out("Users.get_*"), spelled_out("[ab]?*")
+    The case of a match may differ.
+
+    >>> longest_literal("Users.get_*"), longest_literal("[ab]?*")
     ('Users', '')
     """
     pieces = (part for part in _parts(glob) if part[0] not in "*?[\\")
     return max((run for piece in pieces for run in _RUN.findall(piece)), key=len, default="")
 
 
-def _translate(glob: str, star: str, one: str) -> str:
-    return "".join(_piece(part, star, one) for part in _parts(glob))
+def _translate(glob: str, star: str, single: str) -> str:
+    return "".join(_piece(part, star, single) for part in _parts(glob))
 
 
 def _parts(glob: str) -> list[str]:
-    """The stars, sets and texts of a glob. Behind the last `]` no set is looked for: each `[` would
-    cost the rest.
+    """Split a glob into stars, sets and texts.
+
+    Behind the last `]` no set is searched for: each `[` would scan the rest.
     """
     _check_length(glob)
     end = glob.rfind("]") + 1
-    return _PART.findall(glob, 0, end) + _PART_BUT_SETS.findall(glob, end)
+    return _PART.findall(glob, 0, end) + _PART_WITHOUT_SETS.findall(glob, end)
 
 
 def _check_length(glob: str) -> None:
@@ -155,50 +160,58 @@ def _check_length(glob: str) -> None:
         raise InvalidInput(message, f"give at most {MAX_GLOB}")
 
 
-def _settled(glob: str, inner: str | None, bounds: str) -> str | None:
-    """As `_translate`, but what a star has taken when the text after it is found is not given back:
-    `(?>...)`.
+def _atomic_regex(glob: str, inner: str | None, bounds: str) -> str | None:
+    """Translate like `_translate`, with stars that do not give back what they matched: `(?>...)`.
 
-    The first place of that text serves as well as any later one if a star follows that can take
-    what lies between. A star of `inner` characters, which are none of `bounds`, settles with the
-    text after it; one that takes anything, with all up to the next of its kind, as what lies
-    between may have bounds. `inner` None: every star takes anything. None if a star that others
-    follow does not settle, or if the last one that takes anything tries places that are no starts
-    of a directory, with a star of `inner` characters behind it: each of that would multiply the
-    time.
+    For a star that is followed by a text, the first occurrence of the text serves as well as a
+    later one, if the next star can match what lies in between. A star of `inner` characters, which
+    exclude those of `bounds`, is atomic together with the text after it. A star that matches
+    anything is atomic together with everything up to the next of its kind, since bounds may lie in
+    between. With `inner` None every star matches anything.
+
+    Returns None where backtracking would multiply the time: if a star that others follow cannot be
+    atomic, or if the last star that matches anything tries positions that start no directory, with
+    a star of `inner` characters behind it.
     """
-    done = group = fixed = ""  # from the next wide star on, before that, before any star
-    following, settles, has_inner = "", False, False  # the star after `fixed`; of the group
-    crosses = False  # whether a set in `fixed` takes what a star in a part does not
+    # The regex is built from the end of the glob: `done` begins at a star that matches anything,
+    # `group` precedes it, and `fixed` is the text before the first star of the group.
+    done = group = fixed = ""
+    next_star = ""  # the star after `fixed`
+    group_atomic = False
+    has_inner = False  # the group has a star of `inner` characters
+    crosses = False  # a set in `fixed` matches characters that a star of `inner` does not
     pieces = _parts(glob)
-    for place, piece in reversed(list(enumerate(pieces))):
+    for index, piece in reversed(list(enumerate(pieces))):
         if piece[0] != "*":
             text = _piece(piece, "", inner or ".")
             crosses = crosses or (text[0] == "[" and any(re.match(text, bound) for bound in bounds))
             fixed = text + fixed
             continue
-        # What `**/` takes ends with a slash.
-        free = bool(following) and (following != "**/" or (fixed or piece).endswith("/"))
-        settles = settles if group else free
+        # The match of `**/` ends with a slash.
+        free = bool(next_star) and (next_star != "**/" or (fixed or piece).endswith("/"))
+        group_atomic = group_atomic if group else free
         if inner is not None and piece == "*":
-            sure = free and not crosses
-            if following and not sure:
+            atomic = free and not crosses
+            if next_star and not atomic:
                 return None
-            group = (f"(?>{inner}*?{fixed})" if sure else f"{inner}*{fixed}") + group
+            group = (f"(?>{inner}*?{fixed})" if atomic else f"{inner}*{fixed}") + group
             has_inner = True
         else:
-            aligned = piece == "**/" and (place == 0 or pieces[place - 1].endswith("/"))
-            if (done and not settles) or (has_inner and not aligned):
+            aligned = piece == "**/" and (index == 0 or pieces[index - 1].endswith("/"))
+            if (done and not group_atomic) or (has_inner and not aligned):
                 return None
             group = ("(?:.*?/)??" if piece == "**/" else ".*?") + fixed + group
-            done, group = (f"(?>{group})" if settles else group) + done, ""
+            done = (f"(?>{group})" if group_atomic else group) + done
+            group = ""
             has_inner = False
-        following, fixed, crosses = piece, "", False
+        next_star = piece
+        fixed = ""
+        crosses = False
     return fixed + group + done
 
 
 def _steps(glob: str, inner: str | None) -> Iterator[Step]:
-    """A glob as steps of an automaton, each of one character but for stars."""
+    """Translate a glob into steps of an automaton: one character each, or a star."""
     for piece in _parts(glob):
         if piece == "**/":
             yield Step("directories")
@@ -221,13 +234,13 @@ def _is_class(piece: str) -> bool:
     )
 
 
-def _piece(text: str, star: str, one: str) -> str:
+def _piece(text: str, star: str, single: str) -> str:
     if text == "**/":
         return "(.*/)?"
     if text[0] == "*":
         return ".*" if len(text) > 1 else star
     if text == "?":
-        return one
+        return single
     if text[0] == "[" and len(text) > 2:
         negated = text[1] in "!^"
         inside = _MEMBER.sub(_member, text[2 if negated else 1 : -1])
@@ -237,21 +250,23 @@ def _piece(text: str, star: str, one: str) -> str:
     return _literal(text)
 
 
-def _member(found: re.Match[str]) -> str:
-    """One character of a class, or a range of them, which has to ascend for both who read it."""
-    if found[2] and found[1] > found[2]:
+def _member(match: re.Match[str]) -> str:
+    """Translate one character of a set, or a range.
+
+    A range must ascend, which both engines require.
+    """
+    if match[2] and match[1] > match[2]:
         raise InvalidInput(
-            f"a pattern of this filter has the range {found[0]!r}", "ranges ascend, as in [a-z]"
+            f"a pattern of this filter has the range {match[0]!r}", "ranges ascend, as in [a-z]"
         )
-    return "-".join(map(_escaped, found.groups())) if found[2] else _escaped(found[0])
+    return "-".join(map(_escaped, match.groups())) if match[2] else _escaped(match[0])
 
 
 def _escaped(character: str) -> str:
-    # Two of `-&~|` in a row are to mean sets of sets in a Python to come, and this one warns of
-    # them.
+    # Python warns of two of `-&~|` in a row: a future version may read them as operations on sets.
     return "\\" + character if character in "\\[]-&~|" else character
 
 
 def _literal(text: str) -> str:
     # A backslash in a file's name stands doubled in a stored path, see `model.encode_path`.
-    return re.sub(r"[^\w/ -]", lambda found: r"\\\\" if found[0] == "\\" else "\\" + found[0], text)
+    return re.sub(r"[^\w/ -]", lambda match: r"\\\\" if match[0] == "\\" else "\\" + match[0], text)

@@ -1,8 +1,7 @@
-"""The vector index of an index: made once it pays, made anew when it is worn, dropped when it no
-longer pays.
+"""Maintains the vector index of an index: builds it once it pays, rebuilds it when worn, drops it.
 
-A build takes minutes of CPU for a million chunks, so whoever calls this does it when there is
-nothing else to do. Searches and writes go on meanwhile.
+A build takes minutes of CPU for a million chunks, so callers run it when the daemon is idle.
+Searches and writes go on meanwhile.
 """
 
 from typing import Literal
@@ -13,14 +12,15 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import statement
 
-# Comparing 20,000 rows of this width takes less than 20 ms of CPU, while the index costs 2 to 3 ms
-# with each row written. The gap keeps an index near the limit from being built again and again.
-BUILD_AT, DROP_BELOW = 20_000, 10_000
+# In chunks. Comparing 20,000 rows of this width takes less than 20 ms of CPU, while the index costs
+# 2 to 3 ms for each row written. The gap keeps an index near the limit from repeated builds.
+BUILD_AT = 20_000
+DROP_BELOW = 10_000
 # Dead rows per live one. Vacuum repairs the graph at 5 to 6 ms per dead row, so above a tenth a new
-# one is cheaper; autovacuum by itself would begin at a fifth.
+# graph is cheaper; autovacuum by itself would start at a fifth.
 WORN = 0.1
 
-_NEVER = 1 << 62  # chunks: no index has so many
+_NEVER = 1 << 62  # in chunks: more than any index has
 
 Outcome = Literal["none", "busy", "kept", "built", "rebuilt", "dropped"]
 
@@ -28,26 +28,23 @@ Outcome = Literal["none", "busy", "kept", "built", "rebuilt", "dropped"]
 async def ensure_vector_index(
     db: Database, record: IndexRecord, build_at: int = BUILD_AT, drop_below: int = DROP_BELOW
 ) -> Outcome:
-    """Build, rebuild or drop the vector index as the number of chunks demands. Idempotent; does
-    nothing while another caller is at it.
+    """Build, rebuild or drop the vector index as the number of chunks demands.
 
-    Cancelling leaves an index that PostgreSQL marks as invalid and never uses; the next call
-    removes it.
+    Idempotent; does nothing while another caller is at work. Cancelling leaves an index that
+    PostgreSQL marks as invalid and never uses; the next call removes it.
     """
     async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
         row = await (await connection.execute(statement("lock_maintenance", record))).fetchone()
         if not row or not row[0]:
             return "busy"
         outcome = await _maintain(connection, record, build_at, drop_below)
-        # The end of the session releases it as well, but a moment after we have returned.
+        # The end of the session releases the lock too, but only a moment after the return.
         await connection.execute(statement("unlock_maintenance", record))
         return outcome
 
 
 async def drop_vector_index(db: Database, record: IndexRecord) -> Outcome:
-    """Drop the vector index, whole or torn, if there is one. Idempotent; as
-    `ensure_vector_index`.
-    """
+    """Drop the vector index, valid or not, as `ensure_vector_index` does. Idempotent."""
     return await ensure_vector_index(db, record, build_at=_NEVER, drop_below=_NEVER)
 
 
@@ -56,8 +53,8 @@ async def _maintain(
 ) -> Outcome:
     row = await (await connection.execute(statement("vector_index_state", record))).fetchone()
     assert row, "a select without from has a row"
-    exists, torn, chunks, dead_share = row
-    for name in torn:  # a build that was killed; every write still pays for what it left
+    exists, invalid, chunks, dead_share = row
+    for name in invalid:  # left by a killed build, and every write still pays for it
         await connection.execute(statement("drop_index", index=sql.Identifier(name)))
     if exists and chunks < drop_below:
         await connection.execute(statement("drop_vector_index", record))
@@ -68,7 +65,7 @@ async def _maintain(
         return "rebuilt"
     if not exists and chunks >= build_at:
         await connection.execute(statement("build_vector_index", record))
-        # The choice between an exact and an approximate search rests on fresh statistics.
+        # The choice between an exact and an approximate search needs fresh statistics.
         await connection.execute(statement("analyze", record))
         return "built"
     return "kept" if exists else "none"
