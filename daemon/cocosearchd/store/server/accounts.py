@@ -1,8 +1,7 @@
-"""The account that the embedded server runs as when the daemon is root: one that no other program
-has.
+"""Chooses the account of the embedded server where the daemon is root: one that no other program uses.
 
-PostgreSQL refuses to run as root. An account that other services share, as `nobody` is, would let
-each of them read and change the index, and name directories for the daemon to read as root.
+PostgreSQL refuses to run as root. An account that other services share, such as `nobody`, would let
+each of them read and change the index, and make the daemon read directories as root.
 """
 
 import grp
@@ -17,10 +16,11 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.server.processes import uids_in_use
 
 SYSTEM_USER = "cocosearch"
-SHARED_USER, SHARED_UID = "nobody", 65534
-# Numbers that systemd leaves unused (https://systemd.io/UIDS-GIDS): above what SSSD gives to
+SHARED_USER = "nobody"
+SHARED_UID = 65534
+# Numbers that systemd leaves unused (https://systemd.io/UIDS-GIDS): above those that SSSD gives to
 # directory users (ldap_idmap_range_max is 2,000,200,000), and, for containers that map 65,536
-# numbers, below those of its services.
+# numbers, below those of systemd's services.
 PRIVATE_UIDS = (range(2_100_000_000, 2_140_000_000), range(60_578, 61_184))
 TRIES = 64
 SUBORDINATE_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
@@ -29,8 +29,9 @@ MAP_FILES = (Path("/proc/self/uid_map"), Path("/proc/self/gid_map"))
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user and group number; `name` is empty for a number without an entry in the user
-    database.
+    """A user and a group number.
+
+    `name` is empty for a number without an entry in the user database.
     """
 
     uid: int
@@ -39,17 +40,16 @@ class Account:
 
     @property
     def label(self) -> str:
-        """The account in a sentence."""
+        """The account, for a sentence."""
         return f"user {self.name}" if self.name else f"the account number {self.uid}"
 
 
 def server_account(home: Path, data_owner: int | None) -> Account | None:
-    """The account for a server whose files lie in `home`; None where it runs as the caller, who is
-    not root.
+    """Choose the account for a server whose files lie in `home`; None where the caller is not root.
 
-    It is the owner of existing data, unless that is root or a shared account; else the system user
-    `cocosearch`; else a number of its own, which follows from `home`. Raises `StoreUnavailable`
-    where there is no such number.
+    It is the owner of existing data, unless that is root or a shared account; otherwise the system
+    user `cocosearch`; otherwise an unused number that is derived from `home`. Raises
+    `StoreUnavailable` where there is no such number.
     """
     if os.geteuid() != 0:
         return None
@@ -64,16 +64,16 @@ def server_account(home: Path, data_owner: int | None) -> Account | None:
 
 
 def is_shared(uid: int) -> bool:
-    """Tell whether services that have nothing to do with each other run as `uid`."""
+    """Tell whether unrelated services run as `uid`."""
     return uid == SHARED_UID or _account(uid).name == SHARED_USER
 
 
 def initialising_account(account: Account) -> Account:
-    """The account that `initdb` runs as: it refuses a user number without a name.
+    """Return the account that `initdb` runs as: it refuses a user number without a name.
 
-    For such a number it is `nobody` with the group of `account` alone. A process of `nobody` that
-    lacks this group cannot enter a directory that only the group may enter, nor trace `initdb`:
-    ptrace(2) compares groups as well.
+    For such a number it is `nobody` with the group of `account` only. A process of `nobody` without
+    this group cannot enter a directory that only the group may enter, nor trace `initdb`: ptrace(2)
+    compares groups as well.
     """
     if account.name:
         return account
@@ -85,23 +85,19 @@ def initialising_account(account: Account) -> Account:
 
 
 def private_uid(seed: bytes) -> int:
-    """A user and group number that nothing on this machine uses; the same for the same seed while
-    that holds.
+    """Return a user and group number that nothing on this machine uses.
 
-    Raises `StoreUnavailable`.
+    The same seed gives the same number, while that stays unused. Raises `StoreUnavailable`.
     """
     digest = int.from_bytes(hashlib.sha256(seed).digest()[:8])
-    taken, maps, subordinates = (
-        uids_in_use(),
-        [_mapped(path) for path in MAP_FILES],
-        list(_subordinates()),
-    )
+    used = uids_in_use()
+    maps = [_mapped(path) for path in MAP_FILES]
+    subordinates = list(_subordinates())
     for numbers in PRIVATE_UIDS:
         for attempt in range(TRIES):
             number = numbers[(digest + attempt) % len(numbers)]
-            if all(_contains(ranges, number) for ranges in maps) and _is_unused(
-                number, taken, subordinates
-            ):
+            is_mapped = all(_contains(ranges, number) for ranges in maps)
+            if is_mapped and _is_unused(number, used, subordinates):
                 return number
     raise _no_account()
 
@@ -114,8 +110,8 @@ def _account(uid: int) -> Account:
     return Account(uid, user.pw_gid, user.pw_name)
 
 
-def _is_unused(number: int, taken: Collection[int], subordinates: Sequence[range]) -> bool:
-    if number in taken or _contains(subordinates, number) or _account(number).name:
+def _is_unused(number: int, used: Collection[int], subordinates: Sequence[range]) -> bool:
+    if number in used or _contains(subordinates, number) or _account(number).name:
         return False
     try:
         grp.getgrgid(number)
@@ -125,8 +121,9 @@ def _is_unused(number: int, taken: Collection[int], subordinates: Sequence[range
 
 
 def _mapped(path: Path) -> list[range]:
-    """The numbers that exist in this user namespace: lines of user_namespaces(7), `inside outside
-    count`.
+    """Read the numbers that exist in this user namespace.
+
+    The lines are those of user_namespaces(7): `inside outside count`.
     """
     try:
         lines = path.read_text("ascii").splitlines()
@@ -137,7 +134,10 @@ def _mapped(path: Path) -> list[range]:
 
 
 def _subordinates() -> Iterator[range]:
-    """Ranges that containers of users may use: lines of subuid(5), `name:first:count`."""
+    """Read the ranges that users' containers may use.
+
+    The lines are those of subuid(5): `name:first:count`.
+    """
     for path in SUBORDINATE_FILES:
         try:
             lines = path.read_text("utf-8", "replace").splitlines()
@@ -156,6 +156,6 @@ def _contains(ranges: Sequence[range], number: int) -> bool:
 
 def _no_account() -> StoreUnavailable:
     return StoreUnavailable(
-        "PostgreSQL does not run as root, and there is no account that it could have to itself",
+        "PostgreSQL does not run as root, and there is no account for it alone",
         f"run `useradd --system --no-create-home {SYSTEM_USER}`, or set COCOSEARCH_DATABASE_URL",
     )

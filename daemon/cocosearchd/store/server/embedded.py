@@ -1,7 +1,7 @@
-"""A private PostgreSQL below the state directory: initialise, start, adopt, stop.
+"""Runs a private PostgreSQL below the state directory: initialise, start, adopt, stop.
 
-The truth about the server is what answers on its socket and which process runs on its data, never
-the pid file. Whoever starts it may die: the server goes on and the next `ensure` adopts it.
+The state of the server is what answers on its socket and which process runs on its data, never the
+pid file. The process that started it may die: the server goes on, and the next `ensure` adopts it.
 """
 
 import fcntl
@@ -49,7 +49,8 @@ from cocosearchd.store.server.server_log import trim_log
 
 log = logging.getLogger(__name__)
 
-DATABASE, PORT = "postgres", "5432"  # the port is only part of the socket's name
+DATABASE = "postgres"
+PORT = "5432"  # only part of the socket's name
 SOCKET = f".s.PGSQL.{PORT}"
 # A server for one user, idle most of the time. Measured on 18.4: 5 processes, 13 MB and 19 wakeups
 # a minute when idle, against 9 processes, 17 MB and 430 with PostgreSQL's defaults.
@@ -64,7 +65,7 @@ DEFAULTS = {
     "max_logical_replication_workers": "0",
     "max_wal_size": "1GB",
     "checkpoint_timeout": "30min",
-    # else a gigabyte of used log stays for hours after a large index, for more of it to come
+    # otherwise a gigabyte of used log stays for hours after a large index, to be reused
     "wal_recycle": "off",
     "bgwriter_delay": "10s",
     "autovacuum_naptime": "5min",
@@ -74,13 +75,17 @@ DEFAULTS = {
     "log_min_error_statement": "panic",  # statements hold source code; the log does not
     "log_line_prefix": "'%m [%p] '",
 }
-SOCKET_GONE_S, STARTING_LIMIT_S, SILENT_LIMIT_S, STOP_LIMIT_S = 5.0, 900.0, 60.0, 60.0
-# sun_path holds ~104 bytes, and the directory stands in a config list
+SOCKET_GONE_S = 5.0
+STARTING_LIMIT_S = 900.0
+NO_ANSWER_LIMIT_S = 60.0
+STOP_LIMIT_S = 60.0
+QUIT_LIMIT_S = 10.0
+# sun_path has ~104 bytes, and the directory is an element of a list in postgresql.conf.
 PATH_SAFE = re.compile(rb"[\w/.+@-]{1,85}")
 
 
 class EmbeddedPostgres:
-    """One server with its data in `home`. Every method blocks: call it in a thread.
+    """A server with its data in `home`. Every method blocks: call it in a thread.
 
     `home` is the daemon's (lock, configuration, log, copied programs); `home/pg` and the socket's
     directory belong to the account the server runs as (`accounts`). As root, nothing inside a
@@ -92,10 +97,14 @@ class EmbeddedPostgres:
     """
 
     def __init__(self, home: Path, settings: Mapping[str, str], bin_dir: str = "") -> None:
-        # one name, however the directory is called: processes are known by it
+        # Resolve links, since processes are recognised by the path of their data.
         home = home.parent.resolve() / home.name
-        self.home, self.data, self.run = home, home / "pg" / "data", home / "run"
-        self.conf, self.log, self.bin_dir = home / "postgresql.conf", home / "postgres.log", bin_dir
+        self.home = home
+        self.data = home / "pg" / "data"
+        self.run = home / "run"
+        self.conf = home / "postgresql.conf"
+        self.log = home / "postgres.log"
+        self.bin_dir = bin_dir
         if not PATH_SAFE.fullmatch(os.fsencode(self.run)):
             digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
             self.run = Path("/tmp") / f"cocosearch-{os.geteuid()}-{digest}"  # noqa: S108 - owner and mode are checked
@@ -103,22 +112,22 @@ class EmbeddedPostgres:
         self.dsn = make_conninfo(host=str(self.run), port=PORT, user=roles.DAEMON, dbname=DATABASE)
         self.superuser_dsn = make_conninfo(self.dsn, user=roles.SUPERUSER)
         self._child: subprocess.Popen[bytes] | None = None  # None also when the server was adopted
-        # the server's process when last looked for: spares a search
-        self._seen: Process | None = None
+        # Cached, to avoid a search through all processes.
+        self._last_seen: Process | None = None
         self._choose_account()
 
     def _choose_account(self) -> None:
-        """Sets whom the server runs as, and as whom one may still run that was started before."""
+        """Set the account of the server, and the users that a running one may have."""
         data_owner = owner(self.home / "pg")
         self.account = server_account(self.home, data_owner)
         self.uid = self.account.uid if self.account else os.geteuid()
         self._uids = {self.uid} if data_owner is None else {self.uid, data_owner}
 
     def ensure(self) -> str:
-        """Initialise, start or adopt the server; return its DSN once it answers. Idempotent, safe
-        to race.
+        """Initialise, start or adopt the server; return its DSN once it answers.
 
-        Call it again whenever the server cannot be reached. Raises `StoreUnavailable`.
+        Idempotent, and safe to race. Call it again whenever the server cannot be reached. Raises
+        `StoreUnavailable`.
         """
         with self._locked():
             install = self._install()
@@ -130,14 +139,12 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Fast shutdown, waiting for it; a server that does not follow is told to stop at once.
-        Idempotent.
-        """
+        """Shut down fast and wait for it; a server that does not end is told to quit at once. Idempotent."""
         server = self._postmaster()
         if server is None:
             return
-        for order, patience_s in ((signal.SIGINT, STOP_LIMIT_S), (signal.SIGQUIT, 10.0)):
-            deadline = time.monotonic() + patience_s
+        for order, limit_s in ((signal.SIGINT, STOP_LIMIT_S), (signal.SIGQUIT, QUIT_LIMIT_S)):
+            deadline = time.monotonic() + limit_s
             send_signal(server, order)
             self._resume()
             while time.monotonic() < deadline:
@@ -147,52 +154,53 @@ class EmbeddedPostgres:
                 time.sleep(0.02)
 
     def _resume(self) -> None:
-        """Who has stopped its processes does not keep it from being told anything."""
+        """Continue stopped processes, which would not receive other signals."""
         for pid in self.pids():
             if running := read_process(pid):
                 send_signal(running, signal.SIGCONT)
 
     def pids(self) -> tuple[int, ...]:
-        """The server's processes, its first one in front; empty when it does not run."""
+        """List the server's processes, its first one in front; empty when it does not run."""
         server = self._postmaster()
         if server is None:
             return ()
         return (server.pid, *child_pids(server.pid))
 
     def running(self) -> bool:
-        """Whether there is a server, as `pids` says; cheap enough to ask every second."""
+        """Tell whether the server runs; cheap enough to call every second."""
         return self._postmaster() is not None
 
     def reachable(self) -> bool:
-        """Whether there is a server, and its socket: somebody may clean that away. As cheap as
-        `running`.
+        """Tell whether the server runs and its socket exists, which a cleaner may have removed.
+
+        As cheap as `running`.
         """
         return self.running() and (self.run / SOCKET).exists()
 
     def handle(self) -> int | None:
-        """What becomes readable when the running server ends, as `list_processes.open_process_handle` has it."""
+        """Open a descriptor that becomes readable when the server ends: see `open_process_handle`."""
         server = self._postmaster()
-        found = None if server is None else open_process_handle(server.pid)
-        if found is not None and self._postmaster() != server:
-            os.close(found)  # of whoever has its number now
+        descriptor = None if server is None else open_process_handle(server.pid)
+        if descriptor is not None and self._postmaster() != server:
+            os.close(descriptor)  # of another process, which has the id now
             return None
-        return found
+        return descriptor
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Prepares `home` and holds its lock, so that racing daemons take turns."""
+        """Prepare `home` and hold its lock, so that racing daemons take turns."""
         ensure_owned(self.home, os.geteuid(), 0o711 if self.account else 0o700)
         self._check_reach()
         with (self.home / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # until closed; the server does not inherit it
-            self._choose_account()  # who had the lock before may have settled it
+            self._choose_account()  # again: another daemon may have transferred the data
             self._take_over()
             ensure_owned(self.home / "pg", self.uid, 0o700)
             ensure_owned(self.run, self.uid, 0o700)
             yield
 
     def _check_reach(self) -> None:
-        """Raises `StoreUnavailable` where the account may not pass to `home`."""
+        """Raise `StoreUnavailable` where the account may not enter `home`."""
         if self.account is None or self._reachable(self.home):
             return
         blocked = next(
@@ -205,37 +213,40 @@ class EmbeddedPostgres:
         )
 
     def _take_over(self) -> None:
-        """Gives data of a shared account, or data half handed over, to the account. A crash at any
-        point is made good.
+        """Transfer data of a shared account, or data half transferred, to the account.
 
-        The directory is root's, and closed, until everything below it has its new owner.
+        A crash at any point is repaired by the next call: the directory is root's, and closed, until
+        everything below it has its new owner.
         """
-        folder, before = self.home / "pg", owner(self.home / "pg")
-        if self.account is None or before is None or before == self.uid:
+        folder = self.home / "pg"
+        previous_owner = owner(folder)
+        if self.account is None or previous_owner is None or previous_owner == self.uid:
             return
-        if self.data.is_symlink() or (before != os.geteuid() and not is_shared(before)):
+        if self.data.is_symlink() or (
+            previous_owner != os.geteuid() and not is_shared(previous_owner)
+        ):
             raise foreign_owner(folder)
         self.stop()
         if self.running():
             raise StoreUnavailable(
                 "PostgreSQL runs as another user, and does not stop", f"see {self.log}"
             )
-        ensure_owned(folder, os.geteuid(), 0o700, former=before)
-        if is_shared(before):
+        ensure_owned(folder, os.geteuid(), 0o700, previous_owner=previous_owner)
+        if is_shared(previous_owner):
             hint = f"if other programs run as it, delete {folder} and index again"
             log.warning(
                 "database_was_shared",
-                extra={"uid": before, "now": self.account.label, "hint": hint},
+                extra={"uid": previous_owner, "now": self.account.label, "hint": hint},
             )
         shutil.rmtree(folder / "data.part", ignore_errors=True)
-        # ALTER SYSTEM, by whoever had that account
+        # ALTER SYSTEM by another user of that account
         (self.data / "postgresql.auto.conf").unlink(missing_ok=True)
         if (run_owner := owner(self.run)) is not None and is_shared(run_owner):
             shutil.rmtree(self.run)
         transfer_ownership(folder, self.account)
 
     def _install(self) -> Install:
-        """The programs to run, as copies where the account cannot reach the originals."""
+        """Find the programs to run; copy them where the account cannot reach the originals."""
         version_file = self.data / "PG_VERSION"
         text = version_file.read_text("ascii", "replace").strip() if version_file.exists() else ""
         try:
@@ -243,7 +254,10 @@ class EmbeddedPostgres:
         except StoreUnavailable as error:
             if not text:
                 raise
-            hint = f"{error.hint}; or delete {self.home / 'pg'} and index again: an index is derived data"
+            hint = (
+                f"{error.hint}; or delete {self.home / 'pg'} and index again: "
+                "an index is derived data"
+            )
             raise StoreUnavailable(error.message, hint) from None
         if self._reachable(install.bin / "postgres"):
             return install
@@ -253,12 +267,13 @@ class EmbeddedPostgres:
         if self.data.exists():
             return
         part = self.data.with_name("data.part")
-        shutil.rmtree(part, ignore_errors=True)  # of an initialisation that was killed
-        # --locale=C alone does not lower-case beyond ASCII; the builtin provider does, and sorts by code point.
+        shutil.rmtree(part, ignore_errors=True)  # left by a killed initialisation
+        # --locale=C alone does not lower-case beyond ASCII; the builtin provider does, and sorts by
+        # code point.
         builtin = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
         locale = builtin if install.major >= 17 else ("--locale=C.UTF-8",)
-        # Its memory is in files below `part`, where nobody else who runs as a lent account can open
-        # it.
+        # Shared memory is then in files below `part`, where other processes of a lent account cannot
+        # open it.
         memory = ("--set", "dynamic_shared_memory_type=mmap") if install.major >= 16 else ()
         command = (
             install.bin / "initdb",
@@ -272,22 +287,24 @@ class EmbeddedPostgres:
             "UTF8",
         )
         with self._lent(part) as account:
-            made = self._call(*command, *locale, *memory, account=account)
-        if made.returncode:
-            raise _does_not_start("initdb failed", made.stdout, self.home)
+            result = self._call(*command, *locale, *memory, account=account)
+        if result.returncode:
+            raise _does_not_start("initdb failed", result.stdout, self.home)
         part.rename(self.data)
 
     @contextmanager
     def _lent(self, part: Path) -> Iterator[Account | None]:
-        """The account that `initdb` runs as; what it makes in `part` belongs to the server's
-        account afterwards.
+        """Lend the account that `initdb` runs as.
+
+        Afterwards everything in `part` belongs to the server's account.
         """
         if self.account is None or self.account.name:
             yield self.account
             return
-        account, folder = initialising_account(self.account), part.parent
+        account = initialising_account(self.account)
+        folder = part.parent
         os.chown(folder, os.geteuid(), account.gid)
-        folder.chmod(0o710)  # by its group alone: others that run as the lent user are kept out
+        folder.chmod(0o710)  # entered by the group only: other processes of the lent user stay out
         part.mkdir(0o700)
         os.chown(part, account.uid, account.gid)
         yield account
@@ -295,9 +312,7 @@ class EmbeddedPostgres:
         ensure_owned(folder, self.uid, 0o700)
 
     def _configure(self, install: Install) -> None:
-        """Writes the configuration; one that differs, or other programs, restart a running
-        server.
-        """
+        """Write the configuration. A changed one, or other programs, restart a running server."""
         files = {"hba_file": (self.home / "pg_hba.conf", roles.access_rules())}
         files["ident_file"] = (self.home / "pg_ident.conf", roles.user_map())
         fixed = {
@@ -311,20 +326,20 @@ class EmbeddedPostgres:
             fixed["io_method"] = "sync"  # saves three idle processes
         lines = (f"{name} = {value}\n" for name, value in sorted((self.settings | fixed).items()))
         conf = f"# {install.bin} {install.stamp}\n" + "".join(lines)
-        wanted = dict(files.values()) | {self.conf: conf}  # the last one completes it
-        if all(path.exists() and path.read_text() == text for path, text in wanted.items()):
+        texts = dict(files.values()) | {self.conf: conf}  # postgresql.conf last: it completes them
+        if all(path.exists() and path.read_text() == text for path, text in texts.items()):
             return
         self.stop()
-        for name in ("pg_hba.conf", "pg_ident.conf"):  # never used, and older ones let everybody in
+        for name in ("pg_hba.conf", "pg_ident.conf"):  # unused, and older ones let everybody in
             (self.data / name).unlink(missing_ok=True)
-        for path, text in wanted.items():
+        for path, text in texts.items():
             path.write_text(text)
             path.chmod(0o644)
 
     def _start(self, install: Install) -> None:
-        """Waits until the server answers, starting it where none runs."""
-        # launched_at: length of the log at our last launch
-        begin, launched_at = time.monotonic(), None
+        """Wait until the server answers; start it where none runs."""
+        begin = time.monotonic()
+        launched_at = None  # length of the log at our last launch
         self._resume()
         self._check_listener()
         while state := self._answer(install):
@@ -333,17 +348,15 @@ class EmbeddedPostgres:
                 self._check_launch(launched_at, waited)
                 launched_at = self._launch(install)
             elif waited > SOCKET_GONE_S and not (self.run / SOCKET).exists():
-                self.stop()  # somebody cleaned the socket away
+                self.stop()  # another program has removed the socket
                 launched_at = None
-            # 1: it is starting, which may be a long recovery; 2: nothing answers.
-            if waited > (STARTING_LIMIT_S if state == 1 else SILENT_LIMIT_S):
+            # 1: the server is starting, maybe with a long recovery; 2: nothing answers.
+            if waited > (STARTING_LIMIT_S if state == 1 else NO_ANSWER_LIMIT_S):
                 raise StoreUnavailable("PostgreSQL does not answer", f"see {self.log}")
             time.sleep(0.05)
 
     def _check_listener(self) -> None:
-        """Raises `StoreUnavailable` where a process of another user listens on the server's
-        socket.
-        """
+        """Raise `StoreUnavailable` where another user's process listens on the server's socket."""
         uid = listener_uid(self.run / SOCKET)
         if uid not in (None, self.uid):
             raise StoreUnavailable(
@@ -351,12 +364,24 @@ class EmbeddedPostgres:
             )
 
     def _answer(self, install: Install) -> int:
-        """pg_isready's exit code; 0 means that the server accepts connections.
+        """Return pg_isready's exit code; 0 means that the server accepts connections.
 
-        It is asked as the caller: the server would log that the account itself may not connect.
+        It runs as the caller: the server would log that the account itself may not connect.
         """
-        ask = ("-q", "-t", "2", "-h", self.run, "-p", PORT, "-U", roles.SUPERUSER, "-d", DATABASE)
-        command = [str(part) for part in (install.bin / "pg_isready", *ask)]
+        arguments = (
+            "-q",
+            "-t",
+            "2",
+            "-h",
+            self.run,
+            "-p",
+            PORT,
+            "-U",
+            roles.SUPERUSER,
+            "-d",
+            DATABASE,
+        )
+        command = [str(part) for part in (install.bin / "pg_isready", *arguments)]
         return subprocess.run(
             command, capture_output=True, check=False, **self._options(None)
         ).returncode
@@ -364,10 +389,10 @@ class EmbeddedPostgres:
     def _launch(self, install: Install) -> int:
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.run / name).unlink(missing_ok=True)
-        # A pid file without its server lies. Processes that a killed server left behind are still
-        # noticed, by the key of their shared memory.
+        # A pid file without its server is wrong. PostgreSQL still notices processes that a killed
+        # server left behind, by the key of their shared memory.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
-        # a file, never a pipe: a pipe's reader may die before the server
+        # A file, not a pipe: the reader of a pipe may die before the server.
         with self.log.open("ab") as output:
             length = output.tell()
             command = [
@@ -377,40 +402,41 @@ class EmbeddedPostgres:
                 "-c",
                 f"config_file={self.conf}",
             ]
-            # known by it before it goes there itself
+            # It is recognised by this directory before it changes to it by itself.
             options = self._options(self.account) | {"cwd": self.data}
             self._child = subprocess.Popen(command, stdout=output, stderr=output, **options)
         return length
 
     def _check_launch(self, launched_at: int | None, waited: float) -> None:
-        """Raises `StoreUnavailable` if our last launch ended by itself for good."""
+        """Raise `StoreUnavailable` if our last launch ended by itself for good."""
         if launched_at is None:
             return
         with self.log.open("rb") as output:
             output.seek(launched_at)
             text = output.read().decode("utf-8", "replace")
         # Processes of a killed server still end their queries: try again.
-        if "shared memory block" not in text or waited > SILENT_LIMIT_S:
+        if "shared memory block" not in text or waited > NO_ANSWER_LIMIT_S:
             raise _does_not_start("PostgreSQL does not start", text, self.home)
         time.sleep(0.2)
 
     def _postmaster(self) -> Process | None:
-        """The server's first process. Its children show the same command line until they have named
-        themselves.
+        """Find the server's first process.
+
+        Its children show the same command line until they have set their own.
         """
         if self._child and self._child.poll() is not None:
             self._child = None
         if self._child:
             return read_process(self._child.pid) or Process(self._child.pid, os.getpid(), "")
-        if self._seen and self._seen == read_process(self._seen.pid):
-            return self._seen
+        if self._last_seen and self._last_seen == read_process(self._last_seen.pid):
+            return self._last_seen
         servers = [running for running in list_processes() if self._is_server(running)]
         pids = {running.pid for running in servers}
-        self._seen = next((running for running in servers if running.parent not in pids), None)
-        return self._seen
+        self._last_seen = next((running for running in servers if running.parent not in pids), None)
+        return self._last_seen
 
     def _is_server(self, candidate: Process) -> bool:
-        """Tell a server of this data from a process that calls itself by its command line."""
+        """Tell a server of this data from a process that only has its command line."""
         if f" -D {self.data} -c config_file=" not in candidate.command:
             return False
         identity = identify(candidate.pid)
@@ -432,7 +458,7 @@ class EmbeddedPostgres:
     def _call(
         self, *command: object, account: Account | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program as the account; both outputs in `stdout`."""
+        """Run a program as the account; both outputs are in `stdout`."""
         texts = [str(part) for part in command]
         options = self._options(account or self.account) | {
             "stdout": subprocess.PIPE,
@@ -441,8 +467,9 @@ class EmbeddedPostgres:
         return subprocess.run(texts, text=True, errors="replace", check=False, **options)
 
     def _options(self, account: Account | None) -> dict[str, Any]:
-        """How its programs are started: as the account, with no environment of ours (PGPORT would
-        win over us).
+        """Return how programs of the server are started: as the account, without our environment.
+
+        PGPORT, for example, would override our settings.
         """
         options: dict[str, Any] = {
             "env": {"LC_ALL": "C", "PATH": os.defpath},
@@ -462,8 +489,8 @@ def _first_line(path: Path) -> str:
         return ""
 
 
-def _does_not_start(what: str, output: str, home: Path) -> StoreUnavailable:
-    """The error for `output`: the cause people can act on is in its FATAL, PANIC or error line."""
+def _does_not_start(summary: str, output: str, home: Path) -> StoreUnavailable:
+    """Build the error for `output`: the cause to act on is in its FATAL, PANIC or error line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"FATAL|PANIC|error:", line)]
     cause = re.sub(r"^.*?(?=FATAL|PANIC|error:)", "", (causes or lines or ["no output"])[-1])[:500]
@@ -473,4 +500,4 @@ def _does_not_start(what: str, output: str, home: Path) -> StoreUnavailable:
     )
     if "No space left" in output:
         hint = f"free some space on the disk of {home}"
-    return StoreUnavailable(f"{what}: {cause}", hint)
+    return StoreUnavailable(f"{summary}: {cause}", hint)

@@ -1,7 +1,7 @@
-"""What runs on this machine: process ids, parents, command lines and owners, without a library.
+"""Processes of this machine: ids, parents, command lines and owners, without a library.
 
-A command line proves nothing, since a process chooses its own: `identify` says who runs it, and
-which program it is.
+A command line proves nothing, since a process chooses its own: `identify` returns its user and its
+program.
 """
 
 import os
@@ -20,11 +20,9 @@ LINUX = sys.platform == "linux"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process. The arguments in `command` are separated by single spaces; it is empty for a
-    zombie.
+    """A process. The arguments in `command` are separated by single spaces; a zombie has none.
 
-    `started` tells processes of one number apart: clock ticks after the boot, 0 where there is no
-    /proc.
+    `started` tells processes of one id apart: clock ticks after the boot, 0 where there is no /proc.
     """
 
     pid: int
@@ -35,7 +33,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a process cannot choose freely. A path is empty where the caller may not see it.
+    """The properties that a process cannot choose freely. A path is empty if the caller may not see it.
 
     As root without CAP_SYS_PTRACE, which is usual in containers, paths of other users' processes
     cannot be seen.
@@ -47,11 +45,11 @@ class Identity:
 
 
 def list_processes() -> Iterator[Process]:
-    """All processes the caller may see."""
+    """Yield all processes that the caller may see."""
     if (PROC / "self" / "cmdline").exists():
         for entry in PROC.iterdir():
-            if entry.name.isdigit() and (found := read_process(int(entry.name))):
-                yield found
+            if entry.name.isdigit() and (running := read_process(int(entry.name))):
+                yield running
         return
     # macOS has no /proc. -ww: do not cut the line at the width of a terminal.
     listing = subprocess.run(
@@ -63,7 +61,7 @@ def list_processes() -> Iterator[Process]:
 
 
 def read_process(pid: int) -> Process | None:
-    """One process, from Linux's /proc; None when it is gone, and on other systems."""
+    """Read a process from Linux's /proc; None when it is gone, and on other systems."""
     try:
         stat = (PROC / str(pid) / "stat").read_bytes()
         command = (PROC / str(pid) / "cmdline").read_bytes()
@@ -77,7 +75,7 @@ def read_process(pid: int) -> Process | None:
 
 
 def identify(pid: int) -> Identity | None:
-    """The owner, the program and the working directory of a process; None when it is gone."""
+    """Return owner, program and working directory of a process; None when it is gone."""
     if not (PROC / "self" / "status").exists():
         return _identify_by_ps(pid)
     uid = _uid(pid)
@@ -85,7 +83,7 @@ def identify(pid: int) -> Identity | None:
 
 
 def uids_in_use() -> frozenset[int]:
-    """The users of all processes the caller may see; empty where there is no /proc."""
+    """Return the users of all processes the caller may see; empty where there is no /proc."""
     if not PROC.exists():
         return frozenset()
     uids = (_uid(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
@@ -93,7 +91,10 @@ def uids_in_use() -> frozenset[int]:
 
 
 def send_signal(target: Process, order: signal.Signals) -> None:
-    """Signal that very process; nothing where it is gone, and its number maybe another's."""
+    """Send a signal to exactly this process.
+
+    Nothing happens if it is gone, even if its id belongs to another process by now.
+    """
     descriptor = open_process_handle(target.pid)
     if descriptor is None:
         if not hasattr(os, "pidfd_open"):  # macOS
@@ -110,7 +111,7 @@ def send_signal(target: Process, order: signal.Signals) -> None:
 
 
 def listener_uid(path: Path) -> int | None:
-    """The user whose process listens on a Unix socket; None where nobody does.
+    """Return the user whose process listens on a Unix socket; None where none does.
 
     Linux: SO_PEERCRED, see unix(7). macOS: LOCAL_PEERCRED, the second number of an `xucred`.
     """
@@ -127,8 +128,9 @@ def listener_uid(path: Path) -> int | None:
 
 
 def open_process_handle(pid: int) -> int | None:
-    """A descriptor that can be read once the process has ended, to be closed; None where there is
-    no such thing.
+    """Open a descriptor that becomes readable when the process ends; the caller closes it.
+
+    None where the process is gone, or the system has no such descriptors.
     """
     if not hasattr(os, "pidfd_open"):
         return None
@@ -139,16 +141,16 @@ def open_process_handle(pid: int) -> int | None:
 
 
 def child_pids(pid: int) -> tuple[int, ...]:
-    """The processes that `pid` has started and that still run, sorted."""
-    try:  # most kernels keep a list
+    """List the running processes that `pid` has started, sorted."""
+    try:  # most kernels have this list
         listed = (PROC / str(pid) / "task" / str(pid) / "children").read_bytes()
     except OSError:
-        return tuple(sorted(found.pid for found in list_processes() if found.parent == pid))
+        return tuple(sorted(running.pid for running in list_processes() if running.parent == pid))
     return tuple(sorted(map(int, listed.split())))
 
 
 def _uid(pid: int) -> int | None:
-    """The effective user, which /proc's own owner is not for a process that may not be dumped."""
+    """Read the effective user. The owner of the /proc entry differs for undumpable processes."""
     try:
         status = (PROC / str(pid) / "status").read_bytes()
     except OSError:
@@ -159,7 +161,7 @@ def _uid(pid: int) -> int | None:
 
 def _link(pid: int, name: str) -> str:
     try:
-        return os.readlink(PROC / str(pid) / name)  # noqa: PTH115 - Path would normalise what the kernel says
+        return os.readlink(PROC / str(pid) / name)  # noqa: PTH115 - Path would normalise it
     except OSError:
         return ""
 

@@ -1,10 +1,9 @@
-"""Who may connect to the embedded server, and as which role: the kernel names the user, no password
-is kept.
+"""Access rules and roles of the embedded server: the kernel identifies the user, without a password.
 
 `peer` (PostgreSQL's manual, 20.9) asks the kernel for the user at the other end of the socket. The
-map lets one user in, the daemon's own. It connects as a role that owns its tables and may run no
-program and read no file of the server; the superuser makes that role and the extension, and is used
-for nothing else.
+map lets in a single user, that of the daemon. The daemon connects as a role that owns its tables and
+may run no program and read no file of the server; the superuser creates that role and the
+extension, and is used for nothing else.
 """
 
 import os
@@ -15,19 +14,21 @@ import psycopg
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.connection.statements import statement
 
-SUPERUSER, DAEMON = "cocosearch", "cocosearchd"  # the first is initdb's --username
+SUPERUSER = "cocosearch"  # initdb's --username
+DAEMON = "cocosearchd"
 MAP = "cocosearch"
 CONNECT_TIMEOUT_S = 5
 
 
 def access_rules() -> str:
-    """The text of pg_hba.conf: local connections of the two roles, by the kernel's word."""
+    """Return the text of pg_hba.conf: local connections of the two roles, by `peer`."""
     return f"local all {SUPERUSER},{DAEMON} peer map={MAP}\n"
 
 
 def user_map() -> str:
-    """The text of pg_ident.conf: the user of this process may be either role. Raises
-    `StoreUnavailable`.
+    """Return the text of pg_ident.conf: the user of this process may be either role.
+
+    Raises `StoreUnavailable` for a user without a name.
     """
     uid = os.geteuid()
     try:
@@ -42,8 +43,7 @@ def user_map() -> str:
 
 
 def prepare_roles(superuser_dsn: str) -> None:
-    """Make the daemon's role, the owner of the database and of all tables in it, unless it is so
-    already.
+    """Create the daemon's role, which owns the database and all its tables, unless that is done.
 
     One transaction. Raises `StoreUnavailable`.
     """

@@ -1,51 +1,53 @@
-"""The embedded server's own log file: what it complains about there, and how long it may get."""
+"""The embedded server's log file: reads its complaints, and limits its length."""
 
 import logging
 import os
 import re
 from pathlib import Path
 
-# As `log_line_prefix` makes them: time, zone, process, then the severity.
+# Lines with our `log_line_prefix`: time, zone, process, then the severity.
 _LINE = re.compile(r"\[\d+\] (WARNING|ERROR|FATAL|PANIC):\s+(.+)")
-# FATAL ends one connection; what ends the server is PANIC.
+# FATAL ends one connection, PANIC the server.
 _LEVELS = {
     "WARNING": logging.WARNING,
     "ERROR": logging.WARNING,
     "FATAL": logging.WARNING,
     "PANIC": logging.ERROR,
 }
-MAX_BYTES = 1 << 16  # of one look: a flood is told by its end
-LOG_LIMIT, LOG_TAIL = 4 << 20, 1 << 20  # bytes
+MAX_BYTES = 1 << 16  # of one read: only the end of a flood is reported
+LOG_LIMIT = 4 << 20  # in bytes
+LOG_TAIL = 1 << 20  # in bytes
 
 
 def trim_log(path: Path) -> bool:
-    """Keep the end of a long log; whether it was one. The server appends, so cutting below its feet
-    is safe.
+    """Cut a long log to its end; return True if it was one.
+
+    The server appends to the file, so cutting it while the server runs is safe.
     """
     if not path.exists() or path.stat().st_size <= LOG_LIMIT:
         return False
     with path.open("r+b") as output:
         output.seek(-LOG_TAIL, os.SEEK_END)
-        kept = output.read()
+        tail = output.read()
         output.seek(0)
         output.truncate()
-        output.write(kept)
+        output.write(tail)
     return True
 
 
 class ServerLog:
-    """Reads on from where the file ended when this was made."""
+    """Reads on from where the file ended when this object was created."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read = self._size()
 
     def unread(self) -> list[tuple[int, str]]:
-        """(level of logging, text) of each complaint since the last call."""
+        """Return (level of logging, text) of each complaint since the last call."""
         size = self._size()
         if size == self._read:
             return []
-        # it is cut when it is too long
+        # a file that got shorter has been cut
         begin = 0 if size < self._read else max(self._read, size - MAX_BYTES)
         try:
             with self._path.open("rb") as file:
@@ -53,13 +55,14 @@ class ServerLog:
                 text = file.read(size - begin)
         except FileNotFoundError:
             text = b""
-        whole = text.rpartition(b"\n")[0]
-        self._read = begin + len(whole) + 1 if whole else begin
-        found = (_LINE.search(line) for line in whole.decode("utf-8", "replace").splitlines())
-        return [(_LEVELS[match[1]], f"{match[1]}: {match[2]}") for match in found if match]
+        complete = text.rpartition(b"\n")[0]
+        self._read = begin + len(complete) + 1 if complete else begin
+        lines = complete.decode("utf-8", "replace").splitlines()
+        matches = (_LINE.search(line) for line in lines)
+        return [(_LEVELS[match[1]], f"{match[1]}: {match[2]}") for match in matches if match]
 
     def trim(self) -> None:
-        """As the function; to be called after `unread`, since what is kept counts as read."""
+        """Cut the log. Call it after `unread`, since the remaining end counts as read."""
         if trim_log(self._path):
             self._read = self._size()
 
