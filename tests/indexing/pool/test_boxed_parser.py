@@ -285,7 +285,7 @@ async def test_what_ends_a_mate_is_tried_once_more_alone(
     async with pool_of() as pool:
         make, read = maker(boxed(pool, quarantine), None, crew), sources(tmp_path / "root", files)
         await make(read[:1], [NOTHING], urgent=False)  # starts the mate
-        await until(lambda: any(mate.ready for mate in crew._mates))
+        await until(lambda: any(mate.ready for mate in crew._workers))
         made = await make(read, [NOTHING] * len(read), urgent=False)
         await crew.aclose()
     assert all(isinstance(one, FileWrite) for one in made)
@@ -301,7 +301,7 @@ async def test_a_mate_that_had_not_begun_with_a_batch_casts_no_doubt_on_it(tmp_p
     order = TaskRequest(RULES.limits, (), (), ())
     from_first = [asked("a.py", b"CRASH\n"), *(asked(f"{number}.py", GOOD) for number in range(15))]
     await crew.process(order, from_first[:1], pause)
-    await until(lambda: any(mate.ready for mate in crew._mates))
+    await until(lambda: any(mate.ready for mate in crew._workers))
     answers = await crew.process(order, from_first, pause)
     await crew.aclose()
     assert [answer is SUSPECT for answer in answers] == [True] * 8 + [False] * 8

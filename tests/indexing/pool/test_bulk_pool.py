@@ -143,7 +143,7 @@ async def crew_of(
         yield crew
     finally:
         await crew.aclose()
-        assert not crew._mates
+        assert not crew._workers
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -155,8 +155,8 @@ async def until(true: Callable[[], bool]) -> None:
 async def ready(crew: BulkPool, count: int) -> list[psutil.Process]:
     """So many mates; started by work that they come too late for."""
     assert await crew.process(ORDER, [asked("start.py", "")], pause) == [None]
-    await until(lambda: sum(mate.ready for mate in crew._mates) >= count)
-    return [psutil.Process(mate.process.pid) for mate in crew._mates]
+    await until(lambda: sum(mate.ready for mate in crew._workers) >= count)
+    return [psutil.Process(mate.process.pid) for mate in crew._workers]
 
 
 async def gone(processes: Sequence[psutil.Process]) -> None:
@@ -387,10 +387,10 @@ async def test_they_come_with_enough_work_and_go_without(caplog: pytest.LogCaptu
         assert await crew.process(ORDER, [asked("c.py", "x" * 9000)], pause) == [None]
         assert len(crew._lives) == 2
         with anyio.fail_after(20):
-            while not all(mate.ready for mate in crew._mates) or len(crew._mates) < 2:
+            while not all(mate.ready for mate in crew._workers) or len(crew._workers) < 2:
                 await crew.process(ORDER, [asked("d.py", "x = 1")], pause)
                 await asyncio.sleep(0.02)
-        processes = [psutil.Process(mate.process.pid) for mate in crew._mates]
+        processes = [psutil.Process(mate.process.pid) for mate in crew._workers]
         await gone(processes)
         await asyncio.sleep(0.3)
         assert not crew._lives
@@ -449,7 +449,7 @@ async def test_a_mate_has_no_handles_but_its_own_and_is_as_nice() -> None:
         (model,) = (handle for handle, target in handles.items() if target.endswith(".rows.npy"))
         assert handles.keys() == {0, 1, 2, link, model}
         assert process.nice() == psutil.Process().nice()
-        crew._mates[0]._writer.close()  # as the kernel does for a child that was killed
+        crew._workers[0]._writer.close()  # as the kernel does for a child that was killed
         await gone([process])
     os.close(other)
 

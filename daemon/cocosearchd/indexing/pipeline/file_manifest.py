@@ -1,4 +1,4 @@
-"""A file whose chunks are described, without its bytes; and how that is packed. Pure."""
+"""A file's chunk manifest with its descriptions, without its bytes, and its packed form. Pure."""
 
 import marshal
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from cocosearchd.sandbox.values import read_values
 from cocosearchd.store.chunks.manifest import ChunkManifest, build_manifest, stored_chunk_order
 
 _REPORT, _SYMBOL = (
-    attrgetter(*(one.name for one in fields(kind))) for kind in (ParseReport, Symbol)
+    attrgetter(*(field.name for field in fields(kind))) for kind in (ParseReport, Symbol)
 )
 _CHUNK = attrgetter(
     *("end_line", "header", "block_type", "hierarchy"),
@@ -26,29 +26,31 @@ _CHUNK = attrgetter(
 
 @dataclass(frozen=True, slots=True)
 class FileManifest:
-    """A file without its bytes: all that is stored of it but texts, words and vectors."""
+    """A file without its bytes: all its stored values except texts, keywords and vectors."""
 
     manifest: ChunkManifest
     language: str
     report: ParseReport
     scopes: bytes | None
-    # of each chunk, by place, what the sheet does not say; as `marshal` has it
+    # by position: the values of a chunk that the manifest does not have, packed with `marshal`
     packed_chunks: tuple[bytes, ...]
     skip: SkipReason | None = None
 
-    def chunks(self, places: Iterable[int], data: bytes) -> tuple[Chunk, ...]:
-        """The chunks at some places of the file, which has these bytes."""
-        return tuple(self._chunk(place, data) for place in places)
+    def chunks(self, positions: Iterable[int], data: bytes) -> tuple[Chunk, ...]:
+        """Return the chunks at the positions. `data` is the content of the file."""
+        return tuple(self._chunk(position, data) for position in positions)
 
-    def _chunk(self, place: int, data: bytes) -> Chunk:
-        start, line = self.manifest.starts[place], self.manifest.lines[place]
-        end = start + self.manifest.contents[place][0]
+    def _chunk(self, position: int, data: bytes) -> Chunk:
+        start = self.manifest.starts[position]
+        line = self.manifest.lines[position]
+        end = start + self.manifest.contents[position][0]
         (last, header, block, hierarchy, kind, name, signature, definitions), symbols = read_values(
-            self.packed_chunks[place]
+            self.packed_chunks[position]
         )
         text = data[start:end].decode("utf-8", "replace")
-        own = header, self.language, block, hierarchy, kind, name, signature, definitions
-        return Chunk(start, end, line, last, text, *own, tuple(Symbol(*one) for one in symbols))
+        description = header, self.language, block, hierarchy, kind, name, signature, definitions
+        values = tuple(Symbol(*symbol) for symbol in symbols)
+        return Chunk(start, end, line, last, text, *description, values)
 
 
 def build_file_manifest(
@@ -58,37 +60,35 @@ def build_file_manifest(
     scopes: bytes | None,
     skip: SkipReason | None,
 ) -> FileManifest:
-    """Of a file all of whose chunks are described."""
+    """Return the manifest of a file from all its chunks."""
     order = stored_chunk_order(chunks)
-    described = tuple(_chunk(chunks[number]) for number in order)
+    described = tuple(_pack_chunk(chunks[number]) for number in order)
     return FileManifest(build_manifest(chunks, order), language, report, scopes, described, skip)
 
 
-def pack_manifest(one: FileManifest) -> bytes:
-    """A sheet as it is kept, with a sum in front; of a file that was looked into."""
-    sheet = (
-        one.manifest.starts,
-        one.manifest.lines,
-        one.manifest.contents,
-        one.manifest.symbol_count,
-    )
+def pack_manifest(file: FileManifest) -> bytes:
+    """Return a manifest as bytes with a checksum. The file must not be skipped."""
+    manifest = file.manifest
+    values = (manifest.starts, manifest.lines, manifest.contents, manifest.symbol_count)
     return add_checksum(
-        marshal.dumps((sheet, one.language, _REPORT(one.report), one.scopes, one.packed_chunks))
+        marshal.dumps(
+            (values, file.language, _REPORT(file.report), file.scopes, file.packed_chunks)
+        )
     )
 
 
 def unpack_manifest(raw: bytes | None) -> FileManifest | None:
-    """The sheet that was packed in raw bytes; None if their sum is not right, or they are none."""
+    """Return the manifest that `raw` packs; None without bytes or with a wrong checksum."""
     if raw is None or not has_valid_checksum(raw):
         return None
     try:
-        sheet, language, report, scopes, described = read_values(raw[CHECKSUM_BYTES:])
+        manifest, language, report, scopes, packed_chunks = read_values(raw[CHECKSUM_BYTES:])
         return FileManifest(
-            ChunkManifest(*sheet), language, ParseReport(*report), scopes, described
+            ChunkManifest(*manifest), language, ParseReport(*report), scopes, packed_chunks
         )
     except (InvalidFrame, ValueError, TypeError):
         return None
 
 
-def _chunk(chunk: Chunk) -> bytes:
+def _pack_chunk(chunk: Chunk) -> bytes:
     return marshal.dumps((_CHUNK(chunk), tuple(map(_SYMBOL, chunk.symbols))))

@@ -1,8 +1,8 @@
-"""One read of a file: the bytes that are hashed are the bytes that are indexed.
+"""Reads a file once: the hashed bytes are the indexed bytes.
 
-A path that a hint or a scan named may by now be anything: gone, a symbolic link to elsewhere, a
-pipe, still being written. Each part of the path is opened without following links, so nothing
-outside of the root is ever read.
+The path of a hint or a scan may have changed since: the file may be deleted, a symbolic link, a pipe
+or incomplete. Each part of the path is opened without following links, so nothing outside of the
+root is ever read.
 """
 
 import errno
@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from cocosearchd.model import RACY_NS, READ_YOUNG, Fingerprint, SkipReason, decode_path
 from cocosearchd.runtime.files.nofollow import LOOKUP, open_absolute, open_below, status_below
 
-# a file that grows through three reads is a log being written: the source feeds it again, later
+# a file that grows during three reads is a log in use: the source offers it again later
 ATTEMPTS = 3
 _KEY_LINE = re.compile(rb"^-----(BEGIN|END) ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """What was read of a file.
+    """A file as read.
 
-    `skip` is set when the bytes were not read at all; `data` is then empty and `content_hash`
-    stands for `skip` and for what `lstat` said. `force` is 0, or a number never used before: a file
-    is then processed although nothing about it changed.
+    `skip` is set when the bytes were not read: `data` is then empty, and `content_hash` is a hash of
+    `skip` and the `lstat` values. `force` is 0, or a new unique number to process a file although
+    nothing about it changed.
     """
 
     path: str
@@ -42,14 +42,14 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class MissingFile:
-    """There is no regular file at the path."""
+    """A path without a regular file."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
-    """The file is there and could not be read; worth another try later."""
+    """A file that exists and could not be read. A later try may succeed."""
 
     path: str
     error: str
@@ -59,10 +59,9 @@ Reading = SourceFile | MissingFile | UnreadFile
 
 
 def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) -> Iterator[Reading]:
-    """Read each path below `root`, in their order; blocking. Files over `limit` bytes are not
-    opened beyond `fstat`.
+    """Read each path below `root`, in order; blocking. Files over `limit` bytes are not read.
 
-    Never raises for what a file or a root is: a root that cannot be opened makes every path
+    It never raises for the state of a file or root. If the root cannot be opened, every path is an
     `UnreadFile`, because a root that vanished keeps its rows.
     """
     try:
@@ -79,9 +78,9 @@ def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) ->
 
 
 def is_secret(data: bytes) -> bool:
-    """Whether the content is key material: private key blocks make up more than half of it.
+    """Return true if private key blocks make up more than half of the content.
 
-    A source file that quotes a key in a test stays searchable.
+    So a source file that quotes a key in a test stays searchable.
     """
     if b"PRIVATE KEY" not in data:
         return False
@@ -89,17 +88,17 @@ def is_secret(data: bytes) -> bool:
 
 
 def _keys(data: bytes) -> Iterator[bytes]:
-    """The private key blocks of a content: each from a first line to the next last line of its
-    kind. One pass.
+    """Yield the private key blocks: each from a begin line to the next end line of its kind.
 
-    As one pattern it would take the square of a content in which many begin and none ends.
+    This is one pass. A single pattern would take quadratic time on a content with many begin lines
+    and no end line.
     """
     lines = list(_KEY_LINE.finditer(data))
     ends = defaultdict[bytes, deque[int]](deque)
     for line in lines:
         if line[1] == b"END":
             ends[line[2]].append(line.end())
-    after = 0  # the block before
+    after = 0  # end of the previous block
     for line in lines:
         last = ends[line[2]]
         while last and last[0] <= line.start():
@@ -115,8 +114,7 @@ def _read(folder: int, path: str, limit: int, force: int) -> Reading:
     except (FileNotFoundError, NotADirectoryError):
         return MissingFile(path)
     except OSError as error:
-        # ELOOP: a part of the path is a symbolic link. ENXIO: a socket, or a device without a
-        # driver.
+        # ELOOP: a part of the path is a symbolic link. ENXIO: a socket or a device without driver.
         gone = error.errno in {errno.ELOOP, errno.ENXIO}
         return MissingFile(path) if gone else UnreadFile(path, error.strerror or str(error))
 
@@ -125,49 +123,66 @@ def _read_in(folder: int, raw: bytes, path: str, limit: int, force: int) -> Read
     try:
         handle = open_below(folder, raw, os.O_RDONLY)
     except PermissionError:
-        return _closed(status_below(folder, raw), path, force)
+        return _skip_unreadable(status_below(folder, raw), path, force)
     try:
         return _read_open(handle, path, limit, force)
     finally:
         os.close(handle)
 
 
-def _closed(status: os.stat_result, path: str, force: int) -> Reading:
-    """A file that its owner keeps from us is left out, as a large one is. It is no failure: waiting
-    mends nothing.
-    """
+def _skip_unreadable(status: os.stat_result, path: str, force: int) -> Reading:
+    """Skip a file without read permission, like a large file. It is no failure: waiting is useless."""
     if not stat.S_ISREG(status.st_mode):
         return MissingFile(path)
-    seen = fingerprint(status)
-    return SourceFile(path, _hash(f"unreadable {seen!r}".encode()), seen, b"", force, "unreadable")
+    file_fingerprint = fingerprint(status)
+    return SourceFile(
+        path,
+        _hash(f"unreadable {file_fingerprint!r}".encode()),
+        file_fingerprint,
+        b"",
+        force,
+        "unreadable",
+    )
 
 
 def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
     for _ in range(ATTEMPTS):
-        began = time.time_ns()
-        before = os.fstat(handle)
-        if not stat.S_ISREG(before.st_mode):
+        began_ns = time.time_ns()
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             return MissingFile(path)
-        seen = fingerprint(before)
-        if before.st_size > limit:
-            return SourceFile(path, _hash(repr(seen).encode()), seen, b"", force, "too_large")
-        data = os.pread(handle, before.st_size + 1, 0)
-        if len(data) == before.st_size and fingerprint(os.fstat(handle)) == seen:
-            return SourceFile(path, _hash(data), _as_read(seen, began), data, force)
+        file_fingerprint = fingerprint(status)
+        if status.st_size > limit:
+            return SourceFile(
+                path,
+                _hash(repr(file_fingerprint).encode()),
+                file_fingerprint,
+                b"",
+                force,
+                "too_large",
+            )
+        data = os.pread(handle, status.st_size + 1, 0)
+        if len(data) == status.st_size and fingerprint(os.fstat(handle)) == file_fingerprint:
+            return SourceFile(
+                path, _hash(data), _mark_young(file_fingerprint, began_ns), data, force
+            )
     return UnreadFile(path, "it changes while it is read")
 
 
-def _as_read(seen: Fingerprint, began_ns: int) -> Fingerprint:
-    """What is to be stored: another change may look the same if the last one was shortly before the
-    reading began.
+def _mark_young(file_fingerprint: Fingerprint, began_ns: int) -> Fingerprint:
+    """Return the fingerprint to store, with `READ_YOUNG` if the file changed just before the read.
+
+    A second change in that time could leave the fingerprint the same.
     """
     return (
-        seen._replace(mode=seen.mode | READ_YOUNG) if seen.ctime_ns >= began_ns - RACY_NS else seen
+        file_fingerprint._replace(mode=file_fingerprint.mode | READ_YOUNG)
+        if file_fingerprint.ctime_ns >= began_ns - RACY_NS
+        else file_fingerprint
     )
 
 
 def fingerprint(status: os.stat_result) -> Fingerprint:
-    """The parts of a `stat` that tell one state of a file from another."""
+    """Return the values of a `stat` that distinguish two states of a file."""
     return Fingerprint(
         status.st_dev,
         status.st_ino,

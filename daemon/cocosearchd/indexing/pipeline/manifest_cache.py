@@ -1,8 +1,7 @@
-"""What a file is compared and stored by, kept by path and content: a branch that is switched back
-to describes nothing.
+"""Manifest cache: file manifests by path and content. A switch back to a branch describes nothing.
 
-Of a file that is known in this way nothing is looked up but this: neither its language nor its
-outline. Its texts are cut out of it, and only those of chunks that are not stored.
+For a cached file nothing else is looked up: neither its language nor its parsed file. Texts are cut
+out of the file only for chunks that are not stored.
 """
 
 import hashlib
@@ -16,39 +15,42 @@ from cocosearchd.store.chunks.manifest import ROW_VERSION
 
 
 class ManifestCache:
-    """Those of one index, kept where there is something to keep them in. For any thread."""
+    """The file manifests of one index. Without a disk cache it is always empty. For any thread."""
 
-    def __init__(self, shaped_by: bytes, kept: DiskCache | None) -> None:
-        """`shaped_by`: all that shapes rows apart from the file itself, for what code does see
-        `outlines.code_digest`.
-        """
+    def __init__(self, rules: bytes, disk_cache: DiskCache | None) -> None:
+        """`rules`: all inputs that shape rows except the file, with `ParseCache.code_digest`."""
         versions = f" {ROW_VERSION} {HEADER_VERSION}".encode()
-        self._made_by = hashlib.blake2b(b"sheet " + shaped_by + versions, digest_size=16).digest()
-        self._kept = kept
+        self._rules_digest = hashlib.blake2b(b"sheet " + rules + versions, digest_size=16).digest()
+        self._disk_cache = disk_cache
 
     def get(self, sources: Sequence[SourceFile]) -> list[FileManifest | None]:
-        """For each file: as it was made before, at this path, from these bytes."""
+        """Return for each file its manifest by path and content; None if it is not cached."""
         keys = [self._key(source) for source in sources]
-        kept: Mapping[bytes, bytes] = self._kept.get(keys) if self._kept is not None else {}
-        return [unpack_manifest(kept.get(key)) for key in keys]
+        values: Mapping[bytes, bytes] = {}
+        if self._disk_cache is not None:
+            values = self._disk_cache.get(keys)
+        return [unpack_manifest(values.get(key)) for key in keys]
 
-    def put(self, sheets: Iterable[tuple[SourceFile, FileManifest]]) -> None:
-        """Keep what was made of files that were looked into.
+    def put(self, manifests: Iterable[tuple[SourceFile, FileManifest]]) -> None:
+        """Store manifests of files that are neither skipped nor failed to parse.
 
-        A parser that took too long may not do so the next time: what could not be parsed is left
-        out.
+        A parser that took too long may not do so the next time.
         """
-        if self._kept is not None:
-            kept = (
-                file for file in sheets if file[1].skip is None and file[1].report.status != "error"
+        if self._disk_cache is not None:
+            self._disk_cache.put(
+                [
+                    (self._key(source), pack_manifest(manifest))
+                    for source, manifest in manifests
+                    if manifest.skip is None and manifest.report.status != "error"
+                ]
             )
-            self._kept.put([(self._key(source), pack_manifest(one)) for source, one in kept])
 
-    def put_packed(self, source: SourceFile, sheet: FileManifest, raw: bytes) -> None:
-        """As `keep`, of a sheet that another process has packed: raw."""
-        if self._kept is not None and sheet.report.status != "error":
-            self._kept.put([(self._key(source), raw)])
+    def put_packed(self, source: SourceFile, manifest: FileManifest, raw: bytes) -> None:
+        """Store a manifest that another process has packed as `raw`; see `put`."""
+        if self._disk_cache is not None and manifest.report.status != "error":
+            self._disk_cache.put([(self._key(source), raw)])
 
     def _key(self, source: SourceFile) -> bytes:
-        whole = self._made_by + source.content_hash + source.path.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(whole, digest_size=16).digest()
+        path = source.path.encode("utf-8", "surrogatepass")
+        text = self._rules_digest + source.content_hash + path
+        return hashlib.blake2b(text, digest_size=16).digest()

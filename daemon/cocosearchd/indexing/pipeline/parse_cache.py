@@ -1,8 +1,7 @@
-"""What parsing and cutting found out of a content, kept by it: a branch that is switched back to
-parses nothing.
+"""Parse cache: parsed files by content. A switch back to a branch parses nothing.
 
-A path is no part of it, but for the language that it gives: a file that is moved, copied or in a
-worktree is known.
+The path is not part of the key, except for the language that it implies: moved files, copies and
+files of a worktree are cached.
 """
 
 import hashlib
@@ -24,76 +23,73 @@ from cocosearchd.runtime.disk_cache import DiskCache
 
 log = logging.getLogger(__name__)
 
-# What outlines and sheets are made by, beside the settings: our own code, and the packages that
-# parse and cut.
-# beside all of `pipeline`
+# The code that shapes parsed files and manifests: our modules, and the packages that parse and cut.
+# All modules of `pipeline` and `languages` count as well.
 _MODULES = ("worker/row_maker.py", "pool/bulk_worker.py", "pool/parser_worker.py")
 _PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
 
 
 class ParseCache:
-    """Keeps outlines by the rules of one index, where there is something to keep them in."""
+    """Parsed files by the rules of one index. Without a disk cache it is always empty."""
 
     def __init__(
         self,
         limits: Limits,
         overrides: QueryOverrides,
-        made_by: bytes,
-        kept: DiskCache | None,
+        pipeline_digest: bytes,
+        disk_cache: DiskCache | None,
         counters: ReuseCounters,
     ) -> None:
-        self._limits, self._overrides, self.disk_cache, self._counters = (
-            limits,
-            overrides,
-            kept,
-            counters,
-        )
-        self._counting = threading.Lock()
+        """`pipeline_digest` is that of `digest_pipeline_code`."""
+        self._limits = limits
+        self._overrides = overrides
+        self.disk_cache = disk_cache
+        self._counters = counters
+        self._counter_lock = threading.Lock()
         self.code_digest = hashlib.blake2b(
-            made_by + repr((limits, overrides)).encode(), digest_size=16
+            pipeline_digest + repr((limits, overrides)).encode(), digest_size=16
         ).digest()
 
     def get(self, keys: Sequence[bytes]) -> list[ParsedFile | None]:
-        """Return for each key the outline that was made before, or None; blocking."""
-        kept = self.disk_cache.get(keys) if self.disk_cache is not None else {}
-        return [unpack_parsed_file(kept.get(key)) for key in keys]
+        """Return for each key the cached parsed file, or None; blocking."""
+        values = self.disk_cache.get(keys) if self.disk_cache is not None else {}
+        return [unpack_parsed_file(values.get(key)) for key in keys]
 
     def put(self, key: bytes, packed: bytes | None) -> None:
-        """Count a content as parsed; keep its outline, None where it is not worth keeping."""
-        with self._counting:
+        """Count a content as parsed, and store its packed parsed file unless it is None."""
+        with self._counter_lock:
             self._counters.parsed += 1
         if self.disk_cache is not None and packed is not None:
             self.disk_cache.put([(key, packed)])
 
     def flush_soon(self) -> None:
-        """What was made is on disk in a while. For the event loop."""
+        """Write new entries to disk soon. Call it in the event loop."""
         if self.disk_cache is not None:
             self.disk_cache.flush_soon()
 
     def key(self, source: SourceFile, language: str) -> bytes:
-        """Return the key of a content as a file of this language, by the parsers and the rules of
-        this index.
-        """
+        """Return the key of a content in a language, by the parsers and the rules of this index."""
         name = source.path.rpartition("/")[2] if self._limits.chunker == "recursive" else ""
         kind = f"{language} {grammar_of(source.path, language)} {name}"
-        whole = self.code_digest + source.content_hash + kind.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(whole, digest_size=16).digest()
+        text = self.code_digest + source.content_hash + kind.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def open_disk_cache(path: Path, limit_bytes: int) -> DiskCache | None:
-    """The file that outlines are kept in; None for 0 bytes, or where there cannot be one."""
+    """Open the file of the parse cache. Return None for 0 bytes, or if it cannot be opened."""
     if limit_bytes <= 0:
         return None
     try:
         return DiskCache(path, limit_bytes)
     except (OSError, sqlite3.Error) as error:
-        log.warning("not_kept", extra={"path": str(path), "error": str(error)})
+        log.warning("parse_cache_unusable", extra={"path": str(path), "error": str(error)})
         return None
 
 
 def digest_pipeline_code() -> bytes:
-    """What makes outlines and sheets, as a digest: other code may find other definitions in the
-    same content.
+    """Return a digest of the code that shapes parsed files and manifests.
+
+    Other code may find other definitions in the same content.
     """
     digest = hashlib.blake2b(digest_size=16)
     for package in _PACKAGES:
@@ -109,7 +105,7 @@ def digest_pipeline_code() -> bytes:
 
 
 def _sources(folder: Traversable) -> Iterator[Traversable]:
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _sources(entry)
         elif entry.name.endswith((".py", ".scm")):

@@ -1,6 +1,4 @@
-"""What parsing and cutting find out of a content, without its path; and how that is packed.
-Pure.
-"""
+"""The result of parsing and chunking a content, without its path, and its packed form. Pure."""
 
 import hashlib
 import marshal
@@ -16,16 +14,16 @@ from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
 _SYMBOL, _BLOCK, _REPORT = (
-    attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport)
+    attrgetter(*(field.name for field in fields(kind))) for kind in (Symbol, Block, ParseReport)
 )
-CHECKSUM_BYTES = 8  # in front of what is packed: marshal crashes on what it has not written
+CHECKSUM_BYTES = 8  # before packed values: marshal crashes on bytes that it has not written
 
 FindRanges = Callable[[Parsed, Limits], tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A file without its path: where it is cut (bytes, half-open), and what is defined in it."""
+    """A parsed file without its path: its chunk ranges (bytes, half-open) and its definitions."""
 
     ranges: tuple[tuple[int, int], ...]
     symbols: tuple[Symbol, ...]
@@ -33,7 +31,7 @@ class ParsedFile:
     report: ParseReport
 
     def chunks(self, path: str, language: str, data: bytes) -> tuple[Chunk, ...]:
-        """The chunks of a file that has this outline: described, where it is cut."""
+        """Return the described chunks of a file with this parse result."""
         parsed = Parsed(path, data, language, None, self.symbols, self.blocks, self.report)
         return describe_chunks(parsed, self.ranges)
 
@@ -46,18 +44,20 @@ def parse_file(
     overrides: QueryOverrides,
     cut: FindRanges = chunk_ranges,
 ) -> tuple[ParsedFile, bool]:
-    """The outline of a parsed and cut file; and whether it is worth keeping. Takes as long as the
-    file is large.
+    """Parse a file and cut it into chunk ranges. Return it, and true if it may be cached.
+
+    The time grows with the size of the file.
     """
     parsed = parse(path, data, overrides, language)
-    outline = ParsedFile(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
+    parsed_file = ParsedFile(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
     # A parser that took too long may not do so the next time.
-    return outline, parsed.tree is not None or parsed.report.status == "no_grammar"
+    return parsed_file, parsed.tree is not None or parsed.report.status == "no_grammar"
 
 
 def plain_parsed_file(data: bytes, limits: Limits, reason: str) -> ParsedFile:
-    """Return the outline of a file that no parser and no pattern may touch: about equal parts, cut
-    at line ends.
+    """Return the result of a file that must not be parsed: about equal parts, cut at line ends.
+
+    No pattern is matched against its content either. `reason` is the error of its parse report.
     """
     return ParsedFile(
         tuple(_plain_ranges(data, max(4, limits.chunk_size))),
@@ -78,8 +78,9 @@ def _plain_ranges(data: bytes, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _plain_end(data: bytes, start: int, size: int) -> int:
-    """Return where a part ends that begins at a byte: after a line if one ends in it, else between
-    two characters.
+    """Return the end of the part that begins at `start`.
+
+    It is after a line if one ends in the part, else between two characters.
     """
     end = start + size
     if end >= len(data):
@@ -93,28 +94,26 @@ def _plain_end(data: bytes, start: int, size: int) -> int:
     return max(end, start + 1)
 
 
-def pack_parsed_file(outline: ParsedFile) -> bytes:
-    """The outline as it is kept: marshalled, symbols and blocks as tuples, with a sum in front."""
+def pack_parsed_file(parsed_file: ParsedFile) -> bytes:
+    """Return a parsed file as bytes: a checksum, then the values as tuples, packed with `marshal`."""
     values = (
-        tuple(map(_SYMBOL, outline.symbols)),
-        tuple(map(_BLOCK, outline.blocks)),
-        _REPORT(outline.report),
+        tuple(map(_SYMBOL, parsed_file.symbols)),
+        tuple(map(_BLOCK, parsed_file.blocks)),
+        _REPORT(parsed_file.report),
     )
-    return add_checksum(marshal.dumps((outline.ranges, *values)))
+    return add_checksum(marshal.dumps((parsed_file.ranges, *values)))
 
 
 def unpack_parsed_file(raw: bytes | None) -> ParsedFile | None:
-    """The outline that was packed in raw bytes; None if their sum is not right, or they are
-    none.
-    """
+    """Return the parsed file that `raw` packs; None without bytes or with a wrong checksum."""
     if raw is None or not has_valid_checksum(raw):
         return None
     try:
         cut, symbols, blocks, report = read_values(raw[CHECKSUM_BYTES:])
         return ParsedFile(
             cut,
-            tuple(Symbol(*one) for one in symbols),
-            tuple(Block(*one) for one in blocks),
+            tuple(Symbol(*symbol) for symbol in symbols),
+            tuple(Block(*block) for block in blocks),
             ParseReport(*report),
         )
     except (InvalidFrame, ValueError, TypeError):
@@ -122,12 +121,12 @@ def unpack_parsed_file(raw: bytes | None) -> ParsedFile | None:
 
 
 def add_checksum(raw: bytes) -> bytes:
-    """Raw bytes with their sum in front."""
+    """Return raw bytes after their checksum."""
     return hashlib.blake2b(raw, digest_size=CHECKSUM_BYTES).digest() + raw
 
 
 def has_valid_checksum(raw: bytes) -> bool:
-    """Whether raw bytes begin with the sum of the rest."""
+    """Return true if raw bytes begin with the checksum of the rest."""
     return (
         raw[:CHECKSUM_BYTES]
         == hashlib.blake2b(raw[CHECKSUM_BYTES:], digest_size=CHECKSUM_BYTES).digest()

@@ -1,6 +1,4 @@
-"""CocoIndex's recursive splitter as a way to cut: near the wanted size, at the syntax it knows,
-with overlap.
-"""
+"""The chunker `recursive`: CocoIndex's splitter, which cuts at syntax near the size, with overlap."""
 
 from cocoindex.ops.text import RecursiveSplitter, detect_code_language
 
@@ -9,25 +7,27 @@ from cocosearchd.languages.parse import Parsed
 
 
 def chunk_ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
-    """The byte ranges of the chunks of a file, in order, overlapping by at most `chunk_overlap`
-    bytes.
+    """Return the byte ranges of the chunks of a file, in order.
 
-    Takes as long as the file is large, about a second a megabyte; releases the GIL.
+    They overlap by at most `chunk_overlap` bytes. It takes about a second per megabyte, and releases
+    the GIL.
     """
+    by_bytes = True
     try:
-        text, by_bytes = parsed.data.decode("utf-8"), True
+        text = parsed.data.decode("utf-8")
     except UnicodeDecodeError:
-        # One character a byte: positions stay right where replacement characters would move them.
-        text, by_bytes = parsed.data.decode("latin-1"), False
+        # One character a byte: offsets stay right, which replacement characters would shift.
+        text = parsed.data.decode("latin-1")
+        by_bytes = False
     language = (
         detect_code_language(filename=parsed.path.rpartition("/")[2]) or parsed.language or None
     )
     if parsed.tree is None and parsed.report.status == "error":
-        # what no parser of ours stands, or ends in time: this one has no bounds at all
+        # Our parsers fail or take too long on this file, and this splitter has no limits.
         language = None
-    found = RecursiveSplitter().split(
+    parts = RecursiveSplitter().split(
         text, limits.chunk_size, chunk_overlap=limits.chunk_overlap or None, language=language
     )
     if by_bytes:
-        return tuple((one.start.byte_offset, one.end.byte_offset) for one in found)
-    return tuple((one.start.char_offset, one.end.char_offset) for one in found)
+        return tuple((part.start.byte_offset, part.end.byte_offset) for part in parts)
+    return tuple((part.start.char_offset, part.end.char_offset) for part in parts)

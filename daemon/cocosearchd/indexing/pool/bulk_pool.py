@@ -1,10 +1,10 @@
-"""Processes beside the child that do bulk work on other cores: the crew, whose members are mates.
+"""The bulk pool: worker processes of the indexer process for bulk work on other cores.
 
-Python's lock keeps the child on one core, and most of what it does for a content that nobody knows
-needs nothing but that content. Mates are started when there is enough of it, and end when there has
-been none for a while. Nothing depends on them: what no mate has taken, as none is there yet, is
-parsed by the parser processes (`boxed_parser`), and so is what a person has just saved. What a mate
-had in hand when it ended is a suspect: it is parsed alone there.
+Python's lock keeps the indexer process on one core, and most of its work on a new content needs only
+that content. Bulk workers start when there is enough work, and end after some idle time. Nothing
+depends on them: parser processes (`boxed_parser`) parse the files that no bulk worker has taken, and
+all saved files. The files that a bulk worker had when it ended are suspects: parser processes parse
+each of them alone.
 """
 
 import asyncio
@@ -30,184 +30,188 @@ COMMAND = (sys.executable, "-P", "-m", "cocosearchd.indexing.pool.bulk_worker")
 
 # NumPy and the model reserve 0.1 GiB more than a parser does (measured).
 LIMITS = ResourceLimits()
-MAX_FAILURES = 3  # so many that did not end as they were told to, and there are none for a while
-REQUESTS_PER_WORKER = 2  # orders that a mate has, so that it does not wait for the child
+MAX_FAILURES = 3  # after this many failures the pool pauses for `retry_s`
+# requests in flight for each bulk worker, so that it does not wait for the indexer process
+REQUESTS_PER_WORKER = 2
 
 
 class SuspectFile(Enum):
-    """The place of a file in an answer that a mate had in hand when it ended."""
+    """The outcome of a file that a bulk worker had when it ended."""
 
     SUSPECT = "suspect"
 
 
 SUSPECT = SuspectFile.SUSPECT
-TaskOutcome = TaskResult | SuspectFile | None  # None: no mate has taken the file
+TaskOutcome = TaskResult | SuspectFile | None  # None: no bulk worker has taken the file
 
 
 @dataclass(frozen=True, slots=True)
 class BulkPoolLimits:
-    """When mates come and go. Only tests have others."""
+    """Limits of starts, requests and pauses. Only tests change them."""
 
-    # A mate takes 0.16 s of CPU to start, the child 0.3 s to make so much content by itself
-    # (measured): for a switch of few files there is none, and each more has to pay as well.
+    # A bulk worker takes 0.16 s of CPU to start; the indexer process takes 0.3 s to process this
+    # much content itself (measured). So a switch of few files starts no worker, and each further
+    # worker needs as much content again.
     bytes_per_worker: int = 1 << 20
-    idle_s: float = 10.0  # without work; then they end
-    deadline_s: float = 60.0  # for one order: a parser gives up after three seconds a file
+    idle_s: float = 10.0  # without work; then the workers end
+    deadline_s: float = 60.0  # for one request: a parser gives up after three seconds a file
     retry_s: float = 600.0  # after `MAX_FAILURES`
 
 
 class BulkPool:
-    """At most `size` mates. For one event loop."""
+    """A pool of at most `size` bulk workers. For one event loop."""
 
     def __init__(
         self,
         size: int,
-        installed: str,
-        terms: BulkPoolLimits | None = None,
+        code: str,
+        limits: BulkPoolLimits | None = None,
         command: Sequence[str] = COMMAND,
     ) -> None:
-        """At most `size` mates, started by `command`. `installed`: what that function said when the
-        process began.
-        """
-        self._size, self._installed = size, installed
-        self._terms, self._command = terms or BulkPoolLimits(), command
-        self._mates: list[WorkerProcess] = []
+        """`code` is the `installed_code_digest` of the time when this process began."""
+        self._size = size
+        self._code = code
+        self._limits = limits or BulkPoolLimits()
+        self._command = command
+        self._workers: list[WorkerProcess] = []
         self._lives: set[asyncio.Task[None]] = set()
         self._failed_at: deque[float] = deque(maxlen=MAX_FAILURES)
-        self._bytes, self._used_at = 0, 0.0
+        self._bytes = 0
+        self._used_at = 0.0
         self._busy = 0
-        self._idle: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     def __bool__(self) -> bool:
-        """Whether there may be mates: the size is not 0."""
+        """True if the pool may have workers: the size is not 0."""
         return self._size > 0
 
     async def process(
-        self, order: TaskRequest, files: Sequence[TaskInput], pause: Callable[[], Awaitable[None]]
+        self, request: TaskRequest, files: Sequence[TaskInput], pause: Callable[[], Awaitable[None]]
     ) -> list[TaskOutcome]:
-        """Return what mates make of files by the rules of an order. `pause` goes before each
-        part.
+        """Process files by the rules of a request, which has no files. Return one outcome per file.
+
+        `pause` is awaited before each batch.
         """
-        answers: list[TaskOutcome] = [None] * len(files)
+        outcomes: list[TaskOutcome] = [None] * len(files)
         self._busy += 1
         try:
-            self._count(sum(len(one.data) for one in files))
-            left = deque(split_batches([len(one.data) for one in files]))
-            mates = [mate for mate in self._mates if mate.ready]
-            serving = (
-                self._serve(mate, order, files, left, answers, pause)
-                for mate in mates * REQUESTS_PER_WORKER
+            self._add_bytes(sum(len(file.data) for file in files))
+            batches = deque(split_batches([len(file.data) for file in files]))
+            workers = [worker for worker in self._workers if worker.ready]
+            feeds = (
+                self._feed_worker(worker, request, files, batches, outcomes, pause)
+                for worker in workers * REQUESTS_PER_WORKER
             )
-            await asyncio.gather(*serving)
+            await asyncio.gather(*feeds)
         finally:
             self._busy -= 1
             self._used_at = time.monotonic()
-            self._wait_for_idleness()
-        return answers
+            self._schedule_stop()
+        return outcomes
 
     async def aclose(self) -> None:
-        """Close the crew: its size is 0, all mates are dismissed, their lives awaited."""
+        """Close the pool: stop all workers and wait for their end."""
         self._size = 0
-        if self._idle is not None:
-            self._idle.cancel()
-        self._dismiss()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._stop_workers()
         if self._lives:
             await asyncio.wait(self._lives)
 
-    async def _serve(
+    async def _feed_worker(
         self,
-        mate: WorkerProcess,
-        order: TaskRequest,
+        worker: WorkerProcess,
+        request: TaskRequest,
         files: Sequence[TaskInput],
-        left: deque[range],
-        answers: list[TaskOutcome],
+        batches: deque[range],
+        outcomes: list[TaskOutcome],
         pause: Callable[[], Awaitable[None]],
     ) -> None:
-        while left and mate.ready:
+        while batches and worker.ready:
             await pause()
-            if not left:
+            if not batches:
                 return
-            part = left.popleft()
+            batch = batches.popleft()
             body = bulk_messages.pack_task_request(
-                replace(order, files=tuple(files[number] for number in part))
+                replace(request, files=tuple(files[number] for number in batch))
             )
             try:
-                response = await mate.request(body, self._terms.deadline_s)
-                answers[part.start : part.stop] = bulk_messages.unpack_task_results(
-                    response, len(part)
+                response = await worker.request(body, self._limits.deadline_s)
+                outcomes[batch.start : batch.stop] = bulk_messages.unpack_task_results(
+                    response, len(batch)
                 )
             except WorkerLost as error:
-                self._mark_lost(part, answers, left, culprit=error.culprit)
+                self._mark_lost(batch, outcomes, batches, culprit=error.culprit)
                 return
             except UNDECODABLE as error:
-                mate.give_up(f"{type(error).__name__}: {error}")
-                self._mark_lost(part, answers, left, culprit=True)
+                worker.give_up(f"{type(error).__name__}: {error}")
+                self._mark_lost(batch, outcomes, batches, culprit=True)
                 return
 
     def _mark_lost(
-        self, part: range, answers: list[TaskOutcome], left: deque[range], *, culprit: bool
+        self, batch: range, outcomes: list[TaskOutcome], batches: deque[range], *, culprit: bool
     ) -> None:
         if culprit:
-            answers[part.start : part.stop] = [SUSPECT] * len(part)
-        else:  # the mate had not begun with them
-            left.appendleft(part)
+            outcomes[batch.start : batch.stop] = [SUSPECT] * len(batch)
+        else:  # the worker had not begun with them
+            batches.appendleft(batch)
 
     def forgive_failure(self) -> None:
-        """Do not count the last failure: a file was the cause of it, which is quarantined now."""
+        """Remove the last failure from the count: its cause was a file that is quarantined now."""
         if self._failed_at:
             self._failed_at.pop()
 
-    def _count(self, size: int) -> None:
-        """Count bytes that are to be made; start lives of mates while bytes are worth more of them,
-        unless it rests.
-        """
-        if time.monotonic() - self._used_at > self._terms.idle_s and self._busy == 1:
+    def _add_bytes(self, size: int) -> None:
+        """Count bytes of work, and start workers for them unless the pool pauses."""
+        if time.monotonic() - self._used_at > self._limits.idle_s and self._busy == 1:
             self._bytes = 0
         self._bytes += size
         while (
-            len(self._lives) < min(self._size, self._bytes // self._terms.bytes_per_worker)
-            and not self._rests()
+            len(self._lives) < min(self._size, self._bytes // self._limits.bytes_per_worker)
+            and not self._pauses()
         ):
-            self._lives.add(task := asyncio.create_task(self._live()))
+            self._lives.add(task := asyncio.create_task(self._run_worker()))
             task.add_done_callback(self._lives.discard)
 
-    def _rests(self) -> bool:
-        often = len(self._failed_at) == MAX_FAILURES
-        return often and time.monotonic() - self._failed_at[0] < self._terms.retry_s
+    def _pauses(self) -> bool:
+        too_many = len(self._failed_at) == MAX_FAILURES
+        return too_many and time.monotonic() - self._failed_at[0] < self._limits.retry_s
 
-    async def _live(self) -> None:
-        """The life of one mate: started, and why it has failed if it was not told to end."""
+    async def _run_worker(self) -> None:
+        """Run one bulk worker to its end. Record a failure if it was not stopped."""
         try:
-            mate = await WorkerProcess.start(self._command, self._installed, LIMITS)
+            worker = await WorkerProcess.start(self._command, self._code, LIMITS)
         except OSError as error:
-            self._failed(f"it cannot be started: {error}")
+            self._record_failure(f"it cannot be started: {error}")
             return
         if not self._size:
-            mate.stop()
-        self._mates.append(mate)
+            worker.stop()
+        self._workers.append(worker)
         try:
-            why = await mate.wait_closed()
+            reason = await worker.wait_closed()
         finally:
-            self._mates.remove(mate)
-        if mate.process.returncode == CODE_MISMATCH:
+            self._workers.remove(worker)
+        if worker.process.returncode == CODE_MISMATCH:
             self._size = 0
-        if why is not None:
-            self._failed(why)
+        if reason is not None:
+            self._record_failure(reason)
 
-    def _failed(self, why: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         self._failed_at.append(time.monotonic())
         log.warning(
-            "bulk_worker_ended", extra={"how": why, "alone": self._rests() or not self._size}
+            "bulk_worker_ended", extra={"how": reason, "alone": self._pauses() or not self._size}
         )
 
-    def _wait_for_idleness(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
+    def _schedule_stop(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         if self._size and self._lives and not self._busy:
-            self._idle = asyncio.get_running_loop().call_later(self._terms.idle_s, self._dismiss)
+            self._idle_timer = asyncio.get_running_loop().call_later(
+                self._limits.idle_s, self._stop_workers
+            )
 
-    def _dismiss(self) -> None:
+    def _stop_workers(self) -> None:
         if not self._busy:
-            for mate in self._mates:
-                mate.stop()
-            self._wait_for_idleness()  # of those that are just being started
+            for worker in self._workers:
+                worker.stop()
+            self._schedule_stop()  # for workers that are just starting

@@ -1,9 +1,8 @@
-"""A process of the crew: a worker process (`sandbox.worker_loop`) that makes what the child asks
-for.
+"""A bulk worker: a worker process that parses, chunks, describes and embeds files.
 
-It parses, cuts, describes and embeds what it is sent, and knows nothing else: it opens no file, no
-database and no index, and loads neither CocoIndex nor the driver of PostgreSQL. It ends when the
-child hangs up.
+It has only the bytes that the indexer process sends. It opens no file, no database and no index, and
+loads neither CocoIndex nor the driver of PostgreSQL. It ends when the indexer process hangs up. See
+`sandbox.worker_loop`.
 """
 
 from collections.abc import Sequence
@@ -29,28 +28,28 @@ from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.store.chunks.manifest import new_positions, stored_chunk_order
 
 
-def process_request(order: TaskRequest, embedder: BuiltinEmbedder) -> list[TaskResult]:
-    """Outlines, sheets, words and halves of the files of an order."""
-    described = [_describe_file(one, order) for one in order.files]
-    new = [one.new_chunks for one in described]
-    halves = [b""] * len(described)
-    if order.embedder == embedder.fingerprint.pairs():
-        halves = _embed_chunks(order, new, embedder)
+def process_request(request: TaskRequest, embedder: BuiltinEmbedder) -> list[TaskResult]:
+    """Return the result of each file of a request."""
+    files = [_describe_file(task, request) for task in request.files]
+    new_chunks = [file.new_chunks for file in files]
+    vectors = [b""] * len(files)
+    if request.embedder == embedder.fingerprint.pairs():
+        vectors = _embed_chunks(request, new_chunks, embedder)
     return [
         TaskResult(
-            one.parsed_file,
-            one.manifest,
-            tuple(map(chunk_keywords, one.new_chunks)),
-            half,
-            one.cacheable,
+            file.parsed_file,
+            file.manifest,
+            tuple(map(chunk_keywords, file.new_chunks)),
+            file_vectors,
+            file.cacheable,
         )
-        for one, half in zip(described, halves, strict=True)
+        for file, file_vectors in zip(files, vectors, strict=True)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _DescribedFile:
-    """Outline and sheet of a file, packed, and those of its chunks that are not stored."""
+    """Packed parsed file and manifest of a file, and its chunks that are not stored."""
 
     parsed_file: bytes
     manifest: bytes
@@ -58,39 +57,41 @@ class _DescribedFile:
     cacheable: bool
 
 
-def _describe_file(asked: TaskInput, order: TaskRequest) -> _DescribedFile:
-    cut, cacheable = parse_result.parse_file(
-        asked.path, asked.language, asked.data, order.limits, order.overrides
+def _describe_file(task: TaskInput, request: TaskRequest) -> _DescribedFile:
+    parsed_file, cacheable = parse_result.parse_file(
+        task.path, task.language, task.data, request.limits, request.overrides
     )
-    chunks = cut.chunks(asked.path, asked.language, asked.data)
-    whole = file_manifest.build_file_manifest(
-        chunks, asked.language, cut.report, scopes.pack(cut.symbols), None
+    chunks = parsed_file.chunks(task.path, task.language, task.data)
+    manifest = file_manifest.build_file_manifest(
+        chunks, task.language, parsed_file.report, scopes.pack(parsed_file.symbols), None
     )
-    places, by_place = new_positions(whole.manifest, asked.stored), stored_chunk_order(chunks)
-    new_chunks = tuple(chunks[by_place[place]] for place in places)
+    positions = new_positions(manifest.manifest, task.stored)
+    chunk_order = stored_chunk_order(chunks)
+    new_chunks = tuple(chunks[chunk_order[position]] for position in positions)
     return _DescribedFile(
-        parse_result.pack_parsed_file(cut),
-        file_manifest.pack_manifest(whole),
+        parse_result.pack_parsed_file(parsed_file),
+        file_manifest.pack_manifest(manifest),
         new_chunks,
         cacheable,
     )
 
 
 def _embed_chunks(
-    order: TaskRequest, chunks: Sequence[Sequence[Chunk]], embedder: BuiltinEmbedder
+    request: TaskRequest, chunks: Sequence[Sequence[Chunk]], embedder: BuiltinEmbedder
 ) -> list[bytes]:
-    """The vectors of the chunks of each file: texts embedded as documents, as bytes of float16."""
+    """Return the vectors of the chunks of each file, embedded as documents, as bytes of float16."""
     texts = [
-        build_embedding_texts(asked.path, some, order.embedder)
-        for asked, some in zip(order.files, chunks, strict=True)
+        build_embedding_texts(task.path, file_chunks, request.embedder)
+        for task, file_chunks in zip(request.files, chunks, strict=True)
     ]
-    vectors = embedder.documents([text for some in texts for text in some]).astype(np.float16)
+    all_texts = [text for file_texts in texts for text in file_texts]
+    vectors = embedder.documents(all_texts).astype(np.float16)
     ends = accumulate(map(len, texts), initial=0)
     return [vectors[first:last].tobytes() for first, last in pairwise(ends)]
 
 
 def open_handler() -> Handler:
-    """Load the model; return what answers an order with what was made of its files."""
+    """Load the model. Return the request handler."""
     embedder = BuiltinEmbedder()
     return lambda body: pack_task_results(process_request(unpack_task_request(body), embedder))
 
