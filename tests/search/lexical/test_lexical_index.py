@@ -186,7 +186,10 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     record = await filled(db)
-    index, read = LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()), LexicalIndex._texts
+    index, read = (
+        LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()),
+        LexicalIndex._read_texts,
+    )
     saved = await write(db, record, "saved.py", "saved: some words")
     met = list[bool]()
 
@@ -199,7 +202,7 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
         async for texts in read(self, paths):
             yield texts
 
-    monkeypatch.setattr(LexicalIndex, "_texts", once)
+    monkeypatch.setattr(LexicalIndex, "_read_texts", once)
     with pytest.raises(type(error)):
         await index.catch_up()
     later = await write(db, record, "later.py", "later: some words")
@@ -307,7 +310,7 @@ def reads_of(
     """The paths whose texts are asked for from now on, by turns; `wait` comes before each is
     read.
     """
-    turns, read = list[list[str]](), index._texts
+    turns, read = list[list[str]](), index._read_texts
 
     async def noted(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
         turns.append(paths)
@@ -315,7 +318,7 @@ def reads_of(
         async for texts in read(paths):
             yield texts
 
-    monkeypatch.setattr(index, "_texts", noted)
+    monkeypatch.setattr(index, "_read_texts", noted)
     return turns
 
 

@@ -69,9 +69,8 @@ class ApplyJournal:
         """Sentences for `status` about excluded files and paused reading."""
         lines = tuple(exclusion_sentence(path, "froze") for path in self._content.left_out)
         if self.paused:
-            lines += (
-                "words of this index are not read, as that froze the daemon twice; its next start tries again",
-            )
+            reason = "because that froze the daemon twice; the next start tries again"
+            lines += (f"words of this index are not read, {reason}",)
         return lines
 
     def batches(self, files: Sequence[File]) -> Iterator[list[File]]:

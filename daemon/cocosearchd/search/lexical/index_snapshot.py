@@ -117,9 +117,9 @@ def _count_languages(view: SegmentView, names: PathNames) -> Counter[str]:
 class CorpusStatistics:
     """Statistics of all live files, which the candidate files are measured against."""
 
-    name_coverage: float  # the largest share of a file's name that the question explains
-    cosine_mean: float  # the mean of the cosines of files, and their deviation
-    cosine_deviation: float
+    name_coverage: float  # largest share of a file's name that the query explains
+    cosine_mean: float  # mean of the cosines of files
+    cosine_deviation: float  # standard deviation of the cosines of files
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +157,11 @@ class _ChunkSignals:
     starts: Ints  # (f,): the first chunk of each file
     files: Ints  # (c,): the file of each chunk
     keys: Ints  # (c, 2)
-    scores: Floats  # (c,), as the next three
+    scores: Floats  # (c,), like `covered`, `names` and `cosines`
     covered: Floats
     names: Floats
     cosines: Floats | None
-    nearest: Floats | None  # (f,): the best of the cosines
+    nearest: Floats | None  # (f,): best cosine of a chunk of each file
     of_files: dict[str, Floats]  # s3, s_mean, s_raw: (f,)
 
 

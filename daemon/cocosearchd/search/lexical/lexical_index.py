@@ -95,19 +95,16 @@ class LexicalIndex:
         self.symbols = SymbolMasks()
         self._snapshot: IndexSnapshot | None = None
         self._retired = EMPTY  # retired segments
-        self._overlay_snapshots: dict[
-            str, tuple[IndexSnapshot, IndexSnapshot]
-        ] = {}  # digest of an overlay -> the base snapshot, and that with the overlay
+        # digest of an overlay -> the base snapshot, and that with the overlay
+        self._overlay_snapshots: dict[str, tuple[IndexSnapshot, IndexSnapshot]] = {}
         self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
         self._saved = WeakKeyDictionary[Segment, str]()  # -> file
         self._saved_generation = -1
         self._reused_files = 0
         self._busy_until = 0.0  # by the clock of the event loop
         self._lock = asyncio.Lock()
-        self._bulk = asyncio.Lock()
-        self.snapshot_count = (
-            0  # count of snapshots: a generation alone does not identify one, see `apply`
-        )
+        self._bulk_lock = asyncio.Lock()
+        self.snapshot_count = 0  # a generation alone does not identify a snapshot, see `apply`
         self._failed = asyncio.Event()
         self._changed = asyncio.Event()
         self._woken = asyncio.Event()
@@ -256,17 +253,17 @@ class LexicalIndex:
             self._busy_until = asyncio.get_running_loop().time() + _QUIET_BULK_S
         if self._snapshot is None:
             return
-        async with contextlib.AsyncExitStack() as turn:
+        async with contextlib.AsyncExitStack() as locks:
             if not commit.urgent:
-                await turn.enter_async_context(self._bulk)
+                await locks.enter_async_context(self._bulk_lock)
             paths = commit.paths if commit.urgent else [*self._pending]
             for first in range(0, max(len(paths), 1), _SLICE_FILES):
                 async with self._lock:
-                    await self._apply_some(
+                    await self._apply_slice(
                         paths[first : first + _SLICE_FILES], urgent=commit.urgent
                     )
 
-    async def _apply_some(self, paths: Sequence[str], *, urgent: bool) -> None:
+    async def _apply_slice(self, paths: Sequence[str], *, urgent: bool) -> None:
         if self._snapshot is None:
             return
         try:
@@ -292,7 +289,7 @@ class LexicalIndex:
             self.reduced.retain(stored)
             read_all = len(paths_to_read) == len(stored)
             async with contextlib.aclosing(
-                self._texts(None if read_all else sorted(paths_to_read))
+                self._read_texts(None if read_all else sorted(paths_to_read))
             ) as batches:
                 async for texts in batches:
                     for files in self._journal.batches(texts):
@@ -308,9 +305,10 @@ class LexicalIndex:
                 while self._pending and self._snapshot is not None:
                     await self._apply_pending(self._snapshot, [*self._pending])
             finally:
-                # who committed meanwhile was told that it was done: a later commit would
+                # Commits during a cold catch-up returned before they were applied. If they failed
+                # here, a later commit would hide that, so stay cold.
                 if cold and self._pending:
-                    self._snapshot = None  # hide that it is not
+                    self._snapshot = None
         log.info(
             "lexical_warm",
             extra={"index": self._record.name, "generation": self.generation, **self.sizes()},
@@ -358,7 +356,9 @@ class LexicalIndex:
             # a save seldom restores an old content
             restored = [] if urgent else await self._find_restorable(snapshot, selected)
             paths_to_read = set(filter(None, selected)).difference(file.path for file in restored)
-            texts = [file async for batch in self._texts(sorted(paths_to_read)) for file in batch]
+            texts = [
+                file async for batch in self._read_texts(sorted(paths_to_read)) for file in batch
+            ]
             texts = [
                 file for files_of_batch in self._journal.batches(texts) for file in files_of_batch
             ]
@@ -415,7 +415,9 @@ class LexicalIndex:
         """Return the views in memory, else those that were saved for this database and index."""
         if self._snapshot is not None:
             return self._snapshot.views
-        saved = await asyncio.to_thread(segment_files.load, self._folder, await self._owner())
+        saved = await asyncio.to_thread(
+            segment_files.load, self._folder, await self._snapshot_owner()
+        )
         if saved is None or saved.generation > generation:
             return ()
         self._saved = _map_segments_to_files(saved)
@@ -423,7 +425,7 @@ class LexicalIndex:
         self.reduced.restore(saved.reduced)
         return saved.views
 
-    async def _texts(self, paths: list[str] | None) -> AsyncGenerator[list[FileTexts], None]:
+    async def _read_texts(self, paths: list[str] | None) -> AsyncGenerator[list[FileTexts], None]:
         """Read files, or all files, in batches."""
         groups = (
             [None]
@@ -444,7 +446,7 @@ class LexicalIndex:
             if batch:
                 yield batch
 
-    async def _owner(self) -> dict[str, str]:
+    async def _snapshot_owner(self) -> dict[str, str]:
         """Identity of a saved snapshot.
 
         Another database, index or identity has other generations or rows.
@@ -507,14 +509,14 @@ class LexicalIndex:
             if snapshot is None or self._is_saved(snapshot):
                 return
             try:
-                await self._write(snapshot, await self._owner())
+                await self._write(snapshot, await self._snapshot_owner())
             except (OSError, CocoSearchError) as error:
                 log.warning(
                     "lexical_not_saved", extra={"index": self._record.name, "error": str(error)}
                 )
 
     def _is_saved(self, snapshot: IndexSnapshot) -> bool:
-        # segments merged at rest may be unsaved
+        # segments that were merged at rest may be unsaved
         all_saved = all(part.segment in self._saved for part in snapshot.views)
         return all_saved and snapshot.generation == self._saved_generation
 

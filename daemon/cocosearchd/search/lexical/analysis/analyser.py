@@ -212,10 +212,9 @@ class ProcessAnalyser:
         try:
             return await self._request([_without_text(file)], plain=True)
         except WorkerLost as error:
-            message = f"analysis processes end without a reason in the text of {file.path}: {error.reason}"
-            raise WorkerUnavailable(
-                message, "look at the memory of this machine; it is tried again by itself"
-            ) from error
+            message = f"analysis processes end even without the text of {file.path}: {error.reason}"
+            hint = "check the free memory of this machine; the analysis is retried automatically"
+            raise WorkerUnavailable(message, hint) from error
 
     async def _request(self, files: Sequence[FileText], *, plain: bool = False) -> Analysis:
         """Send a request to a process.

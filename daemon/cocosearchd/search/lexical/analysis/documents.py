@@ -152,8 +152,8 @@ class Documents:
     start_lines: NDArray[np.int32]  # (C,)
     vectors: NDArray[np.int8]  # (C, dimension), or (C, 0)
     scales: NDArray[np.float32]  # (C,)
-    means: NDArray[np.int8]  # (F, dimension): of the chunks that have a vector
-    mean_scales: NDArray[np.float32]  # (F,): 0: none has
+    means: NDArray[np.int8]  # (F, dimension): mean of the chunks that have a vector
+    mean_scales: NDArray[np.float32]  # (F,); 0: no chunk has a vector
     chunk_postings: ChunkPostings
     file_postings: FilePostings
     names: NamePostings
@@ -164,7 +164,7 @@ class Documents:
 class _FileTerms:
     """Numbers of the words of F files with C chunks, in order, and the definitions by chunk."""
 
-    ends: list[int]  # (F,): of the chunks of each file
+    ends: list[int]  # (F,): end of the chunks of each file
     definitions: list[tuple[Definition, ...]]  # (C,)
     body: Numbers  # each chunk begins with TEXT_START
     headers: list[list[int]]  # (C,)
@@ -186,10 +186,10 @@ def make_documents(files: Sequence[FileText], terms: TermCache) -> Iterator[Docu
         yield assemble_documents(batch, analyse(batch, terms.chunk_cache()))
 
 
-def analyse(files: Sequence[FileText], memory: ChunkTermCache) -> Analysis:
+def analyse(files: Sequence[FileText], cache: ChunkTermCache) -> Analysis:
     """Count the terms of files and find their definitions; vectors are ignored."""
-    file_terms = _read_files(files, memory)
-    table = memory.table
+    file_terms = _read_files(files, cache)
+    table = cache.table
     chunk_postings, file_postings = _count_postings(file_terms, table)
     return Analysis(
         np.array(file_terms.characters, np.int64),
@@ -270,15 +270,15 @@ def _cut_overlaps(chunks: Sequence[ChunkText]) -> list[str]:
     return texts
 
 
-def _read_files(files: Sequence[FileText], memory: ChunkTermCache) -> _FileTerms:
+def _read_files(files: Sequence[FileText], cache: ChunkTermCache) -> _FileTerms:
     texts = [_cut_overlaps(file.chunks) for file in files]
     chunks = [
         TermChunk(chunk.text, text, file.language, chunk.definitions)
         for file, new_texts in zip(files, texts, strict=True)
         for chunk, text in zip(file.chunks, new_texts, strict=True)
     ]
-    words = memory.read(chunks)
-    number = memory.table.number
+    words = cache.read(chunks)
+    number = cache.table.number
     ends = np.cumsum([len(file.chunks) for file in files]).tolist()
     headers = list[list[int]]()
     defined = list[list[int]]()
@@ -297,7 +297,7 @@ def _read_files(files: Sequence[FileText], memory: ChunkTermCache) -> _FileTerms
         )
         defined_names = {item.name for chunk in chunk_words for item in chunk.definitions}
         defined.append([number(name) for name in defined_names])
-        commented.append(_comment_words(file.language, new_texts, chunk_words, memory))
+        commented.append(_comment_words(file.language, new_texts, chunk_words, cache))
         paths.append(path)
     return _FileTerms(
         ends=ends,
@@ -312,7 +312,7 @@ def _read_files(files: Sequence[FileText], memory: ChunkTermCache) -> _FileTerms
 
 
 def _comment_words(
-    language: str, texts: Sequence[str], chunk_words: Sequence[ChunkWords], memory: ChunkTermCache
+    language: str, texts: Sequence[str], chunk_words: Sequence[ChunkWords], cache: ChunkTermCache
 ) -> Numbers:
     """Words of the comments of a file: those of its chunks, or read from the file.
 
@@ -325,7 +325,7 @@ def _comment_words(
     ]
     if len(by_chunk) == len(chunk_words) and sum(map(len, texts)) + len(texts) <= LONG_TEXT:
         return unpack_numbers(by_chunk)
-    return memory.comment_words(language, texts)
+    return cache.comment_words(language, texts)
 
 
 def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]]:
@@ -366,9 +366,8 @@ def _count_postings(file_terms: _FileTerms, table: WordTable) -> tuple[ChunkPost
     ]
     body = counts[0]
     chunks = counts[0] + counts[1]
-    file = np.repeat(
-        np.arange(len(file_terms.ends)), np.diff(file_terms.ends, prepend=0)
-    )  # of each chunk
+    chunk_counts = np.diff(file_terms.ends, prepend=0)
+    file = np.repeat(np.arange(len(file_terms.ends)), chunk_counts)  # of each chunk
     files = (
         np.concatenate([file[owner[:body]], owner[chunks:]]),
         np.concatenate([rank[:body], rank[chunks:]]),
@@ -406,8 +405,8 @@ def _count_by_file(
     files: Numbers, ranks: Numbers, fields: Numbers, hashes: NDArray[np.uint64], size: int
 ) -> FilePostings:
     """Count terms by file and field. `size`: number of files."""
-    # A row is a term and a file; the field comes last, so that those of a row are one after the
-    # other.
+    # A row is a term and a file. The field comes last in the key, so that the fields of a row are
+    # adjacent.
     key, times = np.unique((ranks << _OWNER_BITS | files) * _FIELDS + fields, return_counts=True)
     row, number = _group_sorted(key // _FIELDS)
     counts = np.zeros((_FIELDS, len(row)), np.int64)

@@ -18,8 +18,8 @@ _LINE = 0xFF
 _TEXT = 0xFE
 _LINE_END = b" %c " % _LINE
 _TEXT_START = b" %c " % _TEXT
-LINE_END = 0
-TEXT_START = 1  # their numbers
+LINE_END = 0  # the numbers of these two words
+TEXT_START = 1
 _WORDS = bytes(
     byte if chr(byte).isalnum() or byte > 127 or byte == ord("_") else ord(" ")
     for byte in range(256)
@@ -50,7 +50,7 @@ class WordTable:
         self._terms: dict[str, int] = {}
         self._names: dict[str, tuple[int, int]] = {}
         self._bytes = 0
-        # the slice of each word in `_parts`
+        # slice of each word in `_parts`
         self._starts = _Column(np.int64)
         self._lengths = _Column(np.int64)
         self._parts = _Column(np.int64)

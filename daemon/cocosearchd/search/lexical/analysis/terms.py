@@ -109,21 +109,21 @@ class TermCache(Splitter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._memory = _new_chunk_cache()
+        self._chunk_cache = _new_chunk_cache()
 
     def chunk_cache(self) -> ChunkTermCache:
         """Return the cache for reading chunks and numbering words.
 
         It serves one call: a full cache is replaced by a new one at the next.
         """
-        if self._memory.table.full:
-            self._memory = _new_chunk_cache()
-        return self._memory
+        if self._chunk_cache.table.full:
+            self._chunk_cache = _new_chunk_cache()
+        return self._chunk_cache
 
     def forget(self) -> None:
         """Drop the caches after a while without work; the next files are split anew."""
-        if self._memory.filled:
-            self._memory = _new_chunk_cache()
+        if self._chunk_cache.filled:
+            self._chunk_cache = _new_chunk_cache()
 
     def parse_query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
         """Parse a query. A query of stop words only retains them all.

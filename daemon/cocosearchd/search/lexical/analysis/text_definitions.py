@@ -112,9 +112,8 @@ _MARKER = re.compile(
 )
 _WORDY_MARKERS = ("=begin", "=end")  # the other markers have no letters
 _COMMENT_LIMIT = 20_000  # characters of one file
-LONG_TEXT = (
-    _COMMENT_LIMIT // 2
-)  # characters: comments of a shorter text do not reach the limit, with any separators between them
+# characters: comments of a shorter text do not reach the limit, with any separators between them
+LONG_TEXT = _COMMENT_LIMIT // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def find_definitions(
         for item in sorted(keyword_definitions + further_definitions, key=attrgetter("offset"))
         for part in _with_last_part(item)
     ]
-    if not further_definitions:  # an expression by itself finds nothing twice
+    if not further_definitions:  # one expression has no duplicates
         return names
     firsts = dict[tuple[str, int], Definition]()
     for item in names:

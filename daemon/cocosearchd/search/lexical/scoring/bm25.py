@@ -53,15 +53,15 @@ class IdLookup:
 
     def __init__(self, size: int, selected: Ints) -> None:
         """Mark the `selected` numbers: distinct and below `size`, as all looked-up numbers."""
-        self._known = np.zeros(size, np.bool_)
-        self._known[selected] = True
-        self._places = np.empty(size, np.int32)  # only what is chosen is ever written or read
-        self._places[selected] = np.arange(len(selected), dtype=np.int32)
+        self._is_selected = np.zeros(size, np.bool_)
+        self._is_selected[selected] = True
+        self._positions = np.empty(size, np.int32)  # only selected entries are ever written or read
+        self._positions[selected] = np.arange(len(selected), dtype=np.int32)
 
     def __call__(self, numbers: NDArray[np.integer]) -> tuple[Ints, NDArray[np.int32]]:
         """Find the selected among `numbers`: their indices, and their selection positions."""
-        matches = np.flatnonzero(self._known.take(numbers))
-        return matches, self._places.take(numbers.take(matches))
+        matches = np.flatnonzero(self._is_selected.take(numbers))
+        return matches, self._positions.take(numbers.take(matches))
 
 
 def find_file_hits(views: Sequence[SegmentView], query: QueryTerms) -> list[FileHits]:
@@ -91,11 +91,11 @@ def mark_files_with_all_terms(hits: Sequence[FileHits]) -> list[Floats]:
 
 
 def score_files(
-    hits: Sequence[FileHits], sizes: FieldStatistics, query: QueryTerms
+    hits: Sequence[FileHits], statistics: FieldStatistics, query: QueryTerms
 ) -> list[Floats]:
     """Score the files of each view by BM25 over all their text, (F,); dead files get 0."""
     counts = [[len(files) for files, _ in view_hits.terms] for view_hits in hits]
-    weights = _term_weights(query, _sum_by_term(counts, query), sizes.files)
+    weights = _term_weights(query, _sum_by_term(counts, query), statistics.files)
     scores = []
     for view_hits, counted in zip(hits, counts, strict=True):
         segment = view_hits.view.segment
@@ -105,7 +105,7 @@ def score_files(
         )
         lengths = segment.file_lengths[:, 0].take(files)
         shares = features.bm25(
-            np.repeat(weights, counted), tf, lengths, sizes.file_averages[0], *_FILE_BM25
+            np.repeat(weights, counted), tf, lengths, statistics.file_averages[0], *_FILE_BM25
         )
         scores.append(np.bincount(files, shares, segment.file_count).astype(np.float32))
     return scores
@@ -113,7 +113,7 @@ def score_files(
 
 def score_fields(
     hits: Sequence[FileHits],
-    sizes: FieldStatistics,
+    statistics: FieldStatistics,
     query: QueryTerms,
     candidates: Sequence[CandidateFiles],
 ) -> dict[str, Floats]:
@@ -131,14 +131,16 @@ def score_fields(
             ]
             for view_hits in hits
         ]
-        weights = _term_weights(query, _sum_by_term(document_counts, query), sizes.files)
+        weights = _term_weights(query, _sum_by_term(document_counts, query), statistics.files)
         rows = []
         for view_hits, candidate, (matching_rows, positions, terms) in zip(
             hits, candidates, candidate_rows, strict=True
         ):
             tf = getattr(view_hits.view.segment, column)[matching_rows].astype(np.float32)
             lengths = view_hits.view.segment.file_lengths[candidate.files[positions], number]
-            shares = features.bm25(weights[terms], tf, lengths, sizes.file_averages[number], k1, b)
+            shares = features.bm25(
+                weights[terms], tf, lengths, statistics.file_averages[number], k1, b
+            )
             rows.append(np.bincount(positions, shares, len(candidate.files)))
         scores[name] = _concatenate(rows, np.float32)
     return scores
@@ -146,7 +148,7 @@ def score_fields(
 
 def score_chunks(
     views: Sequence[SegmentView],
-    sizes: FieldStatistics,
+    statistics: FieldStatistics,
     query: QueryTerms,
     candidates: Sequence[CandidateFiles],
 ) -> tuple[Floats, Floats]:
@@ -157,11 +159,13 @@ def score_chunks(
     hashes = _term_hashes(query)
     rows = [view.segment.chunk_rows(hashes) for view in views]
     document_counts = [
-        [_count_live_rows(view, term_rows) for term_rows in candidate]
-        for view, candidate in zip(views, rows, strict=True)
+        [_count_live_rows(view, term_rows) for term_rows in view_rows]
+        for view, view_rows in zip(views, rows, strict=True)
     ]
-    idfs = _idfs(_sum_by_term(document_counts, query), sizes.chunks)
-    times = np.array([times for _, times in query.terms], np.float32)
+    idfs = _idfs(_sum_by_term(document_counts, query), statistics.chunks)
+    query_frequencies = np.array(
+        [query_frequencies for _, query_frequencies in query.terms], np.float32
+    )
     scores = []
     coverage = []
     for candidate, term_rows in zip(candidates, rows, strict=True):
@@ -183,7 +187,7 @@ def score_chunks(
         )
         lengths = segment.chunk_lengths[candidate.chunks][positions]
         shares = features.bm25(
-            (times * idfs)[terms], tf, lengths, sizes.chunk_average, *_CHUNK_BM25
+            (query_frequencies * idfs)[terms], tf, lengths, statistics.chunk_average, *_CHUNK_BM25
         )
         scores.append(np.bincount(positions, shares, len(candidate.chunks)))
         coverage.append(np.bincount(positions, idfs[terms], len(candidate.chunks)))
@@ -241,7 +245,7 @@ def _sum_by_term(counts: Sequence[Sequence[int]], query: QueryTerms) -> Ints:
 
 def _term_weights(query: QueryTerms, counts: Ints, total: int) -> Floats:
     """Weigh the terms, which `counts` of `total` documents have: idf x query frequency."""
-    return _idfs(counts, total) * np.array([times for _, times in query.terms], np.float32)
+    return _idfs(counts, total) * np.array([frequency for _, frequency in query.terms], np.float32)
 
 
 def _idfs(counts: Ints, total: int) -> Floats:

@@ -19,7 +19,7 @@ _BLOCK_NUMBERS = 1 << 16
 # Rows that are multiplied together: OpenBLAS sums the last few in another order, and equal vectors
 # would have cosines that differ by their position.
 _ROWS_TOGETHER = 16
-_FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
+_FOLDED_SHARE = 0.8  # share of a definition's value for a name in another case
 # for a chunk whose definition has the exact name: so that a constant ranks before its uses
 _EXACT_LEAD = 1.0
 
@@ -31,7 +31,8 @@ class DefinitionMatches:
     # chunks and values of definitions of identifiers; one may come twice
     exact: tuple[NDArray[np.int32], Floats]
     folded: tuple[NDArray[np.int32], Floats]  # the same in any case
-    # (F,): symF the best exact one, symI in any case, whole of all that was asked
+    # (F,): best value of a definition: symF in the exact case, symI in any case, whole of the full
+    # name
     of_files: dict[str, Floats]
 
 
@@ -137,8 +138,8 @@ def _gather_rows(
     result = np.empty((sum(len(rows) for _, rows in selections), dimension), np.int8)
     position = 0
     for table, rows in selections:
-        # Clipping changes nothing, as all rows are there; with it they are written where they
-        # belong at once.
+        # All rows exist, so clipping changes nothing; in this mode NumPy writes straight into
+        # `out`.
         table.take(rows, axis=0, out=result[position : position + len(rows)], mode="clip")
         position += len(rows)
     return result

@@ -31,9 +31,8 @@ _CHUNKS_PER_FILE = 8
 _CHUNK_RATIO = 128
 _GROWTH = 4  # factor on the number of chunks, when these are in too few files
 _SAMPLE_CHUNKS = 16384  # chunks from which the limit is estimated
-_NARROW_RATIO = (
-    16  # a filter that passes at most one file of so many: all of its chunks are compared
-)
+# A filter that passes at most one file in so many: all of its chunks are compared.
+_NARROW_RATIO = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,11 +81,11 @@ class NearestVectors:
             limit = self._estimate_limit(target)
             return limit, [np.flatnonzero(distances <= limit) for distances in self.distances]
         allowed = np.flatnonzero(among)
-        by_part = self.live_documents.by_segment(allowed)
+        files_by_segment = self.live_documents.by_segment(allowed)
         if len(allowed) * _NARROW_RATIO <= len(among):
             candidates = [
                 locate_chunks(view.segment, files).chunks
-                for view, files in zip(self.views, by_part, strict=True)
+                for view, files in zip(self.views, files_by_segment, strict=True)
             ]
             values = [
                 distances.take(chunks)
@@ -94,12 +93,14 @@ class NearestVectors:
             ]
             limit = _quantile(concatenate(values), target)
             return limit, [
-                chunks[distance <= limit]
-                for chunks, distance in zip(candidates, values, strict=True)
+                chunks[distances_of_view <= limit]
+                for chunks, distances_of_view in zip(candidates, values, strict=True)
             ]
         limit = self._estimate_limit(target * len(among) // len(allowed))
         close = []
-        for view, distances, files in zip(self.views, self.distances, by_part, strict=True):
+        for view, distances, files in zip(
+            self.views, self.distances, files_by_segment, strict=True
+        ):
             chunks = np.flatnonzero(distances <= limit)
             selected = np.zeros(view.segment.file_count, np.bool_)
             selected[files] = True

@@ -253,11 +253,11 @@ def _find_by_grams(names: PathNames, text: str, starts: Ints, ends: Ints) -> lis
     ]
 
 
-def _scan(text: str, part: str) -> Iterator[int]:
-    offset = text.find(part)
+def _scan(names: str, text: str) -> Iterator[int]:
+    offset = names.find(text)
     while offset >= 0:
         yield offset
-        offset = text.find(part, offset + 1)
+        offset = names.find(text, offset + 1)
 
 
 def _grams(text: str) -> NDArray[np.uint64]:

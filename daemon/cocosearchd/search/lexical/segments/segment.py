@@ -49,9 +49,8 @@ class Segment:
     # (C,): the factor of each row of `vectors`; 0 without a vector
     scales: Floats
     without_vector: Ints  # numbers of the chunks without a vector
-    binary_vectors: NDArray[
-        np.uint64
-    ]  # (W, C): a bit for each number of a vector, W = D / 64 rounded up
+    # (W, C): a bit for each number of a vector, W = D / 64 rounded up
+    binary_vectors: NDArray[np.uint64]
     chunk_terms: NDArray[np.uint64]  # sorted, unique
     chunk_slices: Ints  # (terms + 1,)
     posting_chunks: NDArray[np.int32]  # (P,)

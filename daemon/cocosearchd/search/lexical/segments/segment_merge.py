@@ -55,8 +55,8 @@ BUSY = MergePolicy(ratio=1, max_dead_share=1, floor_chunks=0)
 # For an index at rest: each segment costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms.
 QUIET = MergePolicy(ratio=4, max_dead_share=0.2, floor_chunks=2000)
 RESTING = replace(QUIET, max_chunks=LARGEST_CHUNKS)
-# No segment is more than one part in so many of a balanced run, so that a row is in few of these
-# expensive merges.
+# No segment has more than 1 / _BALANCE of the chunks of a balanced run, so that a row is in few of
+# these expensive merges.
 _BALANCE = 3
 
 
@@ -69,7 +69,7 @@ def perform_merges(views: Sequence[SegmentView], policy: MergePolicy) -> list[Se
     """Merge the segments that a policy selects; in ascending order of their runs."""
     live = [number for number, view in enumerate(views) if view.live_file_count]
     runs = _select_runs([views[number] for number in live], policy)
-    merges_of_runs = [
+    merges = [
         SegmentMerge(range(n, n + 1), None)
         for n, view in enumerate(views)
         if not view.live_file_count
@@ -77,18 +77,14 @@ def perform_merges(views: Sequence[SegmentView], policy: MergePolicy) -> list[Se
     for run in runs:
         first = live[run.start]
         last = live[run.stop - 1] + 1
-        merges_of_runs = [
-            merge_of_run
-            for merge_of_run in merges_of_runs
-            if not first <= merge_of_run.run.start < last
-        ]
-        merges_of_runs.append(SegmentMerge(range(first, last), merge_segments(views[first:last])))
-    return sorted(merges_of_runs, key=lambda merge_of_run: merge_of_run.run.start)
+        merges = [merge for merge in merges if not first <= merge.run.start < last]
+        merges.append(SegmentMerge(range(first, last), merge_segments(views[first:last])))
+    return sorted(merges, key=lambda merge: merge.run.start)
 
 
 def apply_merges(
     earlier: Sequence[SegmentView],
-    merges_of_runs: Sequence[SegmentMerge],
+    merges: Sequence[SegmentMerge],
     later: Sequence[SegmentView],
 ) -> tuple[SegmentView, ...]:
     """Replace the merged views of `earlier` in a later list of views, `later`.
@@ -104,33 +100,31 @@ def apply_merges(
     )
     views = list[SegmentView]()
     position = 0
-    for merge_of_run in merges_of_runs:
-        if merge_of_run.run.stop > unchanged:
+    for merge in merges:
+        if merge.run.stop > unchanged:
             break
         if any(
             earlier[number].restored_generations is not later[number].restored_generations
-            for number in merge_of_run.run
+            for number in merge.run
         ):
             continue
-        views.extend(later[position : merge_of_run.run.start])
-        position = merge_of_run.run.stop
-        if merge_of_run.segment is not None:
+        views.extend(later[position : merge.run.start])
+        position = merge.run.stop
+        if merge.segment is not None:
             pairs_of_run = zip(
-                earlier[merge_of_run.run.start : position],
-                later[merge_of_run.run.start : position],
+                earlier[merge.run.start : position],
+                later[merge.run.start : position],
                 strict=True,
             )
             dead_files = np.flatnonzero(
                 ~np.concatenate([_still_alive(old, new) for old, new in pairs_of_run])
             ).tolist()
             views.append(
-                SegmentView(merge_of_run.segment).with_deleted(dead_files)
+                SegmentView(merge.segment).with_deleted(dead_files)
                 if dead_files
-                else SegmentView(merge_of_run.segment)
+                else SegmentView(merge.segment)
             )
-    return tuple(
-        merge_of_run for merge_of_run in (*views, *later[position:]) if merge_of_run.live_file_count
-    )
+    return tuple(view for view in (*views, *later[position:]) if view.live_file_count)
 
 
 def _still_alive(earlier: SegmentView, later: SegmentView) -> Mask:
@@ -285,15 +279,17 @@ def _merge_postings(
     """
     numbers = np.concatenate(
         [
-            numbers_of_segment[getattr(segment, f"posting_{kind}s")]
-            for segment, numbers_of_segment in zip(segments, new_numbers, strict=True)
+            numbers_by_row[getattr(segment, f"posting_{kind}s")]
+            for segment, numbers_by_row in zip(segments, new_numbers, strict=True)
         ]
     )
     terms = np.concatenate([getattr(segment, f"{kind}_terms") for segment in segments])
     slices = [getattr(segment, f"{kind}_slices") for segment in segments]
-    sizes = np.concatenate([np.diff(segment) for segment in slices])
+    sizes = np.concatenate([np.diff(bounds) for bounds in slices])
     order = np.argsort(terms, kind="stable")
-    terms, sizes, starts = terms[order], sizes[order], (np.cumsum(sizes) - sizes)[order]
+    starts = (np.cumsum(sizes) - sizes)[order]
+    sizes = sizes[order]
+    terms = terms[order]
     ends = np.cumsum(sizes)
     rows = np.repeat(starts - (ends - sizes), sizes) + np.arange(len(numbers))
     numbers = numbers[rows]
@@ -325,8 +321,8 @@ def _merge_names(
 ) -> dict[str, Array]:
     chunks = np.concatenate(
         [
-            numbers_of_segment[getattr(segment, f"{kind}_chunks")]
-            for segment, numbers_of_segment in zip(segments, new_numbers, strict=True)
+            numbers_by_row[getattr(segment, f"{kind}_chunks")]
+            for segment, numbers_by_row in zip(segments, new_numbers, strict=True)
         ]
     )
     names = np.concatenate([getattr(segment, f"{kind}_names") for segment in segments])
