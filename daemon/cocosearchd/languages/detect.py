@@ -24,7 +24,7 @@ _CPP_HEADER = re.compile(
 
 
 def detect(path: str, head: bytes) -> str:
-    """Return the language id of a file from its path and its first `HEAD_BYTES`; "" if unsupported."""
+    """Return the language id of a path and its first `HEAD_BYTES`; "" if unsupported."""
     head = head.removeprefix(blocks.BOM)
     info = _by_path(path)
     if info is None:

@@ -217,7 +217,7 @@ _MORE = (
 
 
 def languages() -> tuple[LanguageInfo, ...]:
-    """Return every language in the order of `cocosearchctl languages`: those of the design first."""
+    """Return every language in the order of `cocosearchctl languages`."""
     return _DESIGN + _MORE
 
 

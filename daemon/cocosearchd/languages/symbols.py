@@ -136,7 +136,7 @@ def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
 
 
 def query_text(language: str, overrides: QueryOverrides = ()) -> str:
-    """Return the query of a language with the user's additions; "" if the language has no symbols."""
+    """Return the query of a language with the user's additions; "" without symbols."""
     info = language_table.by_name().get(language)
     text = _built_in(language) if info is not None and info.symbols else ""
     for name, addition in overrides:
@@ -267,9 +267,8 @@ def _is_only_of_type(node: syntax.Node, parent: syntax.Node, single: _SingleType
 def _signature_start(outer: syntax.Node, node: syntax.Node) -> int:
     if outer.type == "decorated_definition":
         return node.start_byte
-    first = outer.child(
-        0
-    )  # alone: `children` makes an object of each, and mostly the first one is the answer
+    # `children` makes an object of each child, and the first one is mostly the answer
+    first = outer.child(0)
     if first is None or first.type not in _SIGNATURE_PREFIXES:
         return outer.start_byte if first is None else first.start_byte
     for child in outer.children:
@@ -285,7 +284,7 @@ def _text(node: syntax.Node, data: bytes) -> str:
 
 
 def _clean_name(name: str) -> str:
-    """Return a name with dots between its parts and without generics, quotes and `module.exports`."""
+    """Return a name without generics, quotes and `module.exports`, with dots between parts."""
     if name.isidentifier() and "operator" not in name:
         return name  # the most frequent case
     name = " ".join(name.split())

@@ -84,7 +84,7 @@ FindEmbedder = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
 class Pipeline:
-    """Answers queries. Holds the cache and the verified files; one per daemon, in its event loop."""
+    """Answers queries, with caches of answers and files. One per daemon, in its event loop."""
 
     def __init__(
         self,

@@ -100,9 +100,8 @@ class QueryCache:
         group = self._groups.get((index, state, digest(paraphrase_key(plan))))
         hits = None
         while group is not None and hits is None and (nearest := group.nearest(vector)) is not None:
-            hits = self._valid(
-                (index, nearest), state
-            )  # None: it had expired, and has been dropped
+            # None: the entry had expired, and has been dropped
+            hits = self._valid((index, nearest), state)
         self._semantic += hits is not None
         return hits
 
@@ -176,9 +175,8 @@ class _VectorGroup:
     __slots__ = ("free", "keys", "matrix")
 
     def __init__(self, dimension: int) -> None:
-        self.matrix: Vector = np.zeros(
-            (1, dimension), dtype=np.float32
-        )  # most groups have one question
+        # most groups have one question
+        self.matrix: Vector = np.zeros((1, dimension), dtype=np.float32)
         self.keys: list[bytes] = []
         self.free: list[int] = []
 

@@ -73,7 +73,7 @@ class RetrievalAttempt:
 
 @dataclass(frozen=True, slots=True)
 class _RankedCandidates:
-    """Candidates in order. `generation` is the lexical index's, None for PostgreSQL's retrievers."""
+    """Candidates in order. `generation` is the lexical index's; None: PostgreSQL retrieved them."""
 
     retrieved: RetrievedCandidates | None
     scored: list[ScoredCandidate]

@@ -209,11 +209,11 @@ def test_the_cap_holds_and_nothing_is_shown_twice(data: st.DataObject) -> None:
     cap = data.draw(st.integers(1, 80))
     head = data.draw(st.integers(0, 4))
     parts = choose_lines(start, end, first, last, cap, head)
-    ranges = [range(a, b + 1) for a, b in (parts.head, parts.before, (start, end), parts.after)]
+    ranges = [range(a, b + 1) for a, b in (parts.head, parts.above, (start, end), parts.below)]
     lines = [line for each in ranges for line in each]
     assert lines == sorted(set(lines))
     assert not lines or (lines[0] >= first and lines[-1] <= last)
-    gap = bool(len(ranges[0])) and parts.head[1] + 1 < parts.before[0]
+    gap = bool(len(ranges[0])) and parts.head[1] + 1 < parts.above[0]
     assert len(lines) + gap <= max(cap, end - start + 1)
     if last - first + 1 <= cap:
         assert lines == list(range(first, last + 1))

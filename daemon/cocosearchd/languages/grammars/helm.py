@@ -54,7 +54,7 @@ class HelmValues:
         return bool(_VALUES.search(path))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
-        """Return one block for each key at the top, and for each key below it that has keys itself."""
+        """Return one block for each key at the top, and for each nested key with keys."""
         entries = yaml_keys.read_entries(data)
         parents = {id(entry.parent) for entry in entries}
         blocks = []

@@ -42,8 +42,8 @@ class LineSpan:
     """
 
     head: tuple[int, int]
-    before: tuple[int, int]
-    after: tuple[int, int]
+    above: tuple[int, int]
+    below: tuple[int, int]
 
 
 # (identity of the hits, view options, number of hits to show)
@@ -209,12 +209,12 @@ class Context:
 
     def _cut(self, line_span: LineSpan, text: FileContents) -> tuple[str, str]:
         head = text.lines(*line_span.head)
-        lines_before = text.lines(*line_span.before)
-        gap = [GAP] if head and line_span.head[1] + 1 < line_span.before[0] else []
+        lines_before = text.lines(*line_span.above)
+        gap = [GAP] if head and line_span.head[1] + 1 < line_span.above[0] else []
         width = self._line_width
         return (
             "\n".join(clip_line(line, width) for line in (*head, *gap, *lines_before)),
-            "\n".join(clip_line(line, width) for line in text.lines(*line_span.after)),
+            "\n".join(clip_line(line, width) for line in text.lines(*line_span.below)),
         )
 
 

@@ -156,7 +156,7 @@ class VerifiedFiles:
         return self._recorded_hash(root, path) == expected
 
     def _recorded_hash(self, root: bytes, path: str) -> bytes | None:
-        """Return the hash of a file that is unchanged since it was read; None if that is uncertain."""
+        """Return the hash of a file unchanged since it was read; None if that is uncertain."""
         try:
             status = status_of(_absolute_path(root, path))
         except (OSError, ValueError):

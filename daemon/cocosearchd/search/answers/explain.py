@@ -51,7 +51,10 @@ def _describe_retrieved(retrieved: RetrievedCandidates | None) -> dict[str, Any]
 
 
 def describe_candidate(plan: Plan, scored: ScoredCandidate) -> dict[str, Any]:
-    """Describe a candidate's score and its parts. Retrievers that did not return it are left out."""
+    """Describe a candidate's score and its parts.
+
+    Retrievers that did not return the candidate are left out.
+    """
     ranks = {
         retriever: rank
         for retriever, rank in (("vector", scored.vector_rank), ("keyword", scored.keyword_rank))

@@ -80,25 +80,8 @@ async def search_several(
     the indexes have different embedders, and the first error if all fail.
     """
     check_same_embedder(records)
-    embedding = _SharedEmbedding(pipeline, records[0])
-    # A budget is for the whole answer, so it is applied after merging.
-    unlimited = replace(query, budget_chars=None, budget_tokens=None)
-    outcomes: list[RankedAnswer | CocoSearchError | None] = [None] * len(records)
     traces = {record.name: Trace(explain=explain) for record in records}
-
-    async def ask(number: int, record: IndexRecord) -> None:
-        try:
-            trace = traces[record.name]
-            overlay = (overlays or {}).get(record.name)
-            outcomes[number] = await pipeline.rank(
-                record, unlimited, trace, embed=embedding.embed, overlay=overlay
-            )
-        except CocoSearchError as error:
-            outcomes[number] = error
-
-    async with anyio.create_task_group() as tasks:
-        for number, record in enumerate(records):
-            tasks.start_soon(ask, number, record)
+    outcomes = await _rank_all(pipeline, records, query, traces, overlays or {})
     answers_by_index = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
     failed_indexes = tuple(
         FailedIndex(record.name, outcome)
@@ -114,10 +97,10 @@ async def search_several(
         pipeline.effective_limit(query),
         is_name=is_name,
     )
-    shown = Counter(number for number, _ in selected)
+    shown_counts = Counter(number for number, _ in selected)
     expanded = tuple(
         [
-            await pipeline.expand(ranked, traces[ranked.record.name], shown[number])
+            await pipeline.expand(ranked, traces[ranked.record.name], shown_counts[number])
             for number, ranked in enumerate(answers_by_index)
         ]
     )
@@ -127,6 +110,37 @@ async def search_several(
         failed_indexes,
         traces,
     )
+
+
+async def _rank_all(
+    pipeline: Pipeline,
+    records: Sequence[IndexRecord],
+    query: Query,
+    traces: Mapping[str, Trace],
+    overlays: Mapping[str, Overlay],
+) -> list[RankedAnswer | CocoSearchError | None]:
+    """Rank the hits of every index side by side; an outcome is an answer or an error."""
+    embedding = _SharedEmbedding(pipeline, records[0])
+    # A budget is for the merged answer, so it is applied after merging.
+    unlimited = replace(query, budget_chars=None, budget_tokens=None)
+    outcomes: list[RankedAnswer | CocoSearchError | None] = [None] * len(records)
+
+    async def rank(number: int, record: IndexRecord) -> None:
+        try:
+            outcomes[number] = await pipeline.rank(
+                record,
+                unlimited,
+                traces[record.name],
+                embed=embedding.embed,
+                overlay=overlays.get(record.name),
+            )
+        except CocoSearchError as error:
+            outcomes[number] = error
+
+    async with anyio.create_task_group() as tasks:
+        for number, record in enumerate(records):
+            tasks.start_soon(rank, number, record)
+    return outcomes
 
 
 class _SharedEmbedding:
@@ -237,7 +251,8 @@ def check_same_embedder(records: Sequence[IndexRecord]) -> None:
         if record.identity.embedder != records[0].identity.embedder:
             first, second = (_model_name(member) for member in (records[0], record))
             raise IdentityMismatch(
-                f"indexes {records[0].name} and {record.name} have different embedders: {first} and {second}",
+                f"indexes {records[0].name} and {record.name} have different embedders: "
+                f"{first} and {second}",
                 "search them one by one, or reindex one with the embedder of the other",
             )
 

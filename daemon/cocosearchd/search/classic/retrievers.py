@@ -121,9 +121,8 @@ async def _search_keywords(
     # the store scores chunks with every word at 1 or more
     complete = sum(candidate.score >= 1 for candidate in candidates)
     if not complete and candidates and has_every_word(terms, candidates[0]):
-        return candidates, len(
-            candidates
-        )  # all have every word: the store adds other chunks only when these are too few
+        # all have every word: the store adds other chunks only when these are too few
+        return candidates, len(candidates)
     return candidates, complete
 
 

@@ -76,23 +76,31 @@ async def code_candidates(
     result_count = max(
         plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0
     )
-    limit = max(result_count, plan.depth if trace.explain else 0)
     code_query = CodeQuery(
-        lexical,
-        snapshot,
-        plan,
-        lexical.parse_query(plan.text),
-        vector,
-        weights,
-        limit,
-        result_count,
-        overlay,
+        lexical=lexical,
+        state=snapshot,
+        plan=plan,
+        terms=lexical.parse_query(plan.text),
+        vector=vector,
+        weights=weights,
+        limit=max(result_count, plan.depth if trace.explain else 0),
+        needed=result_count,
+        overlay=overlay,
     )
     if plan.where.phrases:
         matches = await rank_phrase_matches(db, newest, code_query, result_count, trace)
     else:
         matches = PhraseMatches(await code_query.rank())
-    unsaved = overlay.rows if overlay else {}
+    return await _add_rows(db, record, code_query, matches)
+
+
+async def _add_rows(
+    db: Database, record: IndexRecord, code_query: CodeQuery, matches: PhraseMatches
+) -> CodeAnswer:
+    """Make candidates of the ranked chunks: their rows come from the overlay or the store."""
+    plan = code_query.plan
+    snapshot = code_query.state
+    unsaved = code_query.overlay.rows if code_query.overlay else {}
     stored_keys = [
         key
         for chunk in matches.chunks

@@ -224,9 +224,8 @@ def score_chunks(matrix: FeatureMatrix, start: int, end: int, top_score: float) 
     shares = matrix.chunk_scores[start:end] / np.float32(top_score or 1)
     shares += np.float32(_NAME_SHARE) * matrix.chunk_names[start:end]
     if matrix.cosines is not None:
-        cosines = matrix.cosines[
-            start:end
-        ]  # NumPy's `nan_to_num` costs as much as the rest of this
+        # NumPy's `nan_to_num` costs as much as the rest of this function
+        cosines = matrix.cosines[start:end]
         shares += np.float32(_COSINE_SHARE) * np.where(np.isnan(cosines), np.float32(0), cosines)
     return shares
 

@@ -68,7 +68,10 @@ class SpacyReranker:
 
 
 def open_spacy() -> SpacyReranker:
-    """Load spaCy and its model. Raises `InvalidInput` with install instructions if one is missing."""
+    """Load spaCy and its model.
+
+    Raises `InvalidInput` with install instructions if one of them is missing.
+    """
     try:
         import spacy
     except ImportError:
