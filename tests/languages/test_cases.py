@@ -21,7 +21,7 @@ PATHS = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*")
 
 
 def rendered(parsed: Parsed) -> str:
-    """Everything that is derived from a file but its text, one line for each thing."""
+    """Render everything that is derived from a file but its text, one line for each item."""
     report = parsed.report
     lines = [
         f"{parsed.language} {report.status} {report.error_count} {report.error_message}".rstrip()

@@ -26,7 +26,7 @@ EXTENSIONS = [info.extensions[0] for info in languages()]
 
 
 def check(parsed: Parsed) -> None:
-    """What holds for the parse of anything."""
+    """Check the invariants of every parsed file."""
     size = len(parsed.data)
     lines = parsed.data.count(b"\n") + 1
     assert (parsed.report.status == "ok") == (
@@ -65,7 +65,7 @@ def test_random_bytes(extension: str, data: bytes) -> None:
 
 @st.composite
 def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A real file with parts cut out, doubled or overwritten."""
+    """Draw a real file with parts cut out, doubled or overwritten."""
     path = draw(st.sampled_from(sorted(FILES)))
     data = FILES[path]
     for _ in range(draw(st.integers(1, 4))):

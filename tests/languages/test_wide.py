@@ -21,7 +21,7 @@ WIDE = {
 
 
 def steps(path: str, definitions: int) -> int:
-    """How many calls it takes to parse so many definitions: as many on every machine."""
+    """Count the calls that parsing takes: the count is the same on every machine."""
     around, each = WIDE[path]
     text = around.format(
         "".join(each.format(n, n) for n in range(definitions)).rstrip(",\n") + "\n"

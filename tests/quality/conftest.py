@@ -13,5 +13,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def update_golden(request: pytest.FixtureRequest) -> bool:
-    """Whether golden files are to be written instead of compared."""
+    """True if golden files are written instead of compared."""
     return bool(request.config.getoption("--update-golden", default=False))

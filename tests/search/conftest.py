@@ -1,4 +1,4 @@
-"""What tests of searching share."""
+"""Fixtures of the tests of searching."""
 
 from collections.abc import AsyncIterator
 

@@ -77,7 +77,7 @@ class Corpus:
         return await self.pipeline.run(self.record, asked, trace or Trace())
 
     async def _at(self, path: str, generation: int) -> int:
-        """What the daemon does after each commit: words first, then the generation by which answers
+        """Do the daemon's work after a commit: words first, then the generation by which answers
         are kept.
         """
         if self.lexical is not None:

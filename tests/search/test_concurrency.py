@@ -36,7 +36,7 @@ def text_of(file: int, version: int) -> str:
 
 
 class Shadow:
-    """What each generation of the index says: path -> version."""
+    """The content of each generation of the index: path -> version."""
 
     def __init__(self) -> None:
         self.at: dict[int, dict[str, int]] = {}

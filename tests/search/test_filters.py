@@ -53,7 +53,7 @@ async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -
         ("src/app.py", "src/[x]/b.py", "vendor/app.py"), "def serve():\n    return 1\n"
     )
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
-    for paths, found in (
+    for paths, answer in (
         ((f"{tmp_path}/root/src/**",), {"src/app.py", "src/[x]/b.py"}),
         ((f"{tmp_path}/root/src/app.py",), {"src/app.py"}),
         ((f"{tmp_path}/root/src/",), {"src/app.py", "src/[x]/b.py"}),
@@ -66,7 +66,7 @@ async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -
     ):
         assert {
             hit.path for hit in (await corpus.ask(Query("serve", paths=paths))).hits
-        } == found, paths
+        } == answer, paths
     assert {hit.path for hit in (await corpus.ask("serve path:!src/**")).hits} == {"vendor/app.py"}
 
 
@@ -86,8 +86,8 @@ async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(
         )
         await words[corpus.record.name].catch_up()
     pipeline = Pipeline(db, one.embedder, SearchSettings(), words.get)
-    found = await search_several(pipeline, (one.record, two.record), Query("serve path:lib/**"))
-    assert ([hit.path for hit in found.hits], found.warnings) == (["lib/b.py"], ())
+    answer = await search_several(pipeline, (one.record, two.record), Query("serve path:lib/**"))
+    assert ([hit.path for hit in answer.hits], answer.warnings) == (["lib/b.py"], ())
     nothing = await search_several(pipeline, (one.record, two.record), Query("serve path:etc/**"))
     assert nothing.warnings == tuple(
         f"{name}: no file is at etc/** below {tmp_path}/{name}" for name in ("one", "two")

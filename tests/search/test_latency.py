@@ -1,4 +1,4 @@
-"""What is said of the last answers."""
+"""Tests of the times of the latest answers."""
 
 from cocosearchd.search.latency import WINDOW, Latency
 
@@ -8,7 +8,7 @@ def test_percentiles_are_of_the_last_answers() -> None:
     assert latency.summary() == {"count": 0, "recent_ms": []}
     for took in range(1, 1001):
         latency.add(float(took))
-    found = latency.summary()
-    assert found["count"] == 1000
-    assert found["recent_ms"] == [float(took) for took in range(1001 - WINDOW, 1001)]
-    assert (found["p50_ms"], found["p95_ms"]) == (940.0, 994.0)
+    summary = latency.summary()
+    assert summary["count"] == 1000
+    assert summary["recent_ms"] == [float(took) for took in range(1001 - WINDOW, 1001)]
+    assert (summary["p50_ms"], summary["p95_ms"]) == (940.0, 994.0)

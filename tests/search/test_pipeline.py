@@ -212,7 +212,7 @@ async def test_a_long_question_that_differs_in_one_word_is_another_one(
 
 
 @pytest.mark.parametrize(
-    "other",
+    "second",
     [
         Query("deliver mail", limit=3),
         Query("deliver mail", languages=("go",)),
@@ -228,9 +228,9 @@ async def test_a_long_question_that_differs_in_one_word_is_another_one(
         Query('"deliver mail"'),
     ],
 )
-async def test_no_parameter_is_missing_from_the_key(shared: Corpus, other: Query) -> None:
+async def test_no_parameter_is_missing_from_the_key(shared: Corpus, second: Query) -> None:
     await shared.ask("deliver mail")
-    assert (await shared.ask(other)).cache == "miss"
+    assert (await shared.ask(second)).cache == "miss"
 
 
 async def test_how_hits_are_shown_does_not_miss_the_cache(shared: Corpus) -> None:
@@ -248,16 +248,16 @@ async def test_the_cache_can_be_left_aside(shared: Corpus) -> None:
 async def test_an_edit_of_one_index_leaves_the_cache_of_another(
     corpus: Corpus, tmp_path: Path
 ) -> None:
-    other = await new_corpus(
+    second = await new_corpus(
         corpus.db, tmp_path / "other", FILES, name="other", pipeline=corpus.pipeline
     )
     await corpus.ask("deliver mail")
-    await other.ask("deliver mail")
+    await second.ask("deliver mail")
     await corpus.save("app/new.py", "def deliver_mail(): ...\n")
     edited = await corpus.ask("deliver mail")
     assert edited.cache == "miss"
     assert "app/new.py" in [hit.path for hit in edited.hits]
-    assert (await other.ask("deliver mail")).cache == "exact"
+    assert (await second.ask("deliver mail")).cache == "exact"
 
 
 async def test_a_changed_file_is_never_shown_as_current(corpus: Corpus) -> None:
@@ -341,10 +341,10 @@ async def test_a_text_the_model_knows_nothing_of(shared: Corpus) -> None:
 
 
 async def test_vectors_of_different_models_are_never_compared(shared: Corpus) -> None:
-    other = replace(
+    foreign_identity = replace(
         shared.record.identity, embedder=(("model", "nomic-embed-text"), ("provider", "ollama"))
     )
-    foreign = replace(shared.record, identity=other)
+    foreign = replace(shared.record, identity=foreign_identity)
     with pytest.raises(IdentityMismatch, match="ollama/nomic-embed-text"):
         await shared.pipeline.run(foreign, Query("deliver"), Trace())
 

@@ -129,7 +129,7 @@ def test_a_reranker_gets_eight_candidates_for_each_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "means"),
+    ("requested", "means"),
     [
         ("terraform", "hcl"),
         ("shell", "bash"),
@@ -138,13 +138,13 @@ def test_a_reranker_gets_eight_candidates_for_each_result() -> None:
         ("c#", "csharp"),
     ],
 )
-def test_languages_have_aliases(given: str, means: str) -> None:
-    assert means in plan_of("x", languages=(given,)).where.languages
+def test_languages_have_aliases(requested: str, means: str) -> None:
+    assert means in plan_of("x", languages=(requested,)).where.languages
 
 
 def test_filters_come_from_text_and_parameters_alike() -> None:
     inline = plan_of("x lang:go path:src/** -path:./vendor sym:class name:User*")
-    given = plan_of(
+    requested = plan_of(
         "x",
         languages=("go",),
         paths=("src/**",),
@@ -152,7 +152,7 @@ def test_filters_come_from_text_and_parameters_alike() -> None:
         symbol_types=("class",),
         symbol_name="User*",
     )
-    assert inline == given
+    assert inline == requested
     where = inline.where
     assert where == Filter(("go",), ("src/**",), ("/vendor",), where.symbol_types, "User*")
     assert "class" in where.symbol_types

@@ -60,12 +60,12 @@ def test_an_equal_plan_at_the_same_generation_is_found() -> None:
 def test_any_other_field_misses() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found())
-    other = Plan(
+    changed = Plan(
         "x", Filter(("go",)), "classic", 11, 99, False, ("a",), "auto", 0.1, True, True, True, "d"
     )
     for field in fields(Plan):
         assert (
-            cache.exact(1, (1, 0), replace(PLAN, **{field.name: getattr(other, field.name)}))
+            cache.exact(1, (1, 0), replace(PLAN, **{field.name: getattr(changed, field.name)}))
             is None
         ), field.name
 
@@ -73,12 +73,12 @@ def test_any_other_field_misses() -> None:
 def test_a_similar_question_is_found_from_the_threshold_on() -> None:
     cache = new_cache()
     cache.put(1, PLAN, unit(1, 0), found())
-    other = replace(PLAN, text="reading files")
+    changed = replace(PLAN, text="reading files")
     assert (
         cache.similar(
             1,
             (1, 0),
-            other,
+            changed,
             unit(MIN_SIMILARITY + 0.001, (1 - (MIN_SIMILARITY + 0.001) ** 2) ** 0.5),
         )
         == found()
@@ -87,7 +87,7 @@ def test_a_similar_question_is_found_from_the_threshold_on() -> None:
         cache.similar(
             1,
             (1, 0),
-            other,
+            changed,
             unit(MIN_SIMILARITY - 0.001, (1 - (MIN_SIMILARITY - 0.001) ** 2) ** 0.5),
         )
         is None
@@ -105,7 +105,7 @@ def test_the_most_similar_question_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changed",
     [
         replace(PLAN, where=Filter(languages=("go",))),
         replace(PLAN, profile="classic"),
@@ -114,10 +114,10 @@ def test_the_most_similar_question_answers() -> None:
         replace(PLAN, min_score=0.2),
     ],
 )
-def test_a_similar_question_with_other_filters_is_another_question(other: Plan) -> None:
+def test_a_similar_question_with_other_filters_is_another_question(changed: Plan) -> None:
     cache = new_cache()
     cache.put(1, PLAN, unit(1, 0), found())
-    assert cache.similar(1, (1, 0), other, unit(1, 0)) is None
+    assert cache.similar(1, (1, 0), changed, unit(1, 0)) is None
 
 
 def test_a_similar_question_of_another_generation_or_index_is_not_answered() -> None:

@@ -1,4 +1,4 @@
-"""What is shown around a match, and that nothing is shown as current which is not."""
+"""Tests of context: its lines, and that a changed file is never shown as current."""
 
 import os
 import time
@@ -137,8 +137,8 @@ def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
     text = data[start:end]
     first = start + len(text) - len(text.lstrip())
     last = end - (len(text) - len(text.rstrip()))
-    around = [one for one in symbols if one.start_byte <= first and last <= one.end_byte]
-    smallest = min(around, key=lambda one: one.end_byte - one.start_byte, default=None)
+    around = [hit for hit in symbols if hit.start_byte <= first and last <= hit.end_byte]
+    smallest = min(around, key=lambda hit: hit.end_byte - hit.start_byte, default=None)
     # one of one line has nothing to show around it
     if smallest is None or smallest.start_line < smallest.end_line:
         parsed = smallest and (smallest.start_line, smallest.end_line)
@@ -248,9 +248,9 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
-    place = tmp_path / "a.py"
-    place.write_text(PYTHON)
-    old(place)
+    file = tmp_path / "a.py"
+    file.write_text(PYTHON)
+    old(file)
     hits = (hit_of(PYTHON, "two = 2"),)
     state = [indexed(PYTHON)]
     widening = Context(50, 200)
@@ -271,7 +271,7 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
     assert (
         widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20)) is fitting
     ), "tokens are counted once"
-    place.write_text(PYTHON + "# more\n")
+    file.write_text(PYTHON + "# more\n")
     assert widening.expand(bytes(tmp_path), hits, state, ViewOptions()).changed_paths == ("a.py",)
 
 
@@ -282,9 +282,9 @@ def test_a_budget_drops_context_first_and_cuts_the_first_hit_only() -> None:
     hits = (hit("a" * 10, "b" * 10), hit("c" * 10, "d" * 10), hit("e" * 10, ""))
     assert fit_budget(hits, None) == hits
     assert fit_budget(hits, 50) == hits
-    kept = fit_budget(hits, 32)
-    assert [(len(one.content), len(one.context_before)) for one in kept] == [(10, 10), (10, 0)]
-    assert [one.content for one in fit_budget(hits, 5)] == ["aa..."]
+    fitting = fit_budget(hits, 32)
+    assert [(len(hit.content), len(hit.context_before)) for hit in fitting] == [(10, 10), (10, 0)]
+    assert [hit.content for hit in fit_budget(hits, 5)] == ["aa..."]
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------
@@ -298,15 +298,15 @@ def old(path: Path) -> None:
 def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # ctime cannot be set, so the time after which a fingerprint counts is.
     monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
-    place = tmp_path / "a.py"
-    place.write_text(PYTHON)
-    old(place)
+    file = tmp_path / "a.py"
+    file.write_text(PYTHON)
+    old(file)
     disk = VerifiedFiles()
     expected = hash_content(PYTHON.encode())
     first = disk.verified(bytes(tmp_path), "a.py", expected)
     assert first is not None
     assert disk.verified(bytes(tmp_path), "a.py", expected) is first
-    place.write_text("other")
+    file.write_text("other")
     assert disk.verified(bytes(tmp_path), "a.py", expected) is None
     assert disk.verified(bytes(tmp_path), "a.py", hash_content(b"other")) is not None
 
@@ -340,11 +340,11 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
 
 
 def test_an_edit_within_the_step_of_the_clock_is_seen(tmp_path: Path) -> None:
-    place = tmp_path / "a.py"
+    file = tmp_path / "a.py"
     disk = VerifiedFiles()
     for text in ("one", "two", "six"):
-        place.write_text(text)
-        os.utime(place, ns=(10**18, 10**18))  # a tool that restores times
+        file.write_text(text)
+        os.utime(file, ns=(10**18, 10**18))  # a tool that restores times
         read = disk.verified(bytes(tmp_path), "a.py", hash_content(text.encode()))
         assert read is not None
         assert read.data == text.encode()
@@ -479,15 +479,15 @@ def test_a_budget_of_tokens_is_kept_and_filled(tmp_path: Path) -> None:
 
     hits = tuple(hit(number) for number in range(6))
     for budget in (3, 40, 200, 700, 1500, 10_000):
-        kept = fit_budget(hits, None, budget)
+        fitting = fit_budget(hits, None, budget)
         used = sum(
             estimate_tokens(text)
-            for one in kept
-            for text in (hit_heading(one), one.content, one.context_before, one.context_after)
+            for hit in fitting
+            for text in (hit_heading(hit), hit.content, hit.context_before, hit.context_after)
         )
-        assert [one.path for one in kept] == [one.path for one in hits[: len(kept)]]
+        assert [hit.path for hit in fitting] == [hit.path for hit in hits[: len(fitting)]]
         assert used <= max(budget, estimate_tokens(hit_heading(hits[0]) + "v..."))
-        assert used > 0.6 * budget or len(kept) == len(hits) or budget < 100
+        assert used > 0.6 * budget or len(fitting) == len(hits) or budget < 100
     assert fit_budget(hits, None, 10**6) == hits
     assert fit_budget(hits, None, 40)[0].content.endswith("...")
 

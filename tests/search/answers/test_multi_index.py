@@ -86,9 +86,9 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
         for text in ("send mail", "elephant", "nothing else matters"):
             query = Query(text, limit=limit, use_cache=False)
             widened = [await pipeline.run(record, query, Trace()) for record in records]
-            taken = order_hits([each.hits for each in widened], limit, is_name=" " not in text)
+            selected = order_hits([entry.hits for entry in widened], limit, is_name=" " not in text)
             assert (await search_several(pipeline, records, query)).hits == merge_hits(
-                widened, taken
+                widened, selected
             )
     await corpora[1].save("post.py", "def send_mail_later(address):\n    return 1\n")
     (tmp_path / "two" / "post.py").write_text("another")
@@ -177,14 +177,14 @@ def answer(index: str, *scores: float, relevance: tuple[float, ...] = ()) -> Ans
         for n, score in enumerate(scores)
     )
     told = (
-        replace(hit, scores=(("relevance", each),))
-        for hit, each in zip(hits, relevance, strict=True)
+        replace(hit, scores=(("relevance", entry),))
+        for hit, entry in zip(hits, relevance, strict=True)
     )
     return Answer(index, tuple(told) if relevance else hits, 1)
 
 
 def in_order(answers: list[Answer], limit: int, *, name: bool = False) -> tuple[Hit, ...]:
-    return merge_hits(answers, order_hits([each.hits for each in answers], limit, is_name=name))
+    return merge_hits(answers, order_hits([entry.hits for entry in answers], limit, is_name=name))
 
 
 def test_merging_goes_by_rank_and_never_by_score() -> None:
@@ -217,14 +217,14 @@ def test_of_one_rank_the_most_relevant_comes_first(name: bool, expected: str) ->
     st.booleans(),
 )
 def test_what_is_taken_of_an_index_is_its_first(
-    found: list[list[float]], limit: int, name: bool
+    relevances: list[list[float]], limit: int, name: bool
 ) -> None:
     answers = [
-        answer(str(place), *([1.0] * len(each)), relevance=tuple(each))
-        for place, each in enumerate(found)
+        answer(str(number), *([1.0] * len(entry)), relevance=tuple(entry))
+        for number, entry in enumerate(relevances)
     ]
-    taken = order_hits([each.hits for each in answers], limit, is_name=name)
-    assert len(taken) == min(limit, sum(map(len, found)))
-    for place in range(len(found)):
-        ranks = [rank for where, rank in taken if where == place]
+    selected = order_hits([entry.hits for entry in answers], limit, is_name=name)
+    assert len(selected) == min(limit, sum(map(len, relevances)))
+    for number in range(len(relevances)):
+        ranks = [rank for where, rank in selected if where == number]
         assert ranks == list(range(1, len(ranks) + 1))

@@ -34,7 +34,7 @@ SEMANTIC = replace(PLAN, keyword=False)
 def reference(
     vector: list[Candidate], keyword: list[Candidate], hybrid: bool, limit: int
 ) -> list[tuple[object, ...]]:
-    """What the documents say of ranking, one sentence at a time: (path, start, end, score, match
+    """Return the documented ranking, one sentence at a time: (path, start, end, score, match
     type) of each result.
 
     Vector search alone sorts by cosine similarity. Hybrid search: results are identified by path,
@@ -51,17 +51,14 @@ def reference(
     ]  # fmt: skip
     rows: list[tuple[str, int, int, float, str]] = []
     if not hybrid:
-        rows = [
-            (found.path, found.start_byte, found.end_byte, found.score, "semantic")
-            for found in vector
-        ]
+        rows = [(hit.path, hit.start_byte, hit.end_byte, hit.score, "semantic") for hit in vector]
         rows.sort(key=lambda row: (-row[3], row[0], row[1], row[2]))
         return list(rows[:limit])
     identities: list[tuple[str, int, int]] = []
     contents: dict[tuple[str, int, int], str] = {}
-    for found in vector + keyword:
-        identity = (found.path, found.start_byte, found.end_byte)
-        contents[identity] = found.content
+    for hit in vector + keyword:
+        identity = (hit.path, hit.start_byte, hit.end_byte)
+        contents[identity] = hit.content
         if identity not in identities:
             identities.append(identity)
     for identity in identities:
@@ -149,13 +146,13 @@ def test_classic_is_what_the_documents_say(
     )
     rows = [
         (
-            one.candidate.path,
-            one.candidate.start_byte,
-            one.candidate.end_byte,
-            one.score,
-            one.match_type,
+            entry.candidate.path,
+            entry.candidate.start_byte,
+            entry.candidate.end_byte,
+            entry.score,
+            entry.match_type,
         )
-        for one in chosen
+        for entry in chosen
     ]
     assert rows == reference(vector, keyword, hybrid, limit)
 
@@ -165,11 +162,11 @@ def test_classic_is_what_the_documents_say(
 def test_one_chunk_per_file_keeps_the_best_of_each(
     corpus: tuple[list[Candidate], list[Candidate]], limit: int
 ) -> None:
-    legs = RetrievedCandidates(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
-    scored = score_classic(PLAN, legs)
+    retrieved = RetrievedCandidates(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
+    scored = score_classic(PLAN, retrieved)
     chosen = select_results(replace(PLAN, all_chunks=False, limit=limit), scored)
-    first = {one.candidate.path: one for one in reversed(scored)}
-    expected = [one for one in scored if first[one.candidate.path] is one][:limit]
+    first = {entry.candidate.path: entry for entry in reversed(scored)}
+    expected = [entry for entry in scored if first[entry.candidate.path] is entry][:limit]
     assert list(chosen) == expected
 
 
@@ -180,9 +177,13 @@ def test_fusion_does_not_care_which_leg_is_which(
 ) -> None:
     vector = tuple(corpus[0])
     keyword = tuple(corpus[1])
-    one = {each.candidate.key: each.score for each in fuse(RetrievedCandidates(vector, keyword))}
-    other = {each.candidate.key: each.score for each in fuse(RetrievedCandidates(keyword, vector))}
-    assert one == pytest.approx(other)
+    forward = {
+        item.candidate.key: item.score for item in fuse(RetrievedCandidates(vector, keyword))
+    }
+    backward = {
+        item.candidate.key: item.score for item in fuse(RetrievedCandidates(keyword, vector))
+    }
+    assert forward == pytest.approx(backward)
 
 
 def test_fusion_by_hand() -> None:
@@ -190,10 +191,10 @@ def test_fusion_by_hand() -> None:
     b = candidate("b")
     c = candidate("c")
     scored = fuse(RetrievedCandidates((a, b), (b, c), 1))
-    assert [one.candidate.path for one in scored] == ["b", "a", "c"]
-    assert [one.match_type for one in scored] == ["both", "semantic", "keyword"]
-    assert [one.score for one in scored] == [1 / 62 + 1 / 61, 1 / 61, 1 / 62]
-    assert [(one.vector_rank, one.keyword_rank, one.every_word) for one in scored] == [
+    assert [entry.candidate.path for entry in scored] == ["b", "a", "c"]
+    assert [entry.match_type for entry in scored] == ["both", "semantic", "keyword"]
+    assert [entry.score for entry in scored] == [1 / 62 + 1 / 61, 1 / 61, 1 / 62]
+    assert [(entry.vector_rank, entry.keyword_rank, entry.every_word) for entry in scored] == [
         (2, 1, True),
         (1, 0, False),
         (0, 2, False),
@@ -203,7 +204,7 @@ def test_fusion_by_hand() -> None:
 def test_ties_prefer_keyword_matches() -> None:
     scored = fuse(RetrievedCandidates((candidate("a"),), (candidate("b"),), 1))
     assert scored[0].score == scored[1].score
-    assert [one.match_type for one in scored] == ["keyword", "semantic"]
+    assert [entry.match_type for entry in scored] == ["keyword", "semantic"]
 
 
 @pytest.mark.parametrize(
@@ -225,21 +226,21 @@ def test_what_starts_like_a_definition(content: str, is_definition: bool) -> Non
 def test_code_doubles_only_definitions_of_what_is_named() -> None:
     uses = candidate("uses", content="def other(): getUser()", definitions=("other",))
     defines = candidate("defines", content="def getUser():", definitions=("Repo.getUser",))
-    legs = RetrievedCandidates((), (uses, defines), 2)
-    named = score_code_fallback(PLAN, legs)
-    assert [one.candidate.path for one in named] == ["defines", "uses"]
+    retrieved = RetrievedCandidates((), (uses, defines), 2)
+    named = score_code_fallback(PLAN, retrieved)
+    assert [entry.candidate.path for entry in named] == ["defines", "uses"]
     assert named[0].score == 2 / (RRF_K + 2)
-    plain = score_code_fallback(replace(PLAN, text="find the user", identifiers=()), legs)
-    assert [one.candidate.path for one in plain] == ["uses", "defines"]
+    plain = score_code_fallback(replace(PLAN, text="find the user", identifiers=()), retrieved)
+    assert [entry.candidate.path for entry in plain] == ["uses", "defines"]
 
 
 def test_relevance_is_comparable_between_modes() -> None:
-    found = candidate("a", score=0.42)
-    alone = score_classic(SEMANTIC, RetrievedCandidates((found,)))[0]
-    fused = fuse(RetrievedCandidates((found,), ()))[0]
+    hit = candidate("a", score=0.42)
+    alone = score_classic(SEMANTIC, RetrievedCandidates((hit,)))[0]
+    fused = fuse(RetrievedCandidates((hit,), ()))[0]
     assert relevance(alone) == relevance(fused) == 0.42
-    assert relevance(fuse(RetrievedCandidates((found,), (found,), 1))[0]) == 1.0
-    assert relevance(fuse(RetrievedCandidates((), (found,), 0))[0]) == 0.0
+    assert relevance(fuse(RetrievedCandidates((hit,), (hit,), 1))[0]) == 1.0
+    assert relevance(fuse(RetrievedCandidates((), (hit,), 0))[0]) == 0.0
     assert (
         relevance(score_classic(SEMANTIC, RetrievedCandidates((candidate("a", score=-0.5),)))[0])
         == 0.0
@@ -248,11 +249,13 @@ def test_relevance_is_comparable_between_modes() -> None:
 
 @pytest.mark.parametrize("hybrid", [True, False])
 def test_a_minimum_of_a_third_means_a_cosine_of_a_third(hybrid: bool) -> None:
-    legs = RetrievedCandidates(
+    retrieved = RetrievedCandidates(
         (candidate("a", score=0.5), candidate("b", score=0.31), candidate("c", score=0.29))
     )
     plan = replace(PLAN, keyword=hybrid, min_score=0.3)
-    assert [one.candidate.path for one in select_results(plan, score_candidates(plan, legs))] == [
+    assert [
+        entry.candidate.path for entry in select_results(plan, score_candidates(plan, retrieved))
+    ] == [
         "a",
         "b",
     ]
@@ -267,7 +270,7 @@ def test_a_listing_keeps_its_order() -> None:
         ),
     )
     assert [
-        one.candidate.key for one in select_results(replace(plan, all_chunks=True), listed)
+        entry.candidate.key for entry in select_results(replace(plan, all_chunks=True), listed)
     ] == [
         ("b", 0, 10),
         ("a", 0, 10),
@@ -276,10 +279,10 @@ def test_a_listing_keeps_its_order() -> None:
 
 
 def test_a_hit_tells_what_it_was_scored_by() -> None:
-    one = ScoredCandidate(
+    entry = ScoredCandidate(
         candidate("a", score=0.5), 0.1, "both", 3, 1, 0.5, False, (("definition_boost", 2.0),)
     )
-    hit = to_hit("index", one)
+    hit = to_hit("index", entry)
     assert dict(hit.scores) == {
         "relevance": 0.5,
         "vector_rank": 3.0,

@@ -90,8 +90,8 @@ def create_database_table(name):
 
 
 def test_features_really_reach_their_whole_share() -> None:
-    one = scored("create_database_table_function.py", PERFECT, 1.0)
-    best = FunctionalReranker().rerank("create database table function", [one])[0]
+    entry = scored("create_database_table_function.py", PERFECT, 1.0)
+    best = FunctionalReranker().rerank("create database table function", [entry])[0]
     values = dict(best.features)
     assert {name: value for name, value in values.items() if value < 1} == {}
     assert best.score == pytest.approx(1.0)
@@ -197,7 +197,7 @@ def test_the_order_follows_the_blend() -> None:
     near = scored("near.py", "paint a circle", 0.9)
     right = scored("database_table.py", PERFECT, 0.6)
     again = FunctionalReranker().rerank("create database table function", [near, right])
-    assert [one.candidate.path for one in again] == ["database_table.py", "near.py"]
+    assert [entry.candidate.path for entry in again] == ["database_table.py", "near.py"]
 
 
 def test_the_choice_of_a_reranker() -> None:
@@ -280,7 +280,7 @@ def test_spacy_features_on_a_small_language() -> None:
     right = scored("a.py", '"""Sends letters to customers."""\ndef f(): ...', 0.5)
     wrong = scored("b.py", '"""Paints a circle."""\ndef f(): ...', 0.5)
     again = SpacyReranker(language).rerank("send a letter to the customer", [wrong, right])
-    assert [one.candidate.path for one in again] == ["a.py", "b.py"]
+    assert [entry.candidate.path for entry in again] == ["a.py", "b.py"]
     values = dict(again[0].features)
     assert set(values) == {"vector_score", *SPACY_WEIGHTS}
     assert values["syntactic_match"] == 1.0

@@ -46,8 +46,8 @@ def ask(
 def ranked(
     query: str, vector: bool = False, weights: Weights | None = None, limit: int = 10
 ) -> tuple[RankedChunk, ...]:
-    found, symbol = ask(query, vector)
-    return rank_code(found, symbol, weights or load_weights(), limit)
+    matrix, symbol = ask(query, vector)
+    return rank_code(matrix, symbol, weights or load_weights(), limit)
 
 
 def test_every_weight_has_its_signal() -> None:
@@ -61,10 +61,10 @@ def test_every_weight_has_its_signal() -> None:
 
 
 def test_signals_of_a_symbol() -> None:
-    found, _ = ask("Router")
+    matrix, _ = ask("Router")
     values = {
-        name: dict(zip(found.paths, array.tolist(), strict=True))
-        for name, array in compute_signals(found).items()
+        name: dict(zip(matrix.paths, array.tolist(), strict=True))
+        for name, array in compute_signals(matrix).items()
     }
     assert values["symF"]["src/router.py"] == 1.0  # a type, at the margin
     assert values["stemeq"] == {"src/router.py": 1.0, "src/route_group.py": 0.0, "tests/test_router.py": 0.0,
@@ -77,7 +77,7 @@ def test_signals_of_a_symbol() -> None:
 
 
 def test_definition_first_test_later() -> None:
-    paths = [one.path for one in ranked("Router")]
+    paths = [result.path for result in ranked("Router")]
     assert paths[0] == "src/router.py"
     assert "src/session.py" not in paths  # nothing speaks for it
 
@@ -85,25 +85,25 @@ def test_definition_first_test_later() -> None:
 def test_the_chunk_that_defines_the_name_stands_for_its_file() -> None:
     (best, *_) = ranked("Router")
     assert best.start_byte == 0
-    found, symbol = ask("helper route")
-    two = rank_code(found, symbol, load_weights(), 10, per_file=2)
-    assert next(one.start_byte for one in two if one.path == "src/router.py") > 0
+    matrix, symbol = ask("helper route")
+    two = rank_code(matrix, symbol, load_weights(), 10, per_file=2)
+    assert next(result.start_byte for result in two if result.path == "src/router.py") > 0
 
 
 def test_score_is_the_sum_of_what_it_explains() -> None:
-    for one in ranked("how does the router add routes", vector=True):
-        assert one.score == pytest.approx(sum(value for _, value in one.signals), abs=1e-4)
+    for result in ranked("how does the router add routes", vector=True):
+        assert result.score == pytest.approx(sum(value for _, value in result.signals), abs=1e-4)
 
 
 def test_vectors_find_what_words_do_not() -> None:
-    assert [one.path for one in ranked("zzz", vector=True)] == ["src/session.py"]
+    assert [result.path for result in ranked("zzz", vector=True)] == ["src/session.py"]
     assert ranked("zzz") == ()
     assert ranked("zzz", vector=True)[0].cosine == pytest.approx(1.0, abs=0.01)
 
 
 def test_files_without_vectors_stand_at_the_mean() -> None:
-    found, _ = ask("router", vector=True)
-    chunk = dict(zip(found.paths, compute_signals(found)["chunk"].tolist(), strict=True))
+    matrix, _ = ask("router", vector=True)
+    chunk = dict(zip(matrix.paths, compute_signals(matrix)["chunk"].tolist(), strict=True))
     # Two files have vectors, cosines 1 and 0: z-scores 1 and -1, a third of each.
     assert (chunk.pop("src/session.py"), chunk.pop("README.md")) == pytest.approx(
         (1 / 3, -1 / 3), abs=1e-3
@@ -112,49 +112,49 @@ def test_files_without_vectors_stand_at_the_mean() -> None:
 
 
 def test_masks_leave_out_without_changing_scores() -> None:
-    found, symbol = ask("router")
-    full = {one.path: one.score for one in rank_code(found, symbol, ONLY_S3, 10)}
-    files = np.array([path.startswith("src/") for path in found.paths])
-    some = rank_code(replace(found, allowed=files), symbol, ONLY_S3, 10)
-    assert {one.path: one.score for one in some} == {
+    matrix, symbol = ask("router")
+    full = {result.path: result.score for result in rank_code(matrix, symbol, ONLY_S3, 10)}
+    files = np.array([path.startswith("src/") for path in matrix.paths])
+    some = rank_code(replace(matrix, allowed=files), symbol, ONLY_S3, 10)
+    assert {result.path: result.score for result in some} == {
         p: s for p, s in full.items() if p.startswith("src/")
     }
     chunks = np.array(
-        [path == "README.md" for path in (found.paths[file] for file in found.chunk_files)]
+        [path == "README.md" for path in (matrix.paths[file] for file in matrix.chunk_files)]
     )
-    assert [one.path for one in rank_code(found, symbol, ONLY_S3, 10, allowed_chunks=chunks)] == [
-        "README.md"
-    ]
+    assert [
+        result.path for result in rank_code(matrix, symbol, ONLY_S3, 10, allowed_chunks=chunks)
+    ] == ["README.md"]
 
 
 @pytest.mark.parametrize("files", [{}, {"only.py": "class Router: ..."}])
 def test_tiny_indexes(files: dict[str, str]) -> None:
-    found, symbol = ask("Router", vector=True, files=files)
-    assert [one.path for one in rank_code(found, symbol, load_weights(), 10)] == list(files)
+    matrix, symbol = ask("Router", vector=True, files=files)
+    assert [result.path for result in rank_code(matrix, symbol, load_weights(), 10)] == list(files)
 
 
 def test_limit_and_one_chunk_per_file() -> None:
     assert len(ranked("router", limit=2)) == 2
-    paths = [one.path for one in ranked("router add route")]
+    paths = [result.path for result in ranked("router add route")]
     assert len(paths) == len(set(paths))
 
 
 @pytest.mark.parametrize("vector", [False, True])
 def test_equals_stand_by_path_whatever_the_limit_and_the_history(vector: bool) -> None:
     copies = {f"src/part{n}/router.py": FILES["src/router.py"] for n in range(9)}
-    whole = [one.path for one in order_of(copies, vector, 20)]
+    whole = [result.path for result in order_of(copies, vector, 20)]
     assert whole == sorted(copies)
     shuffled = dict(sorted(copies.items(), key=lambda item: int(item[0][8]) * 5 % 9))
     for limit in range(1, 10):
-        assert [one.path for one in order_of(shuffled, vector, limit)] == whole[:limit]
+        assert [result.path for result in order_of(shuffled, vector, limit)] == whole[:limit]
 
 
 def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[RankedChunk, ...]:
-    found, symbol = ask("Router", vector, files)
-    assert rank_files(found, symbol, load_weights())[: len(files)] == [
-        found.paths.index(path) for path in sorted(files)
+    matrix, symbol = ask("Router", vector, files)
+    assert rank_files(matrix, symbol, load_weights())[: len(files)] == [
+        matrix.paths.index(path) for path in sorted(files)
     ]
-    return rank_code(found, symbol, load_weights(), limit)
+    return rank_code(matrix, symbol, load_weights(), limit)
 
 
 NAMED = {
@@ -180,15 +180,15 @@ NAMED = {
     ],
 )
 def test_files_that_define_the_very_name(query: str, sole: dict[str, float]) -> None:
-    found, _ = ask(query, files=NAMED)
-    values = dict(zip(found.paths, compute_signals(found)["sole"].tolist(), strict=True))
+    matrix, _ = ask(query, files=NAMED)
+    values = dict(zip(matrix.paths, compute_signals(matrix)["sole"].tolist(), strict=True))
     assert {path: value for path, value in values.items() if value} == sole
 
 
 @pytest.mark.parametrize("vector", [False, True])
 def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool) -> None:
-    found, symbol = ask("currentApp", vector, NAMED)
-    best, second, *_ = rank_code(found, symbol, load_weights(), 10)
+    matrix, symbol = ask("currentApp", vector, NAMED)
+    best, second, *_ = rank_code(matrix, symbol, load_weights(), 10)
     assert best.path == "globals.js"
     assert best.start_byte > 0  # not the chunk that only speaks of it
     assert best.score > second.score + 0.5
@@ -206,9 +206,9 @@ USES = {
 @pytest.mark.parametrize("vector", [False, True])
 def test_a_name_that_no_file_defines_is_in_the_file_that_has_it(vector: bool) -> None:
     for query in ("after_parent", "after_parent()", "AFTER_PARENT"):
-        found, symbol = ask(query, vector, USES)
-        assert rank_code(found, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
-    sole = dict(zip(found.paths, compute_signals(found)["sole"].tolist(), strict=True))
+        matrix, symbol = ask(query, vector, USES)
+        assert rank_code(matrix, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
+    sole = dict(zip(matrix.paths, compute_signals(matrix)["sole"].tolist(), strict=True))
     assert {path for path, value in sole.items() if value} == {"src/deep/in/pool.py"}
 
 
@@ -217,23 +217,23 @@ def test_a_name_that_no_file_defines_is_compared_in_a_large_index(
 ) -> None:
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
     monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 2)
-    found, symbol = ask("after_parent", files=USES)
-    assert len(found.paths) < len(USES)
-    assert rank_code(found, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
+    matrix, symbol = ask("after_parent", files=USES)
+    assert len(matrix.paths) < len(USES)
+    assert rank_code(matrix, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
 
 
 def test_a_sentence_has_no_file_of_its_own() -> None:
-    found, _ = ask("where is after_parent", files=USES)
-    assert not compute_signals(found)["sole"].any()
+    matrix, _ = ask("where is after_parent", files=USES)
+    assert not compute_signals(matrix)["sole"].any()
 
 
 def test_names_of_chunks() -> None:
-    found, _ = ask(
+    matrix, _ = ask(
         "LOAD", files={"a.js": "function LOAD() {}\n---\nfunction load() {}\n---\nLOAD()"}
     )
     # A function, 2, and the lead of the very name, 1; 0.8 of 2 where the case differs; a use is no
     # definition.
-    assert found.chunk_names.tolist() == pytest.approx([3.0, 1.6, 0.0])
+    assert matrix.chunk_names.tolist() == pytest.approx([3.0, 1.6, 0.0])
 
 
 def test_an_exact_name_is_found_first_however_deep_it_lies() -> None:
@@ -241,16 +241,16 @@ def test_an_exact_name_is_found_first_however_deep_it_lies() -> None:
     files = {f"near{number}.py": f"def word_{number}(): ..." for number in range(8)} | {
         deep: "def word_alone(): ..."
     }
-    found, symbol = ask("word_alone", files=files)
-    assert rank_code(found, symbol, load_weights(), 3)[0].path == deep
+    matrix, symbol = ask("word_alone", files=files)
+    assert rank_code(matrix, symbol, load_weights(), 3)[0].path == deep
 
 
 def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
     files = {f"many/m{number}.py": f"def on_{number}(): ..." for number in range(400)}
     # with the question's vector
     files["other.py"] = next(iter(AXES)) + "\n---\nx = 1" + "\n# a long comment" * 40
-    found, symbol = ask("on_5", vector=True, files=files)
-    assert rank_code(found, symbol, load_weights(), 3)[0].path == "many/m5.py"
+    matrix, symbol = ask("on_5", vector=True, files=files)
+    assert rank_code(matrix, symbol, load_weights(), 3)[0].path == "many/m5.py"
 
 
 def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> None:

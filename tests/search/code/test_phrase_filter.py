@@ -205,7 +205,7 @@ def choose(way: str, patch: pytest.MonkeyPatch) -> None:
 
 
 async def many(*_: object) -> int:
-    """What PostgreSQL expects of a small table says nothing of a large one."""
+    """PostgreSQL's estimates for a small table say nothing about a large one."""
     return 1 << 40
 
 

@@ -51,19 +51,19 @@ async def test_a_list_is_answered_from_memory_and_has_what_the_store_has(
         "sym:function name:stop",
     ):
         stored, _ = await listed(cold, query)
-        found, stages = await listed(warm, query)
-        assert sorted(found) == sorted(stored), query
+        listed_hits, stages = await listed(warm, query)
+        assert sorted(listed_hits) == sorted(stored), query
         assert "retrieve" not in stages, query
         if "name:" not in query:
-            assert found == stored, query  # by path
+            assert listed_hits == stored, query  # by path
 
 
 async def test_the_case_that_was_typed_comes_first_then_what_is_no_test(corpus: Corpus) -> None:
-    found, _ = await listed(corpus, "name:start")
-    assert found[0] == ("daemon/start.py", "start")
-    found, _ = await listed(corpus, "name:Start")
-    paths = [path for path, _ in found]
-    assert found[0][1] in ("Start", "Starter.Start")
+    listed_hits, _ = await listed(corpus, "name:start")
+    assert listed_hits[0] == ("daemon/start.py", "start")
+    listed_hits, _ = await listed(corpus, "name:Start")
+    paths = [path for path, _ in listed_hits]
+    assert listed_hits[0][1] in ("Start", "Starter.Start")
     assert paths.index("aaa/tests/test_start.py") > paths.index("zzz/begin.go")
 
 
@@ -71,6 +71,6 @@ async def test_a_list_follows_saves_and_deletions(corpus: Corpus) -> None:
     await corpus.save("daemon/start.py", "def other():\n    return 1\n")
     await corpus.delete("zzz/begin.go")
     await corpus.save("new.py", "def start():\n    return 7\n")
-    found, _ = await listed(corpus, "name:start")
-    assert found[0] == ("new.py", "start")
-    assert not {"daemon/start.py", "zzz/begin.go"} & {path for path, _ in found}
+    listed_hits, _ = await listed(corpus, "name:start")
+    assert listed_hits[0] == ("new.py", "start")
+    assert not {"daemon/start.py", "zzz/begin.go"} & {path for path, _ in listed_hits}
