@@ -362,7 +362,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     print(machine())
-    interpreter.prepare()
+    interpreter.configure_interpreter()
     with tempfile.TemporaryDirectory(prefix="cocosearch-bench-", dir="/tmp") as home:
         asyncio.run(run(options, options.home or Path(home)))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc.cli.parser import VERBS
-from cocosearchd.config.settings import Settings, keys, value_of
+from cocosearchd.config.settings import Settings, get_value, setting_keys
 from tests.code_map import code_map
 from tests.daemon import Daemon, git, make_daemon
 from tests.test_architecture import MODULES
@@ -86,7 +86,7 @@ def test_every_verb_is_documented_and_has_help_with_an_example(verb: str) -> Non
 
 def test_every_setting_is_documented() -> None:
     text = (ROOT / "docs" / "settings.md").read_text("utf-8")
-    missing = [key for key in keys() if f"`{key}`" not in text]
+    missing = [key for key in setting_keys() if f"`{key}`" not in text]
     assert not missing, f"docs/settings.md lacks {missing}"
 
 
@@ -96,7 +96,7 @@ def test_documented_defaults_are_the_ones_of_the_code() -> None:
         (ROOT / "docs" / "settings.md").read_text("utf-8"),
         re.MULTILINE,
     )
-    assert dict(rows) == {key: _default(value_of(Settings(), key)) for key in keys()}
+    assert dict(rows) == {key: _default(get_value(Settings(), key)) for key in setting_keys()}
 
 
 def _default(value: object) -> str:
@@ -124,7 +124,7 @@ def test_documents_name_modules_and_constants_that_exist() -> None:
     documents = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
     text = "".join(path.read_text("utf-8") for path in documents)
     rooms = {module.split(".")[1] for module in MODULES if "." in module}
-    dotted = set(re.findall(r"`([a-z_]\w*(?:\.\w+)+)`", text)) - {*keys(), "rpc.discover"}
+    dotted = set(re.findall(r"`([a-z_]\w*(?:\.\w+)+)`", text)) - {*setting_keys(), "rpc.discover"}
     files = (".py", ".onnx", ".service", ".socket")
     dotted = {name for name in dotted if not name.endswith(files)}
     names = {name for name in dotted if name.split(".")[0] in rooms | PACKAGES}

@@ -21,8 +21,8 @@ from cocosearch_ipc import address
 from cocosearch_ipc.protocol import Failure
 from cocosearchd import service
 from cocosearchd.api import settings_check
-from cocosearchd.config.index_settings import shown
-from cocosearchd.config.layers import load
+from cocosearchd.config.index_settings import list_values
+from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
 from cocosearchd.runtime import interpreter, logs
@@ -40,13 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     env = _environment(flags)
 
     def read() -> LoadedSettings:
-        return load(Path(address.config_file(env)), env, _overrides(flags.set))
+        return load_settings(Path(address.config_file(env)), env, _overrides(flags.set))
 
     try:
         if flags.check or flags.show_settings:
             return _tell(flags, env, read)
         found = read()
-        interpreter.prepare()
+        interpreter.configure_interpreter()
         # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
         faulthandler.enable()
         places = service.DaemonPaths.of(env, found.settings, os.getpid(), read)
@@ -130,9 +130,9 @@ def _tell(
     if flags.check:
         answer: dict[str, object] = {"findings": anyio.run(_findings, read, env, flags.project)}
     else:
-        settings = settings_check.of_project(read(), flags.project)
+        settings = settings_check.project_settings(read(), flags.project)
         fields = ("key", "value", "layer", "place")
-        values = [dict(zip(fields, one, strict=True)) for one in shown(settings)]
+        values = [dict(zip(fields, one, strict=True)) for one in list_values(settings)]
         answer = {"values": values, "index": None, "notes": settings.warnings}
     sys.stdout.write(json.dumps(answer) + "\n")
     return 0
@@ -141,7 +141,7 @@ def _tell(
 async def _findings(
     read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
 ) -> list[dict[str, str]]:
-    return [asdict(found) async for found in settings_check.findings(read, env, project)]
+    return [asdict(found) async for found in settings_check.check_settings(read, env, project)]
 
 
 def _environment(flags: argparse.Namespace) -> Mapping[str, str]:

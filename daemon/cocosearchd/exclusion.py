@@ -71,7 +71,7 @@ UNKNOWN = Exclusion(
 )
 
 
-def exclusion(code: str) -> Exclusion:
+def find_exclusion(code: str) -> Exclusion:
     """The row of a code; of one that only a newer version knows, `UNKNOWN`."""
     return next((row for known, row in EXCLUSIONS.items() if known == code), UNKNOWN)
 
@@ -88,5 +88,5 @@ def exclusion_sentence(path: str, code: str, detail: str = "") -> str:
     """One sentence for people: the path, why the file is left out, and what to do. `detail` makes
     the cause exact.
     """
-    row = exclusion(code)
+    row = find_exclusion(code)
     return f"{path} is left out: {row.cause}{f' ({detail})' if detail else ''}; {row.remedy}"

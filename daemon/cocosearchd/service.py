@@ -39,8 +39,8 @@ from cocosearchd.config.settings import (
     LoadedSettings,
     ServerSettings,
     Settings,
-    keys,
-    value_of,
+    get_value,
+    setting_keys,
 )
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.embedding.factory import api_key, open_embedder, query_timeout_s
@@ -51,12 +51,12 @@ from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.indexing.cores import count_usable_cores, extra_unsettled_batches
 from cocosearchd.model import Commit
 from cocosearchd.runtime import logs
-from cocosearchd.runtime.masking import secrets_of
-from cocosearchd.runtime.state_dir import own
+from cocosearchd.runtime.masking import find_secrets
+from cocosearchd.runtime.state_dir import lock_state_dir
 from cocosearchd.runtime.supervise import supervise
 from cocosearchd.runtime.systemd import Notifier
 from cocosearchd.runtime.ticks import seconds_to_tick
-from cocosearchd.runtime.watchdog import WatchdogPlan, watched
+from cocosearchd.runtime.watchdog import WatchdogPlan, run_watchdog
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store.connection.database import Database, without_password
 from cocosearchd.store.connection.instance_lock import hold_instance_lock
@@ -139,7 +139,7 @@ async def run(loaded: LoadedSettings, places: DaemonPaths) -> None:
     """
     started, settings = time.monotonic(), loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    with own(places.state, places.rpc), watched(places.watchdog, places.state):
+    with lock_state_dir(places.state, places.rpc), run_watchdog(places.watchdog, places.state):
         secure = _tls(settings.server, places)
         bound = _bound(loaded, places, secure=secure is not None)
         try:
@@ -324,7 +324,7 @@ def _tls(server: ServerSettings, places: DaemonPaths) -> SSLContext | None:
 
 def secrets_in(settings: Settings, places: DaemonPaths) -> tuple[str, ...]:
     """The secrets that no record of the log may show."""
-    addresses = secrets_of(*(value_of(settings, key) for key in ADDRESSES))
+    addresses = find_secrets(*(get_value(settings, key) for key in ADDRESSES))
     return tuple(
         secret for secret in (places.api_key, places.database_password, *addresses) if secret
     )
@@ -468,7 +468,11 @@ async def _follow(
     logs.configure(settings.log.level, settings.log.format, running.places.log, secrets=secrets)
     engine.configure(settings.search)
     await indexes.configure(loaded)
-    differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]
+    differ = [
+        key
+        for key in setting_keys()
+        if get_value(settings, key) != get_value(running.settings, key)
+    ]
     later = [
         key
         for key in differ

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.config.layers import load
+from cocosearchd.config.layers import load_settings
 from cocosearchd.config.project import OWN, Project, read_project, stamps
-from cocosearchd.config.settings import ValueOrigin, keys
+from cocosearchd.config.settings import ValueOrigin, setting_keys
 from cocosearchd.errors import BadSettings
 
 ENVIRONMENT = {
@@ -53,7 +53,7 @@ def test_all_that_may_stand_there(tmp_path: Path) -> None:
         "search.limit": (5, "cocosearch.yaml:11"),
     }
     assert found.warnings == ()
-    assert not OWN - set(keys())
+    assert not OWN - set(setting_keys())
 
 
 def test_it_stands_between_the_users_file_and_the_environment(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_it_stands_between_the_users_file_and_the_environment(tmp_path: Path) ->
     config.write_text(
         "indexing: {chunk_size: 700, exclude: [a], extend_exclude: [b]}\nsearch: {limit: 3}"
     )
-    loaded = load(config, {"COCOSEARCH_SEARCH_LIMIT": "30"})
+    loaded = load_settings(config, {"COCOSEARCH_SEARCH_LIMIT": "30"})
     effective = loaded.with_values(
         project(tmp_path, FULL, "COCOSEARCH_INDEXING_CHUNK_SIZE=800\n").values
     )
@@ -83,7 +83,7 @@ def test_the_hidden_file_and_none(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("key", sorted(set(keys()) - OWN))
+@pytest.mark.parametrize("key", sorted(set(setting_keys()) - OWN))
 def test_no_other_setting_is_taken_from_a_project(tmp_path: Path, key: str) -> None:
     """A database, an embedder's address, a key, a directory: whoever clones a repository has not
     said these.

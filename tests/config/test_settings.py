@@ -10,15 +10,15 @@ import pytest
 
 from cocosearch_ipc import client
 from cocosearch_ipc.cli import query
-from cocosearchd.config.index_settings import IndexSettings, shown
-from cocosearchd.config.layers import load
+from cocosearchd.config.index_settings import IndexSettings, list_values
+from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import (
     LoadedSettings,
     SearchSettings,
     Settings,
     ValueOrigin,
-    keys,
-    value_of,
+    get_value,
+    setting_keys,
 )
 from cocosearchd.errors import BadSettings
 from cocosearchd.store.connection.database import without_password
@@ -33,7 +33,7 @@ def written(tmp_path: Path, text: str, env: str = "") -> Path:
 
 
 def test_defaults_need_nothing() -> None:
-    assert load(None, {}) == LoadedSettings(Settings(), {})
+    assert load_settings(None, {}) == LoadedSettings(Settings(), {})
 
 
 def test_later_layers_win_and_each_value_names_its_place(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_later_layers_win_and_each_value_names_its_place(tmp_path: Path) -> None
         text,
         "# ours\nexport COCOSEARCH_EMBEDDER_BATCH_SIZE='16'\nCOCOSEARCH_LOG_LEVEL=debug\n",
     )
-    loaded = load(
+    loaded = load_settings(
         file,
         {"COCOSEARCH_SEARCH_LIMIT": "30", "COCOSEARCH_LOG_LEVEL": "error"},
         {"search.limit": 40},
@@ -66,7 +66,7 @@ def test_later_layers_win_and_each_value_names_its_place(tmp_path: Path) -> None
 
 def test_what_extends_is_added_layer_by_layer(tmp_path: Path) -> None:
     file = written(tmp_path, "indexing: {exclude: [a], extend_exclude: [b, c]}")
-    loaded = load(
+    loaded = load_settings(
         file, {"COCOSEARCH_INDEXING_EXCLUDE": "x", "COCOSEARCH_INDEXING_EXTEND_EXCLUDE": "d"}
     )
     assert (loaded.settings.indexing.exclude, loaded.settings.indexing.extend_exclude) == (
@@ -82,7 +82,7 @@ def test_what_extends_is_added_layer_by_layer(tmp_path: Path) -> None:
 def test_variables_of_the_file(tmp_path: Path) -> None:
     text = "database: {url: 'postgresql://me:${SECRET}@db/${NAME:-x}'}\nindexing: {exclude: ['${WHAT:-*.gen}', b]}\n"
     file = written(tmp_path, text, "SECRET=of the file\nNAME=y\n")
-    settings = load(file, {"SECRET": "s3"}).settings
+    settings = load_settings(file, {"SECRET": "s3"}).settings
     assert settings.database.url == "postgresql://me:s3@db/y"
     assert settings.indexing.exclude == ("*.gen", "b")
 
@@ -90,7 +90,7 @@ def test_variables_of_the_file(tmp_path: Path) -> None:
 def test_names_of_habit_mean_the_same(tmp_path: Path) -> None:
     text = "embedding: {provider: ollama, baseUrl: http://e}\nindexing: {chunkSize: 500, excludePatterns: [a]}\n"
     file = written(tmp_path, text + "search: {resultLimit: 7}\nindexing2:\n")
-    settings = load(
+    settings = load_settings(
         file, {"COCOSEARCH_OLLAMA_URL": "http://s", "COCOSEARCH_INDEXING_INCLUDE": "*.py, *.go,"}
     ).settings
     assert (settings.embedder.provider, settings.embedder.url) == ("ollama", "http://e")
@@ -113,7 +113,7 @@ def test_names_of_habit_mean_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_passwords_are_not_shown(url: str) -> None:
-    values = shown(IndexSettings(load(None, {"COCOSEARCH_DATABASE_URL": url})))
+    values = list_values(IndexSettings(load_settings(None, {"COCOSEARCH_DATABASE_URL": url})))
     (text,) = (value for key, value, _, _ in values if key == "database.url")
     for plain in (text, without_password(url)):
         assert "s3cret" not in plain
@@ -121,8 +121,8 @@ def test_passwords_are_not_shown(url: str) -> None:
 
 
 def test_every_key_has_a_value() -> None:
-    assert all(value_of(Settings(), key) is not Ellipsis for key in keys())
-    assert "search.limit" in keys()
+    assert all(get_value(Settings(), key) is not Ellipsis for key in setting_keys())
+    assert "search.limit" in setting_keys()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_every_key_has_a_value() -> None:
 )
 def test_mistakes_in_the_environment(variables: dict[str, str], sentence: str, hint: str) -> None:
     with pytest.raises(BadSettings) as caught:
-        load(None, variables)
+        load_settings(None, variables)
     assert sentence in caught.value.message
     assert hint in caught.value.hint
 
@@ -226,7 +226,7 @@ def test_mistakes_in_the_environment(variables: dict[str, str], sentence: str, h
 def test_mistakes_in_the_file(tmp_path: Path, text: str, sentence: str, hint: str) -> None:
     file = written(tmp_path, text)
     with pytest.raises(BadSettings) as caught:
-        load(file, {})
+        load_settings(file, {})
     assert sentence.replace("FILE", str(file)) in caught.value.message
     assert hint in caught.value.hint
 
@@ -235,13 +235,13 @@ def test_no_number_may_be_just_any(tmp_path: Path) -> None:
     """A number that no part of the daemon was made for ends it later, with a worse sentence or
     none.
     """
-    numbers = [key for key in keys() if type(value_of(Settings(), key)) in (int, float)]
+    numbers = [key for key in setting_keys() if type(get_value(Settings(), key)) in (int, float)]
     assert len(numbers) > 20
     for key in (*numbers, "indexing.processes"):  # which is none by itself
         for value in (-1, 1e30, "inf", "nan"):
             with pytest.raises(BadSettings):
-                load(None, {}, {key: value})
-        load(None, {}, {key: value_of(Settings(), key)})
+                load_settings(None, {}, {key: value})
+        load_settings(None, {}, {key: get_value(Settings(), key)})
 
 
 def test_clients_wait_longer_than_a_question_does_by_itself() -> None:
@@ -262,5 +262,5 @@ def test_what_says_nothing(tmp_path: Path) -> None:
         "search:\n#  limit: 3\n",
         "indexing:\n  include:\n#  - a\n",
     ):
-        assert load(written(tmp_path, text), {}).settings == Settings()
-    assert load(tmp_path / "absent.yaml", {}).settings == Settings()
+        assert load_settings(written(tmp_path, text), {}).settings == Settings()
+    assert load_settings(tmp_path / "absent.yaml", {}).settings == Settings()

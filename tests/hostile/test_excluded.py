@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import get_args
 
-from cocosearchd.exclusion import EXCLUSIONS, ExclusionCode, exclusion, exclusion_sentence
+from cocosearchd.exclusion import EXCLUSIONS, ExclusionCode, exclusion_sentence, find_exclusion
 from cocosearchd.model import SkipReason
 from tests.daemon import Daemon
 
@@ -27,7 +27,7 @@ def test_each_reason_has_a_cause_and_a_remedy() -> None:
 
 
 def test_a_reason_of_a_newer_version_is_no_error() -> None:
-    assert "newer version" in exclusion("melted").cause
+    assert "newer version" in find_exclusion("melted").cause
     assert exclusion_sentence("a.py", "quarantined", "SIGSEGV").startswith(
         "a.py is left out: it ended or stalled"
     )
@@ -48,9 +48,9 @@ def test_status_names_what_is_left_out_and_what_to_do(shared: Daemon, hostile_ro
         assert sentence in [file["sentence"] for file in status["excluded"]]
         assert sentence in shown
         answer = shared.query("main", "--why-not", name)
-        assert exclusion(reason).remedy in answer["explain"]["why_not"]["reason"]
+        assert find_exclusion(reason).remedy in answer["explain"]["why_not"]["reason"]
     listed = shared.ctl("stats", status["name"], "--failures").stdout
-    assert all(exclusion(reason).remedy in listed for reason, _ in LEFT_OUT.values())
+    assert all(find_exclusion(reason).remedy in listed for reason, _ in LEFT_OUT.values())
 
 
 def test_of_many_excluded_files_status_names_the_worst_and_counts_the_rest(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc.render import highlight
-from cocosearchd.config.layers import expanded
+from cocosearchd.config.layers import expand_variables
 from cocosearchd.config.settings_files import SettingEntry
 from cocosearchd.errors import InvalidInput
 from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder, TextSpan
@@ -176,7 +176,7 @@ MADE: dict[str, Callable[[int], object]] = {
     "stars of a symbol": lambda size: _match_long_name(symbol_matcher("*a" * 60 + "b")),
     "spelled out": lambda size: longest_literal("[" * MAX_GLOB),
     "defaults of settings": lambda size: list(
-        expanded([SettingEntry("a", "${a:-" * (size // 5), "place")], lambda name: None)
+        expand_variables([SettingEntry("a", "${a:-" * (size // 5), "place")], lambda name: None)
     ),
     "comments that nothing ends": lambda size: extract_comments("/*" * (size // 2), "c"),
     "two kinds of comments": lambda size: find_comment_spans(
@@ -233,7 +233,9 @@ def test_enclosures_alone() -> None:
 
 
 def test_unclosed_defaults_are_left() -> None:
-    entries = expanded([SettingEntry("a", "${b} ${c:-d} ${e:-${f", "place")], {"b": "1"}.get)
+    entries = expand_variables(
+        [SettingEntry("a", "${b} ${c:-d} ${e:-${f", "place")], {"b": "1"}.get
+    )
     assert [entry.value for entry in entries] == ["1 d ${e:-${f"]
 
 

@@ -23,17 +23,17 @@ from hypothesis import strategies as st
 
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
-from cocosearchd.config.index_settings import IndexSettings, shown
+from cocosearchd.config.index_settings import IndexSettings, list_values
 from cocosearchd.config.settings import (
     ADDRESSES,
     EmbedderSettings,
     LoadedSettings,
     Settings,
     ValueOrigin,
-    keys,
-    merged,
+    merge_values,
+    setting_keys,
 )
-from cocosearchd.config.settings import given as value
+from cocosearchd.config.settings import parse_value as value
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.errors import BadSettings, CocoSearchError
 from cocosearchd.runtime import logs, masking
@@ -93,8 +93,8 @@ def test_an_address_is_shown_without_its_secrets_and_with_its_host(address: str)
         assert "127.0.0.1" in masking.mask_address(filled_in)
         assert hidden(masking.mask_urls(f"GET {filled_in}: refused")) or "://" not in filled_in
         spoken = f"<{SECRET}> {json.dumps(SECRET)}"
-        assert hidden(masking.without(spoken, masking.secrets_of(filled_in))), masking.secrets_of(
-            filled_in
+        assert hidden(masking.mask_secrets(spoken, masking.find_secrets(filled_in))), (
+            masking.find_secrets(filled_in)
         )
 
 
@@ -121,7 +121,7 @@ def test_what_is_no_secret_is_shown(plain: str) -> None:
 def test_no_text_stops_it(text: str) -> None:
     for shape in ("http://h/?k={}", "postgresql://u:{}@h/d", "password='{}'", "{}", "http://{}"):
         masking.mask_address(shape.format(text))
-        masking.secrets_of(shape.format(text))
+        masking.find_secrets(shape.format(text))
 
 
 def test_masking_is_linear() -> None:
@@ -129,7 +129,7 @@ def test_masking_is_linear() -> None:
     for piece in ("a://", "@", "a=", "x:@/", "'\\", "a=b ", "1a" * 3 + "-"):
         text = piece * (200_000 // len(piece))
         masking.mask_address(text)
-        masking.secrets_of(text[:20_000])
+        masking.find_secrets(text[:20_000])
 
 
 # ---- settings ----
@@ -140,15 +140,17 @@ def test_every_setting_of_an_address_is_masked_where_settings_are_shown(key: str
     for address in DSNS if key.startswith("database") else URLS:
         for filled_in in filled(address):
             loaded = LoadedSettings(_with(key, filled_in), {})
-            assert hidden(repr([row[:3] for row in shown(IndexSettings(loaded))]))
+            assert hidden(repr([row[:3] for row in list_values(IndexSettings(loaded))]))
 
 
 def test_every_text_setting_that_holds_a_url_is_masked() -> None:
-    for key in keys():
+    for key in setting_keys():
         section, _, name = key.partition(".")
         if isinstance(getattr(getattr(Settings(), section), name), str | None):
             for url in URLS[:11]:
-                rows = shown(IndexSettings(LoadedSettings(_with(key, url.format(SECRET)), {})))
+                rows = list_values(
+                    IndexSettings(LoadedSettings(_with(key, url.format(SECRET)), {}))
+                )
                 assert hidden(repr(rows)), key
 
 
@@ -160,7 +162,7 @@ def _with(key: str, text: str) -> Settings:
 
 def test_a_key_in_place_of_the_name_of_its_variable_is_not_quoted() -> None:
     with pytest.raises(BadSettings) as failed:
-        merged(
+        merge_values(
             [
                 value(
                     "embedder.api_key_variable",
@@ -262,7 +264,7 @@ def test_no_record_shows_a_secret_or_a_url_with_one(style: str) -> None:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     try:
-        secrets = masking.secrets_of(f"http://u:{SECRET}@h/")
+        secrets = masking.find_secrets(f"http://u:{SECRET}@h/")
         logs.configure("debug", style, stream=stream, secrets=secrets)  # type: ignore[arg-type]
         log = logging.getLogger("some.library")
         log.warning("connecting to %s", f"https://x:another-{SECRET}@h/p?key=other")

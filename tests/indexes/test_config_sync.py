@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from cocosearchd.config.layers import load
+from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
@@ -93,7 +93,7 @@ async def running(
     dsn: str, tmp_path: Path, loaded: LoadedSettings | None = None
 ) -> AsyncIterator[Bench]:
     """What `service` puts together of the daemon, without the front ends."""
-    loaded = loaded or load(None, {})
+    loaded = loaded or load_settings(None, {})
     settings = loaded.settings
     spec = IndexerSpec(
         dsn, str(tmp_path / "state"), embedder=settings.embedder, indexing=settings.indexing
@@ -197,7 +197,7 @@ async def test_what_changed_while_nobody_watched(dsn: str, tmp_path: Path) -> No
     async with shop(dsn, tmp_path, FILES | {"key.txt": secret}) as bench:
         chunks = await bench.chunks("src/a.py")
     (tmp_path / "shop/cocosearch.yaml").write_text("indexing: {chunk_size: 200}")
-    loaded = load(None, {"COCOSEARCH_INDEXING_INDEX_SECRETS": "true"})
+    loaded = load_settings(None, {"COCOSEARCH_INDEXING_INDEX_SECRETS": "true"})
     async with running(dsn, tmp_path, loaded) as bench:
         assert bench.index.error is None
         assert "since the daemon ran last; " in bench.index.warnings[0]
@@ -215,7 +215,7 @@ async def test_a_query_of_the_user_reparses_the_files_of_its_language(
 ) -> None:
     queries = tmp_path / "queries"
     queries.mkdir()
-    loaded = load(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(queries)})
+    loaded = load_settings(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(queries)})
     async with shop(dsn, tmp_path, loaded=loaded) as bench:
         assert await bench.symbols("constant") == set()
         (queries / "go.scm").write_text(
@@ -275,7 +275,7 @@ async def read_again(bench: Bench) -> set[str]:
     """As `watch_settings` does at its next look."""
     before = await bench.generations()
     await bench.indexes.configure(
-        load(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(bench.root.parent / "queries")})
+        load_settings(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(bench.root.parent / "queries")})
     )
     await bench.touched()
     return {
@@ -308,7 +308,7 @@ async def test_names_and_topics_of_a_project(dsn: str, tmp_path: Path) -> None:
 
 
 def test_loaded_is_a_value() -> None:
-    loaded = load(None, {"COCOSEARCH_SEARCH_LIMIT": "3"})
+    loaded = load_settings(None, {"COCOSEARCH_SEARCH_LIMIT": "3"})
     assert replace(loaded, variables={}) == loaded
 
 
@@ -327,7 +327,7 @@ async def test_a_switch_of_embedders_leaves_no_task_and_nothing_of_the_former_in
             "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
             "COCOSEARCH_EMBEDDER_OLLAMA_URL": url,
         }
-        async with shop(dsn, tmp_path, loaded=load(None, variables)) as bench:
+        async with shop(dsn, tmp_path, loaded=load_settings(None, variables)) as bench:
             tasks, former = supervised(), weakref.ref(bench.index.lexical)
             script.models = {"nomic-embed-text:latest": "sha256:other"}
             await bench.embedder.reopen()

@@ -9,7 +9,7 @@ import pytest
 # In a process of its own: what others have allocated would lie between.
 SCRIPT = """
 import random
-from cocosearchd.runtime.interpreter import give_back
+from cocosearchd.runtime.interpreter import return_memory
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -21,7 +21,7 @@ dice.shuffle(held)
 full = resident()
 del held[600:]
 kept = resident()
-give_back()
+return_memory()
 print(full, kept, resident())
 """
 

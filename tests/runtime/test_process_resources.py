@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from cocosearchd.runtime.process_resources import resident
+from cocosearchd.runtime.process_resources import measure_memory
 
 # A child that takes little, with one of its own that takes 100 MB.
 SCRIPT = """
@@ -20,12 +20,12 @@ def test_the_worker_s_memory_is_its_own_and_its_crew_s() -> None:
     ) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"ready\n"
-        found = resident(worker.pid, lambda: ())
+        found = measure_memory(worker.pid, lambda: ())
         worker.communicate(b"\n")
     assert found["worker"] > 100_000_000
     assert found["total"] == found["daemon"] + found["worker"]
-    assert resident(None, lambda: ())["worker"] == 0
-    own = resident(None, lambda: (), [os.getpid()])
+    assert measure_memory(None, lambda: ())["worker"] == 0
+    own = measure_memory(None, lambda: (), [os.getpid()])
     assert own["analysis"] > 1_000_000
     assert own["total"] == own["daemon"] + own["analysis"]
-    assert resident(worker.pid, lambda: (os.getpid(),))["worker"] == 0
+    assert measure_memory(worker.pid, lambda: (os.getpid(),))["worker"] == 0

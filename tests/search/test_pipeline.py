@@ -11,7 +11,7 @@ from cocosearchd.config.settings import DatabaseSettings, SearchSettings
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
-from cocosearchd.exclusion import exclusion
+from cocosearchd.exclusion import find_exclusion
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
@@ -428,7 +428,8 @@ async def test_why_not_a_skipped_file(corpus: Corpus) -> None:
     trace = Trace(explain=True)
     await corpus.ask(Query("x", why_not="big.py"), trace)
     assert (
-        trace.details["why_not"]["reason"] == f"seen and skipped: {exclusion('too_large').sentence}"
+        trace.details["why_not"]["reason"]
+        == f"seen and skipped: {find_exclusion('too_large').sentence}"
     )
     await corpus.ask(Query("x", why_not="later.py"), trace)
     assert trace.details["why_not"]["on_disk"] is True

@@ -17,7 +17,7 @@ import yaml
 from cocosearch_ipc import address
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.running import service_manager
-from cocosearchd.config.layers import NOT_SETTINGS, load
+from cocosearchd.config.layers import NOT_SETTINGS, load_settings
 from cocosearchd.config.settings import Settings
 from cocosearchd.indexing.pool.boxed_parser import POOL_SIZE
 from cocosearchd.sandbox.limits import ResourceLimits
@@ -150,7 +150,7 @@ def test_a_service_agrees_with_the_daemon(path: Path) -> None:
         "a database that comes later than the daemon is waited for"
     )
     variables = dict(pair.split("=", 1) for pair in keys["Environment"].split())
-    load(None, dict.fromkeys(variables, "/tmp"))  # unknown names are refused
+    load_settings(None, dict.fromkeys(variables, "/tmp"))  # unknown names are refused
     program = keys["ExecStart"].split()
     assert program[0].endswith("/cocosearchd")
     assert len(program) == 1
@@ -266,7 +266,7 @@ def test_composes_variables_are_settings_or_its_own() -> None:
     text = (ROOT / "docker-compose.yml").read_text("utf-8")
     own = {"COCOSEARCH_POSTGRES_PASSWORD", "COCOSEARCH_POSTGRES_PORT", "COCOSEARCH_OLLAMA_PORT"}
     for name in set(re.findall(r"COCOSEARCH_\w+", text)) - own - NOT_SETTINGS:
-        load(None, {name: "ollama" if name.endswith("PROVIDER") else "x"})
+        load_settings(None, {name: "ollama" if name.endswith("PROVIDER") else "x"})
     url = re.search(r"COCOSEARCH_DATABASE_URL=(\S+)", text)
     assert url is not None
     assert (

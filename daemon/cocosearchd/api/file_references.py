@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 Indexes = tuple[RunningIndex, ...]
 
 
-async def file(
+async def resolve_file(
     indexes: IndexLookup, path: str, name: str | None = None
 ) -> tuple[RunningIndex, str] | None:
     """The index of an absolute path (or the index `name`), and the path inside of it.
@@ -30,7 +30,7 @@ async def file(
     return (index, encode_path(resolved[len(root) :])) if resolved.startswith(root) else None
 
 
-async def directory(
+async def resolve_directory(
     indexes: IndexLookup, path: str, name: str | None, cwd: str | None
 ) -> tuple[RunningIndex, str] | None:
     """The index of a directory and the path inside of it, "" for the root.
@@ -66,7 +66,7 @@ async def unsaved_file(
     Raises `NotFound` and `InvalidInput`.
     """
     if path.startswith("/"):
-        reference = await file(indexes, path, name)
+        reference = await resolve_file(indexes, path, name)
         if reference is None:
             raise NotFound(
                 f"{path} is in no index" if name is None else f"{path} is not in index {name}", ""
@@ -111,7 +111,9 @@ async def _candidates(
         relative = named_path(path.removeprefix("./"))
         candidates.append((await _selected(indexes, name, cwd, topic), relative))
     if path.startswith("/") or cwd is not None:
-        reference = await file(indexes, path if path.startswith("/") else f"{cwd}/{path}", name)
+        reference = await resolve_file(
+            indexes, path if path.startswith("/") else f"{cwd}/{path}", name
+        )
         if reference is not None:
             candidates.append(((reference[0],), reference[1]))
     return candidates
@@ -142,7 +144,7 @@ async def missing_path(
     ):
         return relative
     absolute = path if is_absolute else f"{cwd}/{path}"
-    reference = await file(indexes, absolute, index.record.name)
+    reference = await resolve_file(indexes, absolute, index.record.name)
     if reference is not None and (is_absolute or await _exists(index, os.fsencode(absolute))):
         return reference[1]
     return relative

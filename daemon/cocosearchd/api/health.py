@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError
-from cocosearchd.runtime.deadlines import ended
+from cocosearchd.runtime.deadlines import ends_within
 from cocosearchd.store.connection.database import Database
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Health:
         if len(self._hanging) >= HANGING_PROBES:
             return self.condition
         task: asyncio.Future[object] = asyncio.ensure_future(self._probe())
-        if not await ended(task, self._within_s):
+        if not await ends_within(task, self._within_s):
             self._hanging.add(task)
             task.add_done_callback(self._hanging.discard)
             self.report_silence(self._within_s)

@@ -10,7 +10,7 @@ from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.indexes.registry import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED
-from cocosearchd.runtime.deadlines import soon, soon_or
+from cocosearchd.runtime.deadlines import call_within, call_within_or
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 
@@ -41,12 +41,12 @@ class IndexReports:
         counts = await self._counts(index)
         if index.error is not None:
             return replies.refused_status(index.record, error_text(index.error), counts)
-        excluded = await soon_or(
+        excluded = await call_within_or(
             (),
             index_records.excluded_files(self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_SHOWN),
             STATUS_S,
         )
-        unparsed = await soon_or(
+        unparsed = await call_within_or(
             (),
             index_records.unparsed_files(self._db, index.record, NOT_PARSED, EXCLUDED_SHOWN),
             STATUS_S,
@@ -67,7 +67,7 @@ class IndexReports:
         """
         if index.outdated_chunks:
             with contextlib.suppress(StoreUnavailable):
-                index.outdated_chunks = await soon(
+                index.outdated_chunks = await call_within(
                     index_records.count_outdated_chunks(self._db, index.record), STATUS_S
                 )
         if not index.outdated_chunks:
@@ -82,7 +82,7 @@ class IndexReports:
     async def _counts(self, index: RunningIndex) -> index_records.Counts:
         """Counts of stored files and chunks; -1 of each while PostgreSQL is away."""
         try:
-            return await soon(index_records.counts(self._db, index.record), STATUS_S)
+            return await call_within(index_records.counts(self._db, index.record), STATUS_S)
         except StoreUnavailable:
             return index_records.Counts(-1, -1)
 

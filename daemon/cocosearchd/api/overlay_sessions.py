@@ -257,9 +257,9 @@ def _check(data: bytes, path: str, rules: OverlayRules) -> None:
     if skip is None and not rules.any_type and not detect.detect(path, data[: detect.HEAD_BYTES]):
         skip = "unsupported"
     if skip is not None:
-        raise would_not_be_searched(path, skip)
+        raise not_searchable(path, skip)
 
 
-def would_not_be_searched(path: str, why: str) -> Refused:
+def not_searchable(path: str, why: str) -> Refused:
     """What an editor is told of a text that would not be found if it were saved."""
     return Refused(f"{path} would not be searched on disk either: {why}", "leave it out")

@@ -8,7 +8,7 @@ from typing import Literal
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
-from cocosearchd.exclusion import exclusion, exclusion_sentence, unparsed_sentence
+from cocosearchd.exclusion import exclusion_sentence, find_exclusion, unparsed_sentence
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.store.index_records import Counts, IndexStatistics, ParseFailure
 from cocosearchd.watching.root_status import RootStatus
@@ -96,7 +96,7 @@ def failure(failed: ParseFailure) -> dict[str, object]:
     """A file that is not, or not wholly, searched; of one that was skipped also why, and what to
     do.
     """
-    reason = exclusion(failed.error_message).sentence if failed.status == "skipped" else ""
+    reason = find_exclusion(failed.error_message).sentence if failed.status == "skipped" else ""
     return {**asdict(failed), "reason": reason}
 
 

@@ -22,7 +22,7 @@ from cocosearchd.store.server.binaries import find_install
 WAIT_S = 20.0
 
 
-def of_project(loaded: LoadedSettings, project: str) -> IndexSettings:
+def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
     """The settings of a directory, or of the nearest one above it that has files of settings of its
     own. Blocking.
     """
@@ -34,7 +34,7 @@ def of_project(loaded: LoadedSettings, project: str) -> IndexSettings:
     return IndexSettings(loaded)
 
 
-async def findings(
+async def check_settings(
     read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
 ) -> AsyncIterator[Finding]:
     """Everything, in the order in which a daemon would meet it; nothing more once the settings
@@ -55,7 +55,7 @@ def _files(loaded: LoadedSettings, env: Mapping[str, str], project: str) -> Iter
     file = Path(address.config_file(env))
     there = [str(one) for one in (file, file.with_name(".env")) if one.exists()]
     yield Finding("settings", "ok", ", ".join(there) or f"defaults; {file} is not there")
-    found = of_project(loaded, project)
+    found = project_settings(loaded, project)
     for said in found.warnings:
         yield Finding("project", "fail" if said == found.error else "warn", said)
     if found.project.file and not found.warnings:

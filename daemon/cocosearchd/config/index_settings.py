@@ -11,8 +11,8 @@ from cocosearchd.config.settings import (
     SearchSettings,
     Settings,
     ValueOrigin,
-    keys,
-    value_of,
+    get_value,
+    setting_keys,
 )
 from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.masking import mask_address, mask_urls
@@ -86,13 +86,13 @@ def read_index_settings(
     return IndexSettings(loaded, Project(), current, f"{problem} (the file is not used)")
 
 
-def changed(old: IndexSettings, new: IndexSettings) -> tuple[str, ...]:
+def changed_names(old: IndexSettings, new: IndexSettings) -> tuple[str, ...]:
     """Names of changed settings, without the section, in the order of the tree."""
-    own_keys = [key for key in keys() if key.startswith(("indexing.", "search."))]
+    own_keys = [key for key in setting_keys() if key.startswith(("indexing.", "search."))]
     differ = [
         key.partition(".")[2]
         for key in own_keys
-        if value_of(old.loaded.settings, key) != value_of(new.loaded.settings, key)
+        if get_value(old.loaded.settings, key) != get_value(new.loaded.settings, key)
     ]
     return (
         *differ,
@@ -104,7 +104,7 @@ def changed(old: IndexSettings, new: IndexSettings) -> tuple[str, ...]:
     )
 
 
-def sentence(differ: tuple[str, ...], files: int) -> str:
+def change_sentence(differ: tuple[str, ...], files: int) -> str:
     """One sentence about a change of settings, after which `files` files are read again."""
     change = f"settings changed: {', '.join(differ)}"
     if files:
@@ -114,13 +114,13 @@ def sentence(differ: tuple[str, ...], files: int) -> str:
     return f"{change}; no file is touched"
 
 
-def shown(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
+def list_values(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
     """(key, value, layer, place) of every setting, in the order of the tree; without passwords."""
     origins = settings.origins
     tree = settings.loaded.settings
     project = settings.project
     values = {name: getattr(project, name) for name in ("topics", "linked_indexes") if project.file}
-    values |= {key: value_of(tree, key) for key in keys()}
+    values |= {key: get_value(tree, key) for key in setting_keys()}
     default = ValueOrigin("default", "")
     return tuple(
         (key, _mask(key, value), *astuple(origins.get(key, default)))

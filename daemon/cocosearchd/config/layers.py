@@ -16,9 +16,9 @@ from cocosearchd.config.settings import (
     LayerValue,
     LoadedSettings,
     ValueOrigin,
-    given,
-    keys,
-    merged,
+    merge_values,
+    parse_value,
+    setting_keys,
 )
 from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml
 from cocosearchd.errors import BadSettings
@@ -54,7 +54,7 @@ FREE = "COCOSEARCH_VAR_"
 _VARIABLE = re.compile(r"\$\{(\w+)(?:\}|:-([^}]*)(?:\}|\Z))")
 
 
-def load(
+def load_settings(
     config_file: Path | None,
     environment: Mapping[str, str],
     overrides: Mapping[str, Any] | None = None,
@@ -67,12 +67,14 @@ def load(
     config_entries = read_yaml(config_file) if config_file is not None else ()
     variables = {entry.key: entry.value for entry in env_file} | dict(environment)
     flags = (SettingEntry(key, value, f"--set {key}") for key, value in (overrides or {}).items())
-    loaded = merged(
+    loaded = merge_values(
         (
-            *_parse(expanded(config_entries, variables.get), "config file"),
-            *_parse(settings_of(env_file), ".env"),
+            *_parse(expand_variables(config_entries, variables.get), "config file"),
+            *_parse(select_settings(env_file), ".env"),
             *_parse(
-                settings_of(SettingEntry(name, value, name) for name, value in environment.items()),
+                select_settings(
+                    SettingEntry(name, value, name) for name, value in environment.items()
+                ),
                 "environment",
             ),
             *_parse(flags, "command line"),
@@ -83,15 +85,17 @@ def load(
 
 
 def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
-    return (given(entry.key, entry.value, ValueOrigin(layer, entry.place)) for entry in entries)
+    return (
+        parse_value(entry.key, entry.value, ValueOrigin(layer, entry.place)) for entry in entries
+    )
 
 
 def variable_names() -> dict[str, str]:
     """Environment variables that set a field, each with the key of the field."""
-    return {f"{PREFIX}{key.replace('.', '_').upper()}": key for key in keys()} | ALIASES
+    return {f"{PREFIX}{key.replace('.', '_').upper()}": key for key in setting_keys()} | ALIASES
 
 
-def settings_of(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]:
+def select_settings(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]:
     """Entries of the variables that are settings, by the keys of their fields.
 
     Raises `BadSettings` for a variable with our prefix that sets nothing.
@@ -113,7 +117,7 @@ def settings_of(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]:
             )
 
 
-def expanded(
+def expand_variables(
     entries: Iterable[SettingEntry], variable: Callable[[str], str | None]
 ) -> Iterator[SettingEntry]:
     """Replace variables in the values of entries. Raises `BadSettings` for one that is not set."""

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cocosearchd.config.layers import FREE, PREFIX, expanded, variable_names
+from cocosearchd.config.layers import FREE, PREFIX, expand_variables, variable_names
 from cocosearchd.config.settings import (
     Layer,
     LayerValue,
     ValueOrigin,
-    canonical,
-    given,
-    keys,
-    unknown,
+    canonical_key,
+    parse_value,
+    setting_keys,
+    unknown_setting,
 )
 from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml, stamp
 from cocosearchd.errors import BadSettings
@@ -72,7 +72,7 @@ def stamps(root: bytes) -> tuple[tuple[int, ...], ...]:
     return tuple(stamp(directory / name) for name in (*FILES, ".env"))
 
 
-def seen(root: bytes) -> tuple[tuple[int, ...], ...] | None:
+def read_stamps(root: bytes) -> tuple[tuple[int, ...], ...] | None:
     """Stamps of the files; None for a root that is missing or has become a link. Blocking."""
     current = stamps(root)
     return current if directory_identity(root) is not None else None
@@ -90,7 +90,7 @@ def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
     free = {name: value for name, value in variables.items() if name.startswith(FREE)}
     free = {entry.key: entry.value for entry in env_file if entry.key.startswith(FREE)} | free
     file_entries = _read(directory, names[0]) if names else ()
-    entries = list(_own_entries(expanded(file_entries, free.get), warnings))
+    entries = list(_own_entries(expand_variables(file_entries, free.get), warnings))
     top = {entry.key: entry for entry in entries if entry.key in TOP}
     texts = {key: _texts(entry) for key, entry in top.items()}
     return Project(
@@ -142,15 +142,17 @@ def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterat
     daemon_entries: list[SettingEntry] = []
     foreign_entries: list[SettingEntry] = []
     for entry in entries:
-        key = {"index_name": "name"}.get(canonical(entry.key), canonical(entry.key))
+        key = {"index_name": "name"}.get(canonical_key(entry.key), canonical_key(entry.key))
         if key in OWN or key in TOP:
             yield SettingEntry(key, entry.value, entry.place)
-        elif key in keys():
+        elif key in setting_keys():
             daemon_entries.append(entry)
         elif key.startswith(_FOREIGN):
             foreign_entries.append(entry)
         else:
-            raise unknown(entry.key, [*TOP, *sorted(OWN)], ValueOrigin("project", entry.place))
+            raise unknown_setting(
+                entry.key, [*TOP, *sorted(OWN)], ValueOrigin("project", entry.place)
+            )
     warnings += _ignored(daemon_entries, "not for a project; set it in the user's config.yaml")
     warnings += _ignored(foreign_entries, "CocoSearch's, and means nothing here")
 
@@ -176,7 +178,7 @@ def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator
 
 def _parse(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
     for entry in entries:
-        parsed = given(entry.key, entry.value, ValueOrigin(layer, entry.place))
+        parsed = parse_value(entry.key, entry.value, ValueOrigin(layer, entry.place))
         if isinstance(parsed.value, tuple):
             _check_size(parsed.value, entry)
         yield parsed

@@ -217,10 +217,10 @@ class LoadedSettings:
 
     def with_values(self, values: Iterable[LayerValue]) -> "LoadedSettings":
         """Add values, each at its layer. Raises `BadSettings` if they do not fit together."""
-        return replace(merged((*self.values, *values)), variables=self.variables)
+        return replace(merge_values((*self.values, *values)), variables=self.variables)
 
 
-def merged(values: Iterable[LayerValue]) -> LoadedSettings:
+def merge_values(values: Iterable[LayerValue]) -> LoadedSettings:
     """Merge values: later layers win, and later values within a layer. Raises `BadSettings`."""
     ordered = tuple(sorted(values, key=lambda item: LAYERS.index(item.origin.layer)))
     settings = Settings()
@@ -229,7 +229,7 @@ def merged(values: Iterable[LayerValue]) -> LoadedSettings:
         value = item.value
         origin = item.origin
         if item.key in ADDING and item.key in origins:
-            value = (*value_of(settings, item.key), *value)
+            value = (*get_value(settings, item.key), *value)
             origin = ValueOrigin(origin.layer, f"{origin.place} and {origins[item.key].place}")
         settings = _with(settings, item.key, value)
         origins[item.key] = origin
@@ -237,45 +237,45 @@ def merged(values: Iterable[LayerValue]) -> LoadedSettings:
     return LoadedSettings(settings, origins, ordered)
 
 
-def given(key: str, value: Any, origin: ValueOrigin) -> LayerValue:
+def parse_value(key: str, value: Any, origin: ValueOrigin) -> LayerValue:
     """Convert a value of a key, both as written in a layer. Raises `BadSettings`."""
-    canonical_key = canonical(key)
-    if canonical_key not in keys():
-        raise unknown(key, keys(), origin)
-    section, _, name = canonical_key.partition(".")
+    full_key = canonical_key(key)
+    if full_key not in setting_keys():
+        raise unknown_setting(key, setting_keys(), origin)
+    section, _, name = full_key.partition(".")
     kind = _section_type(section)
     where = f"{key} in {origin.place}"
     converted = _convert(typing.get_type_hints(kind)[name], value, where)
     within = next(f for f in fields(kind) if f.name == name).metadata.get("within")
     if within and converted is not None and not within[0] <= converted <= within[1]:
         raise BadSettings(f"{where} is {converted}", f"use {within[0]} to {within[1]}")
-    return LayerValue(canonical_key, converted, origin)
+    return LayerValue(full_key, converted, origin)
 
 
-def unknown(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadSettings:
+def unknown_setting(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadSettings:
     """Make the error for an unknown key, with the nearest valid key, spelled as the user does."""
-    matches = difflib.get_close_matches(canonical(key), list(valid), 1)
+    matches = difflib.get_close_matches(canonical_key(key), list(valid), 1)
     hint = ""
     if matches:
         hint = f"did you mean {_camel_case(matches[0]) if _HUMP.search(key) else matches[0]}?"
     return BadSettings(f"unknown setting {key!r} in {origin.place}", hint)
 
 
-def keys() -> tuple[str, ...]:
+def setting_keys() -> tuple[str, ...]:
     """Every `section.field`, in the order of the tree."""
     return tuple(
         f"{s.name}.{f.name}" for s in fields(Settings) for f in fields(_section_type(s.name))
     )
 
 
-def canonical(key: str) -> str:
+def canonical_key(key: str) -> str:
     """The `section.field` that a key in camelCase, or by another name, stands for."""
     section, dot, name = _HUMP.sub(lambda m: f"_{m[1].lower()}", key).partition(".")
     full_key = f"{_SECTIONS.get(section, section)}{dot}{name}"
     return _FIELDS.get(full_key, full_key)
 
 
-def value_of(settings: Settings, key: str) -> Any:
+def get_value(settings: Settings, key: str) -> Any:
     """The value of a `section.field`."""
     section, _, name = key.partition(".")
     return getattr(getattr(settings, section), name)
@@ -332,7 +332,7 @@ def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
             "write the name of the environment variable that holds the key, such as OPENAI_API_KEY",
         )
     for key in ("embedder.url", "embedder.ollama_url"):
-        if not _is_url(value_of(settings, key)):
+        if not _is_url(get_value(settings, key)):
             raise BadSettings(f"{key}{suffix(key)} is not a URL", "write http://HOST:PORT")
 
 

@@ -13,7 +13,7 @@ import anyio
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Pingable, Vectors
 from cocosearchd.errors import BadSettings, EmbedderSilent, EmbedderUnavailable
-from cocosearchd.runtime.deadlines import ended
+from cocosearchd.runtime.deadlines import ends_within
 
 # A question that meets a dead server must not wait for its time-out again and again.
 RETRY_S = 2.0
@@ -128,7 +128,7 @@ class LazyEmbedder:
         if len(self._late) >= PENDING_LIMIT:
             raise _silent(self._query_timeout_s)
         task = asyncio.create_task(self._vector(text))
-        if not await ended(task, query_timeout_s):
+        if not await ends_within(task, query_timeout_s):
             self._late.add(task)
             task.add_done_callback(self._late.discard)
             with self._outcome():

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import httpx
 
 from cocosearchd.errors import BadSettings
-from cocosearchd.runtime.masking import mask_address, mask_urls, secrets_of, without
+from cocosearchd.runtime.masking import find_secrets, mask_address, mask_secrets, mask_urls
 
 
 def is_loopback(url: str) -> bool:
@@ -35,7 +35,7 @@ def redact(text: str, url: str, *secrets: str) -> str:
     """What a server or a library says of a request to `url`: it may quote the address or the
     key.
     """
-    return mask_urls(without(text, (*secrets_of(url), *filter(None, secrets))))
+    return mask_urls(mask_secrets(text, (*find_secrets(url), *filter(None, secrets))))
 
 
 @contextmanager

@@ -11,11 +11,11 @@ import anyio
 from cocosearchd.config.index_settings import (
     SCOPE,
     IndexSettings,
-    changed,
+    change_sentence,
+    changed_names,
     read_index_settings,
-    sentence,
 )
-from cocosearchd.config.project import Project, seen
+from cocosearchd.config.project import Project, read_stamps
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
@@ -23,7 +23,7 @@ from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
 from cocosearchd.indexing.row_shape import collect_row_settings, find_affected_files, index_identity
 from cocosearchd.indexing.symbol_queries import SymbolQueryFiles, read_overrides, stamp_query_files
 from cocosearchd.model import IndexIdentity, IndexRecord
-from cocosearchd.runtime.deadlines import ended
+from cocosearchd.runtime.deadlines import ends_within
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.invalidation import invalidate
@@ -75,7 +75,7 @@ class RunningIndex:
     stamp_reader: SingleFlight[Stamps | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stamp_reader = SingleFlight(lambda: seen(self.record.root), self.root.threads)
+        self.stamp_reader = SingleFlight(lambda: read_stamps(self.record.root), self.root.threads)
 
     def reporter(self, task: str) -> Callable[[str | None], None]:
         """The callback for `supervise`: records the failure of a task, and None when it runs again."""
@@ -97,7 +97,7 @@ class RunningIndex:
         current = None
         presence = self.root.presence
         if self.error is None and presence.there and self.root.local:
-            current = seen(self.record.root)
+            current = read_stamps(self.record.root)
         elif self.error is None and presence.there:
             with anyio.move_on_after(within_s):
                 await presence.answers()
@@ -129,14 +129,15 @@ class RunningIndex:
 
     def note_change(self, differ: tuple[str, ...], files: int) -> None:
         """Record and log a change of settings, after which `files` files are read again."""
-        self.notice = sentence(differ, files)
+        self.notice = change_sentence(differ, files)
         self.notice_at = anyio.current_time()
         log.info(
-            "settings_changed", extra={"index": self.record.name, "changed": differ, "files": files}
+            "settings_changed",
+            extra={"index": self.record.name, "changed": differ, "files": files},
         )
 
 
-def complete(index: RunningIndex, replacement: RunningIndex) -> bool:
+def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
     """True if a replacement has all files in scope, except those that the index lacks as well."""
     status = replacement.root.status()
     settled = (
@@ -231,7 +232,7 @@ class ConfigSync:
             if available
             else None
         )
-        if reading is None or not await ended(reading, within_s):
+        if reading is None or not await ends_within(reading, within_s):
             return record, IndexSettings(self.loaded, error=NOT_READ), 0
         settings = reading.result()
         files = 0
@@ -253,7 +254,7 @@ class ConfigSync:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits
         was_read = before.error != NOT_READ
-        differ = changed(before, settings)
+        differ = changed_names(before, settings)
         # Settings that were never read are no rules of the updater yet, even if the rows fit them.
         files = 0
         if not was_read or _differs(index.record, rules):
@@ -316,4 +317,4 @@ def _differs(record: IndexRecord, rules: IndexRules) -> bool:
 def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSettings | None:
     """Read the settings of a root; None if the root went away meanwhile. Blocking."""
     settings = read_index_settings(root, loaded, last)
-    return settings if seen(root) is not None else None
+    return settings if read_stamps(root) is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from cocosearchd.indexes.config_sync import RunningIndex
-from cocosearchd.runtime.interpreter import collect_and_give_back
+from cocosearchd.runtime.interpreter import collect_and_return_memory
 from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import drop_vector_index, ensure_vector_index
 from cocosearchd.store.connection.database import Database
@@ -45,7 +45,7 @@ class Removals:
             self._removed = anyio.Event()
             await self._db.replace_connections()
             await self._release()
-            await anyio.to_thread.run_sync(collect_and_give_back)
+            await anyio.to_thread.run_sync(collect_and_return_memory)
 
 
 async def keep_vector_index(db: Database, index: RunningIndex) -> None:
@@ -70,7 +70,7 @@ async def keep_vector_index(db: Database, index: RunningIndex) -> None:
             previous = current
 
 
-async def clear_spares(db: Database, index: RunningIndex) -> None:
+async def clear_retained_chunks(db: Database, index: RunningIndex) -> None:
     """Drop retained chunks that are too old or too many: after changes, at rest once an hour."""
     checked_generation = -1
     checked_at = 0.0

@@ -35,13 +35,13 @@ from cocosearchd.errors import (
     StoreUnavailable,
 )
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
-from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, complete, embedder_mismatch
+from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, embedder_mismatch, is_complete
 from cocosearchd.indexes.lookup import IndexLookup
-from cocosearchd.indexes.maintenance import Removals, clear_spares, keep_vector_index
+from cocosearchd.indexes.maintenance import Removals, clear_retained_chunks, keep_vector_index
 from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
 from cocosearchd.indexing.row_shape import chunker_limits, index_identity
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.runtime.deadlines import soon
+from cocosearchd.runtime.deadlines import call_within
 from cocosearchd.runtime.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
 from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
@@ -229,7 +229,7 @@ class IndexRegistry:
 
     async def _remove(self, name: str) -> index_records.Counts:
         async with self._alone(name) as index:
-            await soon(self._db.ping(), PING_S)
+            await call_within(self._db.ping(), PING_S)
             await self._abandon(index)
             await self._stop(index)
             await index.lexical.discard()
@@ -456,7 +456,7 @@ class IndexRegistry:
     async def _await_replacement(self, index: RunningIndex, scope: anyio.CancelScope) -> None:
         while (replacement := index.replacement) is not None:
             await anyio.sleep(FILL_LOOK_S)
-            if complete(index, replacement):
+            if is_complete(index, replacement):
                 async with index.lock, self._lock:
                     if index.replacement is replacement:
                         await self._replace(index, replacement)
@@ -553,7 +553,7 @@ class IndexRegistry:
                     "root": index.root.run,
                     "words": index.lexical.run,
                     "settings": partial(self._watch_project, index),
-                    "spare rows": partial(clear_spares, self._db, index),
+                    "spare rows": partial(clear_retained_chunks, self._db, index),
                     "vector index": partial(keep_vector_index, self._db, index),
                 }
                 for task, run in runs.items():

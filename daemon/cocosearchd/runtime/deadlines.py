@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 AGAIN_S = 1.0  # beside the seconds that a server takes which is frozen
 
 
-async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
+async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
     """What a call to PostgreSQL returns. Raises `StoreUnavailable` if it takes longer; the call
     then goes on by itself.
 
@@ -19,24 +19,26 @@ async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
     cancel, and the driver waits for that answer: cancelling would hang as well.
     """
     task = asyncio.ensure_future(call)
-    if not await ended(task, within_s):
+    if not await ends_within(task, within_s):
         raise StoreSilent(
             f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk"
         )
     return task.result()
 
 
-async def soon_or(default: Answer, call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
+async def call_within_or(
+    default: Answer, call: Coroutine[Any, Any, Answer], within_s: float
+) -> Answer:
     """Return what a call to PostgreSQL returns, or the default where PostgreSQL is away or takes
     longer.
     """
     try:
-        return await soon(call, within_s)
+        return await call_within(call, within_s)
     except StoreUnavailable:
         return default
 
 
-async def ended(task: "asyncio.Future[Any]", within_s: float) -> bool:
+async def ends_within(task: "asyncio.Future[Any]", within_s: float) -> bool:
     """Whether a task ends in that time; else it goes on by itself. It is cancelled with whoever
     waits here.
     """
@@ -50,7 +52,7 @@ async def ended(task: "asyncio.Future[Any]", within_s: float) -> bool:
     return bool(done)
 
 
-async def at_last(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+async def retry_until_available(ask: Callable[[], Awaitable[Answer]]) -> Answer:
     """What `ask` returns as soon as PostgreSQL answers it: for who listens, and has nobody that
     waits for an answer.
     """

@@ -16,7 +16,7 @@ SWITCH_S = 0.001
 ARENAS, _M_ARENA_MAX = 2, -8
 
 
-def prepare() -> None:
+def configure_interpreter() -> None:
     """To be called once, when the modules of the process are loaded."""
     sys.setswitchinterval(SWITCH_S)
     gc.freeze()  # modules are there for good
@@ -25,18 +25,18 @@ def prepare() -> None:
         limit_arenas(_M_ARENA_MAX, ARENAS)
 
 
-def collect_and_give_back() -> None:
-    """As `give_back`, after a look for garbage among all objects: for when something large has been
+def collect_and_return_memory() -> None:
+    """As `return_memory`, after a look for garbage among all objects: for when something large has been
     let go of.
 
     It holds the interpreter for a millisecond per 10,000 objects that can be part of a cycle
     (measured).
     """
     gc.collect()
-    give_back()
+    return_memory()
 
 
-def give_back() -> None:
+def return_memory() -> None:
     """Return freed memory to the system, for when bulk work has ended; where the C library is not
     glibc, nothing.
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, TextIO
 import structlog
 from structlog.typing import Processor
 
-from cocosearchd.runtime.masking import mask_urls, without
+from cocosearchd.runtime.masking import mask_secrets, mask_urls
 
 # Libraries whose INFO is our DEBUG.
 QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "sse_starlette")
@@ -84,7 +84,7 @@ class _Scrubbing(structlog.stdlib.ProcessorFormatter):
         self._secrets = tuple(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        return mask_urls(without(super().format(record), self._secrets))
+        return mask_urls(mask_secrets(super().format(record), self._secrets))
 
 
 def configure(

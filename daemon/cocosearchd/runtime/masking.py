@@ -98,7 +98,7 @@ def mask_urls(text: str) -> str:
     )
 
 
-def secrets_of(*addresses: str) -> tuple[str, ...]:
+def find_secrets(*addresses: str) -> tuple[str, ...]:
     """The secrets that `mask_address` leaves out of addresses, as written and as decoded, the
     longest first.
     """
@@ -114,7 +114,7 @@ def secrets_of(*addresses: str) -> tuple[str, ...]:
     )
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
     """`text` in which each of `secrets` is masked, also as JSON writes it."""
     for secret in secrets:
         text = text.replace(secret, MASK).replace(json.dumps(secret)[1:-1], MASK)

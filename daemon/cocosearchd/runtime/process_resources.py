@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import psutil
 
 
-def resident(
+def measure_memory(
     worker: int | None, postgres: Callable[[], tuple[int, ...]], analysis: Iterable[int] = ()
 ) -> dict[str, int]:
     """Bytes of memory; 0 where it cannot be seen. The worker's include its crew's; `postgres` gives
@@ -31,7 +31,7 @@ def resident(
     return sizes | {"total": sum(sizes.values())}
 
 
-def lacking_handles() -> str | None:
+def handle_warning() -> str | None:
     """What to say when this process can open no more files."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

@@ -11,7 +11,7 @@ from cocosearchd.errors import Conflict
 
 
 @contextmanager
-def own(state: Path, socket: Path) -> Iterator[None]:
+def lock_state_dir(state: Path, socket: Path) -> Iterator[None]:
     """Make the state directory, and hold its lock; that says whose it is, and at which socket that
     is asked.
 

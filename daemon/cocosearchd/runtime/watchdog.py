@@ -23,7 +23,7 @@ from cocosearchd.runtime.watchdog_process import BEAT, RESTART, STOPPING
 
 log = logging.getLogger(__name__)
 
-BEAT_S = 5.0  # what rests by the same beat wakes together
+TICK_S = 5.0  # what rests by the same beat wakes together
 # in the state directory: `cocosearchctl down` ends one that is about to start a daemon
 MARK = "watchdog.pid"
 INIT = 1
@@ -51,7 +51,7 @@ class WatchdogPlan:
 
 
 @contextmanager
-def watched(plan: WatchdogPlan | None, state: Path) -> Iterator[None]:
+def run_watchdog(plan: WatchdogPlan | None, state: Path) -> Iterator[None]:
     """Beat for as long as this lasts, from the running event loop. Leaving it is no reason to start
     again.
     """
@@ -94,7 +94,7 @@ class _Watchdog:
             self._close()
             self._spawn()
         self._tell(BEAT)
-        period_s = min(BEAT_S, self._plan.limit_s / 4)
+        period_s = min(TICK_S, self._plan.limit_s / 4)
         self._timer = asyncio.get_running_loop().call_later(seconds_to_tick(period_s), self._beat)
 
     def _tell(self, byte: bytes) -> None:

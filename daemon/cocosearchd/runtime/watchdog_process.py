@@ -30,7 +30,7 @@ RESTARTS = "COCOSEARCHD_RESTARTS"  # how often it was started again without havi
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def frozen(pipe: int, daemon: int, limit_s: float) -> str:
+def wait_for_freeze(pipe: int, daemon: int, limit_s: float) -> str:
     """Wait until the daemon freezes: "frozen", or "stopping" if it was to end; "" when it has ended
     before.
 
@@ -48,7 +48,7 @@ def frozen(pipe: int, daemon: int, limit_s: float) -> str:
                 return ""
             state = "stopping" if STOPPING in beats else state
             silent_s = 0.0
-        elif traced(daemon):
+        elif is_traced(daemon):
             silent_s = 0.0
         else:
             silent_s += min(time.monotonic() - before, 2 * step_s)
@@ -56,7 +56,7 @@ def frozen(pipe: int, daemon: int, limit_s: float) -> str:
     return state
 
 
-def traced(pid: int) -> bool:
+def is_traced(pid: int) -> bool:
     """Whether a debugger holds the process."""
     try:
         with open(f"/proc/{pid}/status") as lines:  # noqa: PTH123 - pathlib would double what this process takes
@@ -65,15 +65,15 @@ def traced(pid: int) -> bool:
         return False
 
 
-def end(daemon: int) -> bool:
+def end_daemon(daemon: int) -> bool:
     """End the daemon: its stacks first. Whether it is gone."""
     # One that is stopped goes on to its end.
-    return signalled(daemon, STACKS_S, signal.SIGABRT, signal.SIGCONT) or signalled(
+    return send_signals(daemon, STACKS_S, signal.SIGABRT, signal.SIGCONT) or send_signals(
         daemon, KILL_S, signal.SIGKILL
     )
 
 
-def signalled(daemon: int, within_s: float, *numbers: int) -> bool:
+def send_signals(daemon: int, within_s: float, *numbers: int) -> bool:
     """Send signals to the parent of this process; whether it is gone in that time. Its number
     cannot be another's.
     """
@@ -97,10 +97,10 @@ def leave_mark(file: str, daemon: int) -> None:
         os.write(handle, b"%d\n" % daemon)
         os.close(handle)
     except OSError:
-        say(f"{file} cannot be written")  # then it takes two ends until a file is left out
+        log_error(f"{file} cannot be written")  # then it takes two ends until a file is left out
 
 
-def pause(lived_s: float) -> None:
+def pause_before_restart(lived_s: float) -> None:
     """Before the restart of a daemon that lived so long. One that freezes again and again waits
     longer and longer.
     """
@@ -108,18 +108,18 @@ def pause(lived_s: float) -> None:
     os.environ[RESTARTS] = str(count + 1)
     if count:
         pause_s = min(FIRST_PAUSE_S * 2 ** min(count - 1, 30), LAST_PAUSE_S)
-        say(f"cocosearchd is started again in {pause_s:g} s, as it froze {count + 1} times")
+        log_error(f"cocosearchd is started again in {pause_s:g} s, as it froze {count + 1} times")
         time.sleep(pause_s)
 
 
-def become(command: list[str]) -> None:
+def become_daemon(command: list[str]) -> None:
     """Be the new daemon. Does not return."""
     for number in (*IGNORED, NO_RESTART):
         signal.signal(number, signal.SIG_DFL)
     os.execv(command[0], command)  # noqa: S606 - no shell is meant
 
 
-def say(text: str) -> None:
+def log_error(text: str) -> None:
     """One line into the daemon's log."""
     try:
         os.write(2, f"error: {text}\n".encode())
@@ -140,20 +140,20 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(NO_RESTART, lambda *_: wanted.discard(RESTART))
     began = time.monotonic()
-    state = frozen(pipe, daemon, limit_s)
+    state = wait_for_freeze(pipe, daemon, limit_s)
     if state:
         leave_mark(os.path.join(os.path.dirname(mark), FROZE), daemon)  # noqa: PTH118, PTH120 - as above
-        ended = end(daemon)
+        ended = end_daemon(daemon)
         what = (
             "and was ended; its stacks are above"
             if ended
             else "and does not end, not even by SIGKILL"
         )
-        say(f"cocosearchd (pid {daemon}) did not turn for {limit_s:g} s {what}")
+        log_error(f"cocosearchd (pid {daemon}) did not turn for {limit_s:g} s {what}")
         if ended and state == "frozen" and RESTART in wanted:
-            pause(time.monotonic() - began)
+            pause_before_restart(time.monotonic() - began)
             if RESTART in wanted:
-                become(sys.argv[6:])
+                become_daemon(sys.argv[6:])
     try:
         os.unlink(mark)  # noqa: PTH108 - as above
     except OSError:

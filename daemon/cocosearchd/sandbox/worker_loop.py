@@ -46,7 +46,7 @@ def run_worker(open_handler: Callable[[], Handler]) -> None:
     if code != installed_code_digest():
         sys.exit(CODE_MISMATCH)
     handler = open_handler()
-    interpreter.prepare()
+    interpreter.configure_interpreter()
     connection = socket.socket(fileno=descriptor)
     try:
         with contextlib.suppress(ConnectionError), connection, connection.makefile("rwb") as stream:

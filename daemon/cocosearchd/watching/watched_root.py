@@ -8,9 +8,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
-from cocosearchd.exclusion import exclusion
+from cocosearchd.exclusion import find_exclusion
 from cocosearchd.model import FileRecord, IndexRecord, decode_path
-from cocosearchd.runtime.deadlines import ended
+from cocosearchd.runtime.deadlines import ends_within
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.watching.availability.availability import RootAvailability
@@ -50,7 +50,7 @@ async def is_there(
     """
     presence = RootAvailability(record.root, StoredFiles(db, record), RootThreads(executor))
     look = asyncio.ensure_future(presence.look())
-    return await ended(look, within_s) and not isinstance(look.result(), str)
+    return await ends_within(look, within_s) and not isinstance(look.result(), str)
 
 
 class WatchedRoot(LiveRoot):
@@ -84,7 +84,7 @@ class WatchedRoot(LiveRoot):
         """Why a file is not in the index, for people. `path` is relative to the root."""
         failed = next((file.error for file in self.failed() if file.path == path), None)
         if failed is not None:
-            return f"{exclusion('failed').cause}: {failed}"
+            return f"{find_exclusion('failed').cause}: {failed}"
         scope = self._survey.scope
         if scope is None:
             return self.freshness().reason or "the root has not been looked at yet"

@@ -45,7 +45,7 @@ class FileVerbs:
         indexes = await self._selected(request)
         page, freshness = await self._page(request, indexes, named_path(request.under), deadline)
         if request.under and not page.files:
-            directory = await file_references.directory(
+            directory = await file_references.resolve_directory(
                 self._indexes.lookup, request.under, request.index, request.cwd
             )
             if directory is not None:

@@ -7,7 +7,7 @@ import anyio
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import file_references
-from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions, would_not_be_searched
+from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions, not_searchable
 from cocosearchd.indexes.registry import IndexRegistry, RunningIndex, chunker_limits
 
 
@@ -30,7 +30,7 @@ class OverlayVerbs:
             self._indexes.lookup, request.path, request.index, request.cwd
         )
         if (rule := await index.root.left_out(path)) is not None:
-            raise would_not_be_searched(path, rule)
+            raise not_searchable(path, rule)
         change = await self._sessions.put(
             request.session, index.record, path, request.text.encode(), self._rules(index)
         )

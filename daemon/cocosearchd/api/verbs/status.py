@@ -15,14 +15,14 @@ from cocosearchd.api.health import Dependencies
 from cocosearchd.api.index_reports import STATUS_S
 from cocosearchd.api.index_sync import SETTINGS_PENDING, IndexSync
 from cocosearchd.api.verbs.indexes import IndexVerbs
-from cocosearchd.config.index_settings import IndexSettings, shown
+from cocosearchd.config.index_settings import IndexSettings, list_values
 from cocosearchd.embedding.base import pairs_digest
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.languages.language_table import languages
-from cocosearchd.runtime.process_resources import lacking_handles, resident
+from cocosearchd.runtime.process_resources import handle_warning, measure_memory
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store.connection.database import Database
@@ -83,13 +83,13 @@ class StatusVerbs:
             worker=asdict(self._updater.status),
             cache=asdict(self._pipeline.cache_statistics()),
             rss_bytes=await anyio.to_thread.run_sync(
-                resident, self._updater.pid, info.postgres, self._indexes.analyser.pids
+                measure_memory, self._updater.pid, info.postgres, self._indexes.analyser.pids
             ),
             indexes=(await self._index_verbs.list_indexes(request)).indexes,
             warnings=(
                 *info.warnings(),
                 *self._indexes.warnings,
-                *filter(None, (self._updater.status.paused, lacking_handles())),
+                *filter(None, (self._updater.status.paused, handle_warning())),
             ),
             queries=self._latency.summary(),
         )
@@ -177,4 +177,4 @@ def _model_use(index: RunningIndex, configured_digest: str | None) -> w.ModelUse
 
 
 def _config_values(settings: IndexSettings) -> tuple[w.ConfigValue, ...]:
-    return tuple(w.ConfigValue(*value) for value in shown(settings))
+    return tuple(w.ConfigValue(*value) for value in list_values(settings))

@@ -16,7 +16,7 @@ from cocosearchd.api.verbs.indexes import AT_REST
 from cocosearchd.errors import NotFound
 from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
 from cocosearchd.model import Clock, Commit
-from cocosearchd.runtime.deadlines import at_last
+from cocosearchd.runtime.deadlines import retry_until_available
 from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
 
@@ -84,7 +84,7 @@ class WatchVerbs:
         event = await self._event(commit, commits)
         if event is None:
             return None
-        matches = await at_last(partial(query.new, commit.index, event.changed))
+        matches = await retry_until_available(partial(query.new, commit.index, event.changed))
         return replace(event, kind="matches", matches=matches) if matches else None
 
     async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
@@ -171,7 +171,9 @@ class WatchVerbs:
         """
         try:
             index = self._indexes.lookup.get(commit.index)
-            states = await at_last(partial(file_states, self._db, index.record, commit.paths))
+            states = await retry_until_available(
+                partial(file_states, self._db, index.record, commit.paths)
+            )
         except NotFound:
             return None  # cleared since the commit, maybe during the query
         behind = more or commits.statistics().current_buffer_used or _is_cut_off(commits)

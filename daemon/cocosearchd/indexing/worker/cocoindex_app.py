@@ -36,7 +36,7 @@ from cocosearchd.indexing.throttle import DISK_FULL
 from cocosearchd.indexing.worker.index_file import FileTools, index_file
 from cocosearchd.indexing.worker.live_feed import RootFeed
 from cocosearchd.model import IndexRecord
-from cocosearchd.runtime.deadlines import ended
+from cocosearchd.runtime.deadlines import ends_within
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
@@ -197,7 +197,7 @@ class IndexApp:
             read_files(self.record.root, paths, self._tools.rules.max_file_bytes, force),
         )
         task = asyncio.ensure_future(self._tools.threads.run_in_thread(reading, urgent=urgent))
-        while not await ended(task, NO_ANSWER_S):
+        while not await ends_within(task, NO_ANSWER_S):
             if len(found) == known:  # it may go on any time, in vain
                 return [*found[:known], *(UnreadFile(path, NO_ANSWER) for path in paths[known:])]
             known = len(found)
@@ -207,8 +207,8 @@ class IndexApp:
     async def _feed_all(
         self, sources: Sequence[SourceFile], missing: Sequence[str]
     ) -> dict[str, str]:
-        ended = partial(self._tools.target.expect_no_more, self.record.number)
-        failed = await self._feed.apply(sources, missing, ended)
+        end = partial(self._tools.target.expect_no_more, self.record.number)
+        failed = await self._feed.apply(sources, missing, end)
         return {path: describe_error(error) for path, error in failed.items()}
 
     async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
@@ -243,11 +243,11 @@ class IndexApp:
         work = [self._tools.target.apply(self.record.number, path, None) for path in states.files]
         # All must have ended before the paths are let go: a deletion that comes late would meet a
         # file of then.
-        ended = await asyncio.gather(*work, return_exceptions=True)
-        for error in ended:
+        results = await asyncio.gather(*work, return_exceptions=True)
+        for error in results:
             if isinstance(error, BaseException):
                 raise error
-        return max(one for one in ended if isinstance(one, int))
+        return max(one for one in results if isinstance(one, int))
 
 
 def prepare_folder(state: Path) -> None:

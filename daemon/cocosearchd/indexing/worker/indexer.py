@@ -159,7 +159,7 @@ class Indexer:
             self._rest.cancel()
         loop = asyncio.get_running_loop()
         self._rest = loop.call_later(
-            IDLE_S, loop.run_in_executor, None, interpreter.collect_and_give_back
+            IDLE_S, loop.run_in_executor, None, interpreter.collect_and_return_memory
         )
 
     async def _outcome(self, index: "OpenIndex", message: dict[str, Any]) -> BatchOutcome:
@@ -418,7 +418,7 @@ class EventLine(logging.Formatter):
 def main() -> None:
     """The process. Ends with 0 when the daemon hangs up."""
     faulthandler.enable()  # a crash says where, in the daemon's log
-    interpreter.prepare()
+    interpreter.configure_interpreter()
     said = logging.StreamHandler()
     said.setFormatter(EventLine())
     logging.basicConfig(level=logging.WARNING, handlers=[said])

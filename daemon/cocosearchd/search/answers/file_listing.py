@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.exclusion import exclusion
+from cocosearchd.exclusion import find_exclusion
 from cocosearchd.model import IndexRecord, SkipReason
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.overlay import Overlay
@@ -195,8 +195,8 @@ async def _check_text(db: Database, record: IndexRecord, path: str, *, readable:
     skipped = row.skip_reason if row is not None else None
     if skipped is not None and (skipped == "binary" or not readable):
         raise NotFound(
-            f"{path} is not in index {record.name}: {exclusion(skipped).cause}",
-            exclusion(skipped).remedy,
+            f"{path} is not in index {record.name}: {find_exclusion(skipped).cause}",
+            find_exclusion(skipped).remedy,
         )
 
 

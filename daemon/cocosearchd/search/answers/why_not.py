@@ -11,7 +11,7 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.exclusion import exclusion
+from cocosearchd.exclusion import find_exclusion
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import FileRecord, Filter, IndexRecord, decode_path
 from cocosearchd.search.answers.explain import describe_candidate
@@ -81,7 +81,7 @@ def _explain_missing(
     record: IndexRecord, path: str, record_of_file: FileRecord | None
 ) -> dict[str, Any]:
     if record_of_file is not None and record_of_file.skip_reason is not None:
-        row = exclusion(record_of_file.skip_reason)
+        row = find_exclusion(record_of_file.skip_reason)
         return {
             "status": "skipped",
             "reason": f"seen and skipped: {row.sentence}",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.runtime.interpreter import give_back
+from cocosearchd.runtime.interpreter import return_memory
 from cocosearchd.search.lexical.analysis.analyser import Analyser, ReducedFiles
 from cocosearchd.search.lexical.analysis.documents import Documents
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
@@ -159,7 +159,7 @@ class LexicalIndex:
                         await self.catch_up()
                     failures = 0
                     await self._save()
-                    await asyncio.to_thread(give_back)
+                    await asyncio.to_thread(return_memory)
                     await self._maintain()
                 except CocoSearchError as error:
                     log.warning(
@@ -479,13 +479,15 @@ class LexicalIndex:
                     is_merged = await self._merge_segments()
                 if is_merged and clock() >= forget_at:
                     self._terms.forget()
-                    await asyncio.to_thread(give_back)
+                    await asyncio.to_thread(return_memory)
                     forget_at = math.inf  # until there is a commit again
                 if clock() >= save_at or (
                     is_merged and self._count_unsaved_chunks() >= _SAVE_CHUNKS
                 ):
                     await self._save()
-                    await asyncio.to_thread(give_back)  # the arrays that are now mapped from disk
+                    await asyncio.to_thread(
+                        return_memory
+                    )  # the arrays that are now mapped from disk
                     save_at = clock() + _SAVE_EVERY_S
 
     async def _merge_segments(self) -> bool:
