@@ -128,7 +128,7 @@ def test_a_frozen_daemon_is_ended_with_its_stacks_and_started_again(
 
 
 def assert_ended_with_stacks(daemon: Daemon, former: int) -> None:
-    assert f"cocosearchd (pid {former}) did not turn for {LIMIT_S:g} s and was ended" in daemon.log
+    assert f"cocosearchd (pid {former}) was frozen for {LIMIT_S:g} s and was ended" in daemon.log
     assert "Fatal Python error: Aborted" in daemon.log
     assert "(most recent call first)" in daemon.log
 

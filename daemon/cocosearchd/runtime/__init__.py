@@ -1,3 +1,1 @@
-"""The process and its machine: logs, supervision, deadlines, careful file access, service
-managers.
-"""
+"""The process and its machine: logs, supervision, deadlines, file access, service managers."""

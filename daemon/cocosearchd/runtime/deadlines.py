@@ -1,4 +1,4 @@
-"""Waiting for what may never come, in places that must answer all the same."""
+"""Bound waiting for calls that may never return, where an answer is due all the same."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -8,15 +8,14 @@ from cocosearchd.errors import StoreSilent, StoreUnavailable
 
 Answer = TypeVar("Answer")
 
-AGAIN_S = 1.0  # beside the seconds that a server takes which is frozen
+AGAIN_S = 1.0  # pause between calls, besides the seconds that a call to a frozen server takes
 
 
 async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
-    """What a call to PostgreSQL returns. Raises `StoreUnavailable` if it takes longer; the call
-    then goes on by itself.
+    """Await a call to PostgreSQL. Raises `StoreUnavailable` if it takes longer than `within_s`.
 
-    A server that is frozen (stopped, or waiting for its disk) does not even answer a request to
-    cancel, and the driver waits for that answer: cancelling would hang as well.
+    The call then goes on in the background: a frozen server (stopped, or waiting for its disk) does
+    not answer a request to cancel, and the driver waits for that answer.
     """
     task = asyncio.ensure_future(call)
     if not await ends_within(task, within_s):
@@ -29,9 +28,7 @@ async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Ans
 async def call_within_or(
     default: Answer, call: Coroutine[Any, Any, Answer], within_s: float
 ) -> Answer:
-    """Return what a call to PostgreSQL returns, or the default where PostgreSQL is away or takes
-    longer.
-    """
+    """Await a call to PostgreSQL; the default if PostgreSQL is away or takes longer."""
     try:
         return await call_within(call, within_s)
     except StoreUnavailable:
@@ -39,9 +36,7 @@ async def call_within_or(
 
 
 async def ends_within(task: "asyncio.Future[Any]", within_s: float) -> bool:
-    """Whether a task ends in that time; else it goes on by itself. It is cancelled with whoever
-    waits here.
-    """
+    """True if a task ends within that time, else it goes on. Cancelling the wait cancels it."""
     try:
         done, _ = await asyncio.wait({task}, timeout=within_s)
     except asyncio.CancelledError:
@@ -52,18 +47,16 @@ async def ends_within(task: "asyncio.Future[Any]", within_s: float) -> bool:
     return bool(done)
 
 
-async def retry_until_available(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What `ask` returns as soon as PostgreSQL answers it: for who listens, and has nobody that
-    waits for an answer.
-    """
+async def retry_until_available(call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Repeat a call until PostgreSQL answers: for subscriptions, where no client waits."""
     while True:
         try:
-            return await ask()
+            return await call()
         except StoreUnavailable:
             await asyncio.sleep(AGAIN_S)
 
 
 def _forget(task: "asyncio.Future[Any]") -> None:
-    """Nobody waits for it any more: its error is no news."""
+    """Retrieve the error of an abandoned task, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

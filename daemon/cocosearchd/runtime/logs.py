@@ -1,10 +1,10 @@
-"""One stream of log records, ours and the libraries': JSON lines, or coloured text on a terminal.
+"""Log records of the daemon and its libraries: JSON lines, or coloured text on a terminal.
 
-Modules use `logging.getLogger(__name__)` with an event name and `extra` fields; how it looks is
-decided here.
+Modules use `logging.getLogger(__name__)` with an event name and `extra` fields; this module decides
+their format.
 
 Under systemd standard error is the journal, which has its own bounds. A daemon that `cocosearchctl
-up` or launchd started writes to a file that nobody else rotates: it bounds that file itself.
+up` or launchd started writes to a file that no other program rotates: it bounds that file itself.
 """
 
 import contextlib
@@ -25,59 +25,56 @@ from cocosearchd.runtime.masking import mask_secrets, mask_urls
 
 # Libraries whose INFO is our DEBUG.
 QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "sse_starlette")
-# Warns at each attempt to reach a server that is away, twice a second; that it is away is in the
-# log already.
+# Warn at each attempt to reach an absent server, twice a second; the log has its absence already.
 REPEATS = ("psycopg.pool",)
 
 
-# The log and the one before it take at most twice this, and one record.
+# The log and its previous file together take at most twice this, and one record.
 MAX_BYTES = 8 << 20
 
 
 class BoundedHandler(logging.StreamHandler[TextIO]):
-    """Writes to `stream`; while that is the file `path`, keeps it below `max_bytes` by putting what
-    is full aside.
+    """Writes to `stream`, the file `path`, and rotates it when it exceeds `max_bytes`.
 
-    The file is copied and cut, not renamed: whoever else has it open (libraries, a crash) goes on
-    writing to it.
+    The file is copied and truncated, not renamed: libraries and a crash handler have it open, and
+    go on writing to it.
     """
 
     def __init__(self, stream: TextIO, path: Path, max_bytes: int) -> None:
         super().__init__(stream)
-        self.path, self.max_bytes = path, max_bytes
+        self.path = path
+        self.max_bytes = max_bytes
         descriptor = stream.fileno()
-        # launchd's file is not opened for appending: after a cut, writes would go on where they
-        # were.
+        # launchd does not open its file for appending: after a truncation, writes would go on at
+        # their old offset.
         fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write, and look at the size."""
+        """Write a record, and rotate the file if it is full."""
         super().emit(record)
         if os.fstat(self.stream.fileno()).st_size > self.max_bytes:
-            before = self.path.with_name(self.path.name + ".1")
-            with contextlib.suppress(OSError):  # a full disk: cutting is what helps
-                shutil.copy(self.path, before)
+            previous = self.path.with_name(self.path.name + ".1")
+            with contextlib.suppress(OSError):  # a full disk: the truncation helps
+                shutil.copy(self.path, previous)
             os.ftruncate(self.stream.fileno(), 0)
 
 
 def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
     if file is not None:
         with contextlib.suppress(OSError):  # no such file, or a stream that is none
-            here = os.fstat(stream.fileno())
-            if stat.S_ISREG(here.st_mode) and os.path.samestat(here, file.stat()):
+            status = os.fstat(stream.fileno())
+            if stat.S_ISREG(status.st_mode) and os.path.samestat(status, file.stat()):
                 return BoundedHandler(stream, file, MAX_BYTES)
     return logging.StreamHandler(stream)
 
 
 def _without_locals() -> structlog.tracebacks.ExceptionDictTransformer:
-    """Where an error came from, without the values there: they may be source code, questions or
-    secrets.
-    """
+    """Tracebacks without local values, which may be source code, queries or secrets."""
     return structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
 class _Scrubbing(structlog.stdlib.ProcessorFormatter):
-    """Masks secrets in what is written, tracebacks and records of libraries included."""
+    """Masks secrets in all output, also in tracebacks and in records of libraries."""
 
     def __init__(self, secrets: Sequence[str], **options: Any) -> None:
         super().__init__(**options)
@@ -95,11 +92,10 @@ def configure(
     *,
     secrets: Sequence[str] = (),
 ) -> None:
-    """Replace the root logger's handlers by one that writes to `stream`. Call it from the program's
-    entry.
+    """Replace the root logger's handlers by one that writes to `stream`, at the program's entry.
 
-    `file` is bounded in size, if that is where `stream` goes. No record shows one of `secrets`, or
-    those of a URL.
+    `file` is bounded in size if `stream` writes to it. Records show neither `secrets` nor secrets of
+    URLs.
     """
     console = style == "console" or (style == "auto" and stream.isatty())
     shared: list[Processor] = [

@@ -1,6 +1,4 @@
-"""What the daemon uses of the machine, and what it runs out of. Answers when it has run out,
-too.
-"""
+"""Resources of the daemon: memory and file handles. Answers also when none are left."""
 
 import errno
 import os
@@ -12,12 +10,11 @@ import psutil
 def measure_memory(
     worker: int | None, postgres: Callable[[], tuple[int, ...]], analysis: Iterable[int] = ()
 ) -> dict[str, int]:
-    """Bytes of memory; 0 where it cannot be seen. The worker's include its crew's; `postgres` gives
-    process ids.
+    """Bytes of memory by part of the daemon, 0 where they cannot be read.
 
-    `analysis` are the process ids of those that analyse texts.
-
-    PostgreSQL's processes share theirs, so their private parts are added up where that is known.
+    `worker` is the process id of the indexer, whose pool is included; `postgres` returns process
+    ids, and `analysis` are those of the analysers. Processes of PostgreSQL share memory, so their
+    proportional sizes are added up where the system tells them.
     """
     sizes = {
         "daemon": _memory(os.getpid()),
@@ -26,13 +23,13 @@ def measure_memory(
     sizes["analysis"] = sum(map(_memory, analysis))
     try:
         sizes["postgres"] = sum(_memory(pid) for pid in postgres())
-    except OSError:  # no handles are left for the list of processes
+    except OSError:  # no file handle is left to list the processes
         sizes["postgres"] = 0
     return sizes | {"total": sum(sizes.values())}
 
 
 def handle_warning() -> str | None:
-    """What to say when this process can open no more files."""
+    """A warning if this process cannot open another file."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:

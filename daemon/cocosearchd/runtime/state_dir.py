@@ -1,4 +1,4 @@
-"""The state directory: whose it is, and that one daemon uses it at a time."""
+"""Ownership and instance lock of the state directory."""
 
 import os
 from collections.abc import Iterator
@@ -12,11 +12,10 @@ from cocosearchd.errors import Conflict
 
 @contextmanager
 def lock_state_dir(state: Path, socket: Path) -> Iterator[None]:
-    """Make the state directory, and hold its lock; that says whose it is, and at which socket that
-    is asked.
+    """Create the state directory and hold its lock, a file with the process id and the socket.
 
-    Its files are the daemon's alone. Raises `Conflict` when another daemon holds it, `Failure`
-    (REFUSED) when the directory belongs to another user or others can write to it.
+    Only the daemon's user can read its files. Raises `Conflict` if another daemon holds the lock,
+    `Failure` (REFUSED) if the directory belongs to another user or others can write to it.
     """
     _prepare(state)
     with (state / "daemon.lock").open("ab") as file:
@@ -31,8 +30,8 @@ def lock_state_dir(state: Path, socket: Path) -> Iterator[None]:
 
 
 def _prepare(state: Path) -> None:
-    """As root it must let others through, because PostgreSQL gives up root's rights and has its
-    data below it.
+    """Create the directory. For root others may pass through it, because PostgreSQL gives up root's
+    rights and has its data below it.
     """
     os.umask(0o077)
     ownership.state_directory(state)

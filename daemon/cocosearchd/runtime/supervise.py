@@ -1,6 +1,6 @@
-"""Keeps the long tasks of the daemon running.
+"""Keep the long-running tasks of the daemon running.
 
-The one place, beside the front ends' replies, that catches everything: it logs and starts again.
+Only this module, and the replies of front ends, catch every exception: it logs and restarts.
 """
 
 import logging
@@ -10,9 +10,11 @@ import anyio
 
 log = logging.getLogger(__name__)
 
-# Doubling from a second: a crash loop costs less than one start a minute, a single crash costs a
-# second.
-FIRST_PAUSE_S, LAST_PAUSE_S, SETTLED_S = 1.0, 60.0, 120.0
+# Pauses double from a second to a minute: a single crash costs a second, a crash loop at most one
+# start a minute.
+FIRST_PAUSE_S = 1.0
+LAST_PAUSE_S = 60.0
+SETTLED_S = 120.0
 MAX_SUMMARY = 200  # characters of an error in a sentence
 
 
@@ -52,9 +54,7 @@ async def supervise(
 async def attempt(
     name: str, run: Callable[[], Awaitable[object]], expected: tuple[type[Exception], ...] = ()
 ) -> Exception | None:
-    """Run `run` once and return its failure: nothing beside it is to fail for that. Logged, unless
-    it is `expected`.
-    """
+    """Run `run` once and return its failure instead of raising it; logged unless `expected`."""
     try:
         await run()
     except Exception as error:
@@ -65,9 +65,7 @@ async def attempt(
 
 
 def summary(error: BaseException) -> str:
-    """An error in one short line that is safe to show: a repository's author may have written its
-    text.
-    """
+    """One short printable line about an error, whose text may come from a repository's author."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Tells systemd how the daemon is, over its datagram socket; says nothing where there is none.
+"""Report the state of the daemon to systemd over its datagram socket, if there is one.
 
 The protocol is that of sd_notify(3): lines of NAME=value to the socket named by NOTIFY_SOCKET, a
 leading `@` standing for the NUL of an abstract socket.
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Notifier:
-    """`address` is NOTIFY_SOCKET, or empty; `watchdog_s` half of WatchdogSec, or None where none is
-    asked for.
+    """Sends notifications to `address`, which is NOTIFY_SOCKET or empty.
+
+    `watchdog_s` is half of WatchdogSec, None without a watchdog.
     """
 
     address: str = ""
@@ -47,4 +48,4 @@ class Notifier:
                 s.connect(address)
                 s.sendall(text.encode())
             except OSError:
-                return  # the manager went away; there is nobody left to tell
+                return  # the manager has gone

@@ -1,6 +1,4 @@
-"""Common ticks for periodic work, so that parts of the daemon wake together and an idle machine
-wakes once.
-"""
+"""Common ticks for periodic work, so that an idle machine wakes once for all parts."""
 
 import time
 

@@ -1,10 +1,9 @@
-"""The daemon's side of its watchdog: a process of its own that gets a byte at each beat of the
-event loop.
+"""The daemon's side of the watchdog: start the watchdog process, and send it a byte at each tick.
 
-Nothing inside of the daemon can help when a library holds the interpreter's lock, or a signal has
-stopped the process. systemd has a watchdog of its own (`WatchdogSec=`), which does the same; there
-none is started. Under another manager (launchd) the watchdog ends a frozen daemon, and the manager
-starts it again.
+Code inside of the daemon cannot help when a library holds the interpreter's lock, or a signal has
+stopped the process. systemd has its own watchdog (`WatchdogSec=`), which does the same, so no
+process is started under it. Under another manager (launchd) the watchdog ends a frozen daemon, and
+the manager starts it again.
 """
 
 import asyncio
@@ -19,11 +18,11 @@ from pathlib import Path
 
 from cocosearchd.runtime import watchdog_process
 from cocosearchd.runtime.ticks import seconds_to_tick
-from cocosearchd.runtime.watchdog_process import BEAT, RESTART, STOPPING
+from cocosearchd.runtime.watchdog_process import RESTART, STOPPING, TICK
 
 log = logging.getLogger(__name__)
 
-TICK_S = 5.0  # what rests by the same beat wakes together
+TICK_S = 5.0  # the period of other periodic work, which wakes at the same tick
 # in the state directory: `cocosearchctl down` ends one that is about to start a daemon
 MARK = "watchdog.pid"
 INIT = 1
@@ -31,9 +30,7 @@ INIT = 1
 
 @dataclass(frozen=True, slots=True)
 class WatchdogPlan:
-    """Which watchdog a daemon gets. `restart`: whether it starts the daemon again, or a manager
-    does.
-    """
+    """Settings of the watchdog. `restart`: it restarts the daemon itself, without a manager."""
 
     limit_s: float
     restart: bool
@@ -41,8 +38,9 @@ class WatchdogPlan:
 
     @classmethod
     def of(cls, env: Mapping[str, str], limit_s: float, parent: int) -> "WatchdogPlan | None":
-        """None where none is wanted, or systemd watches. `parent` is the process that started this
-        one.
+        """The plan of an environment, None if the watchdog is off or systemd watches.
+
+        `parent` is the id of the process that started this one.
         """
         if not limit_s or env.get("WATCHDOG_USEC"):
             return None
@@ -52,9 +50,7 @@ class WatchdogPlan:
 
 @contextmanager
 def run_watchdog(plan: WatchdogPlan | None, state: Path) -> Iterator[None]:
-    """Beat for as long as this lasts, from the running event loop. Leaving it is no reason to start
-    again.
-    """
+    """Run the watchdog and its ticks in the running event loop, until the context is left."""
     if plan is None:
         yield
         return
@@ -67,38 +63,39 @@ def run_watchdog(plan: WatchdogPlan | None, state: Path) -> Iterator[None]:
 
 
 class _Watchdog:
-    """A watchdog process and the beats that it gets. One that died is replaced."""
+    """A watchdog process and its ticks. A process that died is replaced."""
 
     def __init__(self, plan: WatchdogPlan, mark: Path) -> None:
-        self._plan, self._mark = plan, mark
+        self._plan = plan
+        self._mark = mark
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe = -1
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         self._spawn()
-        self._beat()
+        self._tick()
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._tell(STOPPING)
+        self._send(STOPPING)
         self._close()
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
         if self._process is None or self._process.poll() is not None:
             log.warning("watchdog_gone")
             self._close()
             self._spawn()
-        self._tell(BEAT)
+        self._send(TICK)
         period_s = min(TICK_S, self._plan.limit_s / 4)
-        self._timer = asyncio.get_running_loop().call_later(seconds_to_tick(period_s), self._beat)
+        self._timer = asyncio.get_running_loop().call_later(seconds_to_tick(period_s), self._tick)
 
-    def _tell(self, byte: bytes) -> None:
-        # it is gone: the next beat notices; or it was stopped, and its pipe is full
+    def _send(self, byte: bytes) -> None:
+        # it has ended: the next tick notices; or it was stopped, and its pipe is full
         with suppress(OSError):
             os.write(self._pipe, byte)
 
@@ -120,7 +117,7 @@ class _Watchdog:
         try:
             self._process = subprocess.Popen(command, pass_fds=[reading])
             self._mark.write_text(f"{self._process.pid}\n")
-        except OSError as error:  # no memory, too many processes: the next beat tries again
+        except OSError as error:  # no memory, too many processes: the next tick tries again
             log.warning("no_watchdog", extra={"reason": error.strerror})
         finally:
             os.close(reading)
