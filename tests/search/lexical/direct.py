@@ -1,4 +1,4 @@
-"""An analyser without a process of its own."""
+"""Analyser without a process of its own"""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from cocosearchd.search.lexical.analysis.terms import TermCache
 
 
 class DirectAnalyser:
-    """Stands in for `ProcessAnalyser` where the index above it is tested: a process costs each test
-    half a second.
+    """Stand-in for `ProcessAnalyser` in tests of the index.
 
-    That both say the same, and that processes end as they should, is tested in `test_analyser.py`.
+    A process would cost each test half a second. That both give the same results, and that
+    processes end as they should, is tested in `test_analyser.py`.
     """
 
     def __init__(self) -> None:

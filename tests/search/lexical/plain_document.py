@@ -1,4 +1,4 @@
-"""The obvious way to count a file, one word after the other: what the quick way must equal."""
+"""Plain count of the terms of a file, word by word: the reference for the fast count"""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ Counts = Counter[int]
 
 
 def plain_document(file: FileText, terms: TermCache) -> Documents:
-    """As `lexical_document.document`."""
+    """Count the terms of one file like `documents.make_document`."""
     texts = without_overlap(file)
     defined = [
         defined_in(text, file.language, chunk.definitions)
@@ -44,8 +44,10 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
         for chunk, names in zip(file.chunks, header_names(defined), strict=True)
     ]
     vectors, scales = quantise_to_int8(file.vectors)
-    known = file.vectors[scales > 0]
-    mean, mean_scale = quantise_to_int8((known if len(known) else file.vectors).mean(axis=0)[None])
+    cached = file.vectors[scales > 0]
+    mean, mean_scale = quantise_to_int8(
+        (cached if len(cached) else file.vectors).mean(axis=0)[None]
+    )
     return Documents(
         paths=(file.path,),
         languages=(file.language,),
@@ -64,7 +66,7 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
         ),
         file_postings=file_postings(
             sum(bodies, Counts()),
-            counted(" ".join({item.name for found in defined for item in found}), terms),
+            counted(" ".join({item.name for result in defined for item in result}), terms),
             counted(extract_comments("\n".join(texts), file.language), terms),
             path,
         ),
@@ -84,28 +86,31 @@ def counted(text: str, terms: TermCache) -> Counts:
 
 
 def without_overlap(file: FileText) -> list[str]:
-    texts, reached = [], 0
+    texts = []
+    reached = 0
     for chunk in file.chunks:
-        own = chunk.text.encode()[max(0, reached - chunk.start_byte) :]
-        texts.append(own.decode("utf-8", "replace"))
+        local = chunk.text.encode()[max(0, reached - chunk.start_byte) :]
+        texts.append(local.decode("utf-8", "replace"))
         reached = max(reached, chunk.end_byte)
     return texts
 
 
 def defined_in(text: str, language: str, known_to_tree: tuple[str, ...]) -> list[Definition]:
-    found = find_definitions(text, language)
+    result = find_definitions(text, language)
     for name in known_to_tree:
         for each in (name, re.split(r"\.|::", name)[-1]):
-            if each not in {item.name for item in found}:
-                found.append(Definition(each, 0, FUNCTION))
-    return found
+            if each not in {item.name for item in result}:
+                result.append(Definition(each, 0, FUNCTION))
+    return result
 
 
 def header_names(defined: list[list[Definition]]) -> list[list[str]]:
-    inside_type, inside, headers = "", "", []
-    for found in defined:
-        headers.append([inside_type, inside, *dict.fromkeys(item.name for item in found)])
-        for item in found:
+    inside_type = ""
+    inside = ""
+    headers = []
+    for result in defined:
+        headers.append([inside_type, inside, *dict.fromkeys(item.name for item in result)])
+        for item in result:
             if item.value > MINOR and "." not in item.name:
                 inside = item.name
                 if item.value > FUNCTION:
@@ -116,14 +121,14 @@ def header_names(defined: list[list[Definition]]) -> list[list[str]]:
 def chunk_postings(chunks: list[Counts]) -> ChunkPostings:
     rows = [
         (term, number, min(times, 255))
-        for number, found in enumerate(chunks)
-        for term, times in found.items()
+        for number, result in enumerate(chunks)
+        for term, times in result.items()
     ]
     return ChunkPostings(
         np.array([term for term, _, _ in rows], np.uint64),
         np.array([number for _, number, _ in rows], np.int32),
         np.array([times for _, _, times in rows], np.uint8),
-        np.array([found.total() for found in chunks], np.float32),
+        np.array([result.total() for result in chunks], np.float32),
     )
 
 
@@ -143,7 +148,7 @@ def file_postings(body: Counts, defined: Counts, commented: Counts, path: Counts
 
 def names_of(defined: list[list[Definition]]) -> NamePostings:
     rows = [
-        (item.name, number, item.value) for number, found in enumerate(defined) for item in found
+        (item.name, number, item.value) for number, result in enumerate(defined) for item in result
     ]
     return NamePostings(
         np.array([term_hash(name) for name, _, _ in rows], np.uint64),

@@ -1,4 +1,4 @@
-"""An analysis worker that a marked text ends."""
+"""Analysis worker that a marked text ends"""
 
 import os
 import signal

@@ -1,6 +1,4 @@
-"""Texts are analysed in a process: as in this one, and what ends the process costs that file
-alone.
-"""
+"""Analysis in a process equals analysis here; a text that ends the process costs its file only"""
 
 import asyncio
 import marshal
@@ -61,12 +59,11 @@ async def stumbling(deadline_s: float = 60, cpu_s: int = 5) -> AsyncIterator[Pro
 
 
 def assert_same(analysed: AnalysedFiles, expected: AnalysedFiles) -> None:
-    one, other = (
-        build_segment(analysed.documents, DIMENSION),
-        build_segment(expected.documents, DIMENSION),
-    )
+    first = build_segment(analysed.documents, DIMENSION)
+    second = build_segment(expected.documents, DIMENSION)
     for name in Segment.__slots__:
-        values, wanted = getattr(one, name), getattr(other, name)
+        values = getattr(first, name)
+        wanted = getattr(second, name)
         if isinstance(values, np.ndarray):
             np.testing.assert_array_equal(values, wanted, name)
         elif isinstance(values, bytes | str | tuple | int):
@@ -132,7 +129,7 @@ async def test_what_ends_the_process_by_its_words_is_found_by_its_path() -> None
 
 async def test_processes_that_end_whatever_they_get_are_unavailable() -> None:
     async with stumbling() as analyser:
-        with pytest.raises(WorkerUnavailable, match="without a reason"):
+        with pytest.raises(WorkerUnavailable, match="even without the text"):
             await analyser.analyse([*GOOD, file_text("ever.py", "harmless")])
         assert (await analyser.analyse(GOOD)).reduced == ()
 
@@ -168,11 +165,11 @@ async def test_texts_that_stall_at_the_same_time_have_their_turns() -> None:
     bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.max_processes + 1)]
     async with stumbling(deadline_s=2) as analyser:
         analysed = await asyncio.gather(*(analyser.analyse([file]) for file in bad))
-        assert [file.path for found in analysed for file in found.reduced] == [
+        assert [file.path for result in analysed for file in result.reduced] == [
             file.path for file in bad
         ]
         assert all(
-            "no answer within 2 s" in file.reason for found in analysed for file in found.reduced
+            "no answer within 2 s" in file.reason for result in analysed for file in result.reduced
         )
         assert (await analyser.analyse(GOOD)).reduced == ()
 
@@ -190,13 +187,13 @@ async def test_a_process_that_somebody_kills_costs_no_file_anything() -> None:
 def test_requests_are_small() -> None:
     files = [file_text(f"{number}.py", "x" * 10_000) for number in range(100)]
     large = file_text("large.py", "y" * 2 * REQUEST_CHARACTERS)
-    found = list(split_into_batches([*files, large, *GOOD]))
-    assert [file for batch in found for file in batch] == [*files, large, *GOOD]
-    assert [large] in found
-    assert all(len(batch) <= BATCH_FILES for batch in found)
+    result = list(split_into_batches([*files, large, *GOOD]))
+    assert [file for batch in result for file in batch] == [*files, large, *GOOD]
+    assert [large] in result
+    assert all(len(batch) <= BATCH_FILES for batch in result)
     assert all(
         sum(len(file.chunks[0].text) for file in batch) <= REQUEST_CHARACTERS
-        for batch in found
+        for batch in result
         if batch != [large]
     )
 
@@ -242,9 +239,9 @@ def test_what_points_beyond_its_files_is_garbled() -> None:
 def test_a_plain_text_has_words_alone() -> None:
     file = file_text("a.py", "class Shop:\n    # über " + "x" * 300 + "\n    pass")
     assert reduce_to_plain_words(file).chunks[0].text == "class; Shop:; #; ?ber; pass"
-    found = analyse([reduce_to_plain_words(file)], TermCache().chunk_cache())
-    assert len(found.names.exact) == 0
-    assert not found.file_postings.commented.any()
+    result = analyse([reduce_to_plain_words(file)], TermCache().chunk_cache())
+    assert len(result.names.exact) == 0
+    assert not result.file_postings.commented.any()
 
 
 def test_notes_name_some_files_until_they_change() -> None:

@@ -1,4 +1,4 @@
-"""What a start learns from a process that froze or died while it took files in."""
+"""Restarts after a process froze or died while it applied files"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,10 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def die(places: tuple[Path, Path], files: list[File], *, frozen: bool = False) -> None:
-    """A process that ends while it takes these in."""
+    """Leave the journal of a process that ends while it applies these files."""
     with ApplyJournal(*places).applying(files):
-        left = places[0].read_bytes()
-    places[0].write_bytes(left)
+        journal = places[0].read_bytes()
+    places[0].write_bytes(journal)
     if frozen:
         places[1].write_text("")
 
@@ -89,7 +89,7 @@ def test_words_wait_after_two_freezes_that_no_file_explains(places: tuple[Path, 
 
 
 def test_kills_pause_nothing(places: tuple[Path, Path]) -> None:
-    """Whoever kills a daemon while it starts, however often, has it start as before."""
+    """A daemon that is killed while it starts, however often, starts as usual."""
     for _ in range(5):
         journal = ApplyJournal(*places)
         assert not journal.paused
@@ -98,8 +98,8 @@ def test_kills_pause_nothing(places: tuple[Path, Path]) -> None:
 
 def end_while_catching_up(places: tuple[Path, Path], journal: ApplyJournal) -> None:
     with journal.catching_up():
-        left = places[0].read_bytes()
-    places[0].write_bytes(left)
+        actual = places[0].read_bytes()
+    places[0].write_bytes(actual)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0", b"[1]", b'{"other": 1}', b"{" * 100])

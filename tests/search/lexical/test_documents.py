@@ -1,6 +1,4 @@
-"""What is counted of files, against the obvious way to count it, and words as several threads meet
-them.
-"""
+"""Term counts of files equal those of the plain count; threads share one table of words"""
 
 import gc
 import random
@@ -65,7 +63,9 @@ CALLED = ("", "Router", "HTTPServer2 a::b  get")
 
 @st.composite
 def file_texts(draw: st.DrawFn) -> FileText:
-    chunks, start, line = list[ChunkText](), 0, 1
+    chunks = list[ChunkText]()
+    start = 0
+    line = 1
     for _ in range(draw(st.integers(1, 4))):
         text = "".join(draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=60)))
         size = len(text.encode())
@@ -89,35 +89,37 @@ def file_texts(draw: st.DrawFn) -> FileText:
     )
 
 
-def assert_same(one: Segment, other: Segment) -> None:
-    for each in fields(Segment):
-        left, right = getattr(one, each.name), getattr(other, each.name)
-        assert left.dtype == right.dtype, each.name
-        assert np.array_equal(left, right), each.name
+def assert_same(actual: Segment, expected: Segment) -> None:
+    for column in fields(Segment):
+        array = getattr(actual, column.name)
+        expected_array = getattr(expected, column.name)
+        assert array.dtype == expected_array.dtype, column.name
+        assert np.array_equal(array, expected_array), column.name
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(file_texts(), min_size=1, max_size=3))
 def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> None:
-    terms, plainly = TermCache(), TermCache()
-    wanted = build_segment([plain_document(file, plainly) for file in given], 8)
-    assert_same(build_segment(list(make_documents(given, terms)), 8), wanted)
+    terms = TermCache()
+    plainly = TermCache()
+    expected = build_segment([plain_document(file, plainly) for file in given], 8)
+    assert_same(build_segment(list(make_documents(given, terms)), 8), expected)
     # neither do the others matter
-    assert_same(build_segment([make_document(file, terms) for file in given], 8), wanted)
+    assert_same(build_segment([make_document(file, terms) for file in given], 8), expected)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(file_texts(), min_size=2, max_size=3), st.integers(0, 10**6))
 def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: int) -> None:
-    """Chunks of known files in another order, between others, under other paths and in another
-    language.
-    """
-    random_, terms = random.Random(seed), TermCache()
+    """Cached chunks count the same in another order, under other paths and in another language."""
+    random_ = random.Random(seed)
+    terms = TermCache()
     list(make_documents(given, terms))
     pool = [chunk for file in given for chunk in file.chunks]
     mixed = []
     for file in given:
-        chunks, start = list[ChunkText](), 0
+        chunks = list[ChunkText]()
+        start = 0
         for chunk in random_.choices(pool, k=3):
             size = chunk.end_byte - chunk.start_byte
             chunks.append(replace(chunk, start_byte=start, end_byte=start + size))
@@ -125,8 +127,8 @@ def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: 
         language = random_.choice((file.language, random_.choice(LANGUAGES)))
         vectors = np.zeros((len(chunks), 8), np.float32)
         mixed.append(FileText(f"moved/{file.path}", 4, language, tuple(chunks), vectors))
-    wanted = build_segment([plain_document(file, TermCache()) for file in mixed], 8)
-    assert_same(build_segment(list(make_documents(mixed, terms)), 8), wanted)
+    expected = build_segment([plain_document(file, TermCache()) for file in mixed], 8)
+    assert_same(build_segment(list(make_documents(mixed, terms)), 8), expected)
 
 
 def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +154,7 @@ def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
         TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)
     ]
     first = memory.read(chunks[:4])
-    assert all(one is other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
+    assert all(one is second for one, second in zip(memory.read(chunks[:4]), first, strict=True))
     assert len(memory.read(chunks)) == 20
     assert memory._bytes == sum(map(_size, memory._entries.values())) <= 3000
     again = [memory.read([chunk])[0] for chunk in chunks[:4]]
@@ -160,12 +162,15 @@ def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
     for number in range(20, 400):
         memory.read([TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())])
         assert memory._bytes <= 3000
-    assert all(one is not other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
+    assert all(
+        one is not second for one, second in zip(memory.read(chunks[:4]), first, strict=True)
+    )
 
 
 def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
-    """Again and again in one order, as branches that are switched do. The oldest going first, none
-    would be found.
+    """Chunks are read repeatedly in one order, as after switches between branches.
+
+    If the oldest went first, the cache would have none of them.
     """
     chunks = [
         TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())
@@ -174,13 +179,13 @@ def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
     memory = ChunkTermCache(table(), limit_bytes=1 << 30)
     memory.read(chunks[:1000])
     memory = ChunkTermCache(table(), limit_bytes=memory._bytes)
-    found = 0
+    result = 0
     for turn in range(6):
         for chunk in chunks:
-            before = memory._entries.get(hash(chunk))
-            found += turn > 0 and before is not None
+            earlier = memory._entries.get(hash(chunk))
+            result += turn > 0 and earlier is not None
             memory.read([chunk])
-    assert found > 0.5 * 5 * len(chunks)
+    assert result > 0.5 * 5 * len(chunks)
 
 
 def test_a_word_that_occurs_too_often_for_its_column_is_clipped() -> None:
@@ -206,7 +211,8 @@ def table() -> WordTable:
 
 def test_lines_and_texts_are_told_apart() -> None:
     words = table()
-    first, second = words.number("first"), words.number("second")
+    first = words.number("first")
+    second = words.number("second")
     assert words_of(words, "first\nclass", "", "second\n") == [
         *(TEXT_START, first, LINE_END, words.number("class")),
         *(TEXT_START, TEXT_START, second, LINE_END),
@@ -223,7 +229,8 @@ def test_a_word_has_the_terms_of_its_text() -> None:
 
 
 def test_threads_meet_words_at_the_same_time() -> None:
-    words, found = table(), dict[int, list[int]]()
+    words = table()
+    result = dict[int, list[int]]()
     texts = [
         " ".join(random.Random(n).choices([f"word{i}Part" for i in range(3000)], k=2000))
         for n in range(4)
@@ -234,7 +241,7 @@ def test_threads_meet_words_at_the_same_time() -> None:
         begin.wait()
         first = [words.number(word) for word in texts[number].split()]
         terms, _ = words.terms(np.array(first))
-        found[number] = words.hashes(terms).tolist()
+        result[number] = words.hashes(terms).tolist()
 
     threads = [threading.Thread(target=count, args=(number,)) for number in range(len(texts))]
     for thread in threads:
@@ -243,15 +250,13 @@ def test_threads_meet_words_at_the_same_time() -> None:
         thread.join()
     terms = TermCache()
     assert all(
-        found[n] == [term_hash(term) for term in terms.split_text(text)]
+        result[n] == [term_hash(term) for term in terms.split_text(text)]
         for n, text in enumerate(texts)
     )
 
 
 def test_a_table_that_gave_way_is_gone_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the largest thing there is of an index: neither the next one nor an index that is
-    cleared leaves it.
-    """
+    """The table, the largest object of an index, is freed when it is replaced or cleared."""
     terms = TermCache()
     first = weakref.ref(terms.chunk_cache().table)
     assert words_of(terms.chunk_cache().table, "some words")

@@ -1,4 +1,4 @@
-"""Each ranking signal by itself, with values worked out by hand."""
+"""Ranking signals one by one, with values computed by hand"""
 
 import math
 import posixpath
@@ -38,7 +38,8 @@ def test_bm25_of_one_term() -> None:
 
 
 def test_best_three_of_sparse_and_of_dense_scores() -> None:
-    starts, files = np.array([0, 4, 5]), np.array([0, 0, 0, 0, 1, 2, 2], np.int64)
+    starts = np.array([0, 4, 5])
+    files = np.array([0, 0, 0, 0, 1, 2, 2], np.int64)
     dense = np.array([4, 4, 1, 2, 7, 0, 3], np.float32)
     assert features.best_three(dense, starts, files).tolist() == [10, 7, 3]
     sparse = np.zeros(7, np.float32)
@@ -48,12 +49,12 @@ def test_best_three_of_sparse_and_of_dense_scores() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=6))
 def test_best_three_is_the_sum_of_the_three_largest(files: list[list[int]]) -> None:
-    scores = np.array([score for each in files for score in each], np.float32)
-    sizes = np.array([len(each) for each in files])
-    found = features.best_three(
+    scores = np.array([score for item in files for score in item], np.float32)
+    sizes = np.array([len(item) for item in files])
+    result = features.best_three(
         scores, np.cumsum(sizes) - sizes, np.repeat(np.arange(len(files), dtype=np.int64), sizes)
     )
-    assert found.tolist() == [sum(sorted(each)[-3:]) for each in files]
+    assert result.tolist() == [sum(sorted(item)[-3:]) for item in files]
 
 
 def test_scaling() -> None:
@@ -100,11 +101,11 @@ def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: flo
     terms = TermCache()
     asked = terms.parse_query(query)
     names = read_path_names(build_segment(documents({path: "x = 1"})))
-    found = stem_coverage(
+    result = stem_coverage(
         names,
         make_name_query(asked.words, [terms.stem(word) for word in asked.words], asked.shares),
     )
-    assert found[0] == pytest.approx(share)
+    assert result[0] == pytest.approx(share)
 
 
 def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
@@ -123,13 +124,13 @@ def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path
 
 
 def test_standing_among_others() -> None:
-    others = features.mean_and_deviation(np.array([0.1, 0.5, np.nan], np.float32))
+    rest = features.mean_and_deviation(np.array([0.1, 0.5, np.nan], np.float32))
     assert features.z_scores(
-        np.array([0.3, 0.7, np.nan], np.float32), *others
+        np.array([0.3, 0.7, np.nan], np.float32), *rest
     ).tolist() == pytest.approx([0, 2, 0])
     alike = np.full(3, 0.5, np.float32)  # by chance: a tiny difference is no evidence
-    found = features.z_scores(alike + np.float32(0.03), *features.mean_and_deviation(alike))
-    assert found.tolist() == pytest.approx([1, 1, 1], abs=1e-3)
+    result = features.z_scores(alike + np.float32(0.03), *features.mean_and_deviation(alike))
+    assert result.tolist() == pytest.approx([1, 1, 1], abs=1e-3)
     unknown = np.full(3, np.nan, np.float32)
     assert features.z_scores(unknown, *features.mean_and_deviation(unknown)).tolist() == [0, 0, 0]
 
@@ -202,32 +203,32 @@ def test_name_match(stem: str, identifier: str, value: float) -> None:
     assert best_name_match(names, (identifier,)).tolist() == [value]
 
 
-class _Noting(dict[str, int]):
-    """Notes how long what is looked up is."""
+class _RecordingDict(dict[str, int]):
+    """Dictionary that records how long the looked-up keys are."""
 
-    asked = 0
+    longest = 0
 
     def __contains__(self, key: object) -> bool:
-        self.asked = max(self.asked, len(str(key)))
+        self.longest = max(self.longest, len(str(key)))
         return super().__contains__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        self.asked = max(self.asked, len(key))
+        self.longest = max(self.longest, len(key))
         return super().get(key, default)
 
 
 def test_of_a_long_word_no_more_is_looked_up_than_names_have() -> None:
     names = read_path_names(build_segment(documents({"lib/router.py": "x", "lib/rou.py": "y"})))
-    noting = _Noting(names.stem_numbers)
+    recorder = _RecordingDict(names.stem_numbers)
     word = "router" + "s" * 100
-    assert best_name_match(replace(names, stem_numbers=noting), (word,)).tolist() == [0.5, 0.0]
+    assert best_name_match(replace(names, stem_numbers=recorder), (word,)).tolist() == [0.5, 0.0]
     assert stem_coverage(
-        replace(names, stem_numbers=noting), make_name_query((word,), [word], [1.0])
+        replace(names, stem_numbers=recorder), make_name_query((word,), [word], [1.0])
     ).tolist() == [
         1.0,
         1.0,
     ]
-    assert noting.asked == len("router")
+    assert recorder.longest == len("router")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""Any order of commits, merges, failures, saves and restarts: what `apply` has returned for is what
-the index answers.
+"""Any order of commits, merges, failures, saves and restarts: answers have all applied commits
 
-Writers commit to a real database, each to files of its own, as one path is never in work twice. The
-index reads a database that goes away now and then, and every step of it takes a while, another one
-each time.
+Writers commit to a real database, each to its own files, as one path never has two writers. The
+index reads a database that fails now and then, and each of its steps takes a while, of another
+length each time.
 """
 
 import asyncio
@@ -38,19 +37,20 @@ pytestmark = [
 ]
 
 T = TypeVar("T")
-WRITERS, FILES = 4, 12  # the first ones save, the last ones switch branches
+WRITERS = 4
+FILES = 12  # the first ones save, the last ones switch branches
 CONTENTS = 3  # of a file: so that it often is again what it was
 QUICK = {"_QUIET_S": 0.0, "_QUIET_BULK_S": 0.0, "_RETRY_S": (0.001,), "_SAVE_EVERY_S": 0.03}
 SMALL = {"_SLICE_FILES": 3, "_BULK_FILES": 4, "_BATCH_CHUNKS": 5}
 
 
 class Away(Database):
-    """A database that is slow to be reached, and sometimes not there, for one of those who use
-    it.
-    """
+    """Database that is slow, and sometimes absent, for one of its users."""
 
     def __init__(self, db: Database, rng: random.Random) -> None:
-        self._db, self._rng, self.share = db, rng, 0.0
+        self._db = db
+        self._rng = rng
+        self.share = 0.0
         self._long_work = asyncio.Semaphore(2)
 
     @asynccontextmanager
@@ -69,31 +69,33 @@ class Away(Database):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A commit that is done: how far the index must be, and the content of a file, None if it has
-    none.
-    """
+    """Finished commit: the generation that the index must reach, and the content of a file or None."""
 
     generation: int
     content: str | None
 
 
 class World:
-    """An index in memory, who writes, and who compares."""
+    """Index in memory, its writers, and a reader that compares."""
 
     def __init__(self, db: Database, record: IndexRecord, folder: Path, seed: int) -> None:
-        self.rng, self.db, self.record, self.folder = random.Random(seed), db, record, folder
+        self.rng = random.Random(seed)
+        self.db = db
+        self.record = record
+        self.folder = folder
         self.away = Away(db, self.rng)
         self.index = self._new()
         self.told = dict[str, Told]()
         self.busy = set[str]()
         self.lives = self.compared = 0
-        self.end, self.done = 0.0, False
+        self.end = 0.0
+        self.done = False
 
     def _new(self) -> LexicalIndex:
         return LexicalIndex(self.away, self.record, self.folder, DirectAnalyser())
 
     async def live(self) -> None:
-        """One life of the index after the other."""
+        """Run the index, and restart it whenever it ends."""
         while not self.done:
             self.lives += 1
             life = asyncio.create_task(self.index.run())
@@ -119,11 +121,11 @@ class World:
 
     async def write(self, number: int) -> None:
         saves = number < WRITERS // 2
-        paths = [f"w{number}/f{each}.py" for each in range(2 if saves else FILES)]
+        paths = [f"w{number}/f{item}.py" for item in range(2 if saves else FILES)]
         while not self.done:
-            some = self.rng.sample(paths, 1 if saves else self.rng.randrange(1, FILES))
-            self.busy.update(some)
-            contents = {path: self._content() for path in some}
+            selected = self.rng.sample(paths, 1 if saves else self.rng.randrange(1, FILES))
+            self.busy.update(selected)
+            contents = {path: self._content() for path in selected}
             writes = [
                 file_write(path, f"{text}: is here", f"more of {path}")
                 for path, text in contents.items()
@@ -131,16 +133,16 @@ class World:
             ]
             gone = [path for path, text in contents.items() if text is None]
             generation = await replace_files(self.db, self.record, writes, gone)
-            await self._tell(Commit(self.record.name, generation, tuple(some), urgent=saves))
+            await self._tell(Commit(self.record.name, generation, tuple(selected), urgent=saves))
             self.told |= {path: Told(generation, text) for path, text in contents.items()}
-            self.busy.difference_update(some)
+            self.busy.difference_update(selected)
             await asyncio.sleep(self.rng.choice((0, 0, 0.001, 0.01)))
 
     def _content(self) -> str | None:
         return None if self.rng.random() < 0.15 else f"word{self.rng.randrange(CONTENTS)}"
 
     async def _tell(self, commit: Commit) -> None:
-        """Until it is heard, by the index of now."""
+        """Apply a commit to the current index until that succeeds."""
         while True:
             index = self.index
             with contextlib.suppress(StoreUnavailable):
@@ -151,33 +153,36 @@ class World:
 
     async def ask(self) -> None:
         while not self.done:
-            told, index = (
-                {path: each for path, each in self.told.items() if path not in self.busy},
-                self.index,
-            )
-            generation = max((each.generation for each in told.values()), default=0)
+            told = {path: item for path, item in self.told.items() if path not in self.busy}
+            index = self.index
+            generation = max((item.generation for item in told.values()), default=0)
             if (
                 await index.wait_for_generation(generation, 0.02)
                 and index is self.index
                 and (state := await index.snapshot())
             ):
                 still = {
-                    path: each
-                    for path, each in told.items()
-                    if self.told[path] is each and path not in self.busy
+                    path: item
+                    for path, item in told.items()
+                    if self.told[path] is item and path not in self.busy
                 }
                 self._compare(state, still)
             await asyncio.sleep(self.rng.choice((0, 0.001)))
 
     def _compare(self, state: IndexSnapshot, told: dict[str, Told]) -> None:
-        found = contents(state)
-        assert sorted(found) == sorted(state.live_documents.paths)
-        for path, each in told.items():
-            assert found.get(path) == each.content, (path, each, found.get(path), state.generation)
+        result = contents(state)
+        assert sorted(result) == sorted(state.live_documents.paths)
+        for path, item in told.items():
+            assert result.get(path) == item.content, (
+                path,
+                item,
+                result.get(path),
+                state.generation,
+            )
         self.compared += len(told)
 
     async def run(self, seconds: float) -> None:
-        """For so long, and on a slow machine until enough has happened."""
+        """Run for so long, and on a slow machine until enough has happened."""
         self.end = asyncio.get_running_loop().time() + seconds
         async with anyio.create_task_group() as tasks:
             for work in (self.live, self.trouble, self.ask, self.ask):
@@ -192,24 +197,25 @@ class World:
 
 
 def contents(state: IndexSnapshot) -> dict[str, str]:
-    """What each living file says, by the words that lead to it. Raises `AssertionError` if a path
-    is there twice.
+    """Content of each live file, by the words that lead to it.
+
+    Raises `AssertionError` if a path is there twice.
     """
-    found = dict[str, str]()
-    for part in state.views:
-        paths = part.segment.path_list()
+    content_by_path = dict[str, str]()
+    for view in state.views:
+        paths = view.segment.path_list()
         for number in range(CONTENTS):
             word = f"word{number}"
-            (rows,) = part.segment.file_rows(np.array([term_hash(word)], np.uint64))
-            for file in part.segment.posting_files[rows].tolist():
-                if part.alive is None or part.alive[file]:
-                    assert paths[file] not in found
-                    found[paths[file]] = word
-    return found
+            (rows,) = view.segment.file_rows(np.array([term_hash(word)], np.uint64))
+            for file in view.segment.posting_files[rows].tolist():
+                if view.alive is None or view.alive[file]:
+                    assert paths[file] not in content_by_path
+                    content_by_path[paths[file]] = word
+    return content_by_path
 
 
 def slowly(rng: random.Random) -> Callable[..., Any]:
-    """`asyncio.to_thread`, which begins and ends when it likes."""
+    """Make an `asyncio.to_thread` that begins and ends after random delays."""
     to_thread = asyncio.to_thread
 
     async def dawdling(work: Callable[..., T], *arguments: Any) -> T:

@@ -1,6 +1,4 @@
-"""LexicalIndex over a real database: however files came and went, it answers as one that was built
-afresh.
-"""
+"""LexicalIndex over a real database answers like one that was built from the same rows at once"""
 
 import asyncio
 import json
@@ -88,32 +86,38 @@ async def fresh(db: Database, record: IndexRecord, folder: Path) -> LexicalIndex
 
 
 async def ask(index: LexicalIndex, text: str) -> FeatureMatrix:
-    found = await index.compute_features(index.parse_query(text), vector_of(text))
-    assert found is not None
-    return found
+    result = await index.compute_features(index.parse_query(text), vector_of(text))
+    assert result is not None
+    return result
 
 
-def by_file(found: FeatureMatrix) -> dict[str, list[float]]:
-    """Every signal, the best chunk score and the best cosine by path: what must not depend on the
-    order of files.
+def by_file(features: FeatureMatrix) -> dict[str, list[float]]:
+    """Every signal, the best chunk score and the best cosine by path.
+
+    They must not depend on the order of files.
     """
-    cosines = found.cosines if found.cosines is not None else np.zeros(len(found.keys), np.float32)
-    ends = [*found.starts[1:].tolist(), len(found.keys)]
+    cosines = (
+        features.cosines
+        if features.cosines is not None
+        else np.zeros(len(features.keys), np.float32)
+    )
+    ends = [*features.starts[1:].tolist(), len(features.keys)]
     return {
-        path: [float(found.values[name][file]) for name in SIGNALS]
-        + [float(found.chunk_scores[start:end].max()), float(cosines[start:end].max())]
+        path: [float(features.values[name][file]) for name in SIGNALS]
+        + [float(features.chunk_scores[start:end].max()), float(cosines[start:end].max())]
         for file, (path, start, end) in enumerate(
-            zip(found.paths, found.starts.tolist(), ends, strict=True)
+            zip(features.paths, features.starts.tolist(), ends, strict=True)
         )
     }
 
 
-async def assert_same(one: LexicalIndex, other: LexicalIndex) -> None:
-    assert one.generation == other.generation
+async def assert_same(index: LexicalIndex, reference: LexicalIndex) -> None:
+    assert index.generation == reference.generation
     for text in QUESTIONS:
-        left, right = by_file(await ask(one, text)), by_file(await ask(other, text))
-        assert left.keys() == right.keys()
-        for path, values in left.items():
+        actual = by_file(await ask(index, text))
+        right = by_file(await ask(reference, text))
+        assert actual.keys() == right.keys()
+        for path, values in actual.items():
             assert values == pytest.approx(right[path], abs=1e-4), (text, path)
 
 
@@ -186,10 +190,8 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     record = await filled(db)
-    index, read = (
-        LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()),
-        LexicalIndex._read_texts,
-    )
+    index = LexicalIndex(db, record, tmp_path / "one", DirectAnalyser())
+    read = LexicalIndex._read_texts
     saved = await write(db, record, "saved.py", "saved: some words")
     met = list[bool]()
 
@@ -215,8 +217,11 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
 async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They hold a connection, and a transaction."""
-    record, read, reading, closed = await filled(db), file_texts, asyncio.Event(), list[bool]()
+    """The rows hold a connection, and a transaction."""
+    record = await filled(db)
+    read = file_texts
+    reading = asyncio.Event()
+    closed = list[bool]()
 
     async def noted(*arguments: Any) -> AsyncIterator[FileTexts]:
         async with aclosing(read(*arguments)) as files:
@@ -251,14 +256,15 @@ async def test_what_comes_back_is_not_read_again(
 ) -> None:
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
-    asked = reads_of(index, monkeypatch)
-    path, gone = "src/session.py", "README.md"
+    query = reads_of(index, monkeypatch)
+    path = "src/session.py"
+    gone = "README.md"
     await index.apply(await write(db, record, path, "open: reads nothing"))
     await index.apply(Commit(record.name, await delete_file(db, record, gone), (gone,)))
-    assert list(chain(*asked)) == [path, gone]
+    assert list(chain(*query)) == [path, gone]
     back = [await write(db, record, name, *FILES[name]) for name in (path, gone)]
     await index.apply(Commit(record.name, back[1].generation, (path, gone)))
-    assert list(chain(*asked)) == [path, gone]
+    assert list(chain(*query)) == [path, gone]
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
     await index.catch_up()
     assert index.sizes()["kept"] == len(FILES)  # which commit it is of is known
@@ -273,11 +279,11 @@ async def test_what_was_just_saved_is_read_at_once(
 ) -> None:
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
-    asked = reads_of(index, monkeypatch)
+    query = reads_of(index, monkeypatch)
     path = "src/session.py"
     for texts in (("open: reads nothing",), FILES[path]):
         await index.apply(replace(await write(db, record, path, *texts), urgent=True))
-    assert list(chain(*asked)) == [path, path]
+    assert list(chain(*query)) == [path, path]
 
 
 async def test_what_was_merged_away_comes_back(
@@ -288,7 +294,7 @@ async def test_what_was_merged_away_comes_back(
     monkeypatch.setattr("cocosearchd.search.lexical.snapshot_changes._RETIRED_FILES", 1)
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
-    asked = reads_of(index, monkeypatch)
+    query = reads_of(index, monkeypatch)
     path = "src/session.py"
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(index.run)
@@ -297,7 +303,7 @@ async def test_what_was_merged_away_comes_back(
             while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
                 await anyio.sleep(0.01)
         await index.apply(await write(db, record, path, *FILES[path]))
-        assert list(chain(*asked)) == [path]
+        assert list(chain(*query)) == [path]
         await assert_same(index, await fresh(db, record, tmp_path / "two"))
         tasks.cancel_scope.cancel()
 
@@ -307,10 +313,9 @@ def reads_of(
     monkeypatch: pytest.MonkeyPatch,
     wait: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
 ) -> list[list[str]]:
-    """The paths whose texts are asked for from now on, by turns; `wait` comes before each is
-    read.
-    """
-    turns, read = list[list[str]](), index._read_texts
+    """Record the paths whose texts are read from now on, by turns; `wait` comes before each read."""
+    turns = list[list[str]]()
+    read = index._read_texts
 
     async def noted(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
         turns.append(paths)
@@ -352,16 +357,16 @@ async def test_a_snapshot_answers_like_the_index_it_is_of(db: Database, tmp_path
 
 
 class ReducingAnalyser(DirectAnalyser):
-    """Says of one file that it was reduced, which takes a text that ends processes."""
+    """Analyser that reports one file as reduced, which in fact takes a text that ends processes."""
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
-        found = await super().analyse(files)
+        result = await super().analyse(files)
         reduced = [
             ReducedFile(file.path, WITHOUT_DEFINITIONS)
             for file in files
             if file.path == "src/session.py"
         ]
-        return replace(found, reduced=tuple(reduced))
+        return replace(result, reduced=tuple(reduced))
 
 
 async def test_a_restart_still_knows_which_files_are_reduced(db: Database, tmp_path: Path) -> None:
@@ -382,7 +387,10 @@ async def test_a_restart_still_knows_which_files_are_reduced(db: Database, tmp_p
 async def test_a_save_that_is_given_up_ends_before_the_next(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record, under_way, most, begun = await filled(db), 0, 0, threading.Event()
+    record = await filled(db)
+    under_way = 0
+    most = 0
+    begun = threading.Event()
     save = segment_files.save
 
     # the real one, as slow as with a million chunks
@@ -435,8 +443,8 @@ async def test_a_damaged_snapshot_is_absent(db: Database, tmp_path: Path, damage
 async def test_a_snapshot_of_another_identity_is_not_read(db: Database, tmp_path: Path) -> None:
     record = await filled(db)
     await run_until_warm(LexicalIndex(db, record, tmp_path, DirectAnalyser()))
-    other = await new_index(db, "other", b"/other")
-    index = await fresh(db, other, tmp_path)
+    second = await new_index(db, "other", b"/other")
+    index = await fresh(db, second, tmp_path)
     assert index.sizes() == {"files": 0, "chunks": 0, "segments": 0, "kept": 0}
     assert (await ask(index, "session")).paths == ()
 
@@ -455,13 +463,13 @@ async def test_discard_forgets_memory_and_disk(db: Database, tmp_path: Path) -> 
 async def test_readers_keep_the_state_they_began_with(db: Database, tmp_path: Path) -> None:
     record = await filled(db)
     index = await fresh(db, record, tmp_path)
-    before = await ask(index, "session")
-    values = {name: array.copy() for name, array in before.values.items()}
+    earlier = await ask(index, "session")
+    values = {name: array.copy() for name, array in earlier.values.items()}
     for number in range(6):
         await index.apply(
             await write(db, record, f"src/more{number}.py", f"session_{number}: one more session")
         )
-    assert all(np.array_equal(values[name], before.values[name]) for name in values)
+    assert all(np.array_equal(values[name], earlier.values[name]) for name in values)
     assert len((await ask(index, "session")).paths) == len(FILES) + 6
     await assert_same(index, await fresh(db, record, tmp_path / "other"))
 
@@ -538,13 +546,14 @@ async def test_what_was_merged_at_rest_is_saved(
 async def test_a_commit_beside_a_merge_is_kept(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, end = threading.Event(), threading.Event()
+    begun = threading.Event()
+    end = threading.Event()
 
     def slow(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerge]:
-        found = perform_merges(parts, order)
+        result = perform_merges(parts, order)
         begun.set()
         assert end.wait(10)
-        return found
+        return result
 
     # not to wait for a second
     monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
@@ -571,7 +580,7 @@ async def test_a_commit_beside_a_merge_is_kept(
 
 
 def generation_in(folder: Path) -> int:
-    """Of the snapshot; -1 without one."""
+    """Generation of the saved snapshot; -1 without one."""
     path = folder / "manifest.json"
     return int(json.loads(path.read_text())["generation"]) if path.exists() else -1
 
@@ -581,7 +590,7 @@ def segments_in(folder: Path) -> list[Path]:
 
 
 async def run_until_warm(index: LexicalIndex) -> None:
-    """Run it as the daemon does and end it, which saves the snapshot."""
+    """Run the index as the daemon does and end it, which saves the snapshot."""
     await index.catch_up()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(index.run)
@@ -592,12 +601,13 @@ async def run_until_warm(index: LexicalIndex) -> None:
 async def test_much_that_is_new_is_saved_at_rest(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a crash minutes after a first index would cost as long as it takes to read all of it."""
+    """Without the save, a crash minutes after a first index would cost reading all of it again."""
     # not to wait for a second
     monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)
     # a test is small
     monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._SAVE_CHUNKS", 3)
-    record, folder = await filled(db), tmp_path / "one"
+    record = await filled(db)
+    folder = tmp_path / "one"
     index = await fresh(db, record, folder)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(index.run)
@@ -619,11 +629,13 @@ async def test_memory_is_given_back_after_each_save(
 ) -> None:
     # A double, as what the system gets cannot be told from what else happens in this process; see
     # test_interpreter.
-    given, enough, folder = list[int](), threading.Event(), tmp_path / "one"
+    files = list[int]()
+    enough = threading.Event()
+    folder = tmp_path / "one"
 
     def give_back() -> None:
-        given.append(len(segments_in(folder)))
-        if len(given) > 2:
+        files.append(len(segments_in(folder)))
+        if len(files) > 2:
             enough.set()
 
     monkeypatch.setattr("cocosearchd.search.lexical.lexical_index.give_back", give_back)
@@ -634,4 +646,4 @@ async def test_memory_is_given_back_after_each_save(
         tasks.start_soon(index.run)
         assert await anyio.to_thread.run_sync(enough.wait, 10)
         tasks.cancel_scope.cancel()
-    assert min(given) >= 1
+    assert min(files) >= 1

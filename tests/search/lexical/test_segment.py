@@ -1,4 +1,4 @@
-"""Segments and views: what is built, merged, killed and asked, without a database."""
+"""Segments and views: built, merged, deleted and queried, without a database"""
 
 import itertools
 import random
@@ -56,12 +56,12 @@ FILES = {
 
 def answers(state: IndexSnapshot, query: str) -> dict[str, tuple[float, ...]]:
     terms = TermCache()
-    found = compute_features(
+    result = compute_features(
         state, terms.parse_query(query), terms, np.eye(DIMENSION, dtype=np.float32)[0]
     )
     return {
-        path: tuple(float(found.values[name][file]) for name in SIGNALS)
-        for file, path in enumerate(found.paths)
+        path: tuple(float(result.values[name][file]) for name in SIGNALS)
+        for file, path in enumerate(result.paths)
     }
 
 
@@ -101,7 +101,7 @@ def test_names_of_a_header_count_three_times() -> None:
     file = FileText("src/a.py", 1, "python", (chunk,), np.zeros((1, DIMENSION), np.float32))
     segment = build_segment([make_document(file, TermCache())])
     rows = segment.chunk_rows(asked("cach", "src"))
-    assert [segment.posting_counts[some].tolist() for some in rows] == [[4], [1]]
+    assert [segment.posting_counts[selected].tolist() for selected in rows] == [[4], [1]]
     assert extract_header_names("src/a b.py", "src/a b.py") == ""
 
 
@@ -133,23 +133,20 @@ def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
                 (*parts, SegmentView(build_segment(documents(fresh), DIMENSION))),
                 random_.choice((BUSY, QUIET)),
             )
-    state, afresh = (
-        make_snapshot(parts, 1),
-        make_snapshot((SegmentView(build_segment(documents(living), DIMENSION)),), 1),
-    )
+    state = make_snapshot(parts, 1)
+    afresh = make_snapshot((SegmentView(build_segment(documents(living), DIMENSION)),), 1)
     assert (state.file_count, state.chunk_count) == (afresh.file_count, afresh.chunk_count)
     for query in ("route session", "Router", "how is a cache locked", "lock_route"):
-        left, right = answers(state, query), answers(afresh, query)
-        assert left.keys() == right.keys()
-        for path, values in left.items():
+        actual = answers(state, query)
+        right = answers(afresh, query)
+        assert actual.keys() == right.keys()
+        for path, values in actual.items():
             assert values == pytest.approx(right[path], abs=2e-4), (query, path)
 
 
 def test_merging_keeps_order_and_drops_the_dead() -> None:
-    first, second = (
-        build_segment(documents({"a.py": "cache", "b.py": "lock"})),
-        build_segment(documents({"c.py": "cache queue"})),
-    )
+    first = build_segment(documents({"a.py": "cache", "b.py": "lock"}))
+    second = build_segment(documents({"c.py": "cache queue"}))
     merged = merge_segments([SegmentView(first).with_deleted([0]), SegmentView(second)])
     assert merged.path_list() == ["b.py", "c.py"]
     assert merged.posting_chunks[merged.chunk_rows(asked("cach"))[0]].tolist() == [1]
@@ -180,7 +177,8 @@ def test_masks_are_copied() -> None:
 
 
 def test_small_segments_merge_and_large_ones_stay() -> None:
-    one, many = build_segment(documents({"a.py": "x"})), build_segment(documents(FILES))
+    one = build_segment(documents({"a.py": "x"}))
+    many = build_segment(documents(FILES))
     # much smaller than the one before
     assert len(compact([SegmentView(many), SegmentView(one)], ALL_LARGE)) == 2
     assert len(compact([SegmentView(one), SegmentView(one)], QUIET)) == 1
@@ -189,7 +187,7 @@ def test_small_segments_merge_and_large_ones_stay() -> None:
 
 
 def sized(*sizes: int) -> list[SegmentView]:
-    """Parts of so many files, of one chunk each."""
+    """Views of segments with these numbers of files, of one chunk each."""
     return [
         SegmentView(build_segment(documents({f"{n}_{file}.py": "x" for file in range(size)})))
         for n, size in enumerate(sizes)
@@ -220,23 +218,23 @@ def test_a_part_is_merged_with_those_behind_it(
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_merges_are_put_in_place_of_what_has_changed_meanwhile(data: st.DataObject) -> None:
-    before = [
+    earlier = [
         part.with_deleted(data.draw(st.lists(st.integers(0, 3)))) for part in sized(4, 5, 4, 6)
     ]
-    made = perform_merges(before, data.draw(st.sampled_from([LARGE, QUIET, BUSY, RESTING])))
-    now = [part.with_deleted(data.draw(st.lists(st.integers(0, 3)))) for part in before]
+    merges = perform_merges(earlier, data.draw(st.sampled_from([LARGE, QUIET, BUSY, RESTING])))
+    later = [part.with_deleted(data.draw(st.lists(st.integers(0, 3)))) for part in earlier]
     back = st.lists(st.integers(0, 3), unique=True)
-    now = [
-        part.with_restored(some, [9] * len(some)) if (some := data.draw(back)) else part
-        for part in now
+    later = [
+        part.with_restored(selected, [9] * len(selected)) if (selected := data.draw(back)) else part
+        for part in later
     ]
     if data.draw(st.booleans()):
-        now[2:] = compact(now[2:], QUIET)
-    found = apply_merges(before, made, [*now, *sized(3)])
-    assert [file for part in found for file in living(part)] == [
-        f for part in [*now, *sized(3)] for f in living(part)
+        later[2:] = compact(later[2:], QUIET)
+    result = apply_merges(earlier, merges, [*later, *sized(3)])
+    assert [file for part in result for file in living(part)] == [
+        f for part in [*later, *sized(3)] for f in living(part)
     ]
-    assert all(part.live_file_count for part in found)
+    assert all(part.live_file_count for part in result)
 
 
 def living(part: SegmentView) -> list[tuple[str, int]]:
@@ -250,27 +248,28 @@ def living(part: SegmentView) -> list[tuple[str, int]]:
 
 def test_what_is_mostly_dead_is_written_anew() -> None:
     first, second = sized(20, 2)
-    some = first.with_deleted(range(5))
-    assert [part.segment.file_count for part in compact([some, second], ALL_LARGE)] == [15, 2]
+    selected = first.with_deleted(range(5))
+    assert [part.segment.file_count for part in compact([selected, second], ALL_LARGE)] == [15, 2]
     nearly_all = first.with_deleted(range(19))
     # it may come back; at rest it is written anew
     assert compact([nearly_all, second], BUSY) == (nearly_all, second)
 
 
 def test_a_row_is_written_few_times() -> None:
-    written, parts = 0, tuple[SegmentView, ...]()
+    written = 0
+    parts = tuple[SegmentView, ...]()
     for new in sized(*[1] * 64):
-        before = {part.segment for part in (*parts, new)}
+        earlier = {part.segment for part in (*parts, new)}
         parts = compact((*parts, new), BUSY)
-        written += sum(part.segment.file_count for part in parts if part.segment not in before)
+        written += sum(part.segment.file_count for part in parts if part.segment not in earlier)
     assert written <= 64 * 4
     assert len(parts) <= 6
 
 
 def test_an_empty_index_answers_with_nothing() -> None:
     terms = TermCache()
-    found = compute_features(make_snapshot((), 3), terms.parse_query("anything"), terms, None)
-    assert (found.generation, list(found.paths), found.keys.shape) == (3, [], (0, 2))
+    result = compute_features(make_snapshot((), 3), terms.parse_query("anything"), terms, None)
+    assert (result.generation, list(result.paths), result.keys.shape) == (3, [], (0, 2))
 
 
 def test_cosines_of_quantised_vectors() -> None:
@@ -285,12 +284,12 @@ def test_cosines_of_quantised_vectors() -> None:
         ),
         1,
     )
-    found = compute_features(
+    result = compute_features(
         state, terms.parse_query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32)
     )
-    assert found.cosines is not None
-    assert found.cosines[0] == pytest.approx(0.6, abs=1e-3)
-    assert np.isnan(found.cosines[1])
+    assert result.cosines is not None
+    assert result.cosines[0] == pytest.approx(0.6, abs=1e-3)
+    assert np.isnan(result.cosines[1])
 
 
 @pytest.mark.parametrize("dimension", [64, 256, 384, 768, 1024])
@@ -298,11 +297,11 @@ def test_equal_vectors_have_the_same_cosine_wherever_they_stand(dimension: int) 
     random_ = np.random.default_rng(5)
     vector = random_.normal(0, 1, dimension).astype(np.float32)
     row = random_.integers(-127, 128, (1, dimension)).astype(np.int8)
-    found = [
+    result = [
         dot_products(row.repeat(size, 0), np.ones(size, np.float32), vector)
         for size in (*range(1, 40), 255, 1001)
     ]
-    assert len(set(np.concatenate(found).tolist())) == 1
+    assert len(set(np.concatenate(result).tolist())) == 1
 
 
 def large() -> IndexSnapshot:
@@ -316,25 +315,28 @@ def test_a_large_index_looks_at_the_chunks_of_promising_files(
 ) -> None:
     # stands for a size that no test builds
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
-    terms, state = TermCache(), large()
-    found = compute_features(
+    terms = TermCache()
+    state = large()
+    result = compute_features(
         state, terms.parse_query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0]
     )
-    assert found.cosines is not None
-    assert found.file_cosines is not None
-    assert {"src/file7.py", "src/file3.py"} <= set(found.paths)  # best by vector, best by words
-    assert len(found.paths) < 20
-    assert found.best_cosines is not None
-    assert not np.isnan(found.best_cosines).any()
-    assert found.values["s3"][found.paths.index("src/file3.py")] > 0
-    assert found.file_cosines[found.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
+    assert result.cosines is not None
+    assert result.file_cosines is not None
+    assert {"src/file7.py", "src/file3.py"} <= set(result.paths)  # best by vector, best by words
+    assert len(result.paths) < 20
+    assert result.best_cosines is not None
+    assert not np.isnan(result.best_cosines).any()
+    assert result.values["s3"][result.paths.index("src/file3.py")] > 0
+    assert result.file_cosines[result.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
     # of all files, not of the compared ones
-    assert found.corpus.cosine_mean == pytest.approx(1 / 20, abs=0.01)
+    assert result.corpus.cosine_mean == pytest.approx(1 / 20, abs=0.01)
 
 
 def test_signs_are_bits() -> None:
     rows = np.zeros((2, 65), np.int8)
-    rows[0, 0], rows[0, 1], rows[1, 64] = 3, -3, 127
+    rows[0, 0] = 3
+    rows[0, 1] = -3
+    rows[1, 64] = 127
     # word by word
     assert quantise_to_bits(rows).view(np.uint8).tolist() == [
         [0x80] + [0] * 15,
@@ -356,50 +358,50 @@ def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
         scales=np.full(40, 1 / 127, np.float32),
         without_vector=np.zeros(0, np.int64),
     )
-    asked = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
-    assert nearest(SegmentView(segment), asked) == [7]
-    assert nearest(SegmentView(segment).with_deleted([7]), asked) != [7]
-    assert nearest(SegmentView(replace(segment, without_vector=np.arange(40))), asked) == []
+    query = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
+    assert nearest(SegmentView(segment), query) == [7]
+    assert nearest(SegmentView(segment).with_deleted([7]), query) != [7]
+    assert nearest(SegmentView(replace(segment, without_vector=np.arange(40))), query) == []
 
 
-def nearest(part: SegmentView, asked: NDArray[np.float32]) -> list[int]:
+def nearest(part: SegmentView, query_vector: NDArray[np.float32]) -> list[int]:
     state = make_snapshot((part,), 1)
     return [
         int(file)
-        for file in compare_vectors(state.views, state.live_documents, asked).nearest(None, 1)
+        for file in compare_vectors(state.views, state.live_documents, query_vector).nearest(
+            None, 1
+        )
     ]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.2, 1.0])
 def test_the_nearest_of_many_files_are_found(share: float) -> None:
     random_ = np.random.default_rng(3)
-    asked = random_.normal(0, 1, 256).astype(np.float32)
+    query = random_.normal(0, 1, 256).astype(np.float32)
     closest = np.sort(random_.choice(6000, 300, replace=False))
     vectors = random_.integers(-127, 128, (6000, 4, 256)).astype(np.int8)
     # a fifth of the signs differ; half of those of the rest
     turned = np.where(random_.random((300, 256)) < 0.2, -1, 1)
-    vectors[closest, 2] = np.where(asked > 0, 100, -100) * turned
+    vectors[closest, 2] = np.where(query > 0, 100, -100) * turned
     dead = closest[closest >= 3000][:5]
     parts = (mapped(vectors[:3000]), mapped(vectors[3000:]).with_deleted((dead - 3000).tolist()))
     state = make_snapshot(parts, 1)
     numbers = np.delete(np.arange(6000), dead)  # of each living file, as it was made
     among = None if share == 1.0 else random_.random(state.file_count) < share
-    wanted = {int(number) for number in closest if number not in dead}
+    expected = {int(number) for number in closest if number not in dead}
     if among is not None:
-        wanted &= set(numbers[among].tolist())
-    found = compare_vectors(state.views, state.live_documents, asked).nearest(among, len(wanted))
-    assert wanted
-    assert set(numbers[found].tolist()) == wanted
+        expected &= set(numbers[among].tolist())
+    result = compare_vectors(state.views, state.live_documents, query).nearest(among, len(expected))
+    assert expected
+    assert set(numbers[result].tolist()) == expected
 
 
 def mapped(vectors: NDArray[np.int8]) -> SegmentView:
-    """A part of files that differ by the vectors of their chunks alone: (F, c, D)."""
-    files, each, dimension = vectors.shape
-    one, starts, flat = (
-        build_segment(documents({"a.py": "x = 1"}), 256),
-        np.arange(files) * each,
-        vectors.reshape(-1, dimension),
-    )
+    """View of files that differ by the vectors of their chunks alone: (F, c, D)."""
+    files, chunks_per_file, dimension = vectors.shape
+    one = build_segment(documents({"a.py": "x = 1"}), 256)
+    starts = np.arange(files) * chunks_per_file
+    flat = vectors.reshape(-1, dimension)
     return SegmentView(
         replace(
             one,
@@ -409,15 +411,15 @@ def mapped(vectors: NDArray[np.int8]) -> SegmentView:
             language_ends=np.arange(1, files + 1) * 6,
             characters=np.ones(files, np.int64),
             chunk_starts=starts,
-            chunk_ends=starts + each,
+            chunk_ends=starts + chunks_per_file,
             file_lengths=np.ones((files, 4), np.float32),
             file_vectors=vectors[:, 0],
             file_scales=np.ones(files, np.float32),
-            keys=np.zeros((files * each, 2), np.int64),
-            chunk_files=np.repeat(np.arange(files, dtype=np.int32), each),
-            chunk_lengths=np.ones(files * each, np.float32),
+            keys=np.zeros((files * chunks_per_file, 2), np.int64),
+            chunk_files=np.repeat(np.arange(files, dtype=np.int32), chunks_per_file),
+            chunk_lengths=np.ones(files * chunks_per_file, np.float32),
             vectors=flat,
-            scales=np.ones(files * each, np.float32),
+            scales=np.ones(files * chunks_per_file, np.float32),
             without_vector=np.zeros(0, np.int64),
             binary_vectors=quantise_to_bits(flat),
         )
@@ -426,27 +428,28 @@ def mapped(vectors: NDArray[np.int8]) -> SegmentView:
 
 def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
-    terms, state = TermCache(), large()
+    terms = TermCache()
+    state = large()
     vector = np.eye(DIMENSION, dtype=np.float32)[1]
     query = terms.parse_query("value_3 of value_4")
-    whole = compute_features(state, query, terms, vector)
-    name = next(path for path in state.live_documents.paths if path not in whole.paths)
-    some = compute_features(
+    full = compute_features(state, query, terms, vector)
+    name = next(path for path in state.live_documents.paths if path not in full.paths)
+    selected = compute_features(
         state,
         query,
         terms,
         vector,
         lambda living: np.array([path == name for path in living.paths]),
     )
-    file = some.paths.index(name)
-    assert some.values["s3"][file] > 0
-    assert some.allowed is not None
-    assert np.flatnonzero(some.allowed).tolist() == [file]
-    assert some.best_cosines is not None
-    assert some.best_cosines[file] == pytest.approx(1.0, abs=0.01)
-    scores = dict(zip(some.paths, some.values["s3"].tolist(), strict=True))
-    assert {path: scores[path] for path in whole.paths} == dict(
-        zip(whole.paths, whole.values["s3"], strict=True)
+    file = selected.paths.index(name)
+    assert selected.values["s3"][file] > 0
+    assert selected.allowed is not None
+    assert np.flatnonzero(selected.allowed).tolist() == [file]
+    assert selected.best_cosines is not None
+    assert selected.best_cosines[file] == pytest.approx(1.0, abs=0.01)
+    scores = dict(zip(selected.paths, selected.values["s3"].tolist(), strict=True))
+    assert {path: scores[path] for path in full.paths} == dict(
+        zip(full.paths, full.values["s3"], strict=True)
     )
 
 
@@ -455,7 +458,8 @@ def test_of_equals_the_same_are_compared_whatever_came_first(
 ) -> None:
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 3)
     monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 2)
-    terms, vector = TermCache(), np.eye(DIMENSION, dtype=np.float32)[1]
+    terms = TermCache()
+    vector = np.eye(DIMENSION, dtype=np.float32)[1]
     for query, asked in (("licence", None), ("notice", None), ("nothing", vector)):
         compared = set[tuple[str, ...]]()
         for turn in (1, 3, 7):
@@ -472,16 +476,14 @@ def test_of_equals_the_same_are_compared_whatever_came_first(
 
 
 def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    terms, state = (
-        TermCache(),
-        make_snapshot((SegmentView(build_segment(documents(FILES), DIMENSION)),), 1),
-    )
+    terms = TermCache()
+    state = make_snapshot((SegmentView(build_segment(documents(FILES), DIMENSION)),), 1)
     for query in ("route session", "how is a cache locked", "lock_route"):
-        whole = compute_features(state, terms.parse_query(query), terms)
+        full = compute_features(state, terms.parse_query(query), terms)
         with monkeypatch.context() as patch:
             patch.setattr(candidate_selection, "MIN_CANDIDATES", 8)
-            some = compute_features(state, terms.parse_query(query), terms)
-        assert 0 < len(some.paths) < len(whole.paths)
-        places = [whole.paths.index(path) for path in some.paths]
-        assert some.values["s3"].tolist() == whole.values["s3"][places].tolist()
-        assert whole.values["s3"].argmax() in places
+            selected = compute_features(state, terms.parse_query(query), terms)
+        assert 0 < len(selected.paths) < len(full.paths)
+        places = [full.paths.index(path) for path in selected.paths]
+        assert selected.values["s3"].tolist() == full.values["s3"][places].tolist()
+        assert full.values["s3"].argmax() in places

@@ -1,6 +1,4 @@
-"""Views that change: whatever went, came and came back, they answer as one that was built of what
-is there.
-"""
+"""Changed snapshots answer like one that was built from the same files at once"""
 
 import random
 import zlib
@@ -48,8 +46,9 @@ QUESTIONS = ("route session", "lock", "how is a cache locked")
 
 
 def stored(path: str, text: str, generation: int) -> FileTexts:
-    """A file of one chunk for each line of `text`."""
-    chunks, start = [], 0
+    """Stored file with one chunk for each line of `text`."""
+    chunks = []
+    start = 0
     for number, line in enumerate(text.split("\n"), 1):
         chunks.append(
             (start, start + len(line), number, line, list[str](), path, list[str](), list[str]())
@@ -76,43 +75,45 @@ def commit(
     paths: Iterable[str],
     generation: int,
 ) -> tuple[IndexSnapshot, IndexSnapshot, SnapshotChange]:
-    """As the lexical index makes `paths` what they are in `files`."""
-    some = find_paths_with_dead_files(state, former, paths)
-    back = find_restorable_files(
-        state, former, [digest(files[path]) for path in some if path in files]
+    """Replace `paths` by their state in `files`, as the lexical index does."""
+    candidates = find_paths_with_dead_files(state, former, paths)
+    restored = find_restorable_files(
+        state, former, [digest(files[path]) for path in candidates if path in files]
     )
     read = [
-        files[path] for path in paths if path in files and path not in {file.path for file in back}
+        files[path]
+        for path in paths
+        if path in files and path not in {file.path for file in restored}
     ]
     texts = [make_file_text(file) for file in read]
-    change = SnapshotChange(tuple(paths), generation, list(make_documents(texts, TERMS)), back)
+    change = SnapshotChange(tuple(paths), generation, list(make_documents(texts, TERMS)), restored)
     return *apply_change(state, former, change, DIMENSION), change
 
 
 def rested(state: IndexSnapshot, former: IndexSnapshot) -> tuple[IndexSnapshot, IndexSnapshot]:
-    made = plan_idle_merge(state)
-    return (state, former) if made is None else made.apply(state, former)
+    merge = plan_idle_merge(state)
+    return (state, former) if merge is None else merge.apply(state, former)
 
 
 def living(state: IndexSnapshot) -> dict[str, int]:
     """Generations by path. Raises `AssertionError` if a path is there twice."""
-    found = [
+    result = [
         (path, int(part.generations[number]))
         for part in state.views
         for number, path in enumerate(part.segment.path_list())
         if part.alive is None or part.alive[number]
     ]
-    assert max(Counter(path for path, _ in found).values(), default=1) == 1
-    return dict(found)
+    assert max(Counter(path for path, _ in result).values(), default=1) == 1
+    return dict(result)
 
 
 def answers(state: IndexSnapshot, question: str) -> dict[str, list[float]]:
-    found = compute_features(
+    result = compute_features(
         state, TERMS.parse_query(question), TERMS, np.eye(DIMENSION, dtype=np.float32)[0]
     )
     return {
-        path: [float(found.values[name][n]) for name in SIGNALS]
-        for n, path in enumerate(found.paths)
+        path: [float(result.values[name][n]) for name in SIGNALS]
+        for n, path in enumerate(result.paths)
     }
 
 
@@ -121,7 +122,8 @@ def answers(state: IndexSnapshot, question: str) -> dict[str, list[float]]:
 def test_any_history_answers_like_what_is_there(seed: int) -> None:
     random_ = random.Random(seed)
     files: dict[str, FileTexts] = {}
-    state, former = make_snapshot((), 0), EMPTY
+    state = make_snapshot((), 0)
+    former = EMPTY
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshot_changes, "_RETIRED_FILES", random_.choice((1, 3)))
         patch.setattr(snapshot_changes, "_RETIRED_SEGMENTS", random_.choice((1, 8)))
@@ -142,15 +144,17 @@ def test_any_history_answers_like_what_is_there(seed: int) -> None:
         fresh.common_language,
     )
     for question in QUESTIONS:
-        left, right = answers(state, question), answers(fresh, question)
-        assert left.keys() == right.keys()
-        for path, values in left.items():
+        actual = answers(state, question)
+        right = answers(fresh, question)
+        assert actual.keys() == right.keys()
+        for path, values in actual.items():
             assert values == pytest.approx(right[path], abs=2e-4), (question, path)
 
 
 def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
-    """All that was in them was deleted meanwhile: then there are fewer parts than before, and none
-    in their place.
+    """All files of the last segments are deleted during the merge.
+
+    Then there are fewer views than before, and none in their position.
     """
     files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
     parts = [
@@ -161,11 +165,11 @@ def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
         )
     ]
     state = make_snapshot(parts, 1)
-    made = plan_idle_merge(state)
-    assert made is not None
-    now, former, _ = commit(state, EMPTY, {}, PATHS[-2:], 2)
-    assert len(now.views) == len(PATHS) - 2
-    assert living(made.apply(now, former)[0]) == dict.fromkeys(PATHS[:-2], 1)
+    merges = plan_idle_merge(state)
+    assert merges is not None
+    later, former, _ = commit(state, EMPTY, {}, PATHS[-2:], 2)
+    assert len(later.views) == len(PATHS) - 2
+    assert living(merges.apply(later, former)[0]) == dict.fromkeys(PATHS[:-2], 1)
 
 
 @pytest.mark.parametrize("rest", [False, True])
@@ -173,7 +177,10 @@ def test_who_goes_back_and_forth_reads_nothing_again(
     monkeypatch: pytest.MonkeyPatch, rest: bool
 ) -> None:
     monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 1)
-    state, former, read, generation = make_snapshot((), 0), EMPTY, list[int](), 0
+    state = make_snapshot((), 0)
+    former = EMPTY
+    read = list[int]()
+    generation = 0
     for text in (TEXTS[0], TEXTS[1]) * 3:
         for paths in PATHS[:2], PATHS[2:4]:  # the others never change
             generation += 1
@@ -192,8 +199,8 @@ def test_a_file_of_another_language_or_text_is_not_what_it_was() -> None:
     )
     state = make_snapshot([part.with_deleted([0]) for part in state.views], 2)
     assert find_paths_with_dead_files(state, former, ["a.py", "b.py"]) == ["a.py"]
-    same, *others = [digest(stored("a.py", text, 3)) for text in TEXTS]
-    assert find_restorable_files(state, former, [same, *others]) == [same]
+    same, *rest = [digest(stored("a.py", text, 3)) for text in TEXTS]
+    assert find_restorable_files(state, former, [same, *rest]) == [same]
     assert find_restorable_files(state, former, [replace(same, language="go")]) == []
     assert find_restorable_files(state, former, [replace(same, path="b.py")]) == []
 
@@ -216,7 +223,8 @@ def test_what_is_dead_is_not_of_the_language_of_nearly_all_code() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 2)
-    state, former = make_snapshot((), 0), EMPTY
+    state = make_snapshot((), 0)
+    former = EMPTY
     for generation in range(1, 30):
         files = {path: stored(path, f"{TEXTS[0]} {generation}", generation) for path in PATHS}
         state, former, _ = commit(state, former, files, PATHS, generation)
@@ -231,15 +239,16 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_as_much_is_kept_as_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A branch of a large repository replaces more than is kept of a small one."""
+    """A branch of a large repository replaces more than is retained for a small one."""
     monkeypatch.setattr(snapshot_changes, "RETIRED_BYTES", 0)
     monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 2)
-    state, former = make_snapshot((), 0), EMPTY
+    state = make_snapshot((), 0)
+    former = EMPTY
     for generation in range(10, 13):
-        before = [part.segment for part in state.views]
+        earlier = [part.segment for part in state.views]
         files = {path: stored(path, f"{TEXTS[0]} {generation}", generation) for path in PATHS}
         state, former, _ = commit(state, former, files, PATHS, generation)
-        assert [part.segment for part in former.views] == before
+        assert [part.segment for part in former.views] == earlier
 
 
 def test_of_what_is_mostly_alive_the_dead_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,4 @@
-"""Filters on symbols in memory: what PostgreSQL would say, however files came, went and were
-merged.
-"""
+"""Symbol filters in memory select what PostgreSQL selects, after any order of changes"""
 
 import gc
 import random
@@ -58,7 +56,8 @@ GLOBS = (
 
 @pytest.mark.anyio
 async def test_memory_says_what_the_store_says(db: Database, tmp_path: Path) -> None:
-    record, dice = await new_index(db), random.Random(11)
+    record = await new_index(db)
+    dice = random.Random(11)
     for number in range(40):
         await write(db, record, f"{number}.py", dice)
         if number == 20:
@@ -77,7 +76,7 @@ async def test_memory_says_what_the_store_says(db: Database, tmp_path: Path) -> 
 
 
 async def write(db: Database, record: IndexRecord, path: str, dice: random.Random) -> None:
-    made = file_write(
+    merges = file_write(
         path,
         *(
             f"{dice.choice(('find: x', 'text'))} {dice.random()}"
@@ -86,9 +85,9 @@ async def write(db: Database, record: IndexRecord, path: str, dice: random.Rando
     )
     chunks = tuple(
         replace(chunk, symbols=tuple(symbol(dice) for _ in range(dice.randrange(3))))
-        for chunk in made.chunks
+        for chunk in merges.chunks
     )
-    await replace_file(db, record, replace(made, chunks=chunks, content_hash=dice.randbytes(16)))
+    await replace_file(db, record, replace(merges, chunks=chunks, content_hash=dice.randbytes(16)))
 
 
 def symbol(dice: random.Random) -> Symbol:
@@ -97,7 +96,7 @@ def symbol(dice: random.Random) -> Symbol:
 
 
 async def forget_symbols(db: Database, record: IndexRecord) -> None:
-    """As rows are that were written before there were these columns."""
+    """Clear the columns of symbols, as in rows that were written before these existed."""
     name = sql.Identifier(f"codeindex_{record.slug}__{record.slug}_chunks")
     async with db.connection() as connection:
         await connection.execute(
@@ -106,9 +105,10 @@ async def forget_symbols(db: Database, record: IndexRecord) -> None:
 
 
 def in_memory(state: IndexSnapshot, where: Filter) -> list[tuple[str, int]]:
-    found = []
+    result = []
     for part in state.views:
-        paths, segment = part.segment.path_list(), part.segment
+        paths = part.segment.path_list()
+        segment = part.segment
         alive = (
             np.ones(segment.chunk_count, np.bool_)
             if part.alive_chunks is None
@@ -117,10 +117,10 @@ def in_memory(state: IndexSnapshot, where: Filter) -> list[tuple[str, int]]:
         chunks = np.flatnonzero(
             match_symbols(segment, where.symbol_types, where.symbol_name) & alive
         )
-        found += [
+        result += [
             (paths[segment.chunk_files[chunk]], int(segment.keys[chunk, 0])) for chunk in chunks
         ]
-    return sorted(found)
+    return sorted(result)
 
 
 async def in_store(db: Database, record: IndexRecord, where: Filter) -> list[tuple[str, int]]:
@@ -134,9 +134,10 @@ async def in_store(db: Database, record: IndexRecord, where: Filter) -> list[tup
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6))
 def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
-    dice, terms = random.Random(seed), TermCache()
+    dice = random.Random(seed)
+    terms = TermCache()
     files = [random_file(f"{number}.py", dice) for number in range(8)]
-    made = [
+    merges = [
         SegmentView(
             build_segment([make_document(file, terms) for file in files[start : start + 2]])
         )
@@ -144,8 +145,8 @@ def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
     ]
     dead = [(part, file) for part in range(4) for file in range(2) if dice.random() < 0.3]
     parts = [
-        part.with_deleted([file for other, file in dead if other == n])
-        for n, part in enumerate(made)
+        part.with_deleted([file for second, file in dead if second == n])
+        for n, part in enumerate(merges)
     ]
     living = [file for number, file in enumerate(files) if (number // 2, number % 2) not in dead]
     for kinds, name in (
@@ -154,7 +155,7 @@ def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
         (("class", "method"), "find"),
         (("nothing",), None),
     ):
-        found = [
+        result = [
             (
                 part.segment.path_list()[part.segment.chunk_files[chunk]],
                 int(part.segment.keys[chunk, 0]),
@@ -163,20 +164,23 @@ def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
             for chunk in np.flatnonzero(match_symbols(part.segment, kinds, name))
             if part.alive is None or part.alive[part.segment.chunk_files[chunk]]
         ]
-        assert sorted(found) == [
+        assert sorted(result) == [
             (file.path, chunk.start_byte)
             for file in living
             for chunk in file.chunks
             if any(
-                (not kinds or kind in kinds) and matches(own, name) for kind, own in chunk.symbols
+                (not kinds or kind in kinds) and matches(local, name)
+                for kind, local in chunk.symbols
             )
         ]
 
 
-def matches(own: str, glob: str | None) -> bool:
-    return {None: True, "Users.*": own.startswith("Users."), "find": own.lower().endswith("find")}[
-        glob
-    ]
+def matches(symbols: str, glob: str | None) -> bool:
+    return {
+        None: True,
+        "Users.*": symbols.startswith("Users."),
+        "find": symbols.lower().endswith("find"),
+    }[glob]
 
 
 def random_file(path: str, dice: random.Random) -> FileText:

@@ -1,4 +1,4 @@
-"""Text to terms, and what a query asks."""
+"""Terms of texts and queries"""
 
 import unicodedata
 from collections import Counter
@@ -50,9 +50,9 @@ def test_counts_words_parts_and_runs_of_digits() -> None:
 )
 def test_what_is_written_without_blanks_is_found_by_a_part_of_it(text: str, part: str) -> None:
     terms = TermCache()
-    asked = {term for term, _ in terms.parse_query(part).terms}
-    assert len(asked) > 2
-    assert asked <= {term_hash(term) for term in terms.split_text(text)}
+    query = {term for term, _ in terms.parse_query(part).terms}
+    assert len(query) > 2
+    assert query <= {term_hash(term) for term in terms.split_text(text)}
 
 
 def test_parts_of_an_abbreviation() -> None:
@@ -70,7 +70,8 @@ def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:
 
 
 def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
-    terms, names = TermCache(), ("python", "py")
+    terms = TermCache()
+    names = ("python", "py")
     assert [term for term, _ in terms.parse_query("python mkdir", common=names).terms] == [
         term_hash("mkdir")
     ]
@@ -89,10 +90,10 @@ def test_a_word_asked_twice_counts_twice() -> None:
 
 
 def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
-    asked = TermCache().parse_query("how flask handles sessions", "flask")
-    assert dict(asked.terms)[term_hash("flask")] == pytest.approx(0.3)
-    assert dict(asked.terms)[term_hash("session")] == 1.0
-    assert dict(zip(asked.words, asked.shares, strict=True)) == {
+    query = TermCache().parse_query("how flask handles sessions", "flask")
+    assert dict(query.terms)[term_hash("flask")] == pytest.approx(0.3)
+    assert dict(query.terms)[term_hash("session")] == 1.0
+    assert dict(zip(query.words, query.shares, strict=True)) == {
         "flask": 0.5,
         "handles": 1.0,
         "sessions": 1.0,

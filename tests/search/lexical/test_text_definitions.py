@@ -115,10 +115,10 @@ def test_comments_are_where_obvious_expressions_find_them(text: str, language: s
 @settings(max_examples=300, deadline=None)
 @given(st.lists(COMMENTED, max_size=4), st.sampled_from(sorted(OBVIOUS)))
 def test_comments_of_parts_are_those_of_the_whole(parts: list[str], language: str) -> None:
-    found = [extract_local_comments(part, language) for part in parts]
-    if None not in found:
+    result = [extract_local_comments(part, language) for part in parts]
+    if None not in result:
         assert re.findall(r"\S+", extract_comments("\n".join(parts), language)) == re.findall(
-            r"\S+", "\n".join(map(str, found))
+            r"\S+", "\n".join(map(str, result))
         )
 
 

@@ -1,4 +1,4 @@
-"""Documents out of texts, for tests of what stands above them."""
+"""Documents from short texts, for tests of the layers above them"""
 
 from collections.abc import Mapping
 
@@ -17,14 +17,18 @@ DIMENSION = 4
 
 
 def file_text(path: str, text: str, vectors: Mapping[str, int] | None = None) -> FileText:
-    """A file whose chunks are the parts between lines `---`. `vectors`: the axis of a chunk's
-    vector by its text.
+    """Make a file whose chunks are the parts between lines `---`.
+
+    `vectors`: the axis of a chunk's vector by its text.
     """
-    chunks, start, line = list[ChunkText](), 0, 1
+    chunks = list[ChunkText]()
+    start = 0
+    line = 1
     for part in text.split("\n---\n"):
         size = max(1, len(part.encode()))
         chunks.append(ChunkText(start, start + size, line, part))
-        start, line = start + size, line + part.count("\n") + 1
+        start = start + size
+        line = line + part.count("\n") + 1
     rows = np.zeros((len(chunks), DIMENSION), np.float32)
     for row, chunk in zip(rows, chunks, strict=True):
         if vectors and chunk.text in vectors:

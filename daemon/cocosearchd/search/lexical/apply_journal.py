@@ -20,9 +20,8 @@ from cocosearchd.exclusion import exclusion_sentence
 
 log = logging.getLogger(__name__)
 
-FROZE = (
-    "froze"  # file in the state directory, written by the watchdog before it ends a frozen process
-)
+# file in the state directory, written by the watchdog before it ends a frozen process
+FROZE = "froze"
 STRIKES = 2  # freezes during the same work
 
 

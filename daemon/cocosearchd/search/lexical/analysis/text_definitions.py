@@ -62,9 +62,8 @@ _BRACED_FUNCTION = re.compile(
     r"\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\)[^;{}()\n=]{0,80}\n?[ \t]*\{",
     re.MULTILINE,
 )
-_BRACED_END = re.compile(
-    r"\)[^;{}()\n=]{0,80}\n?[ \t]*\{"
-)  # part of each match; quick to search for
+# part of each match; quick to search for
+_BRACED_END = re.compile(r"\)[^;{}()\n=]{0,80}\n?[ \t]*\{")
 _BRACED = {"java", "c", "cpp", "csharp", "javascript", "typescript", "php"}
 _BRACED_LIMIT = 600_000  # characters; the expression is the slow one
 _CONTROL = {

@@ -22,9 +22,8 @@ Mask = NDArray[np.bool_]
 # 73,944 chunks: the same NDCG@10 of 499 questions, and the same first answer to each, as when all
 # files are compared.
 MIN_CANDIDATES = 96
-_CANDIDATE_RATIO = (
-    500  # In a very large index more files score alike: one of so many is a candidate.
-)
+# In a very large index more files score alike: one of so many is a candidate.
+_CANDIDATE_RATIO = 500
 NAME_CANDIDATES = 64  # best files by their names: most of them score well by words, too
 _TIE_BREAK = 1e-3  # share of the name score: the most that words add to it
 

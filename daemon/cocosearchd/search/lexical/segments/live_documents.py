@@ -53,9 +53,8 @@ class LiveDocuments:
 
     paths: tuple[str, ...]  # (F,)
     languages: tuple[str, ...]  # (F,)
-    segment_files: tuple[
-        Ints, ...
-    ]  # by view: the number of each live file in its segment, ascending
+    # by view: the number of each live file in its segment, ascending
+    segment_files: tuple[Ints, ...]
     ends: Ints  # by view: the number after its last live file
     sample: Ints  # at most about `SAMPLE` files, chosen by their paths
     path_signals: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)

@@ -298,9 +298,8 @@ def _find_rows(
     sorted_terms: NDArray[np.uint64], slices: Ints, terms: NDArray[np.uint64]
 ) -> list[slice]:
     starts = np.searchsorted(sorted_terms, terms)
-    ends = np.searchsorted(
-        sorted_terms, terms, side="right"
-    )  # equal to the start for an unknown term
+    # The end of an unknown term equals its start.
+    ends = np.searchsorted(sorted_terms, terms, side="right")
     return list(map(slice, slices[starts].tolist(), slices[ends].tolist()))
 
 
