@@ -51,7 +51,7 @@ def main() -> int:
         prefix = f"{error.filename}: " if error.filename else ""
         output.error(
             f"{prefix}{error.strerror or error}",
-            "run `cocosearchctl doctor`",
+            "cocosearchctl doctor",
             as_json="--json" in arguments,
         )
         return exits.FAILED

@@ -1,6 +1,5 @@
-"""What people see: answers, tables, progress and errors as text, with colour and links on a
-terminal only.
+"""Text for people: answers, tables, progress and errors, with colour and links on a terminal.
 
-The only place that prints. Works on replies as JSON gives them, so that the command line needs no
+Only this package prints. It works on replies as JSON gives them, so that the command line needs no
 dataclasses.
 """

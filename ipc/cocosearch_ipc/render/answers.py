@@ -1,5 +1,6 @@
-"""Search answers as text: for people, for editors (`grep`). Loaded by every query, so it imports
-next to nothing.
+"""Search answers as text: for people, for editors (`grep`) and for language models (`compact`).
+
+Every query loads this module, so it imports almost nothing.
 """
 
 from __future__ import annotations
@@ -31,41 +32,39 @@ def text(
     full: bool = False,
     lex: Lex = highlight.lines,
 ) -> Iterator[str]:
-    """Lines: each hit with a numbered snippet, then what a person should know, then where the
-    answer is from.
+    """Yield each result with a numbered snippet, then warnings, then the index and freshness.
 
-    `lex` gives a snippet's code and language as lines of coloured pieces.
+    `lex` splits the code of a snippet into lines of coloured pieces.
     """
     words = highlight.wanted(reply["query"])
-    several = reply.get("index") is None
+    has_index_names = reply.get("index") is None
     for number, hit in enumerate(reply["results"], 1):
-        yield _head(number, hit, style, roots, several)
+        yield _head(number, hit, style, roots, has_index_names)
         yield from _snippet(hit, words, style, lex, None if full else SNIPPET_LINES)
         yield ""
     if not reply["results"]:
         yield "nothing found"
-    for remark in reply.get("notes") or ():
-        yield style.paint(f"note: {output.printable(remark, keep='')}", output.YELLOW)
+    for warning in reply.get("notes") or ():
+        yield style.paint(f"note: {output.printable(warning, keep='')}", output.YELLOW)
     yield _foot(reply, style)
 
 
 def compact(reply: dict[str, Any]) -> Iterator[str]:
-    """For a language model: a line that says where, the code with its context, a blank line; then
-    what to know.
+    """Yield results for a language model: location, code with context, and a blank line each.
 
-    In front stands that it is content of files, and each code is a block that nothing inside
-    closes.
+    A notice in front says that this is file content. Each code block has a fence that its content
+    cannot close. Warnings come last.
     """
-    several = reply.get("index") is None
+    has_index_names = reply.get("index") is None
     if reply["results"]:
         yield CONTENT_NOTICE
     for hit in reply["results"]:
-        index = f"{hit['index']}: " if several else ""
+        index = f"{hit['index']}: " if has_index_names else ""
         path = visible_name(hit["path"])
-        place = where(
+        location = where(
             path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"]
         )
-        yield f"{index}{place} {visible_name(hit['symbol_name'] or '')}".rstrip()
+        yield f"{index}{location} {visible_name(hit['symbol_name'] or '')}".rstrip()
         parts = (hit["context_before"], hit["content"], hit["context_after"])
         yield fenced(
             output.printable("\n".join(part.strip("\n") for part in parts if part)),
@@ -74,24 +73,24 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
         yield ""
     if not reply["results"]:
         yield "nothing found"
-    yield from (f"note: {output.printable(remark, keep='')}" for remark in reply.get("notes") or ())
+    yield from (
+        f"note: {output.printable(warning, keep='')}" for warning in reply.get("notes") or ()
+    )
     if not reply["fresh"]:
         yield f"not fresh: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
 
 
 def lacking(reason: str | None, pending: Sequence[str]) -> str:
-    """Why an answer may lag behind, and the first of the paths that it may lack."""
-    shown = ", ".join(output.printable(path, keep="") for path in pending[:PENDING])
+    """Return the reason why an answer may be outdated, and the first pending paths."""
+    paths = ", ".join(output.printable(path, keep="") for path in pending[:PENDING])
     more = ", …" if len(pending) > PENDING else ""
     return output.printable(reason or "changes are pending", keep="") + (
-        f" ({shown}{more})" if shown else ""
+        f" ({paths}{more})" if paths else ""
     )
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
-    """`path:line:text`, a line a hit, paths as seen from `cwd`: what editors' quickfix lists
-    read.
-    """
+    """Yield `path:line:text` per result, relative to `cwd`, for the quickfix lists of editors."""
     for hit in reply["results"]:
         path = hit["path"]
         if root := roots.get(hit["index"]):
@@ -101,22 +100,27 @@ def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[
         yield f"{output.printable(path, keep='')}:{line}:{output.printable(text, keep='')}"
 
 
-def place(hit: Mapping[str, Any], asked: str) -> int:
-    """The line of a hit to go to: the first one, unless only a later one has the name that was
-    asked for.
+def place(hit: Mapping[str, Any], query: str) -> int:
+    """Return the line of a result to open.
+
+    This is the first line with text, unless only a later line contains the name in the query.
     """
     lines = hit["content"].split("\n")
-    names = highlight.named(asked)
-    words = highlight.wanted(asked)
+    names = highlight.named(query)
+    words = highlight.wanted(query)
     first = next((n for n, line in enumerate(lines) if line.strip()), 0)
-    named = [n for n, line in enumerate(lines) if names is not None and names.search(line)]
-    at_first = not named or (words is not None and words.search(lines[first]))
-    line: int = hit["start_line"] + (first if at_first else named[0])
+    matches = [n for n, line in enumerate(lines) if names is not None and names.search(line)]
+    is_first = not matches or (words is not None and words.search(lines[first]))
+    line: int = hit["start_line"] + (first if is_first else matches[0])
     return line
 
 
 def _head(
-    number: int, hit: dict[str, Any], style: output.Style, roots: Mapping[str, str], several: bool
+    number: int,
+    hit: dict[str, Any],
+    style: output.Style,
+    roots: Mapping[str, str],
+    has_index_names: bool,
 ) -> str:
     path = output.printable(hit["path"], keep="")
     at = style.paint(path, output.BOLD, output.BLUE) + style.paint(
@@ -129,7 +133,7 @@ def _head(
         symbol = f"  {hit['symbol_type'] or ''} " + style.paint(
             output.printable(hit["symbol_name"], keep=""), output.MAGENTA
         )
-    index = f"  [{hit['index']}]" if several else ""
+    index = f"  [{hit['index']}]" if has_index_names else ""
     score = (
         style.paint(f"{hit['score']:.3f} {hit['match_type']}", output.DIM) if hit["score"] else ""
     )  # of a list: none
@@ -138,7 +142,7 @@ def _head(
 
 
 def _quoted(path: str) -> str:
-    """`path` as RFC 3986 wants it in a URI; urllib.parse costs the hot path 3 ms."""
+    """Quote `path` for a URI (RFC 3986). Importing urllib.parse would cost the hot path 3 ms."""
     return "".join(chr(b) if chr(b) in _UNRESERVED else f"%{b:02X}" for b in os.fsencode(path))
 
 
@@ -147,10 +151,11 @@ def _snippet(
     words: re.Pattern[str] | None,
     style: output.Style,
     lex: Lex,
-    most: int | None,
+    max_rows: int | None,
 ) -> Iterator[str]:
-    """At most `most` lines of the hit, below the first line of its definition; with None all of it
-    and its context.
+    """Yield at most `most` lines of the result, below the first line of its definition.
+
+    If `most` is None, yield the complete result with its context.
     """
     before = _code(hit.get("context_before"), style)
     after = _code(hit.get("context_after"), style)
@@ -159,9 +164,9 @@ def _snippet(
     numbers = _numbers(before, len(rows), hit["start_line"])
     width = len(numbers[-1])
     pieces = lex("\n".join(rows), hit.get("language") or "") if style.colour else []
-    shown, left = _chosen(before, content, len(rows), words, most)
+    numbers_shown, hidden = _chosen(before, content, len(rows), words, max_rows)
     previous = -1
-    for row in shown:
+    for row in numbers_shown:
         if row > previous + 1:
             skipped = f"… {row - previous - 1} lines" if numbers[0] else GAP
             yield f"    {style.paint(skipped, output.DIM)}"
@@ -172,8 +177,8 @@ def _snippet(
         number = style.paint(f"{numbers[row]:>{width}}", output.DIM)
         yield f"    {number}  {text}{'' if keep == len(line) else '…'}".rstrip()
         previous = row
-    if left:
-        yield f"    {style.paint(f'… {left} more lines', output.DIM)}"
+    if hidden:
+        yield f"    {style.paint(f'… {hidden} more lines', output.DIM)}"
 
 
 def _code(text: str | None, style: output.Style) -> list[str]:
@@ -181,25 +186,25 @@ def _code(text: str | None, style: output.Style) -> list[str]:
     return (code.expandtabs(4) if style.links else code).split("\n") if code else []
 
 
-def _numbers(before: Sequence[str], count: int, start_line: int) -> list[str]:
-    """The number of each of `count` lines, `before` first; none for a gap and what is above it."""
-    far = before.index(GAP) if GAP in before else -1
-    first = start_line - len(before)
+def _numbers(context_before: Sequence[str], count: int, start_line: int) -> list[str]:
+    """Return the number of each of `count` lines; "" for a gap and the lines above it."""
+    far = context_before.index(GAP) if GAP in context_before else -1
+    first = start_line - len(context_before)
     return [str(first + row) if row > far else "" for row in range(count)]
 
 
 def _chosen(
-    before: Sequence[str],
+    context_before: Sequence[str],
     content: Sequence[str],
     count: int,
     words: re.Pattern[str] | None,
-    most: int | None,
+    max_rows: int | None,
 ) -> tuple[Sequence[int], int]:
-    """Which rows to show, and how many of the content come after them."""
-    if most is None:
+    """Return the rows to show, and the number of content lines that follow them."""
+    if max_rows is None:
         return range(count), 0
-    first, last = _window(content, words, most)
-    rows = range(len(before) + first, len(before) + last)
+    first, last = _window(content, words, max_rows)
+    rows = range(len(context_before) + first, len(context_before) + last)
     return (rows if not rows or rows[0] == 0 else [0, *rows]), len(content) - last
 
 
@@ -209,32 +214,35 @@ def _painted(
     words: re.Pattern[str] | None,
     style: output.Style,
 ) -> str:
-    """The first `count` characters in their colours, what was asked for in bold red."""
-    shown = ""
+    """Paint the first `count` characters; matched words become bold red."""
+    painted = ""
     for colour, text in pieces:
         codes = colour.split()
-        place = 0
+        end = 0
         text, count = text[:count], count - len(text[:count])
-        for found in words.finditer(text) if words is not None else ():
-            shown += style.paint(text[place : found.start()], *codes) + style.paint(
-                found[0], output.BOLD, output.RED
+        for match in words.finditer(text) if words is not None else ():
+            painted += style.paint(text[end : match.start()], *codes) + style.paint(
+                match[0], output.BOLD, output.RED
             )
-            place = found.end()
-        shown += style.paint(text[place:], *codes)
-    return shown
+            end = match.end()
+        painted += style.paint(text[end:], *codes)
+    return painted
 
 
 def _window(
-    lines: Sequence[str], words: re.Pattern[str] | None, most: int | None
+    lines: Sequence[str], words: re.Pattern[str] | None, max_rows: int | None
 ) -> tuple[int, int]:
-    """Which lines to show: the first ones, unless words that were asked for are only in later
-    ones.
+    """Return the range of lines to show: the first ones, or a range around the first match.
+
+    The range moves only if the first lines contain no match.
     """
-    if most is None or len(lines) <= most + 1:
+    if max_rows is None or len(lines) <= max_rows + 1:
         return 0, len(lines)
-    asked = next((n for n, line in enumerate(lines) if words is not None and words.search(line)), 0)
-    first = 0 if asked < most else min(asked - 1, len(lines) - most)
-    return first, first + most
+    match_row = next(
+        (n for n, line in enumerate(lines) if words is not None and words.search(line)), 0
+    )
+    first = 0 if match_row < max_rows else min(match_row - 1, len(lines) - max_rows)
+    return first, first + max_rows
 
 
 def _foot(reply: dict[str, Any], style: output.Style) -> str:

@@ -1,7 +1,6 @@
-"""How an answer came about, as text: stages and their times, tables of what has the same fields,
-else an outline.
+"""The explanation of an answer as text: stages with times, tables of like objects, outlines.
 
-Knows no field by name but the times: what a trace holds is the daemon's to decide.
+The module knows only the field of times: the daemon decides what a trace contains.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,22 +9,23 @@ from typing import Any
 from cocosearch_ipc.render import output, tables
 
 BAR = 24  # columns of the longest stage
-WIDE = 120  # what does not fit into a line of this is written out below
+WIDE = 120  # longer values get lines of their own
 
 
 def explanation(reply: Mapping[str, Any], style: output.Style) -> Iterator[str]:
-    """Lines about a search reply that carries `explain`; none for one that does not."""
+    """Yield the lines of a search reply's explanation; none if it has no `explain`."""
     if not reply.get("explain"):
         return
     yield ""
-    yield style.paint("how it came about", output.BOLD)
+    yield style.paint("explanation", output.BOLD)
     yield from _stages(reply["timings_ms"], style)
     yield from outline(reply["explain"], 1, style)
 
 
 def outline(value: object, depth: int, style: output.Style) -> Iterator[str]:
-    """Nested values as indented lines: a text, and what fits into a line, is one; a list of like
-    objects a table.
+    """Yield nested values as indented lines.
+
+    Short values take one line each; a list of like objects becomes a table.
     """
     pad = "  " * depth
     pairs = (
@@ -58,8 +58,9 @@ def _stages(timings_ms: Mapping[str, float], style: output.Style) -> Iterator[st
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A row an object; objects inside become a table of their own, a column a row, so that hits can
-    be compared.
+    """Yield one row per object; nested objects become tables with one column per row.
+
+    So results can be compared side by side.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     nested = [name for name in names if any(isinstance(row.get(name), dict) for row in rows)]
@@ -71,12 +72,12 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from tables.table([["#", *plain], *cells])
     for name in nested:
         inner = [row.get(name) or {} for row in rows]
-        keys = list(dict.fromkeys(key for one in inner for key in one))
+        keys = list(dict.fromkeys(key for item in inner for key in item))
         yield ""
         yield from tables.table(
             [
                 [name, *(f"#{number}" for number in range(1, len(rows) + 1))],
-                *([key, *(_cell(one.get(key)) for one in inner)] for key in keys),
+                *([key, *(_cell(item.get(key)) for item in inner)] for key in keys),
             ]
         )
 
@@ -86,7 +87,7 @@ def _cell(value: object) -> str:
 
 
 def _flat(value: object) -> str | None:
-    """Scalars, and collections of scalars, on one line; None for anything deeper."""
+    """Format scalars and collections of scalars on one line; None for deeper values."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if not isinstance(value, dict | list):

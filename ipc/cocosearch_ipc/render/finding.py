@@ -1,6 +1,4 @@
-"""What one look at a machine, a daemon or settings found: `doctor` and `config check` say it the
-same way.
-"""
+"""Findings: the results of the checks of `doctor` and `config check`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`fix` says what to do about a warning or a failure."""
+    """The result of one check. `fix` suggests what to do about a warning or a failure."""
 
     what: str
     state: Literal["ok", "warn", "fail"]

@@ -1,9 +1,8 @@
-"""Colours for code: comments, strings, numbers and keywords, by a small lexer; and which words were
-asked for.
+"""Highlights code with a small lexer: comments, strings, numbers, keywords and matched words.
 
-On the hot path of `query`, so no library and no grammar: a snippet is looked at for a second. What
-begins before the snippet (a block comment, a long string) is not known here; nothing is painted
-that is not closed or plainly open.
+It is on the hot path of `query`, so it uses no library and no grammar. It does not know about
+constructs that begin before the snippet (a block comment, a long string), and paints only
+constructs that are closed or clearly open.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _SHARP += "graphql docker-compose github-actions gitlab-ci ansible-playbook helm
 _DASHES = "sql lua haskell elm ada vhdl"
 _SEMICOLONS = "clojure lisp scheme elisp ini assembly"
 _NONE = "markdown mdx text json html xml rst asciidoc css"
-# In these `'` begins one character, a lifetime or a name's end, not a text.
+# In these languages `'` begins a character, a lifetime or the end of a name, not a string.
 _ONE_CHARACTER = (
     "c cpp csharp java go rust kotlin scala swift haskell ocaml elm fsharp zig clojure lisp"
 )
@@ -52,7 +51,7 @@ _LIKE_C = (
     "select self short sizeof static struct super switch this throw throws trait true false try type typedef typeof "
     "union unsafe unsigned use using val var virtual void volatile when where while yield"
 )
-# Asked in words, these say nothing about the code.
+# Stop words of queries in natural language.
 _FILLERS = (
     "about all and any are been but can did does each for from get had has have her how into its not our out over she "
     "that the their them then there these they this those too use used uses using was were what when where which who "
@@ -62,28 +61,29 @@ _FILTERS = ("lang", "language", "path", "sym", "name", "index", "topic")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ed", "ers", "er", "es", "s", "e")
 _WORD = re.compile(r"\w+")
 _LONGER_WORD = re.compile(r"\w{3,}")
-# What begins a text of several lines, and ends it.
+# Opening and closing delimiters of constructs that span lines.
 _CLOSERS = {"/*": "*/", '"""': '"""', "'''": "'''"}
-# Characters between quotes on one line. Without a bound, each of many quotes that nothing closes
-# costs the whole line.
+# Maximum number of characters between quotes on one line. Without a limit, each of many unclosed
+# quotes would scan the rest of the line.
 _LONGEST_TEXT = 500
-_STEM = 4  # characters that an ending must leave: `string` is no form of `str`
+_STEM = 4  # minimum length of a stem: `string` is not a form of `str`
 
 
 def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
-    """`code` line by line, each as pieces of (SGR code or "", text)."""
-    found: list[list[tuple[str, str]]] = [[]]
+    """Split `code` into lines of pieces (SGR code or "", text)."""
+    rows: list[list[tuple[str, str]]] = [[]]
     for colour, text in _pieces(code, language):
         first, *more = text.split("\n")
         if first:
-            found[-1].append((colour, first))
-        found += [[(colour, line)] if line else [] for line in more]
-    return found
+            rows[-1].append((colour, first))
+        rows += [[(colour, line)] if line else [] for line in more]
+    return rows
 
 
 def wanted(query: str) -> re.Pattern[str] | None:
-    """Matches what `query` asks for: its names as they are, its words in their forms, where a word
-    or hump begins.
+    """Compile a pattern for the terms of `query`: exact names, and words in all their forms.
+
+    A word matches where a word, or a part of a camelCase name, begins.
     """
     words = sorted(set(_LONGER_WORD.findall(_asked(query))), key=len, reverse=True)
     forms = [
@@ -93,7 +93,7 @@ def wanted(query: str) -> re.Pattern[str] | None:
 
 
 def named(query: str) -> re.Pattern[str] | None:
-    """Matches the names that `query` asks for: its only word, else those that no sentence has."""
+    """Compile a pattern for the names in `query`: its only word, else words that no sentence has."""
     words = _WORD.findall(_asked(query))
     names = (
         words
@@ -104,7 +104,7 @@ def named(query: str) -> re.Pattern[str] | None:
 
 
 def _asked(query: str) -> str:
-    """`query` without its filters."""
+    """Remove the filters from `query`."""
     parts = (
         part
         for part in query.split()
@@ -114,8 +114,9 @@ def _asked(query: str) -> str:
 
 
 def _forms(word: str) -> Iterator[str]:
-    """`signed` finds sign, Signing and SIGNED, and not design; `shouldRetry` finds itself in any
-    case.
+    """Yield patterns for a word: `signed` matches sign, Signing and SIGNED, but not design.
+
+    A name such as `shouldRetry` matches only itself, in any case.
     """
     if "_" in word or not (word.islower() or word.istitle()):
         yield f"(?i:{re.escape(word)})"
@@ -129,7 +130,7 @@ def _forms(word: str) -> Iterator[str]:
 
 
 def _pieces(code: str, language: str) -> Iterator[tuple[str, str]]:
-    """All of `code`, in order."""
+    """Yield all pieces of `code` in order."""
     if language in _NONE.split():
         yield "", code
         return
@@ -144,8 +145,10 @@ def _pieces(code: str, language: str) -> Iterator[tuple[str, str]]:
 
 
 def _tokens(code: str, language: str) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of each token. A begin that nothing ends is none, and no later one like
-    it is looked at.
+    """Yield kind, start and end of each token.
+
+    An opening delimiter without a closing one is not a token, and later ones of its kind are
+    ignored.
     """
     openers = [opener for opener, closer in _CLOSERS.items() if opener in code and closer in code]
     pattern = re.compile(_pattern(language, openers))
@@ -167,10 +170,10 @@ def _tokens(code: str, language: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _pattern(language: str, openers: Sequence[str] = ()) -> str:
-    """An expression for tokens; `openers` begin what is longer than a line, and are used where the
-    language has them.
+    """Build the regular expression for the tokens of a language.
 
-    Groups: o an opener, c a comment, s a text, w a word, n a number.
+    `openers` are the delimiters to look for, if the language has them. Groups: o opener, c comment,
+    s string, w word, n number.
     """
     long: list[str] = []
     if language in _SHARP.split():
@@ -183,17 +186,17 @@ def _pattern(language: str, openers: Sequence[str] = ()) -> str:
     else:
         comment = r"//.*"
         long = ["/*"]
-    most = f"{{0,{_LONGEST_TEXT}}}+"
-    texts = rf'"(?:\\.|[^"\\\n]){most}"|`[^`\n]{most}`'
-    texts += (
+    repeat = f"{{0,{_LONGEST_TEXT}}}+"
+    strings = rf'"(?:\\.|[^"\\\n]){repeat}"|`[^`\n]{repeat}`'
+    strings += (
         r"|'(?:\\.|[^'\\\n])'"
         if language in _ONE_CHARACTER.split()
-        else rf"|'(?:\\.|[^'\\\n]){most}'"
+        else rf"|'(?:\\.|[^'\\\n]){repeat}'"
     )
     if language in ("python", "starlark", "nim"):
         long = ['"""', "'''"]
     opening = "|".join(re.escape(opener) for opener in long if opener in openers) or r"(?!)"
-    return rf"(?P<o>{opening})|(?P<c>{comment})|(?P<s>{texts})|(?P<w>[^\W\d]\w*)|(?P<n>\d[\w.]*)"
+    return rf"(?P<o>{opening})|(?P<c>{comment})|(?P<s>{strings})|(?P<w>[^\W\d]\w*)|(?P<n>\d[\w.]*)"
 
 
 def _keywords(language: str) -> frozenset[str]:

@@ -1,46 +1,51 @@
-"""Which lines of a file an answer shows. Pure; for every front end."""
+"""Line ranges of answers and their notation `path:10-60`. Pure; for every front end."""
 
 import os
 import re
 
-GAP = "…"  # a line of context that stands for those that were left out
+GAP = "…"  # a line of context that stands for omitted lines
 _ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
 _PLACE = re.compile(r"(.+?):(\d{1,15})(?:-(\d{1,15}))?")
 
 
-def extent(before: str, start_line: int, end_line: int, after: str) -> tuple[int, int]:
-    """First and last line (from 1) shown in one piece around a hit; above a gap is the head of its
-    definition.
+def extent(
+    context_before: str, start_line: int, end_line: int, context_after: str
+) -> tuple[int, int]:
+    """Return the first and last line (1-based) shown in one piece around a result.
+
+    Lines above a gap, which belong to the head of the definition, do not count.
     """
-    above = before.split("\n") if before else []
+    above = context_before.split("\n") if context_before else []
     near = above[::-1].index(GAP) if GAP in above else len(above)
-    below = after.rstrip("\n").count("\n") + 1 if after else 0
+    below = context_after.rstrip("\n").count("\n") + 1 if context_after else 0
     return start_line - near, end_line + below
 
 
-def where(path: str, before: str, start_line: int, end_line: int, after: str) -> str:
-    """`path:10-60`, and which of these lines are the hit itself where that is not all of them."""
-    first, last = extent(before, start_line, end_line, after)
+def where(
+    path: str, context_before: str, start_line: int, end_line: int, context_after: str
+) -> str:
+    """Return `path:10-60`, and the lines of the result itself if they differ."""
+    first, last = extent(context_before, start_line, end_line, context_after)
     hit = "" if (first, last) == (start_line, end_line) else f" (hit: {start_line}-{end_line})"
     return f"{path}:{first}-{last}{hit}"
 
 
 def place(text: str) -> tuple[str, int | None, int | None]:
-    """`path`, `path:3` or `path:3-9` as path, first and last line."""
-    found = _PLACE.fullmatch(text)
-    if found is None:
+    """Parse `path`, `path:3` or `path:3-9` into path, first and last line."""
+    match = _PLACE.fullmatch(text)
+    if match is None:
         return text, None, None
-    return found[1], int(found[2]), int(found[3] or found[2])
+    return match[1], int(match[2]), int(match[3] or match[2])
 
 
 def on_disk(path: str) -> str:
-    r"""The path of a result as the disk has it: there a byte that is no UTF-8 is `\xff`, a backslash doubled."""
+    r"""Return a result's path as on disk, where `\xff` is a byte and `\\` is one backslash."""
     return os.fsdecode(_unescaped(path))
 
 
-def in_results(shown: str) -> str:
-    r"""The path of a result that was shown by `visible_name`, which writes more bytes as `\xff` than results do."""
-    return _unescaped(shown).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+def in_results(path: str) -> str:
+    """Convert a path from `visible_name` to the notation of results, which escapes fewer bytes."""
+    return _unescaped(path).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def _unescaped(path: str) -> bytes:

@@ -1,6 +1,4 @@
-"""Writes to standard output and standard error: text, JSON, errors; knows what a terminal can
-show.
-"""
+"""Standard output and standard error: text, JSON, errors, and the abilities of the terminal."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 # columns of a line of code
+# Columns of a line of code.
 WIDEST = 160
 NARROWEST = 60
 BOLD = "1"
@@ -29,9 +28,7 @@ CYAN = "36"
 
 
 class Style:
-    """Colour and links, or plain text: `Style.of(stream, env)` decides. `columns` is where lines of
-    code are cut.
-    """
+    """Colour and links, or plain text. Lines of code are cut at `columns`."""
 
     def __init__(self, *, colour: bool, links: bool, columns: int = WIDEST) -> None:
         self.colour = colour
@@ -40,34 +37,34 @@ class Style:
 
     @classmethod
     def of(cls, stream: TextIO, env: Mapping[str, str]) -> Style:
-        """Both on a terminal that is not dumb. NO_COLOR (no-color.org), else FORCE_COLOR
-        (force-color.org), decide.
+        """Choose the style for a stream: colour and links on a terminal that is not dumb.
+
+        NO_COLOR (no-color.org) and then FORCE_COLOR (force-color.org) override the colour.
         """
         terminal = stream.isatty() and env.get("TERM") != "dumb"
         colour = not env.get("NO_COLOR") and (terminal or bool(env.get("FORCE_COLOR")))
         return cls(colour=colour, links=terminal, columns=_columns(stream) if terminal else WIDEST)
 
     def paint(self, text: str, *codes: str) -> str:
-        """`text` in the given SGR codes; as it is without any."""
+        """Return `text` with the SGR codes, or unchanged if there are none."""
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and text and codes else text
 
     def link(self, text: str, target: str) -> str:
-        """`text` that opens `target` when clicked (OSC 8)."""
+        """Return `text` as a link to `target` (OSC 8)."""
         return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\" if self.links and target else text
 
 
 def _columns(stream: TextIO) -> int:
     try:
         return min(WIDEST, max(NARROWEST, os.get_terminal_size(stream.fileno()).columns or WIDEST))
-    except OSError:  # a terminal without a size, or what only claims to be one
+    except OSError:  # a terminal without a size, or a stream that only claims to be one
         return WIDEST
 
 
 def printable(text: str, *, keep: str = "\n\t") -> str:
-    """`text` with control characters escaped: code in an index must not drive the reader's
-    terminal.
+    """Escape control characters: code in an index must not control the reader's terminal.
 
-    Neither are the ends of lines in files from Windows shown, nor a byte order mark.
+    Carriage returns of Windows files and a byte order mark are removed.
     """
     if "\n" in keep:
         text = text.removeprefix("\ufeff").removesuffix("\r")
@@ -75,35 +72,33 @@ def printable(text: str, *, keep: str = "\n\t") -> str:
 
 
 def line(text: str = "") -> None:
-    """One line on standard output; bytes that are no UTF-8 go out as they came from the file
-    system.
-    """
+    """Print one line to standard output. Undecodable bytes of file names are printed unchanged."""
     sys.stdout.write(_encodable(text, sys.stdout) + "\n")
 
 
 def exactly(text: str) -> None:
-    """`text` on standard output as it is, ends of lines included: for files and pipes."""
+    """Write `text` to standard output unchanged, including line ends: for files and pipes."""
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
 def note(text: str) -> None:
-    """One line on standard error."""
+    """Print one line to standard error."""
     sys.stderr.write(_encodable(text, sys.stderr) + "\n")
     sys.stderr.flush()
 
 
 def document(value: Any) -> None:
-    """`value` as one line of JSON on standard output; indented on a terminal."""
+    """Print `value` as JSON to standard output: on one line, or indented on a terminal."""
     line(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
 
 
 def compact(value: Any) -> str:
-    """`value` as JSON on one line, for those that read line by line."""
+    """Return `value` as JSON on one line."""
     return json.dumps(value, separators=(",", ":"))
 
 
 def error(message: str, hint: str = "", *, as_json: bool = False, **more: Any) -> None:
-    """One line on standard error: `error: ... — hint: ...`, or a JSON object."""
+    """Print `error: ... — hint: ...` on one line, or a JSON object, to standard error."""
     if as_json:
         note(json.dumps({"error": message, "hint": hint, **more}))
     else:
@@ -112,21 +107,22 @@ def error(message: str, hint: str = "", *, as_json: bool = False, **more: Any) -
 
 
 def flush() -> None:
-    """Hand everything to the system; raises BrokenPipeError when the reader is gone."""
+    """Flush standard output; raise BrokenPipeError if the reader is gone."""
     sys.stdout.flush()
 
 
 def stand_in() -> None:
-    """Where a standard stream was closed, one that goes nowhere: else the next file would take its
-    number.
+    """Replace closed standard streams by streams to the null device.
+
+    Otherwise the next opened file would take the number of the closed stream.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the process ends
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - stays open until the process ends
 
 
 def silence() -> None:
-    """After a broken pipe: let the interpreter's own last flush go nowhere."""
+    """Redirect standard output to the null device after a broken pipe, for the interpreter's flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

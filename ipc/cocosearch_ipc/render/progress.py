@@ -1,6 +1,4 @@
-"""Progress of long work: one line that is written over on a terminal, plain lines now and then on a
-pipe.
-"""
+"""Progress of long work: one updated line on a terminal, plain lines at intervals on a pipe."""
 
 import shutil
 import sys
@@ -14,7 +12,7 @@ BAR = 20  # columns
 
 
 def _bar(value: dict[str, Any]) -> str:
-    """How far it is; empty until that is known."""
+    """Return a progress bar, or "" if the total is unknown."""
     if not value["total"]:
         return ""
     done = round(BAR * min(1.0, int(value["done"]) / int(value["total"])))
@@ -22,8 +20,9 @@ def _bar(value: dict[str, Any]) -> str:
 
 
 class Progress:
-    """Shows `IndexProgress` values on `stream` (standard error, so that standard output stays for
-    results).
+    """Shows `IndexProgress` values on a stream.
+
+    The default is standard error, so that standard output has only results.
     """
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
@@ -35,26 +34,26 @@ class Progress:
         self._last = ""
 
     def show(self, value: dict[str, Any]) -> None:
-        """A moment of the work."""
+        """Show one progress value."""
         text = self._text(value)
-        now = time.monotonic()
+        moment = time.monotonic()
         if self.live:
             width = shutil.get_terminal_size().columns - 1
             self.stream.write("\r\x1b[K" + (_bar(value) + text)[:width])
-        elif text != self._last and now - self._shown_at >= PLAIN_EVERY_S:
+        elif text != self._last and moment - self._shown_at >= PLAIN_EVERY_S:
             self.stream.write(text + "\n")
-            self._shown_at = now
+            self._shown_at = moment
             self._last = text
         self.stream.flush()
 
     def say(self, text: str) -> None:
-        """A sentence in place of the line."""
+        """Print a sentence in place of the progress line."""
         self.close()
         self.stream.write(text + "\n")
         self.stream.flush()
 
     def close(self) -> None:
-        """Leave the terminal's line empty."""
+        """Clear the progress line of a terminal."""
         if self.live:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
@@ -77,9 +76,9 @@ class Progress:
         return ", ".join(parts)
 
     def _rate(self, done: int) -> float:
-        """Files a second since the first value; 0 while that says nothing."""
-        now = time.monotonic()
+        """Return files per second since the first value; 0 if the time span is too short."""
+        moment = time.monotonic()
         if self._first is None:
-            self._first = (now, done)
-        elapsed = now - self._first[0]
+            self._first = (moment, done)
+        elapsed = moment - self._first[0]
         return (done - self._first[1]) / elapsed if elapsed > 0.5 else 0.0

@@ -1,4 +1,4 @@
-"""Settings with where they come from, and what was found about them, as text for people."""
+"""Settings with their sources, and findings about them, as text for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,29 +9,27 @@ _STATES = {"ok": output.GREEN, "warn": output.YELLOW, "fail": output.RED}
 
 
 def values(reply: Mapping[str, Any], style: output.Style) -> Iterator[str]:
-    """A line a setting: its key, its value, and the layer with the place; those that are defaults
-    stand back.
-    """
+    """Yield one line per setting: key, value, layer and source. Default values are dim."""
     if reply.get("index"):
         yield style.paint(f"of index {reply['index']}", output.BOLD)
-    rows = [(one["key"], shown(one["value"]), _origin(one)) for one in reply["values"]]
-    for one, line in zip(reply["values"], tables.table(rows), strict=True):
-        yield style.paint(line, output.DIM) if one["layer"] == "default" else line
+    rows = [(entry["key"], shown(entry["value"]), _origin(entry)) for entry in reply["values"]]
+    for entry, line in zip(reply["values"], tables.table(rows), strict=True):
+        yield style.paint(line, output.DIM) if entry["layer"] == "default" else line
     for note in reply.get("notes") or ():
         yield style.paint(f"note: {output.printable(note, keep='')}", output.YELLOW)
 
 
-def findings(found: Sequence[Mapping[str, str]], style: output.Style) -> Iterator[str]:
-    """A line a finding, and below it what mends it."""
-    for one in found:
-        state = style.paint(f"{one['state']:<4}", _STATES[one["state"]])
-        yield f"{state}  {one['what']}: {output.printable(one['message'], keep='')}"
-        if one["fix"]:
-            yield f"      {output.printable(one['fix'], keep='')}"
+def findings(entries: Sequence[Mapping[str, str]], style: output.Style) -> Iterator[str]:
+    """Yield one line per finding, and its fix on the line below."""
+    for finding in entries:
+        state = style.paint(f"{finding['state']:<4}", _STATES[finding["state"]])
+        yield f"{state}  {finding['what']}: {output.printable(finding['message'], keep='')}"
+        if finding["fix"]:
+            yield f"      {output.printable(finding['fix'], keep='')}"
 
 
 def shown(value: Any) -> str:
-    """A value as one would write it."""
+    """Return a value in the notation of the settings file."""
     if value is None or value == "" or value == []:
         return "-"
     if isinstance(value, bool):
@@ -41,5 +39,5 @@ def shown(value: Any) -> str:
     )
 
 
-def _origin(one: Mapping[str, str]) -> str:
-    return f"{one['layer']}  {output.printable(one['place'], keep='')}".rstrip()
+def _origin(entry: Mapping[str, str]) -> str:
+    return f"{entry['layer']}  {output.printable(entry['place'], keep='')}".rstrip()

@@ -5,7 +5,7 @@ from typing import Any
 
 from cocosearch_ipc.render import output
 
-# What a person wants to read; `--json` has the rest.
+# Fields for people; `--json` prints all of them.
 _OF_STORE = ("kind", "state", "since", "server", "pgvector", "reason", "hint")
 _OF_EMBEDDER = ("provider", "model", "dimension", "state", "since", "reason", "hint")
 BAR = 24  # characters
@@ -21,7 +21,7 @@ _STATES = {
 
 
 def size(count: float) -> str:
-    """Bytes as people say them: 1.5 MB."""
+    """Format bytes: 1.5 MB."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -30,11 +30,11 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: 1m 05s."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    """Format seconds: 1m 05s."""
+    total = int(seconds)
+    if total < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{total} s"
+    minutes, rest = divmod(total, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     if days:
@@ -43,7 +43,7 @@ def duration(seconds: float) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns as wide as their widest cell; numbers (cells that look so) to the right."""
+    """Yield rows with aligned columns; cells that look like numbers are right-aligned."""
     if not rows:
         return
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -58,10 +58,10 @@ def _is_number(cell: str) -> bool:
     return cell.removeprefix("-").replace(",", "").replace(".", "").isdigit()
 
 
-def indexes(found: Sequence[dict[str, Any]], style: output.Style) -> Iterator[str]:
-    """A table of indexes, and below it what is wrong with one."""
-    if not found:
-        yield "no index yet: `cocosearchctl up PATH` makes one"
+def indexes(entries: Sequence[dict[str, Any]], style: output.Style) -> Iterator[str]:
+    """Yield a table of indexes, and their problems below it."""
+    if not entries:
+        yield "no index yet: `cocosearchctl up PATH` creates one"
         return
     rows = [("name", "state", "files", "skipped", "chunks", "pending", "root")]
     rows += [
@@ -74,20 +74,20 @@ def indexes(found: Sequence[dict[str, Any]], style: output.Style) -> Iterator[st
             ),
             _line(i["root"]),
         )
-        for i in found
+        for i in entries
     ]
     head, *body = table(rows)
     yield style.paint(head, output.BOLD)
-    width = max(len(index["name"]) for index in found)
-    for index, row in zip(found, body, strict=True):
+    width = max(len(index["name"]) for index in entries)
+    for index, row in zip(entries, body, strict=True):
         state = style.paint(index["state"], _STATES.get(index["state"], output.CYAN))
         yield row[:width] + row[width:].replace(index["state"], state, 1)
-    for index in found:
+    for index in entries:
         yield from _trouble(index, style)
 
 
 def count(number: int) -> str:
-    """What is not known, as PostgreSQL does not answer, is less than nothing."""
+    """Format a count; "?" for a negative one, which means that PostgreSQL does not answer."""
     return "?" if number < 0 else f"{number:,}"
 
 
@@ -115,7 +115,7 @@ def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def _unparsed(index: dict[str, Any], style: output.Style) -> Iterator[str]:
-    """Files that no parser may have, each with what to do."""
+    """Yield the files that no parser may read, each with its fix."""
     files = index.get("unparsed") or ()
     for file in files[:EXCLUDED_SHOWN]:
         yield style.paint(f"  {_line(file['sentence'])}", output.YELLOW)
@@ -124,7 +124,7 @@ def _unparsed(index: dict[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def _excluded(index: dict[str, Any], style: output.Style) -> Iterator[str]:
-    """Files that are not searched, each with its reason and what to do."""
+    """Yield the files that are not searched, each with its reason and fix."""
     files = (index.get("excluded") or ())[:EXCLUDED_SHOWN]
     for file in files:
         yield style.paint(f"  {_line(file['sentence'])}", output.DIM)
@@ -135,7 +135,7 @@ def _excluded(index: dict[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def status(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
-    """The daemon: what it is, what it uses, where it answers, then its indexes."""
+    """Yield the daemon's version, memory, dependencies and addresses, then its indexes."""
     rss = reply["rss_bytes"]
     parts = ", ".join(f"{name} {size(count)}" for name, count in rss.items() if name != "total")
     yield f"cocosearchd {reply['version']}, pid {reply['pid']}, up {duration(reply['uptime_s'])}"
@@ -151,7 +151,7 @@ def status(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
 
 
 def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
-    """Counts of one index, a line a language."""
+    """Yield the counts of one index, one line per language."""
     yield style.paint(f"{reply['index']}  {_line(reply['root'])}", output.BOLD)
     yield (
         f"{reply['files']:,} files, {reply['chunks']:,} chunks, {reply['symbols']:,} symbols, "
@@ -169,13 +169,13 @@ def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [
         ("language", "files", "chunks", "parsed", "partly", "failed", "plain")
     ]
-    most = max((counts.get("chunks", 0) for counts in reply["languages"].values()), default=0)
+    largest = max((counts.get("chunks", 0) for counts in reply["languages"].values()), default=0)
     for name, counts in _by_chunks(reply):
         health = reply["parse_health"].get(name, {})
         parsed = [f"{health.get(key, 0):,}" for key in ("ok", "partial", "error", "no_grammar")]
         rows.append((name, f"{counts.get('files', 0):,}", f"{counts.get('chunks', 0):,}", *parsed))
     yield ""
-    bars = ["", *(_bar(counts.get("chunks", 0), most) for _, counts in _by_chunks(reply))]
+    bars = ["", *(_bar(counts.get("chunks", 0), largest) for _, counts in _by_chunks(reply))]
     for line, bar in zip(table(rows), bars, strict=True):
         yield (
             f"{line}  {style.paint(bar, output.CYAN)}".rstrip()
@@ -183,7 +183,8 @@ def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
             else line
         )
     failures = [
-        tuple(_line(str(value)) for value in one.values()) for one in reply.get("failures") or ()
+        tuple(_line(str(value)) for value in failure.values())
+        for failure in reply.get("failures") or ()
     ]
     yield from ("", *table(failures)) if failures else ()
 
@@ -192,22 +193,20 @@ def _by_chunks(reply: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
     return sorted(reply["languages"].items(), key=lambda item: -item[1].get("chunks", 0))
 
 
-def _bar(count: int, most: int) -> str:
-    """A share of the largest, in eighths of a character."""
-    eighths = round(BAR * 8 * count / most) if most else 0
+def _bar(count: int, largest: int) -> str:
+    """Draw the share of the largest count, in eighths of a character."""
+    eighths = round(BAR * 8 * count / largest) if largest else 0
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def _flat(value: dict[str, Any], only: Sequence[str] = ()) -> str:
     value = {key: value[key] for key in only if key in value} if only else value
-    said = (
-        f"{key} {_line(str(shown))}"
-        for key, shown in value.items()
-        if shown not in (None, "", {}, [])
+    pairs = (
+        f"{key} {_line(str(item))}" for key, item in value.items() if item not in (None, "", {}, [])
     )
-    return ", ".join(said) or "-"
+    return ", ".join(pairs) or "-"
 
 
 def _line(text: str) -> str:
-    """What may hold the name of a file, on one line."""
+    """Escape `text`, which may contain a file name, for one line."""
     return output.printable(text, keep="")

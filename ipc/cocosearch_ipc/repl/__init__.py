@@ -1,5 +1,5 @@
-"""`cocosearchctl repl`: questions one after the other, with history, completion and colours.
+"""`cocosearchctl repl`: interactive queries with history, completion and colours.
 
-The one part of the command line that uses libraries (prompt-toolkit, Pygments); nothing else
-imports it, so that no other verb pays for them.
+Only this part of the command line uses libraries (prompt-toolkit, Pygments). No other module
+imports it, so that other verbs do not load them.
 """

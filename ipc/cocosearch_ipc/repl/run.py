@@ -1,6 +1,4 @@
-"""The loop: on a terminal a prompt with history and completion, on a pipe a line of standard input
-after the other.
-"""
+"""The loop of the REPL: a prompt with history on a terminal, else lines of standard input."""
 
 import argparse
 import os
@@ -27,16 +25,17 @@ Env = Mapping[str, str]
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Ask until the end of input or `/quit`. Without a terminal, the exit code is 1 when a line
-    failed.
+    """Answer queries until the end of input or `/quit`.
+
+    Without a terminal, the exit code is 1 if a line failed.
     """
     style = output.Style.of(sys.stdout, env)
-    chosen = SearchOptions(
-        indexes=tuple(name for given in args.index for name in given.split(",") if name)
+    options = SearchOptions(
+        indexes=tuple(name for value in args.index for name in value.split(",") if name)
     )
-    session = ReplSession(env, style, args.json, chosen)
+    session = ReplSession(env, style, args.json, options)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        session.call("status")  # better now than after the first question
+        session.call("status")  # fail before the first query, not after it
         return _prompt(session)
     return _read(session)
 
@@ -57,15 +56,13 @@ def _read(session: ReplSession) -> int:
 
 def _prompt(session: ReplSession) -> int:
     if session.style.links:
-        output.line(
-            "Ask in words, or name what you look for. /help lists the commands, Ctrl-D leaves."
-        )
+        output.line("Type a query in words, or a name. /help lists the commands, Ctrl-D quits.")
     reader = _reader(session)
     while True:
         try:
             line = reader()
             _answer(session, line)
-        except KeyboardInterrupt:  # at the prompt it clears the line, at work it ends the question
+        except KeyboardInterrupt:  # clears the line at the prompt, ends a running query
             continue
         except (EOFError, Quit):
             return exits.OK
@@ -74,7 +71,7 @@ def _prompt(session: ReplSession) -> int:
 
 
 def _reader(session: ReplSession) -> Callable[[], str]:
-    """Asks for a line. Raises EOFError, KeyboardInterrupt."""
+    """Return a function that prompts for a line. It raises EOFError and KeyboardInterrupt."""
     names = KnownNames(session)
     prompt: PromptSession[str] = PromptSession(
         history=_history(session.env),
@@ -89,15 +86,13 @@ def _reader(session: ReplSession) -> Callable[[], str]:
 
 
 def _wants_completion() -> bool:
-    """While typing only what begins a command or follows a filter's colon: words are the person's
-    own. Tab: always.
-    """
+    """Complete while typing only after `/` or a filter's colon; Tab always completes."""
     text = get_app().current_buffer.document.text_before_cursor.lstrip()
     return text.startswith("/") or ":" in text.rpartition(" ")[2]
 
 
 def _history(env: Env) -> History:
-    """Beside the daemon's state, for the user alone; in memory where that cannot be written."""
+    """Open the history file beside the daemon's state, with mode 0600; in memory if that fails."""
     path = Path(address.state_dir(env)) / "repl-history"
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -107,8 +102,8 @@ def _history(env: Env) -> History:
 
 
 def _answer(session: ReplSession, line: str) -> None:
-    for shown in session.line(line):
-        output.line(shown)
+    for row in session.line(line):
+        output.line(row)
 
 
 def _complain(error: InvalidLine | client.CallFailed, *, as_json: bool = False) -> None:

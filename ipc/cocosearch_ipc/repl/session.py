@@ -1,4 +1,4 @@
-"""What one sitting remembers, and what its commands do: a line in, lines out. Knows no terminal."""
+"""State and commands of a REPL session: one line in, lines out. Knows no terminal."""
 
 import difflib
 import subprocess
@@ -20,43 +20,47 @@ from cocosearch_ipc.repl.code_colours import lines as coloured
 Env = Mapping[str, str]
 
 RERANKERS = ("auto", "functional", "spacy", "disabled")
-# How long a daemon is waited for that starts or stops, and one that answered before and is gone.
+# Seconds to wait for a daemon that starts or stops, and for one that answered before and is gone;
+# seconds between attempts.
 PATIENCE_S = 20.0
 GAP_S = 2.0
 PAUSE_S = 0.1
 HELP = (
     (
-        "QUESTION",
-        'ask, in words or a name; filters: lang: path: -path: sym: name: index: topic: and "phrases"',
+        "QUERY",
+        'search for words or a name; filters: lang: path: -path: sym: name: index: topic: and "phrases"',
     ),
-    ("/index [NAME,...]", "search these indexes; without a name, that of this directory"),
+    (
+        "/index [NAME,...]",
+        "search these indexes; without a name, that of the current directory",
+    ),
     ("/topic [NAME,...]", "search the indexes of these topics"),
     ("/lang [NAME,...]", "only these languages"),
-    ("/reranker [NAME]", "order hits by: " + ", ".join(RERANKERS)),
-    ("/limit [N]", "at most N hits"),
-    ("/context [N]", "N lines around each hit; without a number, the whole definition"),
-    ("/explain", "show how answers come about, or stop showing it"),
-    ("/open N", "open the Nth hit in $EDITOR"),
+    ("/reranker [NAME]", "reranker: " + ", ".join(RERANKERS)),
+    ("/limit [N]", "at most N results"),
+    ("/context [N]", "N lines around each result; without a number, the whole definition"),
+    ("/explain", "turn explanations of answers on or off"),
+    ("/open N", "open the Nth result in $EDITOR"),
     ("/sources", "list the indexes"),
     ("/topics", "list the topics and their indexes"),
-    ("/reset", "forget all of the above choices"),
-    ("/help", "show this"),
-    ("/quit", "leave; so does Ctrl-D"),
+    ("/reset", "reset all of the options above"),
+    ("/help", "show this help"),
+    ("/quit", "quit, like Ctrl-D"),
 )
 COMMANDS = tuple(name.split()[0] for name, _ in HELP if name.startswith("/"))
 
 
 class Quit(Exception):
-    """The sitting ends."""
+    """The user ends the session."""
 
 
 class InvalidLine(Exception):
-    """A line that cannot be done; says why."""
+    """An invalid line; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What questions are asked with. Empty and None mean: as the daemon does by default."""
+    """Options for all queries of a session. Empty and None mean the daemon's default."""
 
     indexes: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
@@ -67,8 +71,8 @@ class SearchOptions:
     explain: bool = False
 
     def params(self, text: str) -> dict[str, Any]:
-        """Parameters of `search`."""
-        given = {
+        """Return the parameters of `search`."""
+        options = {
             "index": self.indexes[0] if len(self.indexes) == 1 else None,
             "indexes": list(self.indexes) if len(self.indexes) > 1 else None,
             "topics": list(self.topics),
@@ -80,13 +84,13 @@ class SearchOptions:
             "explain": self.explain,
         }
         return {"query": text} | {
-            name: value for name, value in given.items() if value not in (None, [], False)
+            name: value for name, value in options.items() if value not in (None, [], False)
         }
 
     def shown(self) -> str:
-        """On one line, for a toolbar."""
-        named = (("", self.indexes), ("topic:", self.topics), ("lang:", self.languages))
-        parts = [label + ",".join(values) for label, values in named if values]
+        """Format the options on one line, for a toolbar."""
+        groups = (("", self.indexes), ("topic:", self.topics), ("lang:", self.languages))
+        parts = [label + ",".join(values) for label, values in groups if values]
         parts += [
             f"{name} {value}"
             for name in ("reranker", "limit", "context")
@@ -97,7 +101,7 @@ class SearchOptions:
 
 @dataclass(slots=True)
 class ReplSession:
-    """One sitting. `line` answers; `choices` and `hits` are what it changes."""
+    """One session. `line` answers a line; `choices` and `hits` are its state."""
 
     env: Env
     style: output.Style
@@ -108,9 +112,7 @@ class ReplSession:
     answered: bool = False
 
     def line(self, text: str) -> Iterator[str]:
-        """What to show for a line that was typed. Raises `Quit`, `InvalidLine`,
-        `client.CallFailed`.
-        """
+        """Yield the output for one typed line. Raises `Quit`, `InvalidLine`, `client.CallFailed`."""
         text = text.strip()
         if not text:
             return
@@ -120,10 +122,10 @@ class ReplSession:
         name, _, rest = text.partition(" ")
         command = self._commands().get(name)
         if command is None:
-            near = difflib.get_close_matches(name, COMMANDS, 1)
+            matches = difflib.get_close_matches(name, COMMANDS, 1)
             raise InvalidLine(
                 f"unknown command {name}: "
-                + (f"did you mean {near[0]}?" if near else "/help lists them")
+                + (f"did you mean {matches[0]}?" if matches else "/help lists all commands")
             )
         yield from command(rest.strip())
 
@@ -158,7 +160,7 @@ class ReplSession:
         yield from explanation(reply, self.style)
 
     def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
-        """The daemon's answer; one that restarts is waited for. Raises `client.CallFailed`."""
+        """Call the daemon; wait if it restarts. Raises `client.CallFailed`."""
         path = address.rpc_socket(self.env)
         began = time.monotonic()
         while True:
@@ -180,17 +182,17 @@ class ReplSession:
         return GAP_S if self.answered else 0.0
 
     def indexes(self) -> list[dict[str, Any]]:
-        """All indexes, as `list` shows them."""
-        found: list[dict[str, Any]] = self.call("list_indexes")["indexes"]
-        return found
+        """Return all indexes, as `list` shows them."""
+        entries: list[dict[str, Any]] = self.call("list_indexes")["indexes"]
+        return entries
 
     def roots(self) -> dict[str, str]:
-        """Each index's name and the directory it is of."""
+        """Return the root directory of each index, by index name."""
         return {index["name"]: index["root"] for index in self.indexes()}
 
     def _choose(self, **changed: Any) -> Iterator[str]:
         self.choices = replace(self.choices, **changed)
-        yield f"asking: {self.choices.shown() or 'as by default'}"
+        yield f"options: {self.choices.shown() or 'default'}"
 
     def _reset(self, _: str) -> Iterator[str]:
         self.choices = SearchOptions()
@@ -198,7 +200,7 @@ class ReplSession:
 
     def _reranker(self, rest: str) -> Iterator[str]:
         if rest and rest not in RERANKERS:
-            raise InvalidLine(f"unknown reranker {rest}: there are {', '.join(RERANKERS)}")
+            raise InvalidLine(f"unknown reranker {rest}: valid are {', '.join(RERANKERS)}")
         yield from self._choose(reranker=rest or None)
 
     def _help(self, _: str) -> Iterator[str]:
@@ -209,20 +211,20 @@ class ReplSession:
         yield from tables.indexes(self.indexes(), self.style)
 
     def _topics(self, _: str) -> Iterator[str]:
-        found = dict[str, list[str]]()
+        topics = dict[str, list[str]]()
         for index in self.indexes():
             for topic in index["topics"]:
-                found.setdefault(topic, []).append(index["name"])
-        if not found:
-            yield "no topic yet: `cocosearchctl up PATH --topic TOPIC` makes one"
+                topics.setdefault(topic, []).append(index["name"])
+        if not topics:
+            yield "no topic yet: `cocosearchctl up PATH --topic TOPIC` creates one"
         yield from tables.table(
-            [(topic, ", ".join(names)) for topic, names in sorted(found.items())]
+            [(topic, ", ".join(names)) for topic, names in sorted(topics.items())]
         )
 
     def _open(self, rest: str) -> Iterator[str]:
         number = _number(rest or "1", 1)
         if number is None or number > len(self.hits):
-            raise InvalidLine(f"there is no hit {rest}: the last answer had {len(self.hits)}")
+            raise InvalidLine(f"there is no result {rest}: the last answer had {len(self.hits)}")
         hit = self.hits[number - 1]
         command = query_options.editing(hit, self.asked, self.env)
         output.flush()
@@ -247,5 +249,5 @@ def _number(rest: str, least: int) -> int | None:
     if not rest:
         return None
     if not rest.isdecimal() or len(rest) > 15 or int(rest) < least:
-        raise InvalidLine(f"{rest!r} is no number from {least} on")
+        raise InvalidLine(f"{rest!r} is not a number of at least {least}")
     return int(rest)

@@ -1,4 +1,4 @@
-"""What Tab offers: commands and their values, filters and theirs."""
+"""Completions for the REPL: commands with their values, filters with theirs."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,45 +11,43 @@ from cocosearch_ipc.repl.session import HELP, RERANKERS, ReplSession
 
 FILTERS = ("lang:", "path:", "-path:", "sym:", "name:", "index:", "topic:")
 SYMBOL_TYPES = ("function", "class", "method", "interface")
-AGAIN_S = 5.0  # names of indexes are asked for again after this
+AGAIN_S = 5.0  # lifetime of cached names
 
 
 class KnownNames:
-    """Names that the daemon knows; remembered for a moment, because each key may ask. Empty without
-    a daemon.
-    """
+    """Names that the daemon knows; cached, because each key may need them. Empty without a daemon."""
 
     def __init__(self, session: ReplSession) -> None:
         self._session = session
         self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def indexes(self) -> tuple[str, ...]:
-        """Of the indexes."""
+        """Return the names of all indexes."""
         return self._fresh("indexes", lambda: [index["name"] for index in self._session.indexes()])
 
     def topics(self) -> tuple[str, ...]:
-        """Of the topics."""
+        """Return the names of all topics."""
         return self._fresh(
             "topics",
             lambda: [topic for index in self._session.indexes() for topic in index["topics"]],
         )
 
     def languages(self) -> tuple[str, ...]:
-        """Of the languages that are indexed somewhere, and of all others after them."""
+        """Return the names of all supported languages."""
         return self._fresh("languages", self._languages)
 
     def _languages(self) -> list[str]:
         return [entry["name"] for entry in self._session.call("languages")["languages"]]
 
     def _fresh(self, what: str, ask: Callable[[], Sequence[str]]) -> tuple[str, ...]:
-        until, known = self._known.get(what, (0.0, ()))
+        until, names = self._known.get(what, (0.0, ()))
         if time.monotonic() > until:
             try:
-                known = tuple(sorted(set(ask())))
+                names = tuple(sorted(set(ask())))
             except client.CallFailed:
-                known = ()
-            self._known[what] = time.monotonic() + AGAIN_S, known
-        return known
+                names = ()
+            self._known[what] = time.monotonic() + AGAIN_S, names
+        return names
 
 
 class WordCompleter(Completer):
@@ -63,7 +61,7 @@ class WordCompleter(Completer):
         document: Document,
         complete_event: CompleteEvent,  # noqa: ARG002
     ) -> Iterable[Completion]:
-        """Candidates that continue what is typed."""
+        """Yield candidates that continue the typed text."""
         text = document.text_before_cursor.lstrip()
         word = text.rpartition(" ")[2]
         if text.startswith("/"):

@@ -127,7 +127,7 @@ def test_an_explanation_has_stages_tables_and_an_outline() -> None:
     found = reply("x", explain=trace, timings_ms={"embed": 0.5, "score": 1.5, "total": 2.0})
     assert list(explain_view.explanation(found, PLAIN)) == [
         "",
-        "how it came about",
+        "explanation",
         "  embed      0.50 ms  ██████",
         "  score      1.50 ms  ██████████████████",
         "  total      2.00 ms",
@@ -146,7 +146,7 @@ def test_an_explanation_has_stages_tables_and_an_outline() -> None:
         "      g          2  -",
     ]
     assert list(explain_view.explanation(reply("x"), PLAIN)) == []
-    assert "\x1b[1mhow it came about" in "".join(explain_view.explanation(found, COLOUR))
+    assert "\x1b[1mexplanation" in "".join(explain_view.explanation(found, COLOUR))
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_lines_of_a_pipe_are_answered_one_after_the_other(served: Served) -> Non
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(" 1. src/retry.py:3  method Client.retry")
-    assert "asking: lang:go,python  reranker spacy  limit 2  context 1" in done.stdout
+    assert "options: lang:go,python  reranker spacy  limit 2  context 1" in done.stdout
     assert done.stdout.splitlines()[-1].split()[0] == "demo"
     first, second = served.engine.requests
     assert first == p.SearchRequest("retry", cwd="/")
@@ -85,12 +85,12 @@ def test_choices_are_dropped_one_by_one_or_all(served: Served) -> None:
     lines = ("/index demo", "/topic backend", "/lang go", "/lang", "/explain", "/reset", "/topics")
     said = typed(served, *lines).stdout.splitlines()
     assert said == [
-        "asking: demo",
-        "asking: demo  topic:backend",
-        "asking: demo  topic:backend  lang:go",
-        "asking: demo  topic:backend",
-        "asking: demo  topic:backend  explain",
-        "asking: as by default",
+        "options: demo",
+        "options: demo  topic:backend",
+        "options: demo  topic:backend  lang:go",
+        "options: demo  topic:backend",
+        "options: demo  topic:backend  explain",
+        "options: default",
         "backend  demo",
     ]
 
@@ -110,9 +110,9 @@ def test_what_is_wrong_is_said_and_the_next_line_goes_on(served: Served) -> None
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "error: unknown command /opn: did you mean /open?",
-        "error: there is no hit 3: the last answer had 0",
-        "error: 'x' is no number from 1 on",
-        "error: unknown reranker best: there are auto, functional, spacy, disabled",
+        "error: there is no result 3: the last answer had 0",
+        "error: 'x' is not a number of at least 1",
+        "error: unknown reranker best: valid are auto, functional, spacy, disabled",
         "error: no index 'nope' — hint: there are demo",
     ]
     assert served.engine.requests[-1] == p.SearchRequest("x", index="nope")
@@ -143,7 +143,7 @@ def test_a_sitting_at_a_terminal(served: Served) -> None:
         terminal.keys("/index de")
         terminal.until(" demo ")  # the menu
         terminal.keys(TAB, ENTER)
-        terminal.until("asking: demo")
+        terminal.until("options: demo")
         terminal.until(PROMPT)
         terminal.keys("retry lang:g")
         terminal.until(" go ")
