@@ -121,8 +121,8 @@ def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said.splitlines() == [
-        "cocosearchd goes on starting in the background; `cocosearchctl down` stops it",
-        f"{project} is as it was: `cocosearchctl up` again to watch it",
+        "cocosearchd continues to start in the background; `cocosearchctl down` stops it",
+        f"{project} is unchanged: run `cocosearchctl up` again to watch it",
     ]
     assert "has stopped" in stopped.ctl("down").stdout
     assert "not running" in stopped.ctl("down").stdout

@@ -346,7 +346,11 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
         ),
         ("query x --index nope", 1, "error: no index 'nope' — hint: there are demo"),
         ("bench --index nope", 1, "error: no index 'nope' — hint: there are demo"),
-        ("query x --open 9 --json", 1, '{"error": "there is no hit 9", "hint": "there are 1"}'),
+        (
+            "query x --open 9 --json",
+            1,
+            '{"error": "there is no result 9", "hint": "the answer has 1"}',
+        ),
         (
             "files --limit 0",
             2,
@@ -440,7 +444,7 @@ def test_an_interrupted_restart_says_what_becomes_of_the_daemon(served: Served) 
         assert process.stderr.readline() == "stopping cocosearchd (pid 1) ...\n"
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
-    goes_on = "cocosearchd (pid 1) goes on stopping in the background; `cocosearchctl restart` starts it again\n"
+    goes_on = "cocosearchd (pid 1) continues to stop in the background; `cocosearchctl restart` starts it again\n"
     assert (process.returncode, said) == (exits.INTERRUPTED, goes_on)
 
 
@@ -665,7 +669,7 @@ def test_exit_codes_are_documented() -> None:
         ),
         ('{"event": "start_failed", "level": "error"}\n', ("start_failed", "")),
         ("Traceback:\n  x\nValueError: y\n\n", ("ValueError: y", "")),
-        ("", ("it said nothing", "")),
+        ("", ("it wrote no message", "")),
     ],
 )
 def test_the_last_error_of_a_log(log: str, expected: tuple[str, str]) -> None:
@@ -691,7 +695,7 @@ def test_a_daemon_that_does_not_start_says_why(
     with pytest.raises(Exception, match="cocosearchd did not start: a setting is wrong") as failed:
         daemon_process.ensure_running(environment, said.append)
     assert getattr(failed.value, "hint", "") == "mend it"
-    assert said == ["starting cocosearchd (the first start makes its database) ..."]
+    assert said == ["starting cocosearchd (the first start creates its database) ..."]
 
 
 def test_a_check_that_hangs_is_given_up_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

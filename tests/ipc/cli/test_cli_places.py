@@ -157,7 +157,7 @@ def test_a_daemon_that_is_there_and_says_nothing_is_waited_for_aloud(
         with pytest.raises(CallFailed, match=r"did not answer within 0\.5 s"):
             daemon_process.ensure_running(environment, said.append)
         listener.shutdown(socket.SHUT_RDWR)
-    assert said == ["waiting for cocosearchd, which is there and does not answer ..."]
+    assert said == ["waiting for cocosearchd, which runs but does not answer yet ..."]
 
 
 def _hang_up(listener: socket.socket) -> None:

@@ -25,7 +25,7 @@ from tests.ipc.engine import EngineWithFiles
 
 REPL = [*CTL, "repl"]
 PROMPT = "›"
-READY = f"Ctrl-D leaves.\n{PROMPT}"
+READY = f"Ctrl-D quits.\n{PROMPT}"
 
 
 @pytest.fixture

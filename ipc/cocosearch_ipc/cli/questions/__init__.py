@@ -1,3 +1,1 @@
-"""Verbs that ask: `query` with all of its options, indexes and their files, the figures of
-`bench`.
-"""
+"""Verbs that query the daemon: `query` with all options, indexes, files, and `bench`."""

@@ -1,8 +1,8 @@
-"""`bench`: this machine's own figures, through the running daemon. Leaves nothing behind, also when
-it is interrupted.
+"""`bench`: measures this machine through the running daemon. Leaves no index or file behind.
 
-What is indexed and changed is a scratch copy of some of Python's own library: the same on every
-machine. Questions are asked of the user's index where there is one, without the cache and with it.
+It indexes and changes a scratch copy of Python's standard library, which is the same on every
+machine. Queries go to the user's index if there is one, without and with the cache. An interrupted
+run cleans up too.
 """
 
 import argparse
@@ -48,7 +48,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What was measured `n` times. `p50` and `p95` are of nearest rank."""
+    """A measurement of `n` samples. `p50` and `p95` use the nearest rank."""
 
     name: str
     unit: str
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     path = address.rpc_socket(env)
     client.call(path, "status")
     if args.index:
-        # better now than when all has been measured
+        # fail before the measurement, not after it
         client.call(path, "index_stats", {"index": args.index})
     _sweep(path)
     machine = _machine()
@@ -76,14 +76,14 @@ def run(args: argparse.Namespace, env: Env) -> int:
     machine["load_after"] = round(os.getloadavg()[0], 2)
     if args.json:
         memory = status["rss_bytes"]
-        asked = None if index.startswith(PREFIX) else index
-        found = {
+        queried = None if index.startswith(PREFIX) else index
+        report = {
             "machine": machine,
-            "asked": asked,
+            "asked": queried,
             "figures": [asdict(f) for f in figures],
             "rss_bytes": memory,
         }
-        output.document(found)
+        output.document(report)
     else:
         _print(machine, figures, status, index)
     return exits.OK
@@ -109,17 +109,17 @@ def _print(
     )
     output.line("")
     output.line(f"memory  {tables.size(rss.get('total', 0))} ({parts})")
-    asked = "the scratch index" if index.startswith(PREFIX) else f"the index {index}"
+    queried = "the scratch index" if index.startswith(PREFIX) else f"the index {index}"
     output.line(
-        f"Questions were asked of {asked}; files were those of a scratch directory, which is gone."
+        f"Queries used {queried}; the indexed files were in a scratch directory, which is deleted."
     )
     if machine["load_before"] > machine["cpus"] / 2:
-        output.note("note: the machine was busy; times of a busy machine say little")
+        output.note("note: the machine was busy, so its times are not reliable")
 
 
 @contextlib.contextmanager
 def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Path, list[Figure]]]:
-    """An index of a scratch directory, and how fast it was made; both are gone afterwards."""
+    """Index a scratch directory; yield it with the indexing rates, and delete both afterwards."""
     root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
     try:
         size = _fill(root, files)
@@ -129,7 +129,7 @@ def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Pat
         *_, last = client.stream(path, "follow", {"index": root.name}, 300.0)
         took = time.perf_counter() - began
         if not last["chunks"]:
-            raise _broken(f"nothing of {root} was indexed ({last['failed']} files failed)")
+            raise _broken(f"no file of {root} was indexed ({last['failed']} files failed)")
         yield (
             root,
             [
@@ -140,15 +140,15 @@ def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Pat
         )
     finally:
         # a second Ctrl-C would leave the index behind
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
         with contextlib.suppress(client.CallFailed):
             client.call(path, "clear_index", {"index": root.name})
         shutil.rmtree(root, ignore_errors=True)
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)
 
 
 def _fill(root: Path, count: int) -> int:
-    """Copy `count` of the library's modules below `root`; their bytes."""
+    """Copy `count` modules of the standard library to `root`; return their size in bytes."""
     library = Path(sysconfig.get_path("stdlib"))
     sources = [file for file in sorted(library.glob("*.py")) if file.stat().st_size < 200_000]
     sources += [
@@ -160,7 +160,7 @@ def _fill(root: Path, count: int) -> int:
 
 
 def _saves(path: str, root: Path, progress: "_Progress") -> Iterator[Figure]:
-    """From a saved file to an answer that has it."""
+    """Measure the time from a saved file to an answer that contains it."""
     times = list[float]()
     for number in range(SAVES):
         progress.say(f"saving {number + 1} of {SAVES}")
@@ -191,8 +191,8 @@ def _questions(path: str, index: str, progress: "_Progress") -> Iterator[Figure]
         for _ in range(rounds):
             for text in QUESTIONS:
                 began = time.perf_counter()
-                asked = {"query": text, "index": index} | ({} if cached else {"use_cache": False})
-                reply = client.call(path, "search", asked)
+                params = {"query": text, "index": index} | ({} if cached else {"use_cache": False})
+                reply = client.call(path, "search", params)
                 if cached and reply["cache"] == "miss":
                     continue  # this one has filled the cache
                 times.append((time.perf_counter() - began) * 1000)
@@ -202,7 +202,7 @@ def _questions(path: str, index: str, progress: "_Progress") -> Iterator[Figure]
 
 
 def _starts(env: Env, index: str, progress: "_Progress") -> Iterator[Figure]:
-    """What a query costs as a command, beside a Python that does nothing."""
+    """Measure a query as a command, and a Python that does nothing for comparison."""
     commands = (
         ("python -c pass", [sys.executable, "-c", "pass"]),
         (
@@ -221,13 +221,15 @@ def _starts(env: Env, index: str, progress: "_Progress") -> Iterator[Figure]:
 
 
 def _cost(command: Sequence[str], env: Env) -> tuple[float, float]:
-    """CPU and wall milliseconds of a command."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """Return CPU and wall time of a command in milliseconds."""
+    usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     subprocess.run(command, env=dict(env), check=True, capture_output=True)
     wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = (
+        usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
+    )
     return used * 1000, wall * 1000
 
 
@@ -238,20 +240,20 @@ def _figure(name: str, unit: str, values: Sequence[float]) -> Figure:
 
 
 def _own_index(path: str) -> str | None:
-    """The index a plain query would use, else the largest one."""
-    own = [
+    """Return the index that a plain query would use, else the largest index."""
+    candidates = [
         index
         for index in client.call(path, "list_indexes")["indexes"]
         if not index["name"].startswith(PREFIX)
     ]
     with contextlib.suppress(client.CallFailed):
-        named = str(client.call(path, "index_stats", query.with_place({}))["index"])
-        return named if not named.startswith(PREFIX) else None
-    return str(max(own, key=lambda index: index["chunks"])["name"]) if own else None
+        default = str(client.call(path, "index_stats", query.with_place({}))["index"])
+        return default if not default.startswith(PREFIX) else None
+    return str(max(candidates, key=lambda index: index["chunks"])["name"]) if candidates else None
 
 
 def _sweep(path: str) -> None:
-    """Clear what a killed run left behind."""
+    """Delete the scratch indexes of killed runs."""
     for index in client.call(path, "list_indexes")["indexes"]:
         owner = index["name"].removeprefix(PREFIX).partition("-")[0]
         if index["name"].startswith(PREFIX) and owner.isdecimal() and not _alive(int(owner)):
@@ -290,13 +292,13 @@ def _processor() -> str:
 
 
 class _Progress:
-    """One line on standard error that is written over; nothing where that is no terminal."""
+    """A progress line on standard error; silent if that is not a terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._live = sys.stderr.isatty() and not quiet
 
     def say(self, text: str) -> None:
-        """What is going on."""
+        """Show the current step."""
         if self._live:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Verbs about files of an index: files, cat, related, watch; and which languages are known."""
+"""Verbs about the files of an index: files, cat, related, watch; and languages, models."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ Env = Mapping[str, str]
 
 
 def files(args: argparse.Namespace, env: Env) -> int:
-    """Indexed files, page by page until the limit."""
+    """Print indexed files, page by page up to the limit."""
     params = query.with_place({"index": args.index} if args.index else {})
     params |= {
         name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value
@@ -25,49 +25,53 @@ def files(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document(reply)
         return exits.OK
-    found = reply["files"]
+    entries = reply["files"]
     cursor = reply["cursor"]
     if not reply.get("fresh"):
         output.note(
             f"not fresh: {answers.lacking(reply.get('stale_reason'), reply.get('pending') or ())}"
         )
     if cursor:
-        output.note(f"there are more than {args.limit}: --limit N")
-    if not found:
-        output.note("no such file: globs are relative to the root, directories to it or to here")
+        output.note(f"there are more than {args.limit} files: raise --limit")
+    if not entries:
+        output.note(
+            "no such file: globs are relative to the root, directories to the root or to the "
+            "current directory"
+        )
     else:
-        for file in found:
+        for file in entries:
             output.line(output.printable(str(file["path"]), keep=""))
     return exits.OK
 
 
 def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
-    """The pages of a list as one reply. Of several clocks the first holds for all, and one that is
-    not fresh speaks.
+    """Return the pages of a list as one reply.
+
+    The clock is that of the first page. The reply is fresh only if all pages are.
     """
-    whole: dict[str, Any] = {}
-    found = list[dict[str, object]]()
+    merged: dict[str, Any] = {}
+    entries = list[dict[str, object]]()
     cursor = None
-    while cursor or not whole:
+    while cursor or not merged:
         page = (
             params
-            | {"limit": min(1000, limit - len(found))}
+            | {"limit": min(1000, limit - len(entries))}
             | ({"cursor": cursor} if cursor else {})
         )
         reply = query.waited(env, "list_files", page)
-        found = found + reply["files"]
+        entries = entries + reply["files"]
         cursor = reply["cursor"]
-        if not whole:
-            whole = reply
-        elif whole.get("fresh") and not reply.get("fresh"):
-            whole = reply | {"as_of": whole["as_of"]}
-        if len(found) >= limit:
+        if not merged:
+            merged = reply
+        elif merged.get("fresh") and not reply.get("fresh"):
+            merged = reply | {"as_of": merged["as_of"]}
+        if len(entries) >= limit:
             break
-    return whole | {"files": found, "cursor": cursor}
+    return merged | {"files": entries, "cursor": cursor}
 
 
 def cat(args: argparse.Namespace, env: Env) -> int:
-    """A file of an index, or the lines FIRST-LAST of it."""
+    """Print a file of an index, or the lines FIRST-LAST of it."""
     path, first, last = place(args.place)
     params = query.with_place({"index": args.index} if args.index else {}) | {"path": path}
     params |= {
@@ -78,9 +82,9 @@ def cat(args: argparse.Namespace, env: Env) -> int:
         output.document(reply)
         return exits.OK
     if not reply["fresh"]:
-        output.note(f"as indexed: {reply['stale_reason'] or 'the file has changed since'}")
+        output.note(f"indexed content: {reply['stale_reason'] or 'the file has changed since'}")
     if first and first > reply["total_lines"]:
-        output.error(f"{path} ends at line {reply['total_lines']}")
+        output.error(f"{path} has only {reply['total_lines']} lines")
         return exits.FAILED
     if sys.stdout.isatty():
         output.line(output.printable(reply["content"].removesuffix("\n")))
@@ -90,7 +94,7 @@ def cat(args: argparse.Namespace, env: Env) -> int:
 
 
 def related(args: argparse.Namespace, env: Env) -> int:
-    """Code in other files like the definition at PATH:LINE."""
+    """Print code in other files that is similar to the definition at PATH:LINE."""
     path, line, _ = place(args.place)
     params = query.with_place({"index": args.index} if args.index else {}) | {
         "path": path,
@@ -104,37 +108,36 @@ def related(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document(reply)
     else:
-        for shown in answers.text(reply, output.Style.of(sys.stdout, env), {}):
-            output.line(shown)
+        for row in answers.text(reply, output.Style.of(sys.stdout, env), {}):
+            output.line(row)
     return exits.OK
 
 
 def watch(args: argparse.Namespace, env: Env) -> int:
-    """One line (or JSON object) for each batch that became searchable, or new match, until
-    interrupted.
+    """Print one line or JSON object per searchable batch, or per new match, until interrupted.
 
-    A daemon that goes is waited for.
+    If the daemon stops, wait for the next one.
     """
-    given = ("index", "query", "limit", "min_score", "all_chunks")
-    params = {name: value for name in given if (value := getattr(args, name)) not in (None, False)}
+    names = ("index", "query", "limit", "min_score", "all_chunks")
+    params = {name: value for name in names if (value := getattr(args, name)) not in (None, False)}
     if args.since is not None:
         epoch, _, number = args.since.rpartition(":")
         if not number.isdecimal() or len(number) > 15:
             output.error(
-                f"{args.since} is no clock",
-                "EPOCH:SEQ, as `cocosearchctl sync --json` has it",
+                f"{args.since} is not a clock",
+                "write EPOCH:SEQ; `cocosearchctl sync --json` prints both",
                 as_json=args.json,
             )
             return exits.USAGE
         params = query.with_place(params | {"since": {"epoch": epoch, "seq": int(number)}})
     if sys.stdout.isatty() and not args.json:
-        output.note("what becomes searchable is shown as it does; Ctrl-C ends it")
+        output.note("printing changes as they become searchable; Ctrl-C stops")
     for event in subscription.events(address.rpc_socket(env), params, output.note):
         if args.json:
             output.line(json.dumps(event))
         else:
             _print_event(event)
-        output.flush()  # a pipe would hold it until the next one
+        output.flush()  # a pipe would buffer the event
     return exits.OK
 
 
@@ -145,8 +148,8 @@ def _print_event(event: dict[str, Any]) -> None:
             f"{where}: the clock is too old, or of another run of the daemon: anything may have changed"
         )
     if event.get("matches"):
-        for found in answers.grep({"results": event["matches"]}, {}, ""):
-            output.line(f"{where} {found}")
+        for match in answers.grep({"results": event["matches"]}, {}, ""):
+            output.line(f"{where} {match}")
         return
     for sign, paths in (("+", event["changed"]), ("-", event["removed"])):
         for path in paths:
@@ -154,7 +157,7 @@ def _print_event(event: dict[str, Any]) -> None:
 
 
 def languages(args: argparse.Namespace, env: Env) -> int:
-    """Every supported language."""
+    """Print every supported language."""
     reply = client.call(address.rpc_socket(env), "languages")
     if args.json:
         output.document(reply)
@@ -169,18 +172,19 @@ def languages(args: argparse.Namespace, env: Env) -> int:
 
 
 def models(args: argparse.Namespace, env: Env) -> int:
-    """Models that could be used, and the one of each index."""
+    """Print the available embedding models and the model of each index."""
     reply = client.call(address.rpc_socket(env), "models")
     if args.json:
         output.document(reply)
         return exits.OK
     rows = [("provider", "model", "state", "")]
     rows += [
-        (each["provider"], each["model"], each["state"], each["detail"]) for each in reply["models"]
+        (entry["provider"], entry["model"], entry["state"], entry["detail"])
+        for entry in reply["models"]
     ]
     for row in tables.table(rows):
         output.line(row)
-    uses = [("index", "made by", "dimension", "")]
+    uses = [("index", "built with", "dimension", "")]
     for use in reply["indexes"]:
         note = f"until {use['following']} is complete" if use["following"] else ""
         note = note or ("" if use["configured"] else f"cocosearchctl reindex {use['index']}")

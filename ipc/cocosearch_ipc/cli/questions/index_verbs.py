@@ -18,26 +18,26 @@ from cocosearch_ipc.render.answers import lacking
 from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
-REFUSED = "refused"  # the state of an index that was made by another embedder
+REFUSED = "refused"  # the state of an index that another embedder built
 AGAIN_S = 0.05
-SHORT_S = 0.5  # a person who waits longer sees what is going on
-LONG_S = 300.0  # of one call: the daemon gives up on those that take twice as long
+SHORT_S = 0.5  # after this wait a person sees progress
+LONG_S = 300.0  # timeout of one call: the daemon cancels calls after twice this time
 
 
 def up(args: argparse.Namespace, env: Env) -> int:
-    """Start the daemon if needed, watch a directory, follow until it is searchable."""
+    """Start the daemon if needed, watch a directory, and follow until it is searchable."""
     path = os.path.realpath(args.path)
     if not (args.path and os.path.isdir(path)):
-        wrong = f"there is no directory {args.path or repr(args.path)}"
+        message = f"there is no directory {args.path or repr(args.path)}"
         if args.path and os.path.exists(path):
-            wrong = f"{args.path} is not a directory"
-        output.error(wrong, "give the project's directory", as_json=args.json)
+            message = f"{args.path} is not a directory"
+        output.error(message, "give the project's directory", as_json=args.json)
         return exits.USAGE
     progress = Progress()
     try:
         daemon_process.ensure_running(env, progress.say)
     except KeyboardInterrupt:
-        progress.say(f"{args.path} is as it was: `cocosearchctl up` again to watch it")
+        progress.say(f"{args.path} is unchanged: run `cocosearchctl up` again to watch it")
         raise
     listener.warn_of_trouble(client.call(address.rpc_socket(env), "status"), progress.say)
     params = {"path": path} | _given(name=args.name, topics=args.topic)
@@ -66,7 +66,7 @@ def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> d
                 progress.show(value)
     except KeyboardInterrupt:
         progress.say(
-            f"indexing of {index} goes on in the background; `cocosearchctl status` shows it"
+            f"indexing of {index} continues in the background; `cocosearchctl status` shows it"
         )
         raise
     finally:
@@ -92,7 +92,7 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
         output.error(str(last["reason"]))
         return
     if last["failed"]:
-        output.line(f"{last['failed']} files did not index: `cocosearchctl status` says why")
+        output.line(f"{last['failed']} files were not indexed: `cocosearchctl status` says why")
     example = (
         f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
     )
@@ -105,7 +105,7 @@ def _counts(last: dict[str, Any]) -> str:
 
 
 def list_indexes(args: argparse.Namespace, env: Env) -> int:
-    """All indexes."""
+    """Print all indexes."""
     reply = client.call(address.rpc_socket(env), "list_indexes")
     if args.json:
         output.document(reply)
@@ -119,7 +119,7 @@ def list_indexes(args: argparse.Namespace, env: Env) -> int:
 
 
 def stats(args: argparse.Namespace, env: Env) -> int:
-    """Counts of one index."""
+    """Print the counts of one index."""
     params = query.with_place(_given(index=args.name)) | _given(include_failures=args.failures)
     reply = query.waited(env, "index_stats", params | query_options.patience(args))
     if args.json:
@@ -131,9 +131,7 @@ def stats(args: argparse.Namespace, env: Env) -> int:
 
 
 def sync(args: argparse.Namespace, env: Env) -> int:
-    """Wait until every change made before is searchable; exit code 1 when that is not so in
-    time.
-    """
+    """Wait until all earlier changes are searchable; exit code 1 if the time is too short."""
     params = query.with_place(_given(index=args.named or args.name))
     end = time.monotonic() + args.timeout
     reply = _synced(env, params, min(args.timeout, SHORT_S))
@@ -143,8 +141,7 @@ def sync(args: argparse.Namespace, env: Env) -> int:
         and reply["index"] not in reply.get("refused", ())
         and time.monotonic() < end
     ):
-        # It is answered at once where waiting is of no use now: of a missing root, of files that
-        # fail.
+        # The daemon answers at once if waiting is useless: a missing root, files that fail.
         time.sleep(AGAIN_S)
         if progress.live:
             progress.show(
@@ -162,24 +159,24 @@ def sync(args: argparse.Namespace, env: Env) -> int:
             if reply["fresh"]
             else f"not fresh: {lacking(reply['reason'], reply['pending'])}"
         )
-        several = reply["fresh"] and reply.get("indexes")
+        names = reply["fresh"] and reply.get("indexes")
         refused = reply.get("refused") or {}
         if reply["index"] not in refused:
-            output.line(f"{', '.join(several) if several else reply['index']}: {state}")
-        for name, why in refused.items():
-            output.line(f"{name}: not fresh: {output.printable(why, keep='')}")
+            output.line(f"{', '.join(names) if names else reply['index']}: {state}")
+        for name, reason in refused.items():
+            output.line(f"{name}: not fresh: {output.printable(reason, keep='')}")
     return exits.OK if reply["fresh"] else exits.FAILED
 
 
 def _synced(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     timeout_s = max(0.0, timeout_s)
-    asked = params | {"timeout_ms": int(timeout_s * 1000)}
-    reply: dict[str, Any] = client.call(address.rpc_socket(env), "sync", asked, timeout_s + 30.0)
+    request = params | {"timeout_ms": int(timeout_s * 1000)}
+    reply: dict[str, Any] = client.call(address.rpc_socket(env), "sync", request, timeout_s + 30.0)
     return reply
 
 
 def reindex(args: argparse.Namespace, env: Env) -> int:
-    """Index every file again, with the settings of now."""
+    """Index every file again with the current settings."""
     reply = client.call(
         address.rpc_socket(env), "reindex", query.with_place(_given(index=args.name))
     )
@@ -193,13 +190,13 @@ def reindex(args: argparse.Namespace, env: Env) -> int:
 
 
 def clear(args: argparse.Namespace, env: Env) -> int:
-    """Forget an index, after a question on a terminal."""
+    """Delete an index; on a terminal, ask for confirmation first."""
     if not args.yes:
         if not sys.stdin.isatty():
             hint = f"cocosearchctl clear {shlex.quote(args.name)} --yes"
-            output.error("clear asks before it forgets an index", hint, as_json=args.json)
+            output.error("clear needs a confirmation", hint, as_json=args.json)
             return exits.USAGE
-        output.note(f"Forget the index {args.name}? Files on disk stay as they are. [y/N] ")
+        output.note(f"Delete the index {args.name}? Your files on disk are not touched. [y/N] ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             return exits.FAILED
     reply = client.call(address.rpc_socket(env), "clear_index", {"index": args.name})
@@ -207,11 +204,11 @@ def clear(args: argparse.Namespace, env: Env) -> int:
         output.document(reply)
     else:
         output.line(
-            f"{reply['index']} is gone ({reply['files']:,} files, {reply['chunks']:,} chunks)"
+            f"{reply['index']} is deleted ({reply['files']:,} files, {reply['chunks']:,} chunks)"
         )
     return exits.OK
 
 
 def _given(**params: Any) -> dict[str, Any]:
-    """Only what was said: an older daemon knows the rest by default."""
+    """Keep only parameters with a value: an older daemon applies its own defaults."""
     return {name: value for name, value in params.items() if value not in (None, [], False)}

@@ -1,5 +1,6 @@
-"""`query` with any of its options: filters, explanations, `--open`. A plain one never gets here
-(see `main`).
+"""`query` with any of its options: filters, explanations, `--open`.
+
+`main` answers a plain query without this module.
 """
 
 import argparse
@@ -16,9 +17,8 @@ from cocosearch_ipc.render.line_range import on_disk
 
 Env = Mapping[str, str]
 
-LONGEST_SYNC_S = 540.0  # the daemon gives up on a call after ten minutes
-# How programs are told to go to a line; all others know `+LINE PATH`, as vi, emacs, nano and their
-# kin do.
+LONGEST_SYNC_S = 540.0  # the daemon cancels a call after ten minutes
+# Notations for "open PATH at LINE". All other editors accept `+LINE PATH`, like vi, emacs and nano.
 GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf", "positron")  # --goto PATH:LINE
 COLON = ("subl", "sublime_text", "zed", "zeditor", "hx", "helix")  # PATH:LINE
 JETBRAINS = (
@@ -37,7 +37,7 @@ SHORT = ("mate", "kate", "xed")  # -l LINE PATH
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Ask; print the hits and, with `--explain` or `--why-not`, how they came about."""
+    """Search; print the results and, with `--explain` or `--why-not`, the explanation."""
     params = params_of(args)
     if args.open is not None:
         return open_hit(params, env, args.open, as_json=args.json)
@@ -51,11 +51,11 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool = False) -> int:
-    """Open `$VISUAL` or `$EDITOR` at the `number`th hit, in place of this process."""
+    """Open `$VISUAL` or `$EDITOR` at the `number`th result, in place of this process."""
     reply = query.asked(params, env)
     hits = reply["results"]
     if not 1 <= number <= len(hits):
-        output.error(f"there is no hit {number}", f"there are {len(hits)}", as_json=as_json)
+        output.error(f"there is no result {number}", f"the answer has {len(hits)}", as_json=as_json)
         return exits.FAILED
     command = editing(hits[number - 1], reply["query"], env)
     output.flush()
@@ -66,17 +66,19 @@ def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool = F
     return exits.FAILED
 
 
-def editing(hit: Mapping[str, Any], asked: str, env: Env) -> list[str]:
-    """The command that opens a hit of a question in the user's editor."""
+def editing(hit: Mapping[str, Any], question: str, env: Env) -> list[str]:
+    """Return the command that opens a result in the user's editor."""
     path = os.path.join(query.roots(env)[hit["index"]], on_disk(hit["path"]))
-    return editor(env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.place(hit, asked))
+    return editor(
+        env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.place(hit, question)
+    )
 
 
 def editor(program: str, path: str, line: int) -> list[str]:
-    """How `program`, a command with its options, is told to go to a line."""
+    """Return the command that opens `path` at `line`. `program` is a command with its options."""
     try:
         words = shlex.split(program) or ["vi"]
-    except ValueError:  # a quotation that does not end
+    except ValueError:  # an unclosed quotation
         words = [program]
     name = os.path.basename(words[0]).removesuffix(".sh")
     if name in GOTO:
@@ -91,28 +93,28 @@ def editor(program: str, path: str, line: int) -> list[str]:
 
 
 def patience(args: argparse.Namespace) -> dict[str, Any]:
-    """How long an answer waits for changes, if that was given."""
+    """Return the parameter for the wait for changes, if the user set it."""
     if args.sync_timeout is None:
         return {}
     return {"sync_timeout_ms": round(min(args.sync_timeout, LONGEST_SYNC_S) * 1000)}
 
 
 def params_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Parameters of `search`: only those that were given."""
-    several = ("language", "path", "not_path", "symbol_type", "topic")
+    """Return the parameters of `search`: only those that the user set."""
+    repeatable = ("language", "path", "not_path", "symbol_type", "topic")
     plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "why_not")
     plain += ("lines_before", "lines_after", "budget_chars", "budget_tokens")
-    found: dict[str, Any] = {"query": " ".join(args.words)}
-    found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
-    found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
-    found |= {
+    params: dict[str, Any] = {"query": " ".join(args.words)}
+    params |= {f"{name}s": getattr(args, name) for name in repeatable if getattr(args, name)}
+    params |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
+    params |= {
         name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)
     }
-    found |= patience(args)
+    params |= patience(args)
     if args.lines_around is not None:
-        found = {"lines_before": args.lines_around, "lines_after": args.lines_around} | found
-    if indexes := [name for given in args.index for name in given.split(",") if name]:
-        found |= {"index": indexes[0]} if len(indexes) == 1 else {"indexes": indexes}
+        params = {"lines_before": args.lines_around, "lines_after": args.lines_around} | params
+    if indexes := [name for value in args.index for name in value.split(",") if name]:
+        params |= {"index": indexes[0]} if len(indexes) == 1 else {"indexes": indexes}
     off = {"no_hybrid": "use_hybrid", "no_cache": "use_cache", "no_smart_context": "smart_context"}
     off |= {"no_linked": "linked"}
-    return found | {name: False for flag, name in off.items() if getattr(args, flag)}
+    return params | {name: False for flag, name in off.items() if getattr(args, flag)}

@@ -1,6 +1,4 @@
-"""A subscription that outlives the daemon it began with: what `watch` prints is to be followed for
-days.
-"""
+"""A subscription that survives a restart of the daemon, for a `watch` that runs for days."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,22 +6,21 @@ from typing import Any
 from cocosearch_ipc import client
 from cocosearch_ipc.cli.running import daemon_process
 
-# A watched project may rest for as long as it likes.
+# A watched project may stay unchanged for any time.
 QUIET_S = 365 * 86_400.0
-GONE = "cocosearchd is gone: waiting until it is there again; Ctrl-C ends this"
-# Of no run of any daemon: who says it is told of each index that something may have been missed.
+GONE = "cocosearchd has stopped: waiting for the next one; Ctrl-C quits"
+# A clock of no daemon: a subscription with it gets an event `missed` for every index.
 NO_CLOCK = {"epoch": "", "seq": 0}
 
 
 def events(
     path: str, params: dict[str, Any], say: Callable[[str], object]
 ) -> Iterator[dict[str, Any]]:
-    """What `watch` yields, from one daemon after the other. Raises `client.CallFailed` for whatever
-    would stay so.
+    """Yield the events of `watch` from one daemon after the other.
 
-    Who was cut off, or whose daemon has gone, goes on from the last clock that was seen. That is a
-    clock of one index: of each other one, and of all when it is of another run of the daemon, it is
-    said that something may be missed.
+    After a lost connection, it continues from the last clock it has seen. That is the clock of one
+    index: all other indexes send an event `missed`, and all indexes do if the clock belongs to
+    another run of the daemon. Raises `client.CallFailed` for permanent errors.
     """
     running = client.reachable(path)
     gone = False
@@ -44,16 +41,15 @@ def events(
 
 
 def _from_here(params: dict[str, Any], clock: dict[str, Any]) -> dict[str, Any]:
-    """Without a directory: a clock given at the start was of the index around it, and others are
-    followed as well.
+    """Drop the directory and set the clock.
+
+    At the start, the clock belongs to the index of that directory; now all indexes are followed.
     """
     return {name: value for name, value in params.items() if name != "cwd"} | {"since": clock}
 
 
 def _passes(failed: client.CallFailed, *, gone: bool) -> bool:
-    """Whether a failure ends by itself: the daemon went, or one that has just come does not answer
-    yet.
-    """
+    """Tell if a failure is temporary: the daemon stopped, or a new one does not answer yet."""
     if failed.reason:
         return failed.reason == client.NOT_RUNNING
     return gone and failed.code in (client.UNAVAILABLE, client.TIMED_OUT)

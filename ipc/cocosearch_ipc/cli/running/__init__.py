@@ -1,1 +1,1 @@
-"""The daemon as a process: started, stopped, seen, run as a service, spoken to over the bridge."""
+"""Verbs that run the daemon: start, stop, service, status, logs, `top` and the MCP bridge."""

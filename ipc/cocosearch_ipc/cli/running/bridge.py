@@ -1,12 +1,11 @@
-"""`mcp`: MCP over standard input and output for clients that want a process; lines go to the daemon
-and back.
+"""`mcp`: relays MCP between standard input and output and the daemon, line by line.
 
-Knows the framing (a JSON message a line) and three things of MCP, so that a session outlives a
-restart of the daemon: what was sent to begin it is sent again, unanswered requests are answered
-with an error, everything else passes unread. Nothing is started or connected before the client
-sends its first message. When a daemon has gone, the next message starts another one; who only
-listens to resources is connected as soon as there is one. The first line to the daemon is no
-message of MCP: it names the directory that the client works in, and whether somebody said so.
+It knows the framing (one JSON message per line) and just enough of MCP to keep a session across a
+restart of the daemon: it sends the messages that begin the session again, answers open requests
+with an error, and passes everything else unread. It starts and connects nothing before the client's
+first message. After a daemon has stopped, the next message starts another one; a client that only
+listens to resources is connected as soon as a daemon runs. The first line to the daemon is not an
+MCP message: it names the client's directory, and tells if the user chose it.
 """
 
 import argparse
@@ -28,10 +27,13 @@ from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
 
-LOST = {"code": -32001, "message": "cocosearchd was restarted while it answered; ask again"}
+LOST = {
+    "code": -32001,
+    "message": "cocosearchd restarted during the answer; send the request again",
+}
 TOO_LONG = {
     "code": INVALID_REQUEST,
-    "message": f"a message has at most {MAX_LINE_BYTES >> 20} MiB; send less at once",
+    "message": f"a message has at most {MAX_LINE_BYTES >> 20} MiB; send smaller messages",
 }
 RECONNECT_S = 20.0
 REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the client did not send
@@ -39,15 +41,15 @@ REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the clien
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Relay until standard input ends."""
-    said = (
+    directory = (
         args.project or env.get("COCOSEARCH_PROJECT") or (_cwd() if args.project_from_cwd else "")
     )
-    place = (
-        {"cwd": os.path.abspath(os.path.expanduser(said)), "said": True}
-        if said
+    preamble = (
+        {"cwd": os.path.abspath(os.path.expanduser(directory)), "said": True}
+        if directory
         else {"cwd": _cwd()}
     )
-    relay = SessionRelay(env, place, sys.stdin.buffer, sys.stdout.buffer)
+    relay = SessionRelay(env, preamble, sys.stdin.buffer, sys.stdout.buffer)
     relay.run()
     return exits.OK
 
@@ -60,7 +62,7 @@ def _cwd() -> str:
 
 
 class SessionRelay:
-    """One MCP session between a client (`source`, `target`) and daemons that come and go."""
+    """One MCP session between a client (`source`, `target`) and a sequence of daemons."""
 
     def __init__(self, env: Env, place: dict[str, Any], source: BinaryIO, target: BinaryIO) -> None:
         self._env = env
@@ -68,22 +70,20 @@ class SessionRelay:
         self._source = source
         self._target = target
         self._connecting = threading.Lock()
-        self._lock = threading.Lock()  # guards what follows, and writes to `target`
+        self._lock = threading.Lock()  # guards the fields below, and writes to `target`
         self._socket: socket.socket | None = None
         self._beginning: list[bytes] = []  # initialize, notifications/initialized
-        # URI of a resource -> the request by which the client hears of it
+        # URI of a resource -> the client's subscription request
         self._subscribed: dict[str, bytes] = {}
         self._waiting: dict[str, Any] = {}  # ids of requests that the daemon has not answered
         self._down: threading.Thread | None = None
 
     def run(self) -> None:
-        """Pass lines on until the client ends its side, then let the daemon's last answers
-        through.
-        """
+        """Relay lines until the client closes its side, then wait for the daemon's last answers."""
         for line in self._source:
             if line.strip():
                 self._up(line)
-        self._subscribed = {}  # nobody listens any more
+        self._subscribed = {}  # the client no longer listens
         with self._lock:
             connection = self._socket
             down = self._down
@@ -108,7 +108,7 @@ class SessionRelay:
             self._subscribed = {}
         if method == "notifications/cancelled":
             self._given_up(message)
-        for _ in range(2):  # that a daemon went away just now is found out by writing to it
+        for _ in range(2):  # only a write shows that a daemon has just stopped
             try:
                 connection = self._connected()
             except client.CallFailed as failed:
@@ -128,7 +128,7 @@ class SessionRelay:
             except OSError:
                 self._drop(connection, keep=asks)
                 if asks and asks not in self._waiting:
-                    return  # the other thread saw the end first, and has answered
+                    return  # the other thread has noticed the end first, and has answered
             else:
                 self._remember(message, line)
                 return
@@ -137,7 +137,7 @@ class SessionRelay:
         self._refuse({asks: rid} if asks else {}, LOST)
 
     def _given_up(self, message: dict[str, Any]) -> None:
-        """The daemon does not answer what the client has cancelled."""
+        """Forget a request that the client has cancelled: the daemon will not answer it."""
         params = message.get("params")
         with self._lock:
             self._waiting.pop(
@@ -145,7 +145,7 @@ class SessionRelay:
             )
 
     def _remember(self, message: dict[str, Any], line: bytes) -> None:
-        """What another daemon would have to be told again."""
+        """Remember messages that the next daemon must receive again."""
         method = message.get("method")
         params = message.get("params")
         uri = str(params.get("uri")) if isinstance(params, dict) else ""
@@ -157,8 +157,9 @@ class SessionRelay:
             self._subscribed.pop(uri, None)
 
     def _connected(self, *, start: bool = True) -> socket.socket:
-        """The connection; a new one, with a daemon started if need be and wanted. Raises
-        `client.CallFailed`.
+        """Return the connection, or open one; with `start`, start a daemon if none runs.
+
+        Raises `client.CallFailed`.
         """
         with self._connecting:
             with self._lock:
@@ -167,7 +168,7 @@ class SessionRelay:
             return self._begun(self._open(start=start))
 
     def _begun(self, connection: socket.socket) -> socket.socket:
-        """A new connection that has got as far as the one before."""
+        """Bring a new connection to the state of the previous one."""
         try:
             connection.sendall(json.dumps({"cocosearch": self._place}).encode() + b"\n")
             if self._beginning:  # begin the session again on the client's behalf
@@ -176,7 +177,7 @@ class SessionRelay:
         except OSError as error:
             connection.close()
             raise client.CallFailed(
-                f"cocosearchd went away: {error.strerror}", "cocosearchctl logs"
+                f"cocosearchd closed the connection: {error.strerror}", "cocosearchctl logs"
             ) from None
         down = threading.Thread(target=self._relay_down, args=(connection,), daemon=True)
         with self._lock:
@@ -215,15 +216,18 @@ class SessionRelay:
         self._drop(connection)
 
     def _drop(self, connection: socket.socket, keep: str = "") -> None:
-        """The daemon is gone: answer what it owes but `keep`; the next message connects again."""
+        """Handle a lost connection: answer all open requests except `keep`.
+
+        The next message connects again.
+        """
         with self._lock:
             if connection is not self._socket:
                 return
             self._socket.close()
             self._socket = None
-            owed = {asked: rid for asked, rid in self._waiting.items() if asked != keep}
+            open_requests = {key: rid for key, rid in self._waiting.items() if key != keep}
             self._waiting = {keep: self._waiting[keep]} if keep in self._waiting else {}
-        self._refuse(owed, LOST)
+        self._refuse(open_requests, LOST)
         if self._subscribed:
             threading.Thread(target=self._listen_again, daemon=True).start()
 
@@ -235,15 +239,15 @@ class SessionRelay:
                 return
 
     def _tell_of_a_gap(self) -> None:
-        """What the client listens to may have changed while there was no daemon."""
+        """Report every subscribed resource as changed: changes without a daemon were missed."""
         with self._lock, contextlib.suppress(OSError):
             for uri in tuple(self._subscribed):
-                told = {
+                notification = {
                     "jsonrpc": "2.0",
                     "method": "notifications/resources/updated",
                     "params": {"uri": uri},
                 }
-                self._target.write(json.dumps(told).encode() + b"\n")
+                self._target.write(json.dumps(notification).encode() + b"\n")
             self._target.flush()
 
     def _refuse(self, owed: dict[str, Any], error: dict[str, Any]) -> None:
@@ -260,7 +264,7 @@ def _with_id(line: bytes) -> bytes:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """The message of a line; empty for what is none (the daemon will say so)."""
+    """Return the message of a line, or {} for an invalid one, which the daemon will report."""
     try:
         message = json.loads(line)
     except ValueError:

@@ -1,6 +1,4 @@
-"""Starts and stops the daemon: through its installed service if there is one, else as a detached
-process.
-"""
+"""Starts and stops the daemon: through its installed service, else as a detached process."""
 
 import json
 import os
@@ -18,22 +16,23 @@ from cocosearch_ipc.trust import ownership
 
 Env = Mapping[str, str]
 
-# a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
+# The first start creates a database; a stop drains and lets PostgreSQL write a checkpoint.
 START_S = 180.0
 STOP_S = 40.0
-# for a daemon to say that it stops; one that started less than YOUNG_S ago may not listen yet
+# Time for a daemon to confirm its stop. A daemon younger than YOUNG_S may not listen yet.
 ANSWER_S = 5.0
 YOUNG_S = 10.0
 POLL_S = 0.05
 LONG_S = 1.0
-LOOK_S = 1.0  # between two looks for a daemon by whoever only listens
-LOCK_S = 10.0  # from a process to its lock: imports
+LOOK_S = 1.0  # interval of checks for a new daemon
+LOCK_S = 10.0  # time for a new process to import its modules and take its lock
 MAX_LOG_BYTES = 8 << 20
 
 
 def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
-    """Start the daemon unless it runs; returns whether it was started. Raises
-    `client.CallFailed`.
+    """Start the daemon unless it runs; return True if it was started.
+
+    Raises `client.CallFailed`.
     """
     running = _version(env, say)
     if running is not None:
@@ -41,7 +40,7 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
             say(f"hint: {client.upgrade(running)}")
         return False
     first = not (Path(address.state_dir(env)) / "postgres").exists()
-    say(f"starting cocosearchd{' (the first start makes its database)' if first else ''} ...")
+    say(f"starting cocosearchd{' (the first start creates its database)' if first else ''} ...")
     if service_manager.is_installed(env):
         service_manager.start(env)
         _wait(env, None, 0)
@@ -63,21 +62,20 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
     try:
         _wait(env, process, offset)
     except KeyboardInterrupt:
-        say("cocosearchd goes on starting in the background; `cocosearchctl down` stops it")
+        say("cocosearchd continues to start in the background; `cocosearchctl down` stops it")
         _until_locked(env, process)
         raise
     return True
 
 
 def _version(env: Env, say: Callable[[str], object]) -> str | None:
-    """That of the daemon that answers. One with its socket and not yet its database is waited for,
-    until it ends.
+    """Return the version of the running daemon, or None.
 
-    Raises `client.CallFailed` when it goes on saying nothing: another one could not start beside
-    it.
+    Wait for a daemon that has its socket but not yet its database, until it answers or ends. Raises
+    `client.CallFailed` if it stays silent: a second daemon could not start beside it.
     """
     began = time.monotonic()
-    patient = True
+    is_quiet = True
     while client.reachable(address.rpc_socket(env)):
         try:
             return str(client.call(address.rpc_socket(env), "status", timeout_s=5.0)["version"])
@@ -86,31 +84,30 @@ def _version(env: Env, say: Callable[[str], object]) -> str | None:
         service_manager.look(env)
         if time.monotonic() - began > START_S:
             raise _silent(reason)
-        if patient and time.monotonic() - began > LONG_S:
-            say("waiting for cocosearchd, which is there and does not answer ...")
-            patient = False
+        if is_quiet and time.monotonic() - began > LONG_S:
+            say("waiting for cocosearchd, which runs but does not answer yet ...")
+            is_quiet = False
         time.sleep(POLL_S)
     return None
 
 
 def _silent(reason: client.CallFailed) -> client.CallFailed:
     message = f"cocosearchd did not answer within {START_S:g} s: {reason.message}"
-    return client.CallFailed(message, "look at `cocosearchctl logs`", reason=client.NOT_RUNNING)
+    return client.CallFailed(message, "see `cocosearchctl logs`", reason=client.NOT_RUNNING)
 
 
 def stop(env: Env, say: Callable[[str], object]) -> int | None:
-    """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long
-    waits are said.
+    """Stop the daemon and wait for the end of its process; return its pid, or None if none runs.
 
-    One that does not answer, or does not end, is ended by force within 15 seconds: see
-    `ending.force`.
+    Report long waits through `say`. A daemon that does not answer, or does not end, is killed
+    within 15 seconds: see `termination.force`.
     """
     path = address.rpc_socket(env)
-    service_manager.look(env)  # before its manager is asked to start it once more, by who connects
+    service_manager.look(env)  # first, because a connection makes the service manager start it
     _until_reachable(env, say)
     if not client.reachable(path) and termination.holder(env) is None:
         if termination.call_off_restart(env):
-            say("cocosearchd froze, and was about to be started again: it is not")
+            say("cocosearchd froze; its restart has been cancelled")
         return None
     termination.forbid_restart(env)
     pid = _ask_to_stop(env)
@@ -123,23 +120,23 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
         _until_gone(pid, env, say)
     except KeyboardInterrupt:
         say(
-            f"cocosearchd (pid {pid}) goes on stopping in the background; `cocosearchctl restart` starts it again"
+            f"cocosearchd (pid {pid}) continues to stop in the background; `cocosearchctl restart` starts it again"
         )
         raise
     return pid
 
 
 def _ask_to_stop(env: Env) -> int | None:
-    """The daemon's process, which says that it will stop; None where it says nothing."""
+    """Request a stop; return the pid of the daemon, or None if it does not answer."""
     holder = termination.holder(env)
     young_s = YOUNG_S - (time.time() - holder.since) if holder else 0.0
     try:
         answer = client.call(address.rpc_socket(env), "shutdown", timeout_s=max(ANSWER_S, young_s))
     except client.CallFailed as failed:
         if holder is not None and failed.reason == client.NOT_RUNNING:
-            return holder.pid  # it stops already, or its watchdog has ended it
+            return holder.pid  # it is already stopping, or its watchdog has killed it
         if holder is None or failed.code != client.TIMED_OUT:
-            raise  # it is none of this state, or it has answered
+            raise  # it belongs to another state directory, or it has answered
         return None
     return int(answer["pid"])
 
@@ -148,11 +145,11 @@ def _until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
     lock = Path(address.rpc_socket(env)).with_suffix(".lock")
     began = time.monotonic()
     end = time.monotonic() + STOP_S
-    patient = True
+    is_quiet = True
     while termination.alive(pid) or termination.locked(lock):
-        if patient and time.monotonic() - began > LONG_S:
+        if is_quiet and time.monotonic() - began > LONG_S:
             say(f"stopping cocosearchd (pid {pid}) ...")
-            patient = False
+            is_quiet = False
         if time.monotonic() > end:
             termination.force(pid, env, say)
             return
@@ -160,7 +157,7 @@ def _until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
 
 
 def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
-    """Until the daemon has locked its state: from then on `stop` knows of it."""
+    """Wait until the daemon has locked its state: from then on, `stop` can find it."""
     end = time.monotonic() + LOCK_S
     while (
         process.poll() is None
@@ -171,64 +168,67 @@ def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
 
 
 def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
-    """One that starts has locked its state, and has no socket yet; one that stops has none any
-    more.
-    """
+    """Wait for the socket of a daemon that holds its lock: it is starting or stopping."""
     began = time.monotonic()
-    patient = True
+    is_quiet = True
     end = began + START_S
     lock = termination.state_lock(env)
     path = address.rpc_socket(env)
     while termination.locked(lock) and not client.reachable(path) and time.monotonic() < end:
         _not_elsewhere(env, began)
         if os.path.exists(path) and time.monotonic() - began > ANSWER_S:
-            return  # it is there and takes no connection: frozen
-        if patient:
-            say("waiting for cocosearchd, which starts or stops ...")
-            patient = False
+            return  # its socket exists but accepts no connection: it is frozen
+        if is_quiet:
+            say("waiting for cocosearchd, which is starting or stopping ...")
+            is_quiet = False
         time.sleep(POLL_S)
 
 
 def _not_elsewhere(env: Env, since: float) -> None:
-    """Raises `client.CallFailed` when the daemon of this state listens at another place, or nowhere
-    any more.
+    """Raise `client.CallFailed` if the daemon of this state listens elsewhere, or nowhere.
 
-    The second is so when its socket has been missing `since` for longer than a stop takes: somebody
-    removed it.
+    It listens nowhere if its socket has been missing `since` for longer than a stop takes: somebody
+    has removed it.
     """
     holder = termination.holder(env)
     if holder is None:
         return
     pid = holder.pid
-    at = holder.socket
-    place = os.path.dirname(at)
-    mine = address.rpc_socket(env)
-    if at != mine:
-        message = f"cocosearchd (pid {pid}) is running, with its sockets in {place} and not in {os.path.dirname(mine)}"
-        raise client.CallFailed(
-            message, f"COCOSEARCH_RUNTIME_DIR={shlex.quote(place)}", reason=client.NOT_RUNNING
+    actual = holder.socket
+    directory = os.path.dirname(actual)
+    expected = address.rpc_socket(env)
+    if actual != expected:
+        message = (
+            f"cocosearchd (pid {pid}) is running, with its sockets in {directory} "
+            f"and not in {os.path.dirname(expected)}"
         )
-    if not os.path.exists(at) and time.monotonic() - since > STOP_S:
-        message = f"cocosearchd (pid {pid}) is running, but its socket {at} is gone"
         raise client.CallFailed(
-            message, f"`kill {pid}` loses nothing; then start it again", reason=client.NOT_RUNNING
+            message, f"COCOSEARCH_RUNTIME_DIR={shlex.quote(directory)}", reason=client.NOT_RUNNING
+        )
+    if not os.path.exists(actual) and time.monotonic() - since > STOP_S:
+        message = f"cocosearchd (pid {pid}) is running, but its socket {actual} is gone"
+        raise client.CallFailed(
+            message,
+            f"`kill {pid}` loses no data; then start it again",
+            reason=client.NOT_RUNNING,
         )
 
 
 def last_error(text: str) -> tuple[str, str]:
-    """The last error sentence of a log, and its hint: an `error: ... — hint: ...` line, or a JSON
-    record.
+    """Return the last error of a log and its hint.
+
+    An error is a line `error: ... — hint: ...`, or a JSON record.
     """
     for line in reversed(text.splitlines()):
         if line.startswith("error: "):
             message, _, hint = line.removeprefix("error: ").partition(" — hint: ")
             return message, hint
         if line.startswith("{"):
-            found = _record(line)
-            if found:
-                return found
+            record = _record(line)
+            if record:
+                return record
     return next(
-        (line for line in reversed(text.splitlines()) if line.strip()), "it said nothing"
+        (line for line in reversed(text.splitlines()) if line.strip()), "it wrote no message"
     ), ""
 
 
@@ -243,10 +243,9 @@ def _record(line: str) -> tuple[str, str] | None:
 
 
 def _prepare(log: Path) -> int:
-    """Make the log's directory; put a large log aside. Returns where this start's records will
-    begin.
+    """Create the log's directory, rotate a large log, and return the offset of new records.
 
-    Raises `client.CallFailed` where that directory is not this user's alone.
+    Raises `client.CallFailed` if other users can write to the directory.
     """
     try:
         ownership.state_directory(log.parent)
@@ -260,8 +259,9 @@ def _prepare(log: Path) -> int:
 
 
 def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> None:
-    """Until the daemon answers `status`. Raises `client.CallFailed` with what it said when it ends
-    instead.
+    """Wait until the daemon answers `status`.
+
+    Raises `client.CallFailed` with the daemon's last error if it ends instead.
     """
     path = address.rpc_socket(env)
     end = time.monotonic() + START_S
@@ -297,7 +297,7 @@ def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
 
 
 def await_socket(path: str) -> None:
-    """Until a daemon is there again that somebody else starts, however long that takes."""
+    """Wait, without a limit, until another program has started a daemon."""
     time.sleep(LOOK_S)
     while not client.reachable(path):
         time.sleep(LOOK_S)

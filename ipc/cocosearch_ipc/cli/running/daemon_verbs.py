@@ -20,7 +20,7 @@ Env = Mapping[str, str]
 
 
 def status(args: argparse.Namespace, env: Env) -> int:
-    """The daemon and its indexes."""
+    """Print the status of the daemon and its indexes."""
     reply = client.call(address.rpc_socket(env), "status")
     if args.open:
         return status_page.open_page(reply, env, as_json=args.json)
@@ -35,7 +35,7 @@ def status(args: argparse.Namespace, env: Env) -> int:
 
 
 def down(args: argparse.Namespace, env: Env) -> int:
-    """Stop the daemon; done as well when none runs."""
+    """Stop the daemon. It is no error if none runs."""
     pid = daemon_process.stop(env, output.note)
     if args.json:
         output.document({"stopped": pid is not None, "pid": pid})
@@ -48,19 +48,19 @@ def down(args: argparse.Namespace, env: Env) -> int:
 
 def restart(args: argparse.Namespace, env: Env) -> int:
     """Stop the daemon, if one runs, and start the installed one."""
-    before = daemon_process.stop(env, output.note)
+    pid = daemon_process.stop(env, output.note)
     daemon_process.ensure_running(env, output.note)
     reply = client.call(address.rpc_socket(env), "status")
     listener.warn_of_trouble(reply, output.note)
     if args.json:
-        output.document({"stopped": before, "pid": reply["pid"], "version": reply["version"]})
+        output.document({"stopped": pid, "pid": reply["pid"], "version": reply["version"]})
     else:
         output.line(f"cocosearchd {reply['version']} runs (pid {reply['pid']})")
     return exits.OK
 
 
 def version(args: argparse.Namespace, env: Env) -> int:
-    """The version of this program, and the daemon's where one runs."""
+    """Print the version of this program, and that of a running daemon."""
     running = None
     if client.reachable(address.rpc_socket(env)):
         running = client.call(address.rpc_socket(env), "status")["version"]
@@ -75,8 +75,9 @@ def version(args: argparse.Namespace, env: Env) -> int:
 
 
 def logs(args: argparse.Namespace, env: Env) -> int:
-    """The daemon's log, of systemd's journal where it is a service, else of its file; `-f` follows
-    it.
+    """Print the daemon's log: systemd's journal for a service, else the log file.
+
+    `-f` follows the log.
     """
     path = Path(address.log_file(env))
     journal = service_manager.journal(env, args.lines, follow=args.follow)
@@ -102,8 +103,9 @@ def _of_journal(command: Sequence[str]) -> Iterator[str]:
 
 
 def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
-    """The last `count` lines, of at most a megabyte; then what comes, also after the log was put
-    aside.
+    """Yield the last `count` lines, of at most a megabyte; with `follow`, also new lines.
+
+    It continues with the new file after a log rotation.
     """
     with path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - (1 << 20)))
@@ -115,17 +117,18 @@ def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
 
 
 def _coming(path: Path, stream: BinaryIO) -> Iterator[str]:
-    """What is written to the log, also after the daemon has cut it, until another file has its
-    name.
+    """Yield new lines of the log until another file has its name.
+
+    It starts again at the top after the daemon has truncated the file.
     """
     rest = b""
     while True:
-        aside = path.exists() and not os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+        is_rotated = path.exists() and not os.path.samestat(path.stat(), os.fstat(stream.fileno()))
         if stream.tell() > os.fstat(stream.fileno()).st_size:
             stream.seek(0)
         *lines, rest = (rest + stream.read()).split(b"\n")
         yield from map(_text, lines)
-        if aside and not lines:
+        if is_rotated and not lines:
             return
         time.sleep(0 if lines else 0.2)
 
@@ -135,8 +138,9 @@ def _text(line: bytes) -> str:
 
 
 def readable(line: str, style: output.Style) -> str:
-    """A JSON log record as `time level event key=value ...`; other lines as they are, without
-    control characters.
+    """Format a JSON log record as `time level event key=value ...`.
+
+    Other lines stay as they are, without control characters.
     """
     try:
         record = json.loads(line)

@@ -1,7 +1,7 @@
-"""`status --open`: the status page in the user's browser.
+"""`status --open`: opens the status page in the user's browser.
 
-The page's address carries the token, and what a program is started with can be read by everybody on
-the machine: the browser is given a file that only the user can read, and that sends it on.
+The URL of the page carries the token, and every user can read the command line of a process. So the
+browser opens a file that only the user can read and that redirects to the page.
 """
 
 import html
@@ -23,35 +23,34 @@ _SENT_ON = """\
 <meta name="referrer" content="no-referrer">
 <meta http-equiv="refresh" content="0;url={url}">
 <title>cocosearchd</title>
-<a href="{url}">Go on to the status page of cocosearchd</a>
+<a href="{url}">Continue to the status page of cocosearchd</a>
 """
 
 
 def open_page(status: dict[str, Any], env: Mapping[str, str], *, as_json: bool) -> int:
-    """Open the page, or print its address where there is no browser. `status` is the daemon's
-    reply.
+    """Open the page, or print its URL if there is no browser. `status` is the daemon's reply.
 
-    Raises `client.CallFailed` when another program than the daemon would be sent the token.
+    Raises `client.CallFailed` if the token would go to another program than the daemon.
     """
     page = status["mcp"].get("page_url")
     if not listener.require_token_address(env, status) or page is None:
-        output.error("the daemon listens on no port", "set server.enabled to true", as_json=as_json)
+        output.error(
+            "the daemon has no TCP listener", "set server.enabled to true", as_json=as_json
+        )
         return exits.FAILED
     url = f"{page}#token={TokenFile(Path(address.token_file(env))).ensure()}"
     if as_json:
         output.document({"url": url})
     elif webbrowser.open(_sender(url, env).as_uri()):
-        output.line(f"{page} is opened in your browser")
+        output.line(f"opened {page} in your browser")
     else:
         output.line(url)
-        output.note(
-            "no browser could be started; this address holds the token: whoever has it can search"
-        )
+        output.note("could not start a browser; this URL contains the token, so keep it secret")
     return exits.OK
 
 
 def _sender(url: str, env: Mapping[str, str]) -> Path:
-    """A file of the user's own that sends a browser on to `url`."""
+    """Write a private file that redirects a browser to `url`."""
     path = Path(address.runtime_dir(env)) / "page.html"
     path.unlink(missing_ok=True)
     descriptor = os.open(

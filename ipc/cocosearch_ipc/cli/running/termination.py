@@ -1,9 +1,8 @@
-"""Ends a daemon that does not stop when it is asked: frozen, stopped by a signal, or held up inside
-of a library.
+"""Ends a daemon that ignores a stop request: frozen, stopped by a signal, or blocked.
 
-A daemon that is killed loses nothing: what was not stored is found again by the next start. Its
-indexing process and their workers end with it by themselves (`PR_SET_PDEATHSIG`); its PostgreSQL
-does not, and is stopped here.
+A killed daemon loses nothing: the next start finds the changes that were not stored. The indexer
+process and its workers end with the daemon (`PR_SET_PDEATHSIG`). PostgreSQL does not, so it is
+stopped here.
 """
 
 import fcntl
@@ -21,21 +20,21 @@ from cocosearch_ipc.cli.running import service_manager
 
 Env = Mapping[str, str]
 
-# see `cocosearchd.runtime.watchdog`
+# See `cocosearchd.runtime.watchdog`.
 WATCHDOG_MARK = "watchdog.pid"
 WATCHDOG_PROGRAM = "watchdog_process.py"
 POLL_S = 0.05
 # for a process to end after SIGTERM, and after SIGKILL
 TERM_S = 3.0
 KILL_S = 3.0
-# PostgreSQL's fast shutdown writes a checkpoint; an immediate one leaves recovery to the next start
-# (pg_ctl(1)).
+# PostgreSQL's fast shutdown writes a checkpoint; after an immediate shutdown the next start needs
+# recovery (pg_ctl(1)).
 FAST_S = 3.0
 IMMEDIATE_S = 1.0
 
 
 class DaemonHolder(NamedTuple):
-    """The daemon that holds the state: its process, its socket, and since when (`time.time`)."""
+    """The daemon that holds the state: its process, its socket, and its start (`time.time`)."""
 
     pid: int
     socket: str
@@ -43,13 +42,14 @@ class DaemonHolder(NamedTuple):
 
 
 def state_lock(env: Env) -> Path:
-    """The file that a daemon locks for as long as it runs."""
+    """Return the file that a daemon locks while it runs."""
     return Path(address.state_dir(env), "daemon.lock")
 
 
 def holder(env: Env) -> DaemonHolder | None:
-    """Who holds the state, as the lock file says; None where nobody does, or a daemon of a former
-    version.
+    """Return the daemon that holds the state, according to the lock file.
+
+    Return None if no daemon does, or a daemon of an older version.
     """
     path = state_lock(env)
     try:
@@ -64,27 +64,24 @@ def holder(env: Env) -> DaemonHolder | None:
 
 
 def force(pid: int, env: Env, say: Callable[[str], object]) -> None:
-    """End the daemon and its PostgreSQL, by SIGKILL if need be. Raises `client.CallFailed` if that
-    has no effect.
+    """End the daemon and its PostgreSQL, with SIGKILL if necessary, within ten seconds.
 
-    Takes ten seconds at most. The manager of an installed service is told first, or it would start
-    another.
+    Notifies the manager of an installed service first, which would otherwise start another daemon.
+    Raises `client.CallFailed` if even SIGKILL has no effect.
     """
-    say(f"cocosearchd (pid {pid}) does not answer; ending it ...")
+    say(f"cocosearchd (pid {pid}) does not answer; killing it ...")
     call_off_restart(env)
     service_manager.expect_end(env)
     if not _ended(pid, signal.SIGTERM, TERM_S) and not _ended(pid, signal.SIGKILL, KILL_S):
-        message = f"cocosearchd (pid {pid}) does not end, not even by SIGKILL"
-        hint = "it waits for a disk or a file server: mend that, or restart the machine"
+        message = f"cocosearchd (pid {pid}) does not end, not even after SIGKILL"
+        hint = "it waits for a disk or a file server: repair that, or restart the machine"
         raise client.CallFailed(message, hint, code=0)
     _stop_postgres(Path(address.state_dir(env), "postgres", "pg", "data"))
     say(f"cocosearchd (pid {pid}) was ended by force; nothing is lost")
 
 
 def forbid_restart(env: Env) -> None:
-    """Tell the watchdog of a daemon that is to stop not to start another, should it freeze just
-    now.
-    """
+    """Tell the watchdog of a daemon not to start another one if the daemon freezes while stopping."""
     pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
     if pid is not None:
         with suppress(ProcessLookupError, PermissionError):
@@ -92,15 +89,13 @@ def forbid_restart(env: Env) -> None:
 
 
 def call_off_restart(env: Env) -> bool:
-    """End the watchdog of a daemon that is frozen or gone: it would start another. Whether there
-    was one.
-    """
+    """Kill the watchdog of a frozen or dead daemon before it starts another; True if one ran."""
     pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
     return pid is not None and _ended(pid, signal.SIGKILL, KILL_S)
 
 
 def _stop_postgres(data: Path) -> None:
-    """Stop the embedded server whose data this is: fast, then at once, then by SIGKILL."""
+    """Stop the embedded server of a data directory: fast, then immediate, then with SIGKILL."""
     pid = _process_of(data / "postmaster.pid", str(data), directory=data)
     for number, wait_s in (
         (signal.SIGINT, FAST_S),
@@ -112,10 +107,11 @@ def _stop_postgres(data: Path) -> None:
 
 
 def _process_of(file: Path, word: str, directory: Path | None = None) -> int | None:
-    """The process that a file names, if it is the one that wrote it: numbers are used again.
+    """Return the process that a pid file names, if that process wrote the file: pids are reused.
 
-    It is of the file's owner, its command line holds a word, and it runs in a directory where one
-    is given. A command line alone proves nothing: a process chooses its own.
+    The process must belong to the file's owner, have `word` in its command line, and run in
+    `directory`, if one is given. A command line alone proves nothing, because each process sets its
+    own.
     """
     try:
         first = file.read_text("utf-8", "replace").split("\n", 1)[0].strip()
@@ -131,22 +127,23 @@ def _process_of(file: Path, word: str, directory: Path | None = None) -> int | N
 
 
 def _runs_in(pid: int, directory: Path) -> bool:
-    """Compare the working directory of a process; True where it cannot be seen."""
+    """Compare the working directory of a process; True if it is not visible."""
     try:
         return os.readlink(f"/proc/{pid}/cwd") == os.path.realpath(directory)
-    except OSError:  # no /proc, or no right to look
+    except OSError:  # no /proc, or no permission
         return True
 
 
 def _user_and_command(pid: int) -> tuple[int, str]:
-    """The user and the command line of a process; (-1, "") when it is gone. Slim containers have no
-    `ps`.
+    """Return the user and the command line of a process; (-1, "") if it is gone.
+
+    Prefers /proc, because minimal containers have no `ps`.
     """
-    place = f"/proc/{pid}"
+    directory = f"/proc/{pid}"
     try:
         if os.path.isdir("/proc/self"):
-            with open(f"{place}/cmdline", "rb") as file:
-                return os.stat(place).st_uid, os.fsdecode(file.read().replace(b"\0", b" "))
+            with open(f"{directory}/cmdline", "rb") as file:
+                return os.stat(directory).st_uid, os.fsdecode(file.read().replace(b"\0", b" "))
         listing = subprocess.run(
             ["ps", "-p", str(pid), "-o", "uid=,args="], capture_output=True, check=False
         )
@@ -157,7 +154,7 @@ def _user_and_command(pid: int) -> tuple[int, str]:
 
 
 def _ended(pid: int, number: int, within_s: float) -> bool:
-    """Send a signal; whether the process is gone in that time."""
+    """Send a signal; return True if the process ends in time."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -171,7 +168,7 @@ def _ended(pid: int, number: int, within_s: float) -> bool:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped by its parent does not."""
+    """Tell if a process runs. A zombie, which waits for its parent, does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -181,13 +178,13 @@ def alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
     except (OSError, IndexError):
-        # gone meanwhile; without /proc the signal's word counts
+        # the process has ended; without /proc, the result of the signal counts
         return not Path("/proc/self").exists()
     return state != "Z"
 
 
 def locked(path: Path) -> bool:
-    """Whether a daemon holds the lock file at `path`: it comes, goes, or is there."""
+    """Tell if a daemon holds the lock file at `path`: it is starting, running or stopping."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,4 @@
-"""`top`: a live view of the daemon, redrawn every second until Ctrl-C or `q`; on a pipe, one
-frame.
-"""
+"""`top`: a live view of the daemon, redrawn until Ctrl-C or `q`; on a pipe, one frame."""
 
 import argparse
 import contextlib
@@ -16,7 +14,7 @@ from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.render import output, top_frames
 
-# A screen of its own, without a cursor; lines that are too long end at its edge.
+# The alternate screen, without a cursor and without line wrapping.
 ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 HOME = "\x1b[H"
@@ -24,7 +22,7 @@ SIZES_EVERY_S = 10.0  # counting an index is work for PostgreSQL
 
 
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
-    """Draw until interrupted. A daemon that goes away is waited for."""
+    """Draw until interrupted. If the daemon stops, wait for the next one."""
     path = address.rpc_socket(env)
     style = output.Style.of(sys.stdout, env)
     status = client.call(path, "status", timeout_s=10.0)
@@ -50,21 +48,21 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 
 
 def _draw(path: str, style: output.Style, interval_s: float) -> None:
-    seen = top_frames.FrameState()
+    state = top_frames.FrameState()
     counted_at = -SIZES_EVERY_S
     while True:
         try:
-            now = client.call(path, "status", timeout_s=10.0)
+            status = client.call(path, "status", timeout_s=10.0)
             if time.monotonic() - counted_at >= SIZES_EVERY_S:
-                seen.sizes = _sizes(path, now)
+                state.sizes = _sizes(path, status)
                 counted_at = time.monotonic()
         except client.CallFailed as failed:
             lines = [style.paint(f"{failed.message}; {failed.hint}", output.RED)]
         else:
-            lines = list(top_frames.frame(now, seen, style))
-            seen.next(now)
+            lines = list(top_frames.frame(status, state, style))
+            state.next(status)
         rows = shutil.get_terminal_size().lines
-        lines.append(style.paint("q leaves", output.DIM))
+        lines.append(style.paint("press q to quit", output.DIM))
         sys.stdout.write(HOME + "".join(f"{line}\x1b[K\n" for line in lines[: rows - 1]) + "\x1b[J")
         sys.stdout.flush()
         if _pressed(interval_s) in ("q", "Q", "\x1b"):
@@ -72,36 +70,34 @@ def _draw(path: str, style: output.Style, interval_s: float) -> None:
 
 
 def _sizes(path: str, status: dict[str, object]) -> dict[str, int]:
-    """Bytes in PostgreSQL, by index; without those that cannot be counted now."""
-    found = dict[str, int]()
+    """Return the PostgreSQL bytes of each index; omit indexes that cannot be counted now."""
+    sizes = dict[str, int]()
     indexes = status["indexes"]
     assert isinstance(indexes, list)
     for index in indexes:
-        asked = {"index": index["name"], "sync_timeout_ms": 0}
+        params = {"index": index["name"], "sync_timeout_ms": 0}
         with contextlib.suppress(client.CallFailed):
-            found[index["name"]] = client.call(path, "index_stats", asked, 10.0)["size_bytes"]
-    return found
+            sizes[index["name"]] = client.call(path, "index_stats", params, 10.0)["size_bytes"]
+    return sizes
 
 
 @contextlib.contextmanager
 def _single_keys() -> Iterator[None]:
-    """Keys come without Enter, and are not shown; where standard input is no terminal, none
-    come.
-    """
+    """Read keys without Enter and without echo; on a pipe, read no keys."""
     if not sys.stdin.isatty():
         yield
         return
     descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
+    attributes = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
     try:
         yield
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, attributes)
 
 
 def _pressed(wait_s: float) -> str:
-    """The key pressed within `wait_s`, or nothing."""
+    """Return the key pressed within `wait_s`, or ""."""
     if not sys.stdin.isatty():
         time.sleep(wait_s)
         return ""

@@ -1,6 +1,4 @@
-"""The files of a service: what of them somebody changed, how they are written, and the environment
-the service gets.
-"""
+"""Files of a service: their state, how they are written, and the environment of the service."""
 
 import hashlib
 import os
@@ -13,9 +11,8 @@ from pathlib import Path
 
 Env = Mapping[str, str]
 
-KEPT = ".before-cocosearch"  # behind the name of a file: no service manager reads it
-# In the environment of a command line, and not of the service: it has the directories of its unit,
-# and no project.
+KEPT = ".before-cocosearch"  # suffix of a backup, which no service manager reads
+# Variables that a service must not inherit: its unit sets the directories, and it has no project.
 NOT_ITS = frozenset({"COCOSEARCH_STATE_DIR", "COCOSEARCH_RUNTIME_DIR", "COCOSEARCH_PROJECT"})
 _PLACES = frozenset({"XDG_STATE_HOME", "XDG_CONFIG_HOME"})
 _MARK = re.compile(
@@ -29,56 +26,56 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 class ExistingUnit(Enum):
-    """A file in the place of one of ours."""
+    """The state of a file in the place of one of ours."""
 
     MISSING = "missing"
-    CURRENT = "what would be written"
-    CHANGED = "what would be written, with changes that somebody made"
-    OLDER = "what was written once, of another version or for another program"
-    UNKNOWN = "what was written once, with changes, or by somebody else"
+    CURRENT = "the current text"
+    CHANGED = "the current text, with changes by the user"
+    OLDER = "an unchanged text of another version, or for another program"
+    UNKNOWN = "a changed text of another version, or a file of another author"
 
 
 def marked(content: bytes) -> bytes:
-    """`content` with a line that later tells what of it was changed."""
-    says = f"Written by `cocosearchctl service install` ({_digest(content)})"
+    """Return `content` with a line that carries its digest, to detect later changes."""
+    notice = f"Written by `cocosearchctl service install` ({_digest(content)})"
     if content.startswith(b"<?xml"):
         head, _, rest = content.partition(b"\n")
-        return head + f"\n<!-- {says} -->\n".encode() + rest
-    return f"# {says}; your additions go into a drop-in: `systemctl edit`\n".encode() + content
+        return head + f"\n<!-- {notice} -->\n".encode() + rest
+    return f"# {notice}; put your additions into a drop-in: `systemctl edit`\n".encode() + content
 
 
-def look(path: Path, wanted: bytes) -> ExistingUnit:
-    """What is at `path`, where `wanted` would be written."""
+def look(path: Path, content: bytes) -> ExistingUnit:
+    """Compare the file at `path` with the text that would be written."""
     if not path.exists():
         return ExistingUnit.MISSING
-    there = path.read_bytes()
-    if there == wanted:
+    existing = path.read_bytes()
+    if existing == content:
         return ExistingUnit.CURRENT
-    mark = _mark(there)
-    if mark and mark == _mark(wanted):
+    mark = _mark(existing)
+    if mark and mark == _mark(content):
         return ExistingUnit.CHANGED
-    return ExistingUnit.OLDER if mark == _digest(_MARK.sub(b"", there)) else ExistingUnit.UNKNOWN
+    return ExistingUnit.OLDER if mark == _digest(_MARK.sub(b"", existing)) else ExistingUnit.UNKNOWN
 
 
-def write(path: Path, wanted: bytes) -> ExistingUnit:
-    """Bring `path` up to date; returns what was there. Somebody's changes stay, or a copy of them
-    does.
+def write(path: Path, content: bytes) -> ExistingUnit:
+    """Bring `path` up to date; return its former state.
+
+    Changes by the user stay, in the file or in a backup.
     """
-    found = look(path, wanted)
-    if found in (ExistingUnit.CURRENT, ExistingUnit.CHANGED):
-        return found
+    state = look(path, content)
+    if state in (ExistingUnit.CURRENT, ExistingUnit.CHANGED):
+        return state
     path.parent.mkdir(parents=True, exist_ok=True)
-    if found is ExistingUnit.UNKNOWN:
+    if state is ExistingUnit.UNKNOWN:
         path.replace(path.with_name(path.name + KEPT))
-    path.write_bytes(wanted)
-    return found
+    path.write_bytes(content)
+    return state
 
 
 def remove(units: Mapping[Path, str], drop_in: Path | None) -> list[Path]:
-    """Remove files, the links by which systemd starts their `units`, and `drop_in`; other drop-ins
-    are somebody else's.
+    """Remove files, the links by which systemd starts their `units`, and `drop_in`.
 
-    Returns what stays: templates from which units of other users are started.
+    Return the files that stay: templates of units of other users. Other drop-ins stay too.
     """
     shared = list[Path]()
     for path, unit in units.items():
@@ -97,53 +94,58 @@ def remove(units: Mapping[Path, str], drop_in: Path | None) -> list[Path]:
     if drop_in is not None:
         drop_in.unlink(missing_ok=True)
         environment_file(drop_in).unlink(missing_ok=True)
-        with suppress(OSError):  # there are others, or there is none
+        with suppress(OSError):  # the directory has other drop-ins, or does not exist
             drop_in.parent.rmdir()
     return shared
 
 
 def variables(env: Env) -> dict[str, str]:
-    """What of an environment the daemon reads, and a service manager would not give it."""
-    ours = (name for name in env if name.startswith("COCOSEARCH_") or name in _PLACES)
-    return {name: env[name] for name in sorted(ours) if name not in NOT_ITS and env[name]}
+    """Return the variables that the daemon reads and that a service manager would not pass on."""
+    names = (name for name in env if name.startswith("COCOSEARCH_") or name in _PLACES)
+    return {name: env[name] for name in sorted(names) if name not in NOT_ITS and env[name]}
 
 
 def write_environment(drop_in: Path, given: Mapping[str, str]) -> bool:
-    """Put `given` over the environment of a service; returns whether anything changed.
+    """Add `given` to the environment of a service; return True if anything changed.
 
-    Passwords may be in it, and systemd shows every user what `Environment=` says (`systemctl
-    show`): the values stand in a file that only its owner reads, and the drop-in names that file.
-    Values of a former drop-in move there.
+    Values may be passwords, and systemd shows `Environment=` to every user (`systemctl show`). So
+    the values go into a file that only its owner reads, and the drop-in names that file. Values in
+    the drop-in of an older version move there.
     """
-    before = drop_in.read_text("utf-8", "surrogateescape") if drop_in.exists() else "[Service]\n"
+    old_drop_in = (
+        drop_in.read_text("utf-8", "surrogateescape") if drop_in.exists() else "[Service]\n"
+    )
     file = environment_file(drop_in)
     text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
-    values = {**_moved(before), **_values(text), **given}
+    values = {**_moved(old_drop_in), **_values(text), **given}
     line = f"EnvironmentFile={str(file).replace('%', '%%')}"
-    others = [
-        other for other in before.splitlines() if not _VARIABLE.match(other) and other != line
+    other_lines = [
+        text_line
+        for text_line in old_drop_in.splitlines()
+        if not _VARIABLE.match(text_line) and text_line != line
     ]
     after = {
-        drop_in: "\n".join([*others, line]) + "\n",
+        drop_in: "\n".join([*other_lines, line]) + "\n",
         file: "".join(map(_assignment, values.items())),
     }
-    if not given or {drop_in: before, file: text} == after:
+    if not given or {drop_in: old_drop_in, file: text} == after:
         return False
     drop_in.parent.mkdir(parents=True, exist_ok=True)
-    for path in (file, drop_in):  # in this order: the second names the first
+    for path in (file, drop_in):  # in this order: the drop-in names the file
         _write_private(path, after[path])
     return True
 
 
 def environment_file(drop_in: Path) -> Path:
-    """The file of variables that a drop-in names. systemd takes what ends in .conf for a drop-in:
-    this does not.
+    """Return the file of variables that a drop-in names.
+
+    It does not end in .conf, because systemd would read it as a drop-in.
     """
     return drop_in.with_suffix(".env")
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace a file by one that only its owner may read, in one step."""
+    """Replace a file atomically by one that only its owner may read."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     descriptor = os.open(
@@ -155,9 +157,9 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _moved(drop_in: str) -> dict[str, str]:
-    """The variables that a drop-in of a former version holds itself."""
-    found = filter(None, map(_VARIABLE.fullmatch, drop_in.splitlines()))
-    return {line[1]: _ESCAPED.sub(_unescaped, line[2]).replace("%%", "%") for line in found}
+    """Return the variables in the drop-in of an older version."""
+    matches = filter(None, map(_VARIABLE.fullmatch, drop_in.splitlines()))
+    return {line[1]: _ESCAPED.sub(_unescaped, line[2]).replace("%%", "%") for line in matches}
 
 
 def _unescaped(escape: re.Match[str]) -> str:
@@ -165,22 +167,20 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _values(environment: str) -> dict[str, str]:
-    """The variables of a file that `_assignment` wrote."""
+    """Return the variables of a file that `_assignment` wrote."""
     return {line[1]: _ESCAPED.sub(r"\1", line[2]) for line in _ASSIGNMENT.finditer(environment)}
 
 
 def _assignment(variable: tuple[str, str]) -> str:
-    """A line as systemd.exec(5) has it under EnvironmentFile=: in double quotes these characters
-    are escaped.
-    """
+    """Return a line for EnvironmentFile= in the double-quoted form of systemd.exec(5)."""
     name, value = variable
     quoted = _TO_ESCAPE.sub(r"\\\g<0>", value)
     return f'{name}="{quoted}"\n'
 
 
 def _mark(content: bytes) -> str:
-    found = _MARK.search(content)
-    return found[1].decode() if found else ""
+    match = _MARK.search(content)
+    return match[1].decode() if match else ""
 
 
 def _digest(content: bytes) -> str:
