@@ -311,7 +311,7 @@ def test_roots_are_limited_to_what_is_allowed(tmp_path: Path) -> None:
         tmp_path / "elsewhere",
     ]
     for path in refused:
-        with pytest.raises(p.Failure, match="is not indexed at an assistant's word") as failed:
+        with pytest.raises(p.Failure, match="an assistant may not index") as failed:
             policy.resolve(str(path), near=(str(home), "/", "/etc"))
         assert failed.value.code == p.REFUSED
         assert "cocosearchctl up" in failed.value.hint
@@ -331,7 +331,7 @@ async def test_an_assistant_cannot_have_the_system_indexed(shared: Daemon, mode:
         for path in ("/etc", "/proc/self", "/", "/var", "/root/.ssh", "/tmp/../etc"):
             answer = await client.call_tool("index_codebase", {"path": path}, raise_on_error=False)
             assert answer.is_error, path
-            assert "is not indexed at an assistant's word" in said(answer)
+            assert "an assistant may not index" in said(answer)
     assert shared.call("list_indexes")["indexes"] == []
 
 
@@ -403,7 +403,7 @@ async def test_the_user_is_asked_where_the_client_can_ask(
         assert again.structured_content["created"] is False
         assert len(asked) == 1, "what is watched already is not asked about"
         gone = await client.call_tool("clear_index", {"index_name": "it"}, raise_on_error=False)
-        assert asked[1] == f"Forget the index it of {hostile_root}? Its files stay as they are."
+        assert asked[1] == f"Delete the index it of {hostile_root}? Its files are not touched."
         assert gone.is_error is (action != "accept")
         missing = await client.call_tool(
             "clear_index", {"index_name": "none"}, raise_on_error=False

@@ -347,7 +347,7 @@ def test_a_token_file_is_one_file_of_the_user_alone(tmp_path: Path) -> None:
         make(path)
         token = TokenFile(path)
         assert not token.accepts(b"a-token-that-somebody-knows")
-        with pytest.raises(p.Failure, match="is no file of yours"):
+        with pytest.raises(p.Failure, match="is not a regular file of yours"):
             token.ensure()
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     token = TokenFile(tmp_path / "token")
@@ -367,5 +367,5 @@ def test_a_token_of_another_user_is_refused(tmp_path: Path) -> None:
     first = token.ensure()
     os.chown(token.path, 65_534, 65_534)
     assert not token.accepts(first.encode())
-    with pytest.raises(p.Failure, match="is no file of yours"):
+    with pytest.raises(p.Failure, match="is not a regular file of yours"):
         token.ensure()

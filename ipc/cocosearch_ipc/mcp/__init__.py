@@ -1,7 +1,6 @@
-"""The engine as MCP tools and resources, for every transport. The only importer of `fastmcp` and
-`mcp`.
+"""The engine as MCP tools and resources, for every transport.
 
-`tools` says what an assistant can call and when it should; `text` is the compact form beside the
-structured one; `project` finds out which project a client works in; `server` puts them together. No
-meaning of search is here.
+`tools` and `workspace_tools` define the tools; `compact_text` formats the text beside structured
+content; `client_project` detects the client's project; `server` puts them together. Only this
+package imports `fastmcp` and `mcp`. It knows nothing about the meaning of a search.
 """

@@ -1,5 +1,6 @@
-"""Arguments that no tool takes, or not so: which, why, and what the tool takes, in one line an
-assistant can act on.
+"""Error messages for invalid tool arguments: the argument, the reason, and valid arguments.
+
+Each is one line that an assistant can act on.
 """
 
 import difflib
@@ -16,9 +17,7 @@ from pydantic import ValidationError
 
 
 class Arguments(Middleware):
-    """Says what is wrong with the arguments of a call in our words; pydantic's are for
-    programmers.
-    """
+    """Replaces pydantic's validation messages, which are for programmers."""
 
     def __init__(self, server: FastMCP) -> None:
         self._server = server
@@ -28,7 +27,7 @@ class Arguments(Middleware):
         context: MiddlewareContext[mcp_types.CallToolRequestParams],
         call_next: CallNext[mcp_types.CallToolRequestParams, ToolResult],
     ) -> ToolResult:
-        """The call, or a `ToolError`."""
+        """Run the call. Raises `ToolError` for invalid arguments."""
         try:
             return await call_next(context)
         except (ValidationError, InvalidArguments) as error:
@@ -36,19 +35,21 @@ class Arguments(Middleware):
             if not isinstance(cause, ValidationError):
                 raise
             tool = await self._server.get_tool(context.message.name)
-            taken = list(tool.parameters.get("properties", {})) if tool is not None else []
-            said = "\n".join(
-                dict.fromkeys(_sentence(one, taken) for one in cause.errors(include_url=False))
+            valid_names = list(tool.parameters.get("properties", {})) if tool is not None else []
+            text = "\n".join(
+                dict.fromkeys(
+                    _sentence(detail, valid_names) for detail in cause.errors(include_url=False)
+                )
             )
-            raise ToolError(said, log_level=logging.DEBUG) from None
+            raise ToolError(text, log_level=logging.DEBUG) from None
 
 
-def _sentence(error: Any, taken: list[str]) -> str:
+def _sentence(error: Any, valid_names: list[str]) -> str:
     name = str(error["loc"][0]) if error["loc"] else "arguments"
     if error["type"] == "unexpected_keyword_argument":
-        near = difflib.get_close_matches(name, taken, 1)
-        return f"there is no argument {name}\nHint: " + (
-            f"did you mean {near[0]}?" if near else ", ".join(taken)
+        matches = difflib.get_close_matches(name, valid_names, 1)
+        return f"unknown argument {name}\nHint: " + (
+            f"did you mean {matches[0]}?" if matches else ", ".join(valid_names)
         )
     if error["type"] in ("missing_argument", "missing"):
         return f"{name} is missing"

@@ -1,6 +1,4 @@
-"""A file for an assistant: `path:12-40` as hits name it, and no more at once than a context window
-takes.
-"""
+"""Reads files for an assistant: accepts `path:12-40`, and limits the size of one answer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -10,7 +8,8 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.render.line_range import in_results, place
 from cocosearch_ipc.workspace_protocol import FindRelatedRequest, GetFileReply, GetFileRequest
 
-# some 12,000 tokens: clients refuse or cut answers of 25,000, and one often reads several files
+# About 12,000 tokens: clients refuse or truncate answers of 25,000 tokens, and an assistant often
+# reads several files.
 MOST_CHARS = 40_000
 
 
@@ -19,7 +18,7 @@ Reply = TypeVar("Reply")
 
 
 async def read(engine: Any, request: GetFileRequest) -> GetFileReply:
-    """The file, or its first lines that are not too much together. Raises `Failure`."""
+    """Return the file, or its first lines up to the limit. Raises `Failure`."""
     try:
         return bounded(await by_shown_path(engine.get_file, request))
     except p.Failure as failure:
@@ -31,9 +30,7 @@ async def read(engine: Any, request: GetFileRequest) -> GetFileReply:
 
 
 async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Request) -> Reply:
-    """The answer about a path as results have it, or as the text of an answer showed it. Raises
-    `Failure`.
-    """
+    """Look up a path in the notation of results, else of an answer's text. Raises `Failure`."""
     try:
         return await ask(request)
     except p.Failure as failure:
@@ -44,7 +41,7 @@ async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Req
 
 
 def bounded(reply: GetFileReply) -> GetFileReply:
-    """The first lines that are no more than `MOST_CHARS` together, but at least one."""
+    """Return the first lines within `MOST_CHARS`, but at least one line."""
     if len(reply.content) <= MOST_CHARS:
         return reply
     end = reply.content.rfind("\n", 0, MOST_CHARS) + 1 or reply.content.find("\n") + 1

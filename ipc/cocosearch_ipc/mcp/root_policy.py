@@ -1,8 +1,7 @@
-"""Which directories an assistant may have indexed. The command line is the user's own word, and not
-limited by it.
+"""Decides which directories assistants may have indexed. The command line is not limited by it.
 
-An assistant reads content of files, whose authors may tell it to index a directory with secrets and
-to search there.
+An assistant reads file content, whose authors may tell it to index a directory with secrets and to
+search there.
 """
 
 import os
@@ -12,7 +11,7 @@ from pathlib import PurePosixPath
 
 from cocosearch_ipc.protocol import REFUSED, Failure
 
-# Of the system: configuration, the kernel's own files, and its devices.
+# System directories: configuration, files of the kernel, devices.
 SYSTEM = (
     "/etc",
     "/proc",
@@ -24,8 +23,8 @@ SYSTEM = (
     "/private/var/run",
     "/System",
 )
-# Below a home directory: keys, tokens and cookies, by the documentation of the programs that keep
-# them there.
+# Directories of keys, tokens and cookies below a home directory, from the documentation of the
+# programs that store them there.
 SECRETS = (
     ".aws",
     ".azure",
@@ -57,11 +56,10 @@ SECRETS = (
 
 @dataclass(frozen=True, slots=True)
 class RootPolicy:
-    """Directories below `allowed` may be indexed, but none that is, holds, or lies in one that is
-    never indexed.
+    """Allows directories below `allowed`, unless they contain or lie in a forbidden directory.
 
-    `allowed` are absolute, or begin with `~`; `home` is the user's; `own` are the daemon's own
-    directories.
+    `allowed` are absolute or begin with `~`; `home` is the user's home; `own` are directories of
+    the daemon.
     """
 
     allowed: tuple[str, ...]
@@ -69,40 +67,39 @@ class RootPolicy:
     own: tuple[str, ...] = ()
 
     def resolve(self, path: str, near: Iterable[str] = ()) -> str:
-        """The real path of a directory that may be indexed. Raises `Failure` (REFUSED) with what a
-        person can do.
+        """Return the real path of an allowed directory. Raises `Failure` (REFUSED) with a fix.
 
-        `near` are directories of which the user has said, by starting a program there, that work
-        goes on in them. Looks at the disk, which may hang.
+        `near` are directories where the user has started the client's program, which allows them
+        too. Reads the disk, which may hang.
         """
-        place = real_path(path)
-        reason = self._never(place)
-        if reason is None and not self._is_allowed(place, near):
-            below = ", ".join(self.allowed) or "no directory"
-            reason = f"only directories below {below} may be (server.allowed_roots)"
+        real = real_path(path)
+        reason = self._never(real)
+        if reason is None and not self._is_allowed(real, near):
+            limits = ", ".join(self.allowed) or "no directory"
+            reason = f"only directories below {limits} are allowed (server.allowed_roots)"
         if reason is None:
-            return place
+            return real
         hint = "ask the user to run `cocosearchctl up DIRECTORY`, or to extend server.allowed_roots"
-        raise Failure(f"{path} is not indexed at an assistant's word: {reason}", hint, code=REFUSED)
+        raise Failure(f"an assistant may not index {path}: {reason}", hint, code=REFUSED)
 
-    def _is_allowed(self, place: str, near: Iterable[str]) -> bool:
-        named = [real_path(self._expanded(root)) for root in self.allowed]
+    def _is_allowed(self, directory: str, near: Iterable[str]) -> bool:
+        allowed_roots = [real_path(self._expanded(root)) for root in self.allowed]
         grounds = [
-            *named,
+            *allowed_roots,
             *(ground for ground in map(real_path, near) if self._never(ground) is None),
         ]
-        return any(_is_within(place, ground) for ground in grounds)
+        return any(_is_within(directory, ground) for ground in grounds)
 
-    def _never(self, place: str) -> str | None:
-        """The reason why a directory is never indexed here; None for any other."""
-        if any(_is_within(place, system) for system in SYSTEM):
-            return "it is one of the system's"
-        if _is_within(self.home, place) or _is_within(real_path(self.home), place):
-            return "it holds the whole home directory"
+    def _never(self, directory: str) -> str | None:
+        """Return the reason why a directory is never allowed, or None."""
+        if any(_is_within(directory, system) for system in SYSTEM):
+            return "it is a system directory"
+        if _is_within(self.home, directory) or _is_within(real_path(self.home), directory):
+            return "it contains the whole home directory"
         secrets = [f"{self.home}/{name}" for name in SECRETS]
         for secret in map(real_path, (*secrets, *self.own)):
-            if _is_within(place, secret) or _is_within(secret, place):
-                return f"it holds or lies in {secret}"
+            if _is_within(directory, secret) or _is_within(secret, directory):
+                return f"it contains or lies in {secret}"
         return None
 
     def _expanded(self, root: str) -> str:
@@ -110,10 +107,10 @@ class RootPolicy:
 
 
 def real_path(path: str) -> str:
-    """`path` without links, `.` and `..`."""
+    """Return `path` without links, `.` and `..`."""
     return os.path.realpath(path)
 
 
-def _is_within(place: str, directory: str) -> bool:
-    """Whether `place` is `directory` or below it. Case is ignored: some file systems do."""
-    return PurePosixPath(place.casefold()).is_relative_to(directory.casefold())
+def _is_within(path: str, directory: str) -> bool:
+    """Tell if `place` is `directory` or below it, ignoring case, as some file systems do."""
+    return PurePosixPath(path.casefold()).is_relative_to(directory.casefold())

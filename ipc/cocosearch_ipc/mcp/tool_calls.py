@@ -1,6 +1,4 @@
-"""What every tool shares: how it finds the project, calls the engine, and turns replies and
-failures into results.
-"""
+"""Shared code of all tools: find the project, call the engine, convert replies and failures."""
 
 import json
 import logging
@@ -20,7 +18,7 @@ from cocosearch_ipc.mcp import client_project
 from cocosearch_ipc.render.visible import visible, visible_name
 from cocosearch_ipc.rpc import shapes
 
-# No tool reaches beyond this machine: their world is closed (`open_world_hint`).
+# No tool reaches beyond this machine, so `open_world_hint` is false.
 READS = mcp_types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 ADDS = mcp_types.ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -29,7 +27,7 @@ DESTROYS = mcp_types.ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 
-# What hints tell people to do -> what a client of ours does.
+# Commands in hints for people -> the tools that do the same.
 TOOL_OF = {
     "`cocosearchctl files`": "list_files",
     "`cocosearchctl list`": "list_indexes",
@@ -48,9 +46,7 @@ IndexName = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ToolScope:
-    """Where a tool looks: in `index`, or where the engine thinks fit for a client in the directory
-    `cwd`.
-    """
+    """The scope of a tool: `index`, or the engine's choice for a client in the directory `cwd`."""
 
     index: str | None
     cwd: str | None = None
@@ -60,36 +56,36 @@ Where = ToolScope | mcp_types.InputRequiredResult
 
 
 async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
-    """The place to search; or the question to the client, to be returned unchanged.
+    """Return the scope of a search, or a question that the tool must return unchanged.
 
-    Raises `ToolError` with an offer for a project that is known to be meant and is not indexed.
+    Raises `ToolError` with an offer if the user's project is known but not indexed.
     """
     if index_name is not None:
         return ToolScope(index_name)
-    found = await client_project.detect(ctx)
-    if isinstance(found, mcp_types.InputRequiredResult):
-        return found
-    if not found.directories:
+    project = await client_project.detect(ctx)
+    if isinstance(project, mcp_types.InputRequiredResult):
+        return project
+    if not project.directories:
         return ToolScope(None)
     located = await called(
-        engine.locate(checked(workspace_protocol.LocateRequest(found.directories)))
+        engine.locate(checked(workspace_protocol.LocateRequest(project.directories)))
     )
     if located.index is not None:
         return ToolScope(located.index)
-    if found.said:
+    if project.said:
         raise ToolError(
-            f"{visible_name(spelled(found.directories[0]))} is not indexed yet.\n{offer(found.directories[0])}\n"
+            f"{visible_name(spelled(project.directories[0]))} is not indexed yet.\n{offer(project.directories[0])}\n"
             "To search another project, name its index: list_indexes shows them.",
             log_level=logging.DEBUG,
         )
-    return ToolScope(None, found.directories[0])
+    return ToolScope(None, project.directories[0])
 
 
 def offer(directory: str) -> str:
-    """The exact call that makes a directory searchable."""
+    """Return the exact call that makes a directory searchable."""
     if spelled(directory) != directory:
-        return "It can be indexed: `cocosearchctl up .` in it, as its name is no UTF-8 and no tool can take it"
-    return f"It can be indexed: index_codebase(path={json.dumps(directory, ensure_ascii=False)})"
+        return "To index it, run `cocosearchctl up .` in it: its name is not UTF-8, so no tool accepts it"
+    return f"To index it, call index_codebase(path={json.dumps(directory, ensure_ascii=False)})"
 
 
 async def called(call: Awaitable[Reply], directory: str | None = None) -> Reply:
@@ -101,45 +97,42 @@ async def called(call: Awaitable[Reply], directory: str | None = None) -> Reply:
 
 
 async def answered(
-    call: Any, as_text: Callable[[Any], str], place: ToolScope | None = None
+    call: Any, as_text: Callable[[Any], str], scope: ToolScope | None = None
 ) -> ToolResult:
-    """Await an engine call; its reply as a result. Raises `ToolError` with the hint."""
-    directory = place.cwd if place else None
+    """Await an engine call and return its reply as a result. Raises `ToolError` with the hint."""
+    directory = scope.cwd if scope else None
     reply = await called(call, directory)
-    shown = as_text(reply)
+    text = as_text(reply)
     if directory:
-        # First: what follows is of another project.
-        head = f"{visible_name(directory)} is in no index: this is of {_said_index(reply)}."
-        shown = f"{head} {offer(directory)}\n\n{shown}"
-    return result(reply, shown)
+        # Begin with the warning that the results belong to another project.
+        head = f"{visible_name(directory)} is in no index: these results are from {_said_index(reply)}."
+        text = f"{head} {offer(directory)}\n\n{text}"
+    return result(reply, text)
 
 
 def _said_index(reply: object) -> str:
-    """Which index a reply is of; a list of files is one of the only index there is, else it would
-    be refused.
-    """
+    """Return the index of a reply. A list of files has none: it is from the only index."""
     names = getattr(reply, "indexes", None) or filter(None, [getattr(reply, "index", None)])
-    return ", ".join(names) or "the only one there is"
+    return ", ".join(names) or "the only index"
 
 
-def result(reply: object, shown: str) -> ToolResult:
-    """A reply as structured content, in the shape of JSON-RPC's result, and as text."""
-    return ToolResult(content=visible(spelled(shown)), structured_content=structured(reply))
+def result(reply: object, text: str) -> ToolResult:
+    """Return a reply as text and as structured content in the shape of JSON-RPC's result."""
+    return ToolResult(content=visible(spelled(text)), structured_content=structured(reply))
 
 
 def structured(reply: object) -> Any:
-    """A reply as the values of JSON, in UTF-8: clients refuse, whole, an answer with a lone
-    surrogate in it.
+    """Return a reply as JSON values in valid UTF-8.
+
+    Clients refuse an entire answer that contains a lone surrogate.
     """
     encoded = shapes.to_json(reply)
-    found = json.loads(encoded)
-    return _spelled_all(found) if rb"\ud" in encoded else found
+    values = json.loads(encoded)
+    return _spelled_all(values) if rb"\ud" in encoded else values
 
 
 def spelled(text: str) -> str:
-    """A text with a name's bytes that are no UTF-8 (PEP 383) in hexadecimal digits, as paths of
-    files have them.
-    """
+    """Replace bytes that are not UTF-8 (PEP 383) by hexadecimal escapes, as in paths of results."""
     return (
         text
         if text.isascii()
@@ -156,35 +149,31 @@ def _spelled_all(value: Any) -> Any:
 
 
 def tool_error(failure: p.Failure, where: str | None = None) -> ToolError:
-    """One text with the hint. For a directory that is not indexed, the exact call that would change
-    it.
-    """
+    """Return the failure with its hint; for an unindexed directory, also the call that indexes it."""
     change = f"\n{offer(where)}" if where and failure.code == p.NOT_FOUND else ""
     hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
-    said = visible(spelled(f"{failure.message}{hint}{change}"))
-    return ToolError(said, log_level=logging.DEBUG)  # the caller's, not the daemon's
+    text = visible(spelled(f"{failure.message}{hint}{change}"))
+    return ToolError(text, log_level=logging.DEBUG)  # an error of the caller, not of the daemon
 
 
 def _of_tools(hint: str) -> str:
-    """A hint for people at a shell, with the tools that do the same."""
+    """Replace commands in a hint by the tools that do the same."""
     for command, tool in TOOL_OF.items():
         hint = hint.replace(command, tool)
     return hint
 
 
 def several(value: str | list[str] | None) -> tuple[str, ...]:
-    """One or several texts, or one with commas, as a tuple."""
+    """Return one text, a list of texts, or a text with commas, as a tuple."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return tuple(value or ())
 
 
 def checked(request: Any) -> Any:
-    """The same checks that JSON-RPC's parameters pass: NUL characters and broken Unicode are
-    refused.
-    """
-    given = {name: value for name, value in shapes.plain(request).items() if value is not None}
+    """Apply the checks of JSON-RPC's parameters: refuse NUL characters and invalid Unicode."""
+    values = {name: value for name, value in shapes.plain(request).items() if value is not None}
     try:
-        return shapes.decode(type(request), json.loads(shapes.to_json(given)))
+        return shapes.decode(type(request), json.loads(shapes.to_json(values)))
     except p.Failure as failure:
         raise tool_error(failure) from failure

@@ -1,7 +1,7 @@
-"""The tools: names and parameters an assistant sees, each one call of the engine.
+"""The main tools: their names and parameters, each one call of the engine.
 
-A reply goes out twice: as structured content in the shape of JSON-RPC's result, and as compact text
-(`text`).
+A reply is sent twice: as structured content in the shape of JSON-RPC's result, and as compact text
+(`compact_text`).
 """
 
 from collections.abc import AsyncGenerator
@@ -41,45 +41,45 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             str,
             Field(
                 description='What to find: words for behaviour, a symbol, code, or "exact text" in quotes. '
-                "It may hold filters: -path:vendor/** lang:go sym:class name:get_*"
+                "It may contain filters: -path:vendor/** lang:go sym:class name:get_*"
             ),
         ],
         index_name: tool_calls.IndexName = None,
         limit: Annotated[
-            int | None, Field(ge=1, le=100, description="How many hits; usually 10.")
+            int | None, Field(ge=1, le=100, description="Maximum number of results; usually 10.")
         ] = None,
         language: Annotated[
             str | list[str] | None, Field(description="Only these languages, e.g. python.")
         ] = None,
         paths: Annotated[
             list[str] | None,
-            Field(description="Only paths that match these globs; !glob leaves out."),
+            Field(description="Only paths that match these globs; !glob excludes."),
         ] = None,
         symbol_type: Annotated[
             str | list[str] | None,
             Field(description="Only these kinds: function, method, class, interface ..."),
         ] = None,
         symbol_name: Annotated[
-            str | None, Field(description="Only symbols of this name; * matches.")
+            str | None, Field(description="Only symbols of this name; * is a wildcard.")
         ] = None,
         use_hybrid_search: Annotated[
-            bool | None, Field(description="Words and meaning (default), or meaning.")
+            bool | None, Field(description="Keyword and vector search (default), or vectors only.")
         ] = None,
         context_before: Annotated[
-            int | None, Field(ge=0, le=200, description="Lines before each hit.")
+            int | None, Field(ge=0, le=200, description="Lines before each result.")
         ] = None,
         context_after: Annotated[
-            int | None, Field(ge=0, le=200, description="Lines after each hit.")
+            int | None, Field(ge=0, le=200, description="Lines after each result.")
         ] = None,
         smart_context: Annotated[
-            bool, Field(description="Widen hits to the enclosing definition.")
+            bool, Field(description="Widen results to the enclosing definition.")
         ] = True,
         profile: Annotated[
-            str | None, Field(description="How to rank: code (default) or classic.")
+            str | None, Field(description="Ranking profile: code (default) or classic.")
         ] = None,
-        no_cache: Annotated[bool, Field(description="Compute the answer anew.")] = False,
+        no_cache: Annotated[bool, Field(description="Do not use a cached answer.")] = False,
         budget_tokens: Annotated[
-            int | None, Field(ge=50, description="About how many tokens of code at most.")
+            int | None, Field(ge=50, description="Approximate maximum tokens of code.")
         ] = None,
     ) -> Any:
         """Find code by meaning, by words or by name, in the user's current files (unsaved changes
@@ -90,13 +90,13 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         only for exhaustive literal lists. Each hit has path, lines, symbol, score and code; `fresh`
         says whether every saved change is included.
         """
-        place = await tool_calls.where(ctx, engine, index_name)
-        if isinstance(place, mcp_types.InputRequiredResult):
-            return place
+        scope = await tool_calls.where(ctx, engine, index_name)
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
         request = p.SearchRequest(
             query=query,
-            index=place.index,
-            cwd=place.cwd,
+            index=scope.index,
+            cwd=scope.cwd,
             limit=limit,
             languages=tool_calls.several(language),
             paths=tuple(paths or ()),
@@ -111,7 +111,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             budget_tokens=budget_tokens,
         )
         return await tool_calls.answered(
-            engine.search(tool_calls.checked(request)), compact_text.search, place
+            engine.search(tool_calls.checked(request)), compact_text.search, scope
         )
 
 
@@ -122,7 +122,7 @@ def _indexes(server: FastMCP, engine: p.Engine) -> None:
         output_schema=shapes.schema(p.IndexesReply),
     )
     async def list_indexes() -> Any:
-        """List what can be searched: each index with its root directory, state and size."""
+        """List all indexes with root directory, state and size."""
         return await tool_calls.answered(engine.list_indexes(p.Empty()), compact_text.indexes)
 
     @server.tool(
@@ -140,14 +140,14 @@ def _indexes(server: FastMCP, engine: p.Engine) -> None:
         """Files, chunks, symbols, languages and parse health of one index. Use it to see what an
         index covers.
         """
-        place = await tool_calls.where(ctx, engine, index_name)
-        if isinstance(place, mcp_types.InputRequiredResult):
-            return place
+        scope = await tool_calls.where(ctx, engine, index_name)
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
         request = p.StatsRequest(
-            index=place.index, cwd=place.cwd, include_failures=include_failures
+            index=scope.index, cwd=scope.cwd, include_failures=include_failures
         )
         return await tool_calls.answered(
-            engine.index_stats(tool_calls.checked(request)), compact_text.stats, place
+            engine.index_stats(tool_calls.checked(request)), compact_text.stats, scope
         )
 
 
@@ -161,17 +161,17 @@ def _index_codebase(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> Non
         ctx: Context,
         path: Annotated[str, Field(description="Absolute path of the project's directory.")],
         index_name: Annotated[
-            str | None, Field(description="A name for it; by default the directory's.")
+            str | None, Field(description="Name of the index; by default the directory's name.")
         ] = None,
         wait: Annotated[
-            bool, Field(description="Return when it is searchable, reporting progress.")
+            bool, Field(description="Report progress and return when it is searchable.")
         ] = True,
     ) -> Any:
-        """Watch a directory and keep it searchable from now on. Needed once a project; calling it
+        """Watch a directory and keep it searchable from now on. Needed once per project; calling it
         again is harmless.
 
         Only directories that the user's settings allow are indexed, and the user may be asked
-        first. Cancelling stops the waiting only: the daemon goes on indexing.
+        first. Cancelling only stops the wait: the daemon continues to index.
         """
         permitted = await _permitted(
             ctx, engine, roots, tool_calls.checked(p.IndexCodebaseRequest(path, index_name))
@@ -197,7 +197,7 @@ def _clear_index(server: FastMCP, engine: p.Engine) -> None:
     async def clear_index(
         ctx: Context,
         index_name: Annotated[
-            str, Field(description="The index to remove; its name, never a guess.")
+            str, Field(description="Exact name of the index to remove; never guess.")
         ],
     ) -> Any:
         """Remove an index and stop watching its directory. The files on disk are not touched. Ask
@@ -206,45 +206,45 @@ def _clear_index(server: FastMCP, engine: p.Engine) -> None:
         request = tool_calls.checked(p.IndexRequest(index=index_name))
         listed = await tool_calls.called(engine.list_indexes(p.Empty()))
         root = next((index.root for index in listed.indexes if index.name == index_name), None)
-        if root is not None:  # else the engine says which ones there are
-            question = f"Forget the index {index_name} of {tool_calls.spelled(root)}? Its files stay as they are."
-            if asked := await consent.require_consent(ctx, question, "Forget it"):
-                return asked
+        if root is not None:  # otherwise the engine refuses and lists the indexes
+            question = f"Delete the index {index_name} of {tool_calls.spelled(root)}? Its files are not touched."
+            if question_to_client := await consent.require_consent(ctx, question, "Delete it"):
+                return question_to_client
         return await tool_calls.answered(engine.clear_index(request), compact_text.cleared)
 
 
 async def _permitted(
     ctx: Context, engine: p.Engine, roots: RootPolicy, request: p.IndexCodebaseRequest
 ) -> p.IndexCodebaseRequest | mcp_types.InputRequiredResult:
-    """The request with its real path once it is allowed and agreed to; or a question, to be
-    returned unchanged.
+    """Return the request with its real path after checks and consent, or a question to return.
 
-    A directory that is watched already needs neither. Raises `ToolError`.
+    A directory that is already watched needs neither. Raises `ToolError`.
     """
-    place = await anyio.to_thread.run_sync(real_path, request.path, abandon_on_cancel=True)
+    real = await anyio.to_thread.run_sync(real_path, request.path, abandon_on_cancel=True)
     listed = await tool_calls.called(engine.list_indexes(p.Empty()))
-    if not request.path.startswith("/") or place in {index.root for index in listed.indexes}:
+    if not request.path.startswith("/") or real in {index.root for index in listed.indexes}:
         return request
-    if ctx.request_state != place:  # else it was allowed when the user was asked
+    if ctx.request_state != real:  # otherwise it was checked before the question
         near = await _near(ctx)
         if isinstance(near, mcp_types.InputRequiredResult):
             return near
         try:
-            place = await anyio.to_thread.run_sync(
+            real = await anyio.to_thread.run_sync(
                 roots.resolve, request.path, near, abandon_on_cancel=True
             )
         except p.Failure as failure:
             raise tool_calls.tool_error(failure) from failure
     question = (
-        f"Index {tool_calls.spelled(place)}, watch it from now on, and let assistants search it?"
+        f"Index {tool_calls.spelled(real)}, watch it from now on, and let assistants search it?"
     )
-    asked = await consent.require_consent(ctx, question, "Index it", place)
-    return asked or replace(request, path=place)
+    question_to_client = await consent.require_consent(ctx, question, "Index it", real)
+    return question_to_client or replace(request, path=real)
 
 
 async def _near(ctx: Context) -> tuple[str, ...] | mcp_types.InputRequiredResult:
-    """Where the user started the client, of clients on this user's own socket: they may do all that
-    the user may.
+    """Return the directories where the user started the client, for clients on the Unix socket.
+
+    Those clients may do everything that the user may.
     """
     if not client_project.BRIDGE.get().connected:
         return ()
@@ -256,7 +256,7 @@ async def _follow(
     ctx: Context, progress: AsyncGenerator[p.IndexProgress, None]
 ) -> p.IndexProgress | None:
     last = None
-    async with aclosing(progress):  # whoever waits may give up while a report is on its way
+    async with aclosing(progress):  # a caller may cancel during a report
         async for last in progress:
             await ctx.report_progress(
                 last.done, last.total, tool_calls.spelled(compact_text.progress(last))

@@ -1,6 +1,4 @@
-"""Tools beside the first five: CocoRAG's names, explanation, freshness, and files where the engine
-has them.
-"""
+"""Further tools: CocoRAG's names, explanation, freshness, and files."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -18,7 +16,7 @@ from cocosearch_ipc.render.visible import visible_name
 from cocosearch_ipc.rpc import shapes
 from cocosearch_ipc.rpc.methods import METHODS
 
-# Names of CocoRAG's rerankers -> ours.
+# Names of CocoRAG's rerankers -> our names.
 RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
 Topic = Annotated[
     str | None, Field(description="Only this topic: a group of indexes. list_topics names them.")
@@ -30,7 +28,7 @@ NAMES: dict[str, Any] = {
 
 
 def register(server: FastMCP, engine: p.Engine) -> None:
-    """Add every tool that the engine can answer to `server`."""
+    """Add every tool that the engine supports to `server`."""
     _topics(server, engine)
     _search(server, engine)
     _fresh(server, engine)
@@ -50,7 +48,7 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
         """
         reply = await tool_calls.called(engine.list_indexes(p.Empty()))
         topics = sorted({topic for index in reply.indexes for topic in index.topics})
-        found = [
+        entries = [
             {"topic": t, "indexes": [i.name for i in reply.indexes if t in i.topics]}
             for t in topics
         ]
@@ -58,13 +56,13 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
             f"{visible_name(topic)}: {', '.join(i.name for i in reply.indexes if topic in i.topics)}"
             for topic in topics
         ]
-        return ToolResult("\n".join(lines) or "No index has a topic.", {"topics": found})
+        return ToolResult("\n".join(lines) or "No index has a topic.", {"topics": entries})
 
     @server.tool(title="List sources", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_sources() -> Any:
         """List the directories that are searched, with their topics and sizes."""
         reply = await tool_calls.called(engine.list_indexes(p.Empty()))
-        found = [
+        entries = [
             {
                 "name": i.name,
                 "path": i.root,
@@ -74,7 +72,7 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
             }
             for i in reply.indexes
         ]
-        return tool_calls.result({"sources": found}, compact_text.indexes(reply))
+        return tool_calls.result({"sources": entries}, compact_text.indexes(reply))
 
 
 def _search(server: FastMCP, engine: p.Engine) -> None:

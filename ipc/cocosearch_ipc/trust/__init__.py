@@ -1,3 +1,1 @@
-"""Who may speak to the daemon: token, owner of directories and ports, TLS. Standard library
-only.
-"""
+"""Trust: token, owners of directories and ports, TLS. Standard library only."""

@@ -1,8 +1,7 @@
-"""The bearer token of the loopback listener: one random text in a file that only its owner can
-read.
+"""The bearer token of the TCP listener: one random text in a file that only its owner can read.
 
-The file is read again when it has changed, so a rotation needs no restart. Before a client sends
-the token to a port it asks for a `PortProof`: whoever else listens there would have the token.
+The file is read again after a change, so a rotation needs no restart. Before a client sends the
+token to a port, it asks for a `PortProof`: another program on that port would receive the token.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from cocosearch_ipc.protocol import REFUSED, Failure
 
-# Headers of a request to /healthz, and of its answer.
+# Headers of a request to /healthz, and of its response.
 CHALLENGE = "X-Cocosearch-Challenge"
 CHALLENGED_PORT = "X-Cocosearch-Port"
 PROOF = "X-Cocosearch-Proof"
@@ -26,23 +25,23 @@ _MAX_BYTES = 4096
 
 
 class PortProof:
-    """Proves over TCP that the daemon behind the Unix socket is the one that listens on a port.
+    """Proves over TCP that the daemon of the Unix socket listens on a port.
 
     Both listeners answer a challenge with an HMAC (RFC 2104) under a key that never leaves the
-    process. Over TCP the port is the one where the challenge came in, so that no other program can
-    pass on an answer from another port.
+    process. The answer includes the port that received the challenge, so that no other program can
+    relay an answer from another port.
     """
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
 
     def answer(self, challenge: bytes, port: int) -> str:
-        """The answer to a challenge that came in on `port`, in hexadecimal digits."""
+        """Return the answer to a challenge that arrived on `port`, in hexadecimal digits."""
         return hmac.new(self._key, b"%d:" % port + challenge, "sha256").hexdigest()
 
 
 class TokenFile:
-    """A token kept in `path`, mode 0600."""
+    """A token in the file `path`, mode 0600."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,13 +49,16 @@ class TokenFile:
         self._version = (0, 0, 0)
 
     def ensure(self) -> str:
-        """The token; made if there is none. Raises `Failure` when others can read the file."""
+        """Return the token; create it if there is none.
+
+        Raises `Failure` if other users can read the file.
+        """
         if not os.path.lexists(self.path):
             self.rotate()
         return self._read().decode()
 
     def rotate(self) -> str:
-        """A new token in place of the old one, which is refused from now on."""
+        """Replace the token and return the new one. The old one becomes invalid at once."""
         token = secrets.token_urlsafe(32)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
@@ -68,18 +70,14 @@ class TokenFile:
         return token
 
     def accepts(self, presented: bytes) -> bool:
-        """Whether `presented` is the token of now; takes the same time for every wrong one of its
-        length.
-        """
+        """Compare `presented` with the token, in constant time for a given length."""
         try:
             return hmac.compare_digest(presented, self._read())
         except (OSError, Failure):
             return False
 
     def _read(self) -> bytes:
-        """The token; read anew when the file has changed. Raises `Failure`, also for a link: it may
-        lead anywhere.
-        """
+        """Return the token; read the file if it has changed. Raises `Failure`, also for a link."""
         with self._opened() as descriptor:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
@@ -105,8 +103,9 @@ class TokenFile:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
-        """What is checked is what is read: the file is opened once, and neither a link nor a FIFO
-        holds this up.
+        """Open the file once, so that the checks apply to the content that is read.
+
+        Neither a link nor a FIFO can block the open.
         """
         try:
             descriptor = os.open(
@@ -122,5 +121,5 @@ class TokenFile:
             os.close(descriptor)
 
     def _untrusted(self) -> Failure:
-        message = f"the token file {self.path} is no file of yours"
+        message = f"the token file {self.path} is not a regular file of yours"
         return Failure(message, "remove it, then `cocosearchctl token --rotate`", code=REFUSED)

@@ -1,7 +1,6 @@
-"""Checks that a directory of the daemon is its user's alone. Standard library only.
+"""Checks that a directory of the daemon belongs to its user only. Standard library only.
 
-Another user who owns it, or may write to it, can put a socket, a lock or a link where the daemon
-expects its own.
+Another user who owns it, or may write to it, could put a socket, a lock or a link there.
 """
 
 import contextlib
@@ -13,10 +12,10 @@ from cocosearch_ipc.protocol import REFUSED, Failure
 
 
 def private_directory(path: Path) -> None:
-    """Make `path` with mode 0700, or check that it is a directory of ours that nobody else can
-    enter.
+    """Create `path` with mode 0700, or check that it is ours and that nobody else can enter it.
 
-    Raises `Failure` (REFUSED) for a symbolic link, another owner, or rights of group or others.
+    Raises `Failure` (REFUSED) for a symbolic link, another owner, or permissions of group or
+    others.
     """
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -31,16 +30,15 @@ def private_directory(path: Path) -> None:
 
 
 def state_directory(path: Path) -> None:
-    """Make the state directory with mode 0700, or check that it is ours and that nobody else can
-    write to it.
+    """Create `path` with mode 0700, or check that it is ours and that nobody else can write to it.
 
-    A symbolic link of ours, or of root, is followed. Raises `Failure` (REFUSED); `OSError` where it
-    cannot be made.
+    A symbolic link owned by us or by root is followed. Raises `Failure` (REFUSED), or `OSError` if
+    the directory cannot be created.
     """
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     hint = "set COCOSEARCH_STATE_DIR to a directory of yours"
     if path.lstat().st_uid not in (os.geteuid(), 0) or path.stat().st_uid != os.geteuid():
         raise Failure(f"the state directory {path} belongs to another user", hint, code=REFUSED)
     if path.stat().st_mode & 0o022:
-        hint = f"see that nothing in it is from others, then `chmod go-w {path}`"
+        hint = f"check that no file in it belongs to others, then `chmod go-w {path}`"
         raise Failure(f"others can write to the state directory {path}", hint, code=REFUSED)

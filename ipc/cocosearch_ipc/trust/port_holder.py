@@ -1,7 +1,7 @@
-"""Names the program that listens on a TCP port, by /proc (proc(5)). Standard library only.
+"""Finds the program that listens on a TCP port, through /proc (proc(5)). Standard library only.
 
-Only Linux says who listens: elsewhere `find_holder` returns None. A program of another user is
-named by its user alone, unless this process may look into it.
+Other systems than Linux do not tell: there `find_holder` returns None. For a program of another
+user, only the user is known, unless this process may inspect it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from cocosearch_ipc.render.visible import printable
 ESTABLISHED = "01"
 LISTENING = "0A"
 TABLES = ("tcp", "tcp6")
-MAX_TABLE_BYTES = 16 << 20  # 150 bytes a socket
+MAX_TABLE_BYTES = 16 << 20  # 150 bytes per socket
 COMMAND_BYTES = 4096
 COMMAND_CHARS = 60
 
@@ -30,22 +30,20 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class PortHolder:
-    """A listening program. `pid` is None, and `command` empty, where this process may not see
-    them.
-    """
+    """A listening program. `pid` is None and `command` empty if this process may not see them."""
 
     uid: int
     pid: int | None = None
     command: str = ""
 
     def __str__(self) -> str:
-        """For a sentence: `python3 -m http.server` (pid 12, user alice)."""
+        """Format the holder for a sentence: `python3 -m http.server` (pid 12, user alice)."""
         user = f"user {_user_name(self.uid)}"
         return f"`{self.command}` (pid {self.pid}, {user})" if self.pid else f"a program of {user}"
 
 
 def describe_holder(host: str, port: int) -> str:
-    """The end of a sentence "the port is held by ...": its holder, or a command that names it."""
+    """Return the end of a sentence "the port is held by ...": the holder, or a command to find it."""
     holder = find_holder(host, port)
     if holder is not None:
         return str(holder)
@@ -54,12 +52,12 @@ def describe_holder(host: str, port: int) -> str:
 
 
 def find_holder(host: str, port: int, proc: Path = Path("/proc")) -> PortHolder | None:
-    """The program that keeps others from `host` and `port`; None where that cannot be known."""
-    wanted = _address_of(host)
+    """Return the program that listens on `host` and `port`, or None if it is unknown."""
+    address = _address_of(host)
     listeners = [
-        row for row in _rows(proc, LISTENING) if row.port == port and _overlap(row.address, wanted)
+        row for row in _rows(proc, LISTENING) if row.port == port and _overlap(row.address, address)
     ]
-    listeners.sort(key=lambda row: row.address != wanted)
+    listeners.sort(key=lambda row: row.address != address)
     if not listeners:
         return None
     row = listeners[0]
@@ -70,9 +68,7 @@ def find_holder(host: str, port: int, proc: Path = Path("/proc")) -> PortHolder 
 
 
 def client_pids(proc: Path = Path("/proc")) -> dict[tuple[str, int], int]:
-    """The process ids of TCP connections that may be looked into, by their own address; none
-    outside of Linux.
-    """
+    """Return the pids of visible TCP connections, by local address; none outside Linux."""
     inodes = {row.inode: (str(row.address), row.port) for row in _rows(proc, ESTABLISHED)}
     pids = dict[tuple[str, int], int]()
     with contextlib.suppress(OSError):
@@ -106,7 +102,7 @@ def _rows(proc: Path, state: str) -> Iterator[_Row]:
 
 
 def _unpacked(address: str) -> IPAddress:
-    """An address as the kernel prints it: words of 32 bits in the machine's order of bytes."""
+    """Parse an address in the kernel's notation: words of 32 bits in the machine's byte order."""
     raw = bytes.fromhex(address)
     words = struct.unpack(f"={len(raw) // 4}I", raw)
     unpacked = ipaddress.ip_address(struct.pack(f">{len(words)}I", *words))
@@ -123,14 +119,12 @@ def _address_of(host: str) -> IPAddress:
 
 
 def _overlap(first: IPAddress, second: IPAddress) -> bool:
-    """Whether a listener on one address keeps another from listening on the other; `[::]` takes
-    IPv4 as well.
-    """
+    """Tell if a listener on one address blocks a listener on the other; `[::]` includes IPv4."""
     return first == second or first.is_unspecified or second.is_unspecified
 
 
 def _owner_of(inode: str, proc: Path) -> int | None:
-    """The lowest process id among those that hold a socket and may be looked into."""
+    """Return the lowest visible process id that holds a socket, or None."""
     target = f"socket:[{inode}]"
     for pid in sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal()):
         if target in _open_files(proc / str(pid) / "fd"):
@@ -139,9 +133,7 @@ def _owner_of(inode: str, proc: Path) -> int | None:
 
 
 def _open_files(folder: Path) -> Iterator[str]:
-    """The targets of a process's descriptors; none where this process may not look, or when it
-    ends.
-    """
+    """Yield the targets of a process's descriptors; none if the process is hidden or ends."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -149,8 +141,9 @@ def _open_files(folder: Path) -> Iterator[str]:
 
 
 def _uid_of(pid: int, proc: Path, default: int) -> int:
-    """The effective user id of a process: a socket has the id of its maker, who may have changed it
-    since.
+    """Return the effective user id of a process.
+
+    The id of the socket is that of its creator, which may have changed its user since.
     """
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = (proc / str(pid) / "status").read_text("utf-8", "replace").splitlines()
@@ -159,16 +152,14 @@ def _uid_of(pid: int, proc: Path, default: int) -> int:
 
 
 def _command_of(pid: int, proc: Path) -> str:
-    """A command line as one short line: its program chose the text, so nothing in it reaches a
-    terminal unescaped.
-    """
+    """Return a command line as one short line, escaped: the program controls this text."""
     raw = b""
     with contextlib.suppress(OSError), (proc / str(pid) / "cmdline").open("rb") as file:
         raw = file.read(COMMAND_BYTES)
     program, *arguments = raw.decode("utf-8", "replace").split("\0")
     text = " ".join([program.rpartition("/")[2], *arguments]).strip() or "?"
-    shown = printable(text, keep="").replace("`", "'")
-    return shown if len(shown) <= COMMAND_CHARS else f"{shown[: COMMAND_CHARS - 1]}…"
+    line = printable(text, keep="").replace("`", "'")
+    return line if len(line) <= COMMAND_CHARS else f"{line[: COMMAND_CHARS - 1]}…"
 
 
 def _user_name(uid: int) -> str:

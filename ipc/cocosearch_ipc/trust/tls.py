@@ -1,6 +1,4 @@
-"""Who may reach the TCP listener: this machine in plain text; others only if it is said, and in
-TLS.
-"""
+"""TLS of the TCP listener: plain text for this machine, TLS and `server.remote` for others."""
 
 import ipaddress
 import ssl
@@ -13,9 +11,9 @@ from cocosearch_ipc.protocol import REFUSED, Failure
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """Where the listener is, and whether others than this machine may reach it.
+    """The address of the listener, and whether other machines may reach it.
 
-    `certificate` and `key` are paths of PEM files, both or none.
+    `certificate` and `key` are paths of PEM files; set both or none.
     """
 
     host: str = "127.0.0.1"
@@ -25,27 +23,26 @@ class Exposure:
 
 
 def context(exposure: Exposure) -> ssl.SSLContext | None:
-    """How the listener speaks TLS; None for plain text. Raises `Failure` (REFUSED) for what gives
-    the token away.
+    """Return the TLS context of the listener; None for plain text.
+
+    Raises `Failure` (REFUSED) for settings that would reveal the token.
     """
     if bool(exposure.certificate) != bool(exposure.key):
-        given, missing = (
+        present, missing = (
             ("tls_cert", "tls_key") if exposure.certificate else ("tls_key", "tls_cert")
         )
-        raise _refused(f"server.{given} is set without server.{missing}", "set both, or none")
+        raise _refused(f"server.{present} is set without server.{missing}", "set both, or none")
     if not is_loopback(exposure.host) and not (exposure.remote and exposure.certificate):
         raise _refused(
-            f"listening on {exposure.host} takes server.remote: true and a certificate (server.tls_cert, "
-            "server.tls_key), because whoever reads the token on its way can read the code",
+            f"listening on {exposure.host} needs server.remote: true and a certificate (server.tls_cert, "
+            "server.tls_key), because anyone who intercepts the token can read the code",
             "set both, or server.host: 127.0.0.1",
         )
     return _loaded(exposure) if exposure.certificate else None
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`. A name other than localhost is taken for one of
-    the network.
-    """
+    """Tell if only this machine can reach `host`. Names other than localhost count as remote."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -54,21 +51,21 @@ def is_loopback(host: str) -> bool:
 
 def _loaded(exposure: Exposure) -> ssl.SSLContext:
     key = Path(exposure.key).expanduser()
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise _refused(f"others can read the private key {key}", f"chmod 600 {key}")
-        made.load_cert_chain(Path(exposure.certificate).expanduser(), key, password=_no_password)
+        context.load_cert_chain(Path(exposure.certificate).expanduser(), key, password=_no_password)
     except OSError as error:  # also ssl.SSLError: not PEM, or a key of another certificate
-        hint = "server.tls_cert and server.tls_key name PEM files that belong together, the key without a password"
+        hint = "server.tls_cert and server.tls_key must name matching PEM files, the key without a password"
         reason = getattr(error, "reason", None) or error.strerror or error
         raise _refused(f"the certificate cannot be used: {reason}", hint) from None
-    return made
+    return context
 
 
 def _no_password() -> str:
-    """Instead of asking on a terminal that a daemon does not have."""
+    """Return no password, because a daemon has no terminal to ask for one."""
     return ""
 
 

@@ -268,7 +268,7 @@ def test_up_that_waited_in_vain_says_so(
 def test_clear_asks_first(served: Served) -> None:
     asked = ctl(served, "clear", "demo", stdin=subprocess.DEVNULL)
     assert (asked.returncode, "clear demo --yes" in asked.stderr) == (exits.USAGE, True)
-    assert ctl(served, "clear", "demo", "--yes").stdout == "demo is gone (2 files, 5 chunks)\n"
+    assert ctl(served, "clear", "demo", "--yes").stdout == "demo is deleted (2 files, 5 chunks)\n"
     gone = ctl(served, "clear", "demo", "--yes", "--json")
     assert (gone.returncode, json.loads(gone.stderr)["code"]) == (exits.FAILED, p.NOT_FOUND)
 

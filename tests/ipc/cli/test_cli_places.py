@@ -104,7 +104,7 @@ def held(tmp_path: Path) -> Iterator[Path]:
         pytest.param(
             "here",
             r"its socket .*here/rpc\.sock is gone",
-            f"`kill {os.getpid()}` loses nothing",
+            f"`kill {os.getpid()}` loses no data",
             id="nowhere",
         ),
     ],

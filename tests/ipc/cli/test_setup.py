@@ -106,12 +106,12 @@ def test_a_project_has_its_own_configuration(
     ("name", "text", "message"),
     [
         ("cursor", '{"a": 1, // comment\n}', "is not plain JSON"),
-        ("cursor", "[]", "has another shape"),
-        ("cursor", '{"mcpServers": []}', "has another shape"),
+        ("cursor", "[]", "has an unexpected structure"),
+        ("cursor", '{"mcpServers": []}', "has an unexpected structure"),
         ("cursor", '{"a": "\udce9"}', "is not UTF-8"),
         ("codex", "a = '\udce9'", "is not UTF-8"),
         ("codex", "a = [", "is not valid TOML"),
-        ("codex", 'mcp_servers = { cocosearch = { command = "x" } }', "in a form that is not ours"),
+        ("codex", 'mcp_servers = { cocosearch = { command = "x" } }', "in an unknown form"),
     ],
 )
 def test_a_file_we_do_not_understand_is_left_alone(
@@ -223,8 +223,8 @@ def test_what_waits_by_itself_needs_no_restart(
     assert run(["doctor", "--json"], served.environment) == exits.OK
     found = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["what"] == "warning"]
     assert [(f["message"], f["fix"]) for f in found] == [
-        (served.engine.paused, "it goes on by itself, when its cause is gone"),
-        ("port 7 is taken", "cocosearchctl restart, when its cause is gone"),
+        (served.engine.paused, "it continues by itself, after its cause is fixed"),
+        ("port 7 is taken", "cocosearchctl restart, after its cause is fixed"),
     ]
 
 

@@ -50,7 +50,7 @@ def test_changes_of_a_person_stay(
     assert unit.read_text("utf-8") == changed
     said = capsys.readouterr()
     assert "already installed" in said.out
-    assert f"{unit} has changes of yours, which stay" in said.err
+    assert f"{unit} has your own changes, which stay" in said.err
 
 
 def test_a_unit_of_another_version_is_replaced_and_what_a_person_changed_in_it_is_kept(
@@ -66,7 +66,7 @@ def test_a_unit_of_another_version_is_replaced_and_what_a_person_changed_in_it_i
         unit.with_name("cocosearchd.service.before-cocosearch").read_text()
         == "[Service]\nNice=15\n"
     )
-    assert f"{unit} had changes of yours" in capsys.readouterr().err
+    assert f"{unit} had your own changes" in capsys.readouterr().err
     assert {path.name for path in units.iterdir()} == {
         "cocosearchd.service",
         "cocosearchd.service.before-cocosearch",
@@ -89,7 +89,7 @@ def test_the_service_gets_what_the_daemon_reads_of_the_environment(
     assert run(["service", "install"], env | given | {"COCOSEARCH_PROJECT": "/p"}) == exits.OK
     said = capsys.readouterr()
     assert (
-        f"the service gets COCOSEARCH_DATABASE_URL, XDG_STATE_HOME as set here ({drop_in})"
+        f"the service uses COCOSEARCH_DATABASE_URL, XDG_STATE_HOME of this shell ({drop_in})"
         in said.err
     )
     assert password not in said.err + said.out

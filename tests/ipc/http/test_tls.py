@@ -134,7 +134,7 @@ def test_the_guard_stands_behind_it(
 def test_doctor_speaks_it(encrypted: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--json"], encrypted.environment) == exits.OK
     found = {one["what"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
-    assert found["mcp"]["message"] == f"{encrypted.bound.urls()['url']} takes the token"
+    assert found["mcp"]["message"] == f"{encrypted.bound.urls()['url']} accepts the token"
 
 
 def test_plain_text_is_let_go(encrypted: Served) -> None:
@@ -202,7 +202,7 @@ def test_the_daemon_refuses_to_start_and_says_why() -> None:
         )
         assert done.returncode == 1
         assert done.stderr.startswith(
-            "error: listening on 0.0.0.0 takes server.remote: true and a certificate"
+            "error: listening on 0.0.0.0 needs server.remote: true and a certificate"
         )
         assert not (daemon.home / "state" / "postgres").exists()  # it did not get that far
     finally:

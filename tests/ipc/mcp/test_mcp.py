@@ -296,7 +296,7 @@ async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_s
         answer = await client.call_tool("search_code", {"query": "x"})
     assert served.engine.requests[-1] == p.SearchRequest("x", cwd="/srv")
     assert _text(answer).startswith(  # before hits that are of another project
-        '/srv is in no index: this is of demo. It can be indexed: index_codebase(path="/srv")\n\n'
+        '/srv is in no index: these results are from demo. To index it, call index_codebase(path="/srv")\n\n'
     )
 
 
@@ -306,7 +306,9 @@ async def test_a_bridge_outside_of_several_indexes_is_told_which_one_an_answer_i
     served.engine.indexes["other"] = "/srv/other"
     async with Client(transport(served, "stdio")) as client:
         answer = await client.call_tool("get_file", {"filename": "src/retry.py"})
-    assert _text(answer).startswith("/srv is in no index: this is of demo. It can be indexed")
+    assert _text(answer).startswith(
+        "/srv is in no index: these results are from demo. To index it, call"
+    )
 
 
 @pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
@@ -339,7 +341,7 @@ async def test_roots_of_clients_may_have_names_that_are_no_utf8(served: Served, 
     ) as client:
         answer = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
     assert _text(answer).startswith(
-        "/srv/na\\xefve is not indexed yet.\nIt can be indexed: `cocosearchctl up .` in it"
+        "/srv/na\\xefve is not indexed yet.\nTo index it, run `cocosearchctl up .` in it"
     )
 
 
@@ -349,7 +351,7 @@ async def test_a_directory_without_an_index_gets_an_offer(served: Served, mode: 
         answer = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
     assert answer.is_error
     assert _text(answer).startswith(
-        '/srv/new is not indexed yet.\nIt can be indexed: index_codebase(path="/srv/new")\nTo search another project'
+        '/srv/new is not indexed yet.\nTo index it, call index_codebase(path="/srv/new")\nTo search another project'
     )
     assert not [
         request for request in served.engine.requests if isinstance(request, p.SearchRequest)
@@ -579,7 +581,7 @@ def _text(answer: Any) -> str:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"query": "x", "limt": 3}, "there is no argument limt\nHint: did you mean limit?"),
+        ({"query": "x", "limt": 3}, "unknown argument limt\nHint: did you mean limit?"),
         ({"query": "x", "limit": 1000}, "limit is 1000: input should be less than or equal to 100"),
         ({"limit": 3}, "query is missing"),
         (

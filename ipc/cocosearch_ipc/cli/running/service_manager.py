@@ -1,6 +1,4 @@
-"""The daemon as a service: a systemd unit of the user or of the system, or a launchd agent; every
-verb idempotent.
-"""
+"""The daemon as a service: a systemd user or system unit, or a launchd agent. Idempotent."""
 
 import argparse
 import os
@@ -22,31 +20,29 @@ from cocosearch_ipc.render import output
 Env = Mapping[str, str]
 
 STOP_S = 40.0
-MAY_FAIL = "-"  # before a command whose failure means that there was nothing to do
+MAY_FAIL = "-"  # prefix of a command that fails if there is nothing to do
 LABEL = "org.cocosearch.cocosearchd"
 _SHOWN = ("ActiveState", "SubState", "Result", "ExecMainStatus")
-# What the unit files name as the program, to be replaced by the one that is installed.
+# Program paths in the unit files, which `install` replaces by the installed program.
 PLACEHOLDERS = ("%h/.local/bin/cocosearchd", "/usr/local/bin/cocosearchd")
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceManager:
-    """A service manager: where its files go, what they hold, and which commands do what."""
+    """A service manager: its files with their content, and its commands by verb."""
 
     files: dict[Path, bytes]
     commands: dict[str, tuple[tuple[str, ...], ...]]
     drop_in: Path | None = None  # where the environment of the service goes
-    units: tuple[str, ...] = ()  # what is started from each file
+    units: tuple[str, ...] = ()  # the unit of each file
 
     def installed(self) -> bool:
-        """Whether every file is there, of whatever version."""
+        """Tell if all files exist, of any version."""
         return all(path.exists() for path in self.files)
 
 
 def is_installed(env: Env) -> bool:
-    """Whether a service would start the very daemon that `env` means. One with directories of its
-    own is never it.
-    """
+    """Tell if a service would start the daemon of `env`; never if `env` sets its directories."""
     if env.get("COCOSEARCH_STATE_DIR") or env.get("COCOSEARCH_RUNTIME_DIR"):
         return False
     try:
@@ -56,7 +52,7 @@ def is_installed(env: Env) -> bool:
 
 
 def outdated(env: Env) -> tuple[Path, ...]:
-    """Installed files that `service install` would replace now."""
+    """Return the installed files that `service install` would replace."""
     files = manager(env, system=False).files
     current = (ExistingUnit.CURRENT, ExistingUnit.CHANGED)
     return tuple(
@@ -65,7 +61,7 @@ def outdated(env: Env) -> tuple[Path, ...]:
 
 
 def state(env: Env) -> str:
-    """What systemd says of the user's service (active, inactive, failed, ...); empty elsewhere."""
+    """Return systemd's state of the user's service (active, inactive, failed, ...); "" elsewhere."""
     if sys.platform == "darwin":
         return ""
     command = ("systemctl", "--user", "is-active", "cocosearchd.service")
@@ -75,21 +71,22 @@ def state(env: Env) -> str:
 
 
 def look(env: Env) -> None:
-    """Raises `client.CallFailed` when the installed service has failed: its socket takes questions
-    that nobody reads.
+    """Raise `client.CallFailed` if the installed service has failed: nobody reads from its socket.
 
-    One that is started again in a while has failed as well, unless it waits for its database.
+    A service that waits for a restart has failed too, unless it waits for its database.
     """
     if sys.platform == "darwin" or not is_installed(env):
         return
     command = ("systemctl", "--user", "show", "--property", ",".join(_SHOWN), "cocosearchd.service")
-    said = subprocess.run(
+    listing = subprocess.run(
         command, check=False, capture_output=True, text=True, env=dict(env)
     ).stdout
-    found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
-    active, sub, result, code = (found.get(name, "") for name in _SHOWN)
-    again = sub == "auto-restart" and result == "exit-code" and code != str(exits.NOT_RUNNING)
-    if active == "failed" or again:
+    properties = dict(line.split("=", 1) for line in listing.splitlines() if "=" in line)
+    active, sub, result, code = (properties.get(name, "") for name in _SHOWN)
+    is_restarting = (
+        sub == "auto-restart" and result == "exit-code" and code != str(exits.NOT_RUNNING)
+    )
+    if active == "failed" or is_restarting:
         exit_code = f", exit code {code}" if code not in ("", "0") else ""
         message = f"the service cocosearchd has failed ({result}{exit_code})"
         hint = "journalctl --user -u cocosearchd says why; then cocosearchctl service start"
@@ -97,9 +94,7 @@ def look(env: Env) -> None:
 
 
 def expect_end(env: Env) -> None:
-    """Tell the manager of the installed service that the daemon is to end: else it would start
-    another.
-    """
+    """Stop the installed service, so that its manager does not start another daemon."""
     if sys.platform != "darwin" and is_installed(env):
         _quiet(("systemctl", "--user", "stop", "--no-block", "cocosearchd.service"), env)
 
@@ -110,9 +105,7 @@ def start(env: Env) -> None:
 
 
 def journal(env: Env, lines: int, *, follow: bool) -> tuple[str, ...] | None:
-    """The command that prints the installed service's records, as the daemon wrote them; None
-    without systemd's.
-    """
+    """Return the command that prints the records of the installed service; None without systemd."""
     if sys.platform == "darwin" or not is_installed(env):
         return None
     command = (
@@ -129,31 +122,31 @@ def journal(env: Env, lines: int, *, follow: bool) -> tuple[str, ...] | None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """`service install|uninstall|start|stop|status [--system]`, each as often as you like."""
-    found = manager(env, system=args.system)
+    """Run `service install|uninstall|start|stop|status [--system]`. Idempotent."""
+    service = manager(env, system=args.system)
     if args.what == "status":
-        return _status(args, found, env)
-    there = found.installed()
-    if args.what in ("start", "stop") and not there:
+        return _status(args, service, env)
+    was_installed = service.installed()
+    if args.what in ("start", "stop") and not was_installed:
         raise client.CallFailed("no service is installed", "cocosearchctl service install", code=0)
-    changed = there
+    changed = was_installed
     if args.what == "uninstall":
-        changed = _uninstall(found, env)
+        changed = _uninstall(service, env)
     else:
         if args.what == "install":
-            # a manager that cannot be reached: nothing is written, and no daemon is stopped
-            _do(found, "reload")
-            changed = _install(found, env)
+            # first, so that an unreachable manager changes no file and stops no daemon
+            _do(service, "reload")
+            changed = _install(service, env)
             _make_way(env)
-        _do(found, args.what)
-    _say(args, found, changed=changed)
+        _do(service, args.what)
+    _say(args, service, changed=changed)
     return exits.OK
 
 
-def _say(args: argparse.Namespace, found: ServiceManager, *, changed: bool) -> None:
+def _say(args: argparse.Namespace, service: ServiceManager, *, changed: bool) -> None:
     if args.json:
         output.document(
-            {"done": args.what, "changed": changed, "files": [str(path) for path in found.files]}
+            {"done": args.what, "changed": changed, "files": [str(path) for path in service.files]}
         )
         return
     done = {
@@ -161,34 +154,32 @@ def _say(args: argparse.Namespace, found: ServiceManager, *, changed: bool) -> N
         "uninstall": ("no service is installed", "removed"),
     }
     text = done[args.what][changed] if args.what in done else f"{args.what}: done"
-    files = ", ".join(str(path) for path in found.files)
+    files = ", ".join(str(path) for path in service.files)
     output.line(text if text == "no service is installed" else f"{text} ({files})")
 
 
-def _status(args: argparse.Namespace, found: ServiceManager, env: Env) -> int:
-    """What the manager says; exit code 69 unless it runs."""
-    installed = found.installed()
-    running = installed and _quiet(found.commands["running"][0], env) == 0
+def _status(args: argparse.Namespace, service: ServiceManager, env: Env) -> int:
+    """Print the manager's status; exit code 69 unless the service runs."""
+    installed = service.installed()
+    running = installed and _quiet(service.commands["running"][0], env) == 0
     if args.json:
         output.document(
             {
                 "installed": installed,
                 "running": running,
-                "files": [str(path) for path in found.files],
+                "files": [str(path) for path in service.files],
             }
         )
     elif not installed:
         output.line("no service is installed: cocosearchctl service install")
     else:
         output.flush()
-        subprocess.run(found.commands["status"][0], check=False)
+        subprocess.run(service.commands["status"][0], check=False)
     return exits.OK if running else exits.NOT_RUNNING
 
 
 def _make_way(env: Env) -> None:
-    """Stop a daemon that runs by itself: it holds what the service needs. One that the service runs
-    goes on.
-    """
+    """Stop a daemon that runs outside the service: it holds the locks that the service needs."""
     path = address.rpc_socket(env)
     if _quiet(manager(env, system=False).commands["running"][0], env) == 0 or not client.reachable(
         path
@@ -210,9 +201,7 @@ def _alive(pid: int) -> bool:
 
 
 def manager(env: Env, *, system: bool) -> ServiceManager:
-    """The service manager of this machine. Raises `client.CallFailed` where there is none we
-    know.
-    """
+    """Return the service manager of this machine. Raises `client.CallFailed` if it is unknown."""
     if sys.platform == "darwin":
         return _launchd(env)
     if shutil.which("systemctl", path=env.get("PATH")) is None:
@@ -299,8 +288,7 @@ def _launchd(env: Env) -> ServiceManager:
             )
         },
         {
-            # An agent that is loaded cannot be loaded again, and one that is not cannot be
-            # unloaded.
+            # A loaded agent cannot be loaded again, and an unloaded agent cannot be unloaded.
             "install": ((MAY_FAIL, *unload), ("launchctl", "bootstrap", domain, str(path))),
             "uninstall": ((MAY_FAIL, *unload),),
             "reload": (),
@@ -314,7 +302,7 @@ def _launchd(env: Env) -> ServiceManager:
 
 
 def agent(shipped: bytes, env: Env) -> bytes:
-    """The launchd agent with this user's paths."""
+    """Fill this user's paths into the launchd agent."""
     plist = plistlib.loads(shipped)
     plist["ProgramArguments"] = program.command(env)
     plist["StandardErrorPath"] = address.log_file(env)
@@ -322,69 +310,75 @@ def agent(shipped: bytes, env: Env) -> bytes:
     return plistlib.dumps(plist)
 
 
-def _install(found: ServiceManager, env: Env) -> bool:
-    """Write what differs, and the environment; returns whether anything did. What else is of note
-    is said.
-    """
-    runs = found.installed() and _quiet(found.commands["running"][0], env) == 0
+def _install(service: ServiceManager, env: Env) -> bool:
+    """Write the files that differ, and the environment; return True if anything changed."""
+    runs = service.installed() and _quiet(service.commands["running"][0], env) == 0
     changed = False
-    for path, content in found.files.items():
-        was = unit_files.write(path, content)
-        changed |= was not in (ExistingUnit.CURRENT, ExistingUnit.CHANGED)
-        if was is ExistingUnit.CHANGED:
-            output.note(f"{path} has changes of yours, which stay")
-        elif was is ExistingUnit.UNKNOWN:
-            drop_in = f": put them into a drop-in, {path}.d/NAME.conf" if found.drop_in else ""
+    for path, content in service.files.items():
+        former = unit_files.write(path, content)
+        changed |= former not in (ExistingUnit.CURRENT, ExistingUnit.CHANGED)
+        if former is ExistingUnit.CHANGED:
+            output.note(f"{path} has your own changes, which stay")
+        elif former is ExistingUnit.UNKNOWN:
+            drop_in = f": put them into a drop-in, {path}.d/NAME.conf" if service.drop_in else ""
             output.note(
-                f"{path} had changes of yours, and is now {path.name}{unit_files.KEPT}{drop_in}"
+                f"{path} had your own changes; its backup is {path.name}{unit_files.KEPT}{drop_in}"
             )
-    changed |= _environment(found, env)
+    changed |= _environment(service, env)
     if changed and runs:
-        output.note("the service runs as before until `cocosearchctl restart`")
+        output.note("the change takes effect after `cocosearchctl restart`")
     return changed
 
 
-def _environment(found: ServiceManager, env: Env) -> bool:
-    """A service manager knows nothing of the shell: what the daemon reads of its environment is
-    written down.
-    """
-    own = [name for name in sorted(unit_files.NOT_ITS) if name.endswith("_DIR") and env.get(name)]
-    if own:
+def _environment(service: ServiceManager, env: Env) -> bool:
+    """Write down the variables for the daemon: a service manager does not know the shell's."""
+    directories = [
+        name for name in sorted(unit_files.NOT_ITS) if name.endswith("_DIR") and env.get(name)
+    ]
+    if directories:
         output.note(
-            f"the service does not use the directories of {', '.join(own)}: start that daemon by `up`"
+            f"the service does not use the directories of {', '.join(directories)}: "
+            "start that daemon with `up`"
         )
-    given = unit_files.variables(env)
-    if found.drop_in is None or not unit_files.write_environment(found.drop_in, given):
+    values = unit_files.variables(env)
+    if service.drop_in is None or not unit_files.write_environment(service.drop_in, values):
         return False
-    output.note(f"the service gets {', '.join(given)} as set here ({found.drop_in})")
+    output.note(f"the service uses {', '.join(values)} of this shell ({service.drop_in})")
     return True
 
 
-def _uninstall(found: ServiceManager, env: Env) -> bool:
-    """Stop the service and remove its files; returns whether there were any. Without its manager,
-    the files alone.
+def _uninstall(service: ServiceManager, env: Env) -> bool:
+    """Stop the service and remove its files; return True if there were any.
+
+    If its manager is not reachable, only remove the files.
     """
-    there = [path for path in found.files if path.exists()]
-    if not there:
+    existing = [path for path in service.files if path.exists()]
+    if not existing:
         return False
-    reached = all(_quiet(command, env) == 0 for command in found.commands["reload"])
-    if reached or not os.access(there[0].parent, os.W_OK):
-        _do(found, "uninstall")
+    reached = all(_quiet(command, env) == 0 for command in service.commands["reload"])
+    if reached or not os.access(existing[0].parent, os.W_OK):
+        _do(service, "uninstall")
     else:
-        command = " ".join(found.commands["reload"][0])
+        command = " ".join(service.commands["reload"][0])
         output.note(
-            f"`{command}` failed: a service that runs goes on until its manager ends, or `cocosearchctl down`"
+            f"`{command}` failed: a running service continues until its manager ends, or until "
+            "`cocosearchctl down`"
         )
-    for path in unit_files.remove(dict(zip(found.files, found.units, strict=True)), found.drop_in):
-        output.note(f"{path} stays: services of other users are started from it")
+    for path in unit_files.remove(
+        dict(zip(service.files, service.units, strict=True)), service.drop_in
+    ):
+        output.note(f"{path} stays: services of other users need it")
     if reached:
-        _do(found, "reload")
+        _do(service, "reload")
     return True
 
 
-def _do(found: ServiceManager, verb: str) -> None:
-    """Run a verb's commands. Raises `client.CallFailed` for the first that fails and may not."""
-    for command in found.commands[verb]:
+def _do(service: ServiceManager, verb: str) -> None:
+    """Run the commands of a verb. Raises `client.CallFailed` for the first one that fails.
+
+    Commands with the prefix `MAY_FAIL` may fail.
+    """
+    for command in service.commands[verb]:
         if command[0] == MAY_FAIL:
             subprocess.run(command[1:], check=False, capture_output=True)
         elif code := subprocess.run(command, check=False, stdout=2).returncode:

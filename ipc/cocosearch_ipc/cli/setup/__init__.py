@@ -1,3 +1,1 @@
-"""Set-up of this machine: assistants, settings, tokens, shell completion, and what `doctor`
-checks.
-"""
+"""Verbs that set up this machine: assistants, settings, tokens, shell completion, `doctor`."""

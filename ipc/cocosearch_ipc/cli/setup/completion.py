@@ -1,5 +1,6 @@
-"""`completion`: scripts for bash, zsh and fish, made from the argparse tree; index names are asked
-from the daemon.
+"""`completion`: scripts for bash, zsh and fish, generated from the argparse tree.
+
+The scripts ask the daemon for index names.
 """
 
 import argparse
@@ -10,12 +11,12 @@ from cocosearch_ipc.render import output
 
 # Verbs whose argument is the name of an index.
 NAMES = "cocosearchctl list --names 2>/dev/null"
-_LINES = f'${{(f)"$({NAMES})"}}'  # in zsh: names may hold spaces
+_LINES = f'${{(f)"$({NAMES})"}}'  # for zsh; names may contain spaces
 TAKES_NAME = ("stats", "sync", "reindex", "clear")
 
 
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:  # noqa: ARG001 - every verb has this shape
-    """Print the script of one shell."""
+    """Print the script for one shell."""
     make = {"bash": bash, "zsh": zsh, "fish": fish}[args.shell]
     for line in make():
         output.line(line)
@@ -23,19 +24,19 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:  # noqa: ARG00
 
 
 def words() -> dict[str, list[str]]:
-    """Per verb, what may follow it: options, and the choices of its arguments."""
-    found = dict[str, list[str]]()
+    """Return the words that may follow each verb: options, and choices of its arguments."""
+    candidates = dict[str, list[str]]()
     for name, sub in _subparsers().items():
-        found[name] = [
+        candidates[name] = [
             option
             for action in sub._actions
             for option in action.option_strings
             if option.startswith("--")
         ]
-        found[name] += [
+        candidates[name] += [
             str(c) for a in sub._actions if a.choices and not a.option_strings for c in a.choices
         ]
-    return found
+    return candidates
 
 
 def _subparsers() -> dict[str, argparse.ArgumentParser]:
@@ -47,11 +48,10 @@ def _subparsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def bash() -> Iterator[str]:
-    """For `source <(cocosearchctl completion bash)`. Names are read line by line: `compgen -W`
-    would run `$(...)`.
+    """Yield the script for `source <(cocosearchctl completion bash)`.
 
-    A project may name its index as it likes, so a name is data, and what is put on the command line
-    is quoted.
+    A project chooses the name of its index, so names are untrusted: they are read line by line,
+    because `compgen -W` would run `$(...)`, and quoted on the command line.
     """
     yield "_cocosearchctl() {"
     yield '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" words="" names="" one'
@@ -75,7 +75,7 @@ def bash() -> Iterator[str]:
 
 
 def zsh() -> Iterator[str]:
-    """For `cocosearchctl completion zsh > ~/.zfunc/_cocosearchctl`, or to be sourced."""
+    """Yield the script for `cocosearchctl completion zsh > ~/.zfunc/_cocosearchctl`, or to source."""
     yield "#compdef cocosearchctl"
     yield "_cocosearchctl() {"
     yield f"  if (( CURRENT == 2 )); then compadd {' '.join(words())}; return; fi"
@@ -92,25 +92,25 @@ def zsh() -> Iterator[str]:
         yield f"    {verb}) compadd -- {' '.join(options)}{more} ;;"
     yield "  esac"
     yield "}"
-    yield 'if [ "$funcstack[1]" = _cocosearchctl ]'  # loaded by its file's name, or sourced
+    yield 'if [ "$funcstack[1]" = _cocosearchctl ]'  # autoloaded, else sourced
     yield 'then _cocosearchctl "$@"; else compdef _cocosearchctl cocosearchctl; fi'
 
 
 def fish() -> Iterator[str]:
-    """For `cocosearchctl completion fish | source`."""
+    """Yield the script for `cocosearchctl completion fish | source`."""
     yield "complete -c cocosearchctl -f"
     for verb in parser.VERBS:
         described = verb.help.replace("'", "")
         yield f"complete -c cocosearchctl -n __fish_use_subcommand -a {verb.name} -d '{described}'"
     for name, options in words().items():
-        seen = f"complete -c cocosearchctl -n '__fish_seen_subcommand_from {name}'"
+        condition = f"complete -c cocosearchctl -n '__fish_seen_subcommand_from {name}'"
         for option in options:
             yield (
-                f"{seen} -l {option.removeprefix('--')}"
+                f"{condition} -l {option.removeprefix('--')}"
                 if option.startswith("--")
-                else f"{seen} -a {option}"
+                else f"{condition} -a {option}"
             )
         if name in TAKES_NAME:
-            yield f"{seen} -a '({NAMES})'"
+            yield f"{condition} -a '({NAMES})'"
     yield "complete -c cocosearchctl -n '__fish_seen_subcommand_from up' -F"
     yield f"complete -c cocosearchctl -n '__fish_seen_subcommand_from query' -l index -x -a '({NAMES})'"

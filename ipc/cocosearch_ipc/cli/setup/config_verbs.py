@@ -1,6 +1,4 @@
-"""`config`: which settings hold and who said them, and whether they can be used; `init`: a first
-file of a project.
-"""
+"""`config` shows and tests the settings; `init` writes a template for a project."""
 
 import argparse
 import json
@@ -22,18 +20,19 @@ Env = Mapping[str, str]
 
 LONG_S = 90.0  # an embedder may have to load a model
 FILE = "cocosearch.yaml"
-# What the check of the machine says about watching; the rest of it is `doctor`'s.
+# The machine's findings about watching; `doctor` prints all others.
 _WATCHING = ("inotify watches", "inotify instances", "open files")
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """`show` or `check`."""
+    """Run `show` or `check`."""
     return show(args, env) if args.what == "show" else check(args, env)
 
 
 def show(args: argparse.Namespace, env: Env) -> int:
-    """Every setting with its origin: as the daemon has them, else as it would have them if it were
-    started now.
+    """Print every setting with its source, from the daemon.
+
+    Without a daemon, print the settings that it would start with.
     """
     params = {"cwd": os.getcwd()} | ({"index": args.index} if args.index else {})
     try:
@@ -51,26 +50,22 @@ def show(args: argparse.Namespace, env: Env) -> int:
 
 
 def check(args: argparse.Namespace, env: Env) -> int:
-    """Read every layer anew, ask the database and the embedder, look at the limits; 78 for a
-    setting that is wrong.
-    """
-    found = _ask_program(env, "--check")["findings"]
-    found += [asdict(one) for one in doctor.machine(env) if one.what in _WATCHING]
+    """Read every layer again and test database, embedder and limits; 78 for an invalid setting."""
+    findings = _ask_program(env, "--check")["findings"]
+    findings += [asdict(finding) for finding in doctor.machine(env) if finding.what in _WATCHING]
     if args.json:
-        output.document({"findings": found})
+        output.document({"findings": findings})
     else:
-        for line in settings_table.findings(found, output.Style.of(sys.stdout, env)):
+        for line in settings_table.findings(findings, output.Style.of(sys.stdout, env)):
             output.line(line)
-    failed = {one["what"] for one in found if one["state"] == "fail"}
+    failed = {finding["what"] for finding in findings if finding["state"] == "fail"}
     if failed & {"settings", "project"}:
         return exits.BAD_SETTINGS
     return exits.FAILED if failed else exits.OK
 
 
 def _ask_program(env: Env, flag: str) -> dict[str, Any]:
-    """What the daemon's program says with a flag, without becoming a daemon. Raises
-    `client.CallFailed`.
-    """
+    """Run the daemon's program with a flag and parse its output. Raises `client.CallFailed`."""
     command = [*program.command(env), flag, "--project", os.getcwd()]
     try:
         done = subprocess.run(
@@ -84,43 +79,43 @@ def _ask_program(env: Env, flag: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         message, _, hint = done.stderr.strip().removeprefix("error: ").partition(" — hint: ")
-        failed = client.CallFailed(message or "cocosearchd said nothing", hint, code=0)
+        failed = client.CallFailed(message or "cocosearchd wrote no message", hint, code=0)
         failed.exit_code = done.returncode or exits.FAILED
         raise failed from None
     return answer
 
 
 def init(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - the shape of a verb
-    """Write a commented starter file; one that is there stays, unless `--force`."""
+    """Write a template with comments; keep an existing file unless `--force` is given."""
     directory = Path(args.path)
     if not directory.is_dir():
         output.error(
             f"{args.path} is not a directory", "give the project's directory", as_json=args.json
         )
         return exits.USAGE
-    there = next(
+    existing = next(
         (directory / name for name in (FILE, f".{FILE}") if os.path.lexists(directory / name)), None
     )
-    if there is not None and not args.force:
-        output.error(f"{there} is there already", "--force writes it anew", as_json=args.json)
+    if existing is not None and not args.force:
+        output.error(f"{existing} is there already", "--force writes it anew", as_json=args.json)
         return exits.FAILED
-    place = there or directory / FILE
+    file = existing or directory / FILE
     text = starter(directory.resolve().name).encode()
-    # of what is there, nothing is followed: its author is anybody
+    # follow no link in the directory: its author is not trusted
     with SafeFolder.opened(directory) as folder:
-        if there is not None:
-            folder.replace(place.name, text, 0o644)
-        elif not folder.create(place.name, text, 0o644):
-            output.error(f"{place} is there already", "--force writes it anew", as_json=args.json)
+        if existing is not None:
+            folder.replace(file.name, text, 0o644)
+        elif not folder.create(file.name, text, 0o644):
+            output.error(f"{file} is there already", "--force writes it anew", as_json=args.json)
             return exits.FAILED
     if args.json:
-        output.document({"path": str(place.resolve())})
+        output.document({"path": str(file.resolve())})
     else:
-        output.line(f"{place} is written; `cocosearchctl config show` says what holds")
+        output.line(f"{file} is written; `cocosearchctl config show` says what holds")
     return exits.OK
 
 
 def starter(name: str) -> str:
-    """The starter file of a project: everything that may stand there, as a comment."""
+    """Return the template of a project's settings, with every key as a comment."""
     text = (Path(__file__).with_name("starter.yaml")).read_text("utf-8")
     return text.replace("NAME", json.dumps(name))

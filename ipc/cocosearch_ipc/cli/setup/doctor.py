@@ -1,4 +1,4 @@
-"""`doctor`: looks at everything the daemon stands on, and says for each trouble what mends it."""
+"""`doctor`: checks every dependency of the daemon and prints a fix for each problem."""
 
 import argparse
 import contextlib
@@ -27,7 +27,7 @@ from cocosearch_ipc.trust.credentials import TokenFile
 
 Env = Mapping[str, str]
 
-# Below these a repository of some size cannot be watched file by file.
+# With lower limits, a large repository cannot be watched file by file.
 MIN_WATCHES = 65_536
 MIN_INSTANCES = 128
 MIN_FILES = 1_024
@@ -37,7 +37,7 @@ MOST_WATCHES_USED = 0.8
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Print every finding; exit code 1 when one is a failure."""
+    """Print all findings; exit code 1 if one is a failure."""
     findings = [*machine(env), *_daemon(env)]
     if args.json:
         output.document({"findings": [asdict(finding) for finding in findings]})
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def machine(env: Env) -> Iterator[Finding]:
-    """What can be seen without a daemon."""
+    """Yield the findings that need no daemon."""
     state = Path(address.state_dir(env))
     run_dir = Path(address.rpc_socket(env)).parent
     yield _state(state)
@@ -77,12 +77,12 @@ def machine(env: Env) -> Iterator[Finding]:
 
 def _service(env: Env) -> Finding:
     if not service_manager.is_installed(env):
-        return Finding("service", "ok", "none; the daemon is started by `up` and by the bridge")
+        return Finding("service", "ok", "none; `up` and the MCP bridge start the daemon")
     if differing := service_manager.outdated(env):
         return Finding(
             "service",
             "warn",
-            f"{differing[0]} is of another version",
+            f"{differing[0]} belongs to another version",
             "cocosearchctl service install",
         )
     if service_manager.state(env) == "failed":
@@ -108,7 +108,7 @@ def _writable(what: str, path: Path) -> Finding:
 
 
 def _state(path: Path) -> Finding:
-    """Judge it as the daemon would, without making it."""
+    """Check the state directory as the daemon does, without creating it."""
     writable = _writable("state directory", path)
     if writable.state != "ok" or not path.exists():
         return writable
@@ -121,16 +121,16 @@ def _state(path: Path) -> Finding:
 
 def _directory(what: str, path: Path) -> Finding:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return Finding(what, "ok", f"{path} will be made")
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return Finding(what, "fail", f"{path} is not a directory", f"rm {path}")
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         return Finding(
             what, "fail", f"{path} belongs to another user", "set COCOSEARCH_RUNTIME_DIR"
         )
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         return Finding(what, "fail", f"others can enter {path}", f"chmod 700 {path}")
     return Finding(what, "ok", str(path))
 
@@ -152,50 +152,52 @@ def _token(env: Env) -> Finding:
 
 
 def _disk(state: Path) -> Iterator[Finding]:
-    """Free and used space; whether the file system's clock is this machine's (it is not, on some
-    network mounts).
+    """Yield findings about disk space and the file system's clock.
+
+    The clock of a network mount may differ from this machine's.
     """
     existing = next(path for path in (state, *state.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     low = free < MIN_FREE_BYTES
     fix = f"free some space on {existing}" if low else ""
-    held = f", which holds {tables.size(_held(state))}" if existing == state else ""
+    usage = f", which holds {tables.size(_held(state))}" if existing == state else ""
     yield Finding(
-        "disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}{held}", fix
+        "disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}{usage}", fix
     )
     if existing == state and os.access(state, os.W_OK):
         with tempfile.NamedTemporaryFile(dir=state, prefix="doctor-") as file:
             skew = abs(os.fstat(file.fileno()).st_mtime - time.time())
-        far = skew > MAX_SKEW_S
-        fix = "keep COCOSEARCH_STATE_DIR on a local disk" if far else ""
+        is_skewed = skew > MAX_SKEW_S
+        fix = "keep COCOSEARCH_STATE_DIR on a local disk" if is_skewed else ""
         yield Finding(
-            "clock", "warn" if far else "ok", f"the file system's differs by {skew:.1f} s", fix
+            "clock",
+            "warn" if is_skewed else "ok",
+            f"the file system's differs by {skew:.1f} s",
+            fix,
         )
 
 
 def _held(folder: Path) -> int:
-    """Bytes on disk below a directory, of what may be read; files that go meanwhile count as
-    nothing.
-    """
-    held = 0
-    for place, _, names in os.walk(folder):
+    """Return the disk usage of a directory in bytes; unreadable and deleted files count as 0."""
+    used = 0
+    for directory, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                held += os.lstat(os.path.join(place, name)).st_blocks * 512
-    return held
+                used += os.lstat(os.path.join(directory, name)).st_blocks * 512
+    return used
 
 
-def _limit(what: str, name: str, least: int) -> Finding:
+def _limit(what: str, name: str, minimum: int) -> Finding:
     try:
         value = int(Path(f"/proc/sys/fs/inotify/{name}").read_text("ascii"))
     except (OSError, ValueError) as error:
         return Finding(
             what, "warn", f"cannot be read: {error}", "changes are found by scanning only"
         )
-    fix = f"sudo sysctl fs.inotify.{name}={max(least, 524_288 if least == MIN_WATCHES else least)}"
+    fix = f"sudo sysctl fs.inotify.{name}={max(minimum, 524_288 if minimum == MIN_WATCHES else minimum)}"
     return (
         Finding(what, "ok", f"{value:,}")
-        if value >= least
+        if value >= minimum
         else Finding(what, "warn", f"only {value:,}", fix)
     )
 
@@ -216,10 +218,10 @@ def _daemon(env: Env) -> Iterator[Finding]:
         yield _part(part, status[part])
     for warning in status.get("warnings") or ():
         if warning == status["mcp"].get("error"):
-            continue  # the finding `mcp` says it
+            continue  # the finding `mcp` reports it
         waits = warning == status["worker"].get("paused")
-        fix = "it goes on by itself" if waits else "cocosearchctl restart"
-        yield Finding("warning", "warn", warning, f"{fix}, when its cause is gone")
+        fix = "it continues by itself" if waits else "cocosearchctl restart"
+        yield Finding("warning", "warn", warning, f"{fix}, after its cause is fixed")
     for index in status["indexes"]:
         yield from _index(index)
 
@@ -228,18 +230,18 @@ def _bridge(env: Env) -> Finding:
     path = address.bridge_socket(env)
     if client.reachable(path):
         return Finding("bridge socket", "ok", path)
-    return Finding("bridge socket", "fail", f"{path} is gone", "cocosearchctl restart")
+    return Finding("bridge socket", "fail", f"{path} is missing", "cocosearchctl restart")
 
 
 def _loopback(env: Env, mcp: dict[str, str]) -> Finding:
-    """The listener of assistants: whether it is the daemon's, answers, and takes the token."""
+    """Check the TCP listener: it must be the daemon's, answer, and accept the token."""
     url = mcp.get("url", "")
     if mcp.get("error"):
         fix = "stop that program and run `cocosearchctl restart`, or set server.port, or server.enabled: false"
         return Finding("mcp", "fail", mcp["error"], fix)
     if not url:
         return Finding(
-            "mcp", "ok", "the listener is switched off; `cocosearchctl mcp` works without it"
+            "mcp", "ok", "the TCP listener is disabled; `cocosearchctl mcp` works without it"
         )
     try:
         listener.require_own(env, url)
@@ -251,7 +253,7 @@ def _loopback(env: Env, mcp: dict[str, str]) -> Finding:
         return Finding("mcp", "fail", f"{url} does not answer: {error}", "cocosearchctl restart")
     if code != http.HTTPStatus.OK:
         return Finding("mcp", "fail", f"{url} refuses the token ({code})", "cocosearchctl restart")
-    return Finding("mcp", "ok", f"{url} takes the token")
+    return Finding("mcp", "ok", f"{url} accepts the token")
 
 
 def _metrics_code(url: str, token: str) -> int:
@@ -264,34 +266,39 @@ def _metrics_code(url: str, token: str) -> int:
 
 
 def _watches(pid: int) -> Iterator[Finding]:
-    """How much of inotify's limit the daemon uses: others of the user need some as well."""
+    """Compare the daemon's inotify watches with the limit.
+
+    Other programs of the user need some watches too.
+    """
     try:
-        most = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
+        limit = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
         used = sum(
             path.read_text("ascii").count("inotify wd:")
             for path in Path(f"/proc/{pid}/fdinfo").iterdir()
         )
-    except (OSError, ValueError):  # no Linux, or not our process: what `machine` says has to do
+    except (OSError, ValueError):  # no Linux, or not our process: `machine` has checked the limit
         return
-    if used > most * MOST_WATCHES_USED:
-        fix = f"sudo sysctl fs.inotify.max_user_watches={most * 2}"
-        yield Finding("watches", "warn", f"{used:,} of {most:,} are in use", fix)
+    if used > limit * MOST_WATCHES_USED:
+        fix = f"sudo sysctl fs.inotify.max_user_watches={limit * 2}"
+        yield Finding("watches", "warn", f"{used:,} of {limit:,} are in use", fix)
     else:
-        yield Finding("watches", "ok", f"{used:,} of {most:,} are in use")
+        yield Finding("watches", "ok", f"{used:,} of {limit:,} are in use")
 
 
 def _part(name: str, value: dict[str, Any]) -> Finding:
     state = str(value.get("state", ""))
     trouble = value.get("error") or value.get("reason")
-    # how the one before it ended, be it days ago
+    # `trouble` is then the end of the previous process, possibly days ago
     if name == "worker" and state == "running" and trouble:
         return Finding(
-            name, "ok", f"running; {value.get('deaths', 1)} before it ended, the last by {trouble}"
+            name,
+            "ok",
+            f"running; {value.get('deaths', 1)} earlier ones ended, the last by {trouble}",
         )
     if not trouble and state == "starting":
-        return Finding(name, "warn", state, "nothing to do: it takes a few seconds")
+        return Finding(name, "warn", state, "wait: it takes a few seconds")
     well = not trouble and state in ("", "ok", "up", "running", "ready")
-    fix = "" if well else str(value.get("hint") or "cocosearchctl logs says more")
+    fix = "" if well else str(value.get("hint") or "see cocosearchctl logs")
     return Finding(name, "ok" if well else "fail", str(trouble or state or "ok"), fix)
 
 
@@ -313,5 +320,5 @@ def _index(index: dict[str, Any]) -> Iterator[Finding]:
     if index.get("failed"):
         first = index["failed"][0]
         count = index.get("failed_count", len(index["failed"]))
-        message = f"{count:,} files did not index, e.g. {first['path']}: {first['error']}"
-        yield Finding(name, "warn", message, "they are tried again by themselves")
+        message = f"{count:,} files were not indexed, e.g. {first['path']}: {first['error']}"
+        yield Finding(name, "warn", message, "the daemon retries them by itself")

@@ -1,5 +1,6 @@
-"""`install`: writes the stdio bridge into an assistant's configuration. Idempotent, with a backup,
-or only printed.
+"""`install`: writes the stdio bridge into an assistant's configuration. Idempotent.
+
+It keeps a backup of the first version, or only prints the change.
 """
 
 import argparse
@@ -23,8 +24,8 @@ from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
 NAME = "cocosearch"
-# A project's author may write any amount; some assistants keep their whole history in the user's
-# file.
+# A project's file has an untrusted author; some assistants keep their complete history in the
+# user's file.
 MAX_PROJECT_BYTES = 1 << 20
 MAX_USER_BYTES = 256 << 20
 BACKUP = ".before-cocosearch"
@@ -32,14 +33,12 @@ BACKUP = ".before-cocosearch"
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """Where an assistant keeps its servers, for the user and for a project, and the shape of one
-    server.
-    """
+    """An assistant: its configuration files, for the user and for a project, and their format."""
 
     title: str
     user: Callable[[Env], Path]
     project: str | None  # below the project's directory
-    keys: str  # of the table of servers
+    keys: str  # key of the table of servers
     entry: Callable[[str], dict[str, Any]]
 
 
@@ -60,7 +59,7 @@ def _home(*parts: str) -> Callable[[Env], Path]:
 
 
 def _application(*parts: str) -> Callable[[Env], Path]:
-    """Below ~/Library/Application Support on macOS, below XDG_CONFIG_HOME elsewhere."""
+    """Return a path below ~/Library/Application Support on macOS, else below XDG_CONFIG_HOME."""
     if sys.platform == "darwin":
         return _home("Library", "Application Support", *parts)
     return _config(*parts)
@@ -102,7 +101,7 @@ ASSISTANTS = {
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """`install ASSISTANT [--project] [--print] [--remove]`. Raises `client.CallFailed`."""
+    """Run `install ASSISTANT [--project] [--print] [--remove]`. Raises `client.CallFailed`."""
     assistant = ASSISTANTS[args.assistant]
     target = _target(assistant, env, in_project=args.project)
     path = target.path
@@ -122,7 +121,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
             f"{assistant.title}: {path} {'no longer has' if args.remove else 'now has'} the server {NAME!r}"
         )
         output.line(
-            f"restart {assistant.title} to {'be rid of' if args.remove else 'use'} it"
+            f"restart {assistant.title} to {'remove' if args.remove else 'use'} it"
             + (f"; the old file is {path}{BACKUP}" if before else "")
         )
     else:
@@ -132,9 +131,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A configuration file: `top`, of which the user decides where it is, and directories and a
-    file below it.
-    """
+    """A configuration file: a directory chosen by the user, and directories and a file below it."""
 
     top: Path
     below: tuple[str, ...]
@@ -143,31 +140,30 @@ class Target:
 
     @property
     def path(self) -> Path:
-        """The whole path."""
+        """The absolute path of the file."""
         return self.top.joinpath(*self.below, self.name)
 
     def is_there(self) -> bool:
-        """Whether anything has the name, be it a link that leads nowhere."""
+        """Tell if anything has this path, even a broken link."""
         return os.path.lexists(self.path)
 
 
 def _target(assistant: Assistant, env: Env, *, in_project: bool) -> Target:
     if not in_project:
-        path = assistant.user(env).resolve()  # a link into a repository of dot files stays one
+        path = assistant.user(env).resolve()  # keeps a link into a repository of dot files
         return Target(path.parent, (), path.name, MAX_USER_BYTES)
     if assistant.project is None:
         raise client.CallFailed(
-            f"{assistant.title} has no configuration per project", "leave out --project", code=0
+            f"{assistant.title} has no configuration per project", "omit --project", code=0
         )
     *below, name = assistant.project.split("/")
     return Target(Path.cwd(), tuple(below), name, MAX_PROJECT_BYTES)
 
 
 def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
-    """Edit a file in one step, keeping its mode; its first old text is kept beside it. Returns
-    that, and if it changed.
+    """Edit a file atomically, keeping its mode; keep a backup of its first version.
 
-    Raises `client.CallFailed`.
+    Return the old text, and True if it changed. Raises `client.CallFailed`.
     """
     target.top.mkdir(parents=True, exist_ok=True)
     with SafeFolder.opened(target.top, *target.below) as folder:
@@ -177,7 +173,7 @@ def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
             after = edit(before).encode("utf-8")
         except UnicodeError as error:
             raise client.CallFailed(
-                f"{target.path} is not UTF-8 ({error})", "mend it first", code=0
+                f"{target.path} is not UTF-8 ({error})", "repair it first", code=0
             ) from None
         if after == data:
             return before, False
@@ -199,7 +195,7 @@ def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
         tree = {}
     servers = tree.get(keys, {}) if isinstance(tree, dict) else None
     if not isinstance(servers, dict):
-        raise client.CallFailed(f"{path} has another shape than expected", BY_HAND, code=0)
+        raise client.CallFailed(f"{path} has an unexpected structure", BY_HAND, code=0)
     if servers.get(NAME) == entry:
         return text
     changed = {name: server for name, server in servers.items() if name != NAME} | (
@@ -217,60 +213,57 @@ def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys all differ: programs disagree on which of two counts, and one would be
-    lost.
-    """
+    """Build an object. Raises ValueError for a duplicate key, which would lose a value."""
     tree = dict[str, Any]()
     for name, value in pairs:
         if name in tree:
-            raise ValueError(f"the key {name[:40]!r} stands twice")
+            raise ValueError(f"duplicate key {name[:40]!r}")
         tree[name] = value
     return tree
 
 
 def _number(literal: str) -> float:
-    """A number that is written again as it was read."""
+    """Parse a number; raise ValueError if it could not be written back unchanged."""
     number = float(literal)
     if not math.isfinite(number) or Decimal(literal) != Decimal(repr(number)):
-        raise ValueError(f"the number {literal[:40]} cannot be kept as it is")
+        raise ValueError(f"the number {literal[:40]} cannot be written back unchanged")
     return number
 
 
 def _edited_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
     try:
         tree = tomllib.loads(text)
-        now = tree.get(keys, {}).get(NAME)
+        current = tree.get(keys, {}).get(NAME)
     except (tomllib.TOMLDecodeError, AttributeError, RecursionError) as error:
         raise client.CallFailed(
-            f"{path} is not valid TOML ({error})", "mend it first", code=0
+            f"{path} is not valid TOML ({error})", "repair it first", code=0
         ) from None
-    if now == entry:
+    if current == entry:
         return text
     header = re.escape(f"[{keys}.{NAME}]")
     rest = re.sub(rf"(?ms)^{header}[ \t]*(#[^\n]*)?\n.*?(?=^\[|\Z)", "", text).rstrip("\n")
     if entry is None:
         after = rest + "\n" if rest else ""
     else:
-        # A JSON text or list of texts is a TOML one as well.
+        # JSON strings and lists of strings are valid TOML.
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
         after = (rest + "\n\n" if rest else "") + f"[{keys}.{NAME}]\n{lines}"
-    # Else it was written in another way than as a table of its own, or what looks like one is part
-    # of a text.
+    # Otherwise the server is not written as a separate table, or a string only looks like one.
     if _server_in(after, keys) != entry or _others(after, keys) != _others(text, keys):
         raise client.CallFailed(
-            f"{path} has {NAME!r} in a form that is not ours", "change it by hand", code=0
+            f"{path} has {NAME!r} in an unknown form", "change it by hand", code=0
         )
     return after
 
 
 def _others(text: str, keys: str) -> str:
-    """All but our own server, as text: a number may be `nan`, which equals nothing."""
+    """Return everything but our own server as text, because `nan` does not equal itself."""
     try:
         tree = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return "not TOML"
-    others = {name: server for name, server in tree.pop(keys, {}).items() if name != NAME}
-    return repr((sorted(tree.items()), sorted(others.items())))
+    servers = {name: server for name, server in tree.pop(keys, {}).items() if name != NAME}
+    return repr((sorted(tree.items()), sorted(servers.items())))
 
 
 def _server_in(text: str, keys: str) -> object:

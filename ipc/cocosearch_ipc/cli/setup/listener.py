@@ -1,4 +1,4 @@
-"""Checks that a TCP address is the daemon's before a token is sent there or handed out with it."""
+"""Checks that a TCP address belongs to the daemon before a token is sent or shown."""
 
 import http.client
 import secrets
@@ -14,14 +14,15 @@ from cocosearch_ipc.trust.port_holder import describe_holder
 
 Env = Mapping[str, str]
 TIMEOUT_S = 5.0
-DEFAULT_PORT = 8765  # settings.ServerSettings.port, which this package does not know
+DEFAULT_PORT = 8765  # settings.ServerSettings.port, which this package must not import
 REMEDY = "stop that program, then run `cocosearchctl token --rotate` and `cocosearchctl restart`"
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - a listener's address, and how this machine reaches it
 
 
 def connect(url: str) -> http.client.HTTPConnection:
-    """A connection to an address that the daemon itself named, whose certificate need not name that
-    address.
+    """Connect to an address from the daemon's status.
+
+    The certificate need not name that address.
     """
     parts = urllib.parse.urlsplit(url)
     host = ANYWHERE.get(str(parts.hostname), str(parts.hostname))
@@ -43,7 +44,7 @@ def require_own(env: Env, url: str) -> None:
         expected = _proof(
             _unix(address.rpc_socket(env)), {CHALLENGE: challenge, CHALLENGED_PORT: str(port)}
         )
-        shown = _proof(connect(url), {CHALLENGE: challenge})
+        proof = _proof(connect(url), {CHALLENGE: challenge})
     except (OSError, http.client.HTTPException) as error:
         raise client.CallFailed(
             f"{url} does not answer: {error}", "cocosearchctl restart", code=0
@@ -51,18 +52,17 @@ def require_own(env: Env, url: str) -> None:
     if expected is None:
         hint = "cocosearchctl restart"
         raise client.CallFailed(
-            "the daemon cannot prove which port is its own: it is older", hint, code=0
+            "the daemon is of an older version and cannot prove its port", hint, code=0
         )
-    if not secrets.compare_digest(shown or "", expected):
+    if not secrets.compare_digest(proof or "", expected):
         message = f"port {port} of {host} is not the daemon's, it is held by {describe_holder(host, port)}"
-        raise client.CallFailed(
-            f"{message}: whoever is there would be sent the token", REMEDY, code=0
-        )
+        raise client.CallFailed(f"{message}: that program would receive the token", REMEDY, code=0)
 
 
 def require_token_address(env: Env, status: dict[str, Any]) -> str:
-    """The daemon's address for clients with a token; empty where it has none. Raises
-    `client.CallFailed`.
+    """Return the daemon's address for clients with a token; "" if it has none.
+
+    Raises `client.CallFailed` if another program listens there.
     """
     mcp = status["mcp"]
     if mcp.get("error"):
@@ -76,9 +76,9 @@ def require_token_address(env: Env, status: dict[str, Any]) -> str:
 
 
 def warn_of_trouble(status: dict[str, Any], say: Callable[[str], object]) -> None:
-    """Say that the daemon runs without its TCP listener, if it was to have one."""
-    if trouble := status["mcp"].get("error"):
-        say(f"warning: {trouble}; a client that uses this port sends it the token")
+    """Warn if the daemon runs without its TCP listener although it is configured."""
+    if error := status["mcp"].get("error"):
+        say(f"warning: {error}; clients that use this port send their token to it")
 
 
 def _proof(connection: http.client.HTTPConnection, headers: dict[str, str]) -> str | None:
@@ -90,8 +90,9 @@ def _proof(connection: http.client.HTTPConnection, headers: dict[str, str]) -> s
 
 
 def _unix(path: str) -> http.client.HTTPConnection:
-    """HTTP over the daemon's Unix socket. Raises `client.CallFailed` for a socket of another
-    user.
+    """Open HTTP over the daemon's Unix socket.
+
+    Raises `client.CallFailed` if the socket belongs to another user.
     """
     connection = http.client.HTTPConnection("localhost", timeout=TIMEOUT_S)
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,9 +1,8 @@
-"""Files in directories that somebody else has written: no link is followed, no pipe is waited for,
-no file is large.
+"""Safe access to files in directories of other authors: no links, no pipes, no large files.
 
-The author of a project is assumed hostile: what looks like `.vscode/mcp.json` may be a link to a
-file of the user, a FIFO, or a gigabyte. Every step is taken relative to an open directory, so that
-nothing can be swapped in between.
+The author of a project may be hostile: `.vscode/mcp.json` may be a link to a file of the user, a
+FIFO, or a gigabyte. Every step is relative to an open directory, so that nobody can swap a path in
+between.
 """
 
 import contextlib
@@ -16,15 +15,15 @@ from pathlib import Path
 
 from cocosearch_ipc import client
 
-# what O_NOFOLLOW fails with, on Linux, macOS and the BSDs
+# Errors of O_NOFOLLOW on Linux, macOS and the BSDs.
 LINKED = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-BY_HAND = "add what `--print` shows by hand"
+BY_HAND = "add the output of `--print` by hand"
 
 
 class SafeFolder:
-    """An open directory. `path` is what messages call it."""
+    """An open directory. `path` is its name in messages."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -33,10 +32,9 @@ class SafeFolder:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, top: Path, *below: str) -> Iterator["SafeFolder"]:
-        """The directory `below` the directory `top`, made where it is missing. Raises
-        `client.CallFailed`, `OSError`.
+        """Open the directory `below` the directory `top`; create missing directories.
 
-        `top` may be reached through links, what is below may not.
+        `top` may contain links, the path below it may not. Raises `client.CallFailed`, `OSError`.
         """
         descriptor = os.open(top, _DIRECTORY)
         path = top
@@ -48,8 +46,8 @@ class SafeFolder:
         finally:
             os.close(descriptor)
 
-    def read(self, name: str, most: int) -> tuple[bytes, int] | None:
-        """The content and the mode of a regular file of at most `most` bytes; None without one.
+    def read(self, name: str, max_bytes: int) -> tuple[bytes, int] | None:
+        """Return content and mode of a regular file of at most `most` bytes; None if it is missing.
 
         Raises `client.CallFailed` for anything else.
         """
@@ -64,16 +62,16 @@ class SafeFolder:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise _refused(self.path / name, "is no file")
-            data = _content(descriptor, most + 1)
+                raise _refused(self.path / name, "is not a regular file")
+            data = _content(descriptor, max_bytes + 1)
         finally:
             os.close(descriptor)
-        if len(data) > most:
-            raise _refused(self.path / name, f"is larger than {most >> 20} MiB")
+        if len(data) > max_bytes:
+            raise _refused(self.path / name, f"is larger than {max_bytes >> 20} MiB")
         return data, status.st_mode & 0o777
 
     def create(self, name: str, data: bytes, mode: int) -> bool:
-        """Write a new file; False where the name is taken, be it by a link."""
+        """Write a new file; return False if the name exists, even as a link."""
         try:
             descriptor = os.open(
                 name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=self._descriptor
@@ -88,9 +86,7 @@ class SafeFolder:
         return True
 
     def replace(self, name: str, data: bytes, mode: int) -> None:
-        """Put a file in the place of what has the name, in one step: a link there is replaced, not
-        followed.
-        """
+        """Replace a file atomically. A link is replaced, not followed."""
         fresh = f".{name}.{secrets.token_hex(8)}.new"
         self.create(fresh, data, mode)
         try:
@@ -101,32 +97,30 @@ class SafeFolder:
 
 
 def _entered(path: Path, name: str, parent: int) -> int:
-    """The directory `name`, made if it is missing, in place of its open parent, which is closed if
-    that succeeds.
-    """
+    """Open the directory `name`, creating it if necessary, and close its parent."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=parent)
     try:
         descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:
         if error.errno in LINKED:
-            raise _refused(path, "is a symbolic link, or no directory") from None
+            raise _refused(path, "is a symbolic link, or not a directory") from None
         raise
     os.close(parent)
     return descriptor
 
 
-def _content(descriptor: int, most: int) -> bytes:
-    """At most so many bytes: a file may grow while it is read."""
+def _content(descriptor: int, max_bytes: int) -> bytes:
+    """Read at most `max_bytes`: a file may grow meanwhile."""
     parts = list[bytes]()
-    left = most
-    while left and (part := os.read(descriptor, left)):
+    remaining = max_bytes
+    while remaining and (part := os.read(descriptor, remaining)):
         parts.append(part)
-        left -= len(part)
+        remaining -= len(part)
     return b"".join(parts)
 
 
 def _refused(path: Path, reason: str) -> client.CallFailed:
     return client.CallFailed(
-        f"{path} {reason}: it is left as it is", f"look at it; {BY_HAND}", code=0
+        f"{path} {reason}: it is not changed", f"inspect it; {BY_HAND}", code=0
     )

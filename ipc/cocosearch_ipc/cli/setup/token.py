@@ -1,4 +1,4 @@
-"""`token`: the bearer token of the loopback listener."""
+"""`token`: prints or replaces the bearer token of the TCP listener."""
 
 import argparse
 from collections.abc import Mapping
@@ -17,24 +17,23 @@ STATUS_S = 5.0
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Print the bearer token of the loopback listener, or replace it.
+    """Print the token, or replace it.
 
-    It is not printed while another program than the daemon holds the port to which clients would
-    send it.
+    The token is not printed while another program holds the port to which clients would send it.
     """
     file = TokenFile(Path(address.token_file(env)))
-    trouble = _trouble(env)
-    if trouble is not None and not args.rotate:
-        hint = f"{trouble.hint}; {file.path} holds the token"
-        output.error(f"{trouble.message}: the token is not shown", hint, as_json=args.json)
+    failure_of_port = _trouble(env)
+    if failure_of_port is not None and not args.rotate:
+        hint = f"{failure_of_port.hint}; {file.path} holds the token"
+        output.error(f"{failure_of_port.message}: the token is not shown", hint, as_json=args.json)
         return exits.FAILED
     try:
         token = file.rotate() if args.rotate else file.ensure()
     except Failure as failure:
         output.error(failure.message, failure.hint, as_json=args.json)
         return exits.FAILED
-    if trouble is not None:
-        output.note(f"warning: {trouble.message}; do not send the new token there")
+    if failure_of_port is not None:
+        output.note(f"warning: {failure_of_port.message}; do not send the new token there")
     if args.json:
         output.document({"token": token, "file": str(file.path)})
     else:
@@ -43,8 +42,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def _trouble(env: Env) -> client.CallFailed | None:
-    """The reason not to send the token to the port of now; None also where no daemon runs, but for
-    a note then.
+    """Return the reason not to send the token to the current port, or None.
+
+    Without a daemon, print a note about a program that holds the port, and return None.
     """
     try:
         status = client.call(address.rpc_socket(env), "status", timeout_s=STATUS_S)
@@ -59,12 +59,11 @@ def _trouble(env: Env) -> client.CallFailed | None:
 
 
 def _note_holder(env: Env) -> None:
-    """Without a daemon nothing of its own listens: whoever holds its port gets what clients
-    send.
-    """
+    """Warn about a program that holds the port while no daemon runs: it would receive the token."""
     port = env.get("COCOSEARCH_SERVER_PORT", str(listener.DEFAULT_PORT))
     holder = find_holder("127.0.0.1", int(port)) if port.isdecimal() else None
     if holder is not None:
         output.note(
-            f"warning: no daemon of this state runs, and {holder} holds port {port}: send it no token"
+            f"warning: no daemon of this state runs, and {holder} holds port {port}: "
+            "do not send it a token"
         )
