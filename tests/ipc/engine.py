@@ -197,7 +197,7 @@ class FixedEngine:
             receive.close()
 
     def happened(self, event: w.WatchEvent) -> None:
-        """What `watch` tells. Call it in the engine's event loop."""
+        """Send an event to all watchers. Call it in the engine's event loop."""
         for send in self.watchers:
             send.send_nowait(event)
 

@@ -1,10 +1,4 @@
-"""What a hostile or broken client sends to a real daemon: each is refused cleanly, and the daemon
-goes on answering.
-
-The tables of methods, tools and paths drive it, so that what is added later is tried as well.
-Beside it: peers of other users, slow clients with short patience and garbage in test_serve.py,
-certificates in test_tls.py.
-"""
+"""Hostile and broken clients of a real daemon: each is refused, and the daemon continues."""
 
 import contextlib
 import errno
@@ -268,7 +262,7 @@ def _texts() -> Iterator[tuple[str, str, Any]]:
 
 
 def _wraps(kind: Any) -> Iterator[Any]:
-    """How a text gets into a value of this kind."""
+    """Yield functions that put a text into a value of this kind."""
     arguments = [a for a in typing.get_args(kind) if a is not types.NoneType]
     origin = typing.get_origin(kind)
     if kind is str:

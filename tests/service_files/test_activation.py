@@ -113,11 +113,11 @@ def test_a_frozen_store_starves_the_watchdog_and_a_reload_is_told(idle: Daemon) 
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[tuple[Notifier, socket.socket]]:
-    """What a daemon tells its service manager by, and where it arrives."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-        told.bind(str(tmp_path / "notify"))
-        told.settimeout(1)
-        yield Notifier(str(tmp_path / "notify")), told
+    """The daemon's notifier, and the socket that receives its messages."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "notify"))
+        receiver.settimeout(1)
+        yield Notifier(str(tmp_path / "notify")), receiver
 
 
 class Frozen(Away):
@@ -170,7 +170,7 @@ def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
     given = (ctypes.c_int * 1)(listening.detach())
 
     class Library:
-        """What launch_activate_socket(3) does: there is no launchd but on macOS."""
+        """The behaviour of launch_activate_socket(3): launchd exists only on macOS."""
 
         freed = 0
 

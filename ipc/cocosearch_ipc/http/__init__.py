@@ -1,1 +1,1 @@
-"""The ASGI application of both listeners, its guards and the sockets it is served on."""
+"""The ASGI application of both listeners, its guards and its sockets."""

@@ -1,8 +1,8 @@
-"""The one ASGI application of both listeners.
+"""The ASGI application of both listeners.
 
-On the Unix socket (directory, mode and peer are the authentication): /rpc, /mcp, /metrics,
-/healthz, /readyz. On TCP (token, Host and Origin are checked): /mcp, /sse, /metrics, /healthz, and
-/status, the page. Anything else is 404.
+Paths on the Unix socket, where directory, mode and peer authenticate the client: /rpc, /mcp,
+/metrics, /healthz, /readyz. Paths on TCP, with checks of token, Host and Origin: /mcp, /sse,
+/metrics, /healthz, and the page at /status. All other paths return 404.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -43,30 +43,30 @@ from cocosearch_ipc.trust.credentials import (
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 NDJSON = "application/x-ndjson"
-# Answered without a token: that something is here, and the files of the page.
+# Paths that need no token: liveness, and the files of the page.
 OPEN_PATHS = frozenset({"/healthz"}) | site.PATHS
 
 if TYPE_CHECKING:
     from cocosearch_ipc.mcp.server import McpServer
 
-# Long enough for the daemon to be ready and for small indexes to be looked through, which a second
-# of CPU would delay; short enough for most assistants to find MCP loaded. Those that come earlier
-# wait for it as long as the daemon would.
+# Delay before MCP is loaded. It is long enough for the daemon to become ready and to scan small
+# indexes, which a second of CPU would delay, and short enough for most assistants to find MCP
+# loaded. Earlier clients wait as long as the daemon would.
 MCP_AFTER_S = 10.0
-# Turns of the event loop from a request to the end of its connection, where both were there when it
-# was accepted: who has hung up is not answered. 1,500 that did took 4.9 s of CPU, and 0.5 s by this
-# (measured).
+# Turns of the event loop before a request is answered. If its client had already disconnected when
+# the connection was accepted, the loop sees that in these turns and saves the answer. 1,500 such
+# requests took 4.9 s of CPU without this, and 0.5 s with it (measured).
 HANGING_UP = 3
-MAX_DIGITS = 20  # of a deadline: Python divides no whole number of 400
+MAX_DIGITS = 20  # of a deadline: Python cannot divide an integer of 400 digits
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class FrontEnd:
-    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`; `hosts` are its names beside
-    those of loopback.
+    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`.
 
-    `roots` says what assistants may have indexed.
+    `roots` limits the directories that assistants may index. `hosts` are its names in addition to
+    the loopback names.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class FrontEnd:
             await self._loopback(scope, receive, send)
 
     async def drain(self) -> None:
-        """Refuse new requests and end those in flight, within `guard.DRAIN_S`."""
+        """Refuse new requests and end running ones within `guard.DRAIN_S`."""
         self.rpc.draining = self._looking.draining = True
         self._mcp.close()
         async with anyio.create_task_group() as group:
@@ -135,7 +135,7 @@ class FrontEnd:
             group.start_soon(self._loopback.drain)
 
     async def bridge(self, stream: anyio.abc.SocketStream) -> None:
-        """One MCP session in stdio framing, until the peer goes."""
+        """Serve one MCP session in stdio framing until the peer disconnects."""
         async with stream:
             await (await self._mcp.loaded()).server.session(stream)
 
@@ -169,15 +169,15 @@ class FrontEnd:
         return Response(reply, media_type="application/json", headers=self._headers())
 
     def _headers(self) -> dict[str, str]:
-        """What lets an older or newer client say so."""
-        named = {
+        """Return the headers that let clients of other versions detect the difference."""
+        headers = {
             "X-Cocosearch-Protocol": str(PROTOCOL_VERSION),
             "X-Cocosearch-Version": self.version,
         }
-        return named | {"X-Request-Id": REQUEST_ID.get("")}
+        return headers | {"X-Request-Id": REQUEST_ID.get("")}
 
     async def _health(self, request: Request) -> Response:
-        """Says that something is here; to a challenge, that it is the daemon of the Unix socket."""
+        """Confirm liveness; answer a challenge with the proof of the Unix socket's daemon."""
         challenge = request.headers.get(CHALLENGE, "").encode("latin-1")
         port = _challenged_port(request)
         if port is None or not 0 < len(challenge) <= MAX_CHALLENGE_BYTES:
@@ -200,7 +200,7 @@ class FrontEnd:
 
 @dataclass(frozen=True, slots=True)
 class _Mcp:
-    """MCP, imported and started."""
+    """The loaded and started MCP server."""
 
     server: "McpServer"
     http: App
@@ -208,10 +208,10 @@ class _Mcp:
 
 
 class _LateMcp:
-    """MCP, loaded by its first client, or a moment after the start.
+    """Loads MCP for its first client, or a moment after the start.
 
-    Its libraries cost 1.1 s of CPU, more than all else that a start does: a daemon must not answer
-    that much later.
+    Its libraries cost 1.1 s of CPU, more than the rest of a start, and must not delay the first
+    answer.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class _LateMcp:
         self._mcp: _Mcp | None = None
 
     async def run(self) -> None:
-        """Load when it is time to, and keep the apps alive until `stop`."""
+        """Load MCP in time, and keep its apps running until `stop`."""
         with anyio.move_on_after(MCP_AFTER_S):
             await self._wanted.wait()
         if self._stopping.is_set():
@@ -253,29 +253,29 @@ class _LateMcp:
             group.cancel_scope.cancel()
 
     def stop(self) -> bool:
-        """Let `run` end; False when it is still loading and must be cancelled."""
+        """End `run`; return False if it is still loading and must be cancelled."""
         self._stopping.set()
         self._wanted.set()
         return self._mcp is not None
 
     def close(self) -> None:
-        """End the streams by which clients listen, in the protocol's way."""
+        """End the streams of listening clients, in the protocol's way."""
         if self._mcp is not None:
             self._mcp.server.notices.close()
 
     async def loaded(self) -> _Mcp:
-        """MCP, as soon as it is there."""
+        """Wait until MCP is loaded and return it."""
         self._wanted.set()
         await self._ready.wait()
         assert self._mcp is not None
         return self._mcp
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Streamable HTTP."""
+        """Serve streamable HTTP."""
         await (await self.loaded()).http(scope, receive, send)
 
     async def sse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """SSE and its messages."""
+        """Serve SSE and its messages."""
         await (await self.loaded()).sse(scope, receive, send)
 
 
@@ -288,9 +288,7 @@ def _import_mcp(
 
 
 class _Paths:
-    """Chooses an app by the first segment of the path; 404 for the rest. Cheaper on the hot path
-    than a router.
-    """
+    """Dispatches on the first segment of the path; 404 for unknown ones. Cheaper than a router."""
 
     def __init__(self, apps: dict[str, App]) -> None:
         self.apps = apps
@@ -314,9 +312,9 @@ def _handler(method: str, handle: Handler) -> App:
     return run
 
 
-def _either(path: str, there: App, elsewhere: App) -> App:
+def _either(path: str, match: App, fallback: App) -> App:
     async def run(scope: Scope, receive: Receive, send: Send) -> None:
-        await (there if scope["path"] == path else elsewhere)(scope, receive, send)
+        await (match if scope["path"] == path else fallback)(scope, receive, send)
 
     return run
 
@@ -328,10 +326,10 @@ async def _lines(dispatcher: Dispatcher, body: bytes) -> AsyncGenerator[bytes, N
 
 
 async def _page(request: Request) -> Response:
-    found = site.asset(request.url.path)
-    if found is None:
+    asset = site.asset(request.url.path)
+    if asset is None:
         return PlainTextResponse("not found\n", 404)
-    return Response(found.content, media_type=found.kind, headers=site.HEADERS)
+    return Response(asset.content, media_type=asset.kind, headers=site.HEADERS)
 
 
 async def _cancel_on_disconnect(request: Request, scope: anyio.CancelScope) -> None:
@@ -341,17 +339,18 @@ async def _cancel_on_disconnect(request: Request, scope: anyio.CancelScope) -> N
 
 
 def _challenged_port(request: Request) -> int | None:
-    """The port of a challenge: over TCP the listener's own, over the Unix socket the one that is
-    asked about.
+    """Return the port of a challenge.
+
+    Over TCP this is the listener's own port, over the Unix socket the port in the request.
     """
-    own = request.scope["server"][1]
-    if own is not None:
-        return int(own)
-    wanted = request.headers.get(CHALLENGED_PORT, "")
-    return int(wanted) if wanted.isdecimal() and len(wanted) <= MAX_DIGITS else None
+    listener_port = request.scope["server"][1]
+    if listener_port is not None:
+        return int(listener_port)
+    header = request.headers.get(CHALLENGED_PORT, "")
+    return int(header) if header.isdecimal() and len(header) <= MAX_DIGITS else None
 
 
 def _deadline_s(request: Request) -> float:
-    given = request.headers.get("x-cocosearch-deadline-ms", "")
-    known = given.isdecimal() and len(given) <= MAX_DIGITS
-    return min(int(given) / 1000, DEFAULT_DEADLINE_S) if known else DEFAULT_DEADLINE_S
+    header = request.headers.get("x-cocosearch-deadline-ms", "")
+    is_valid = header.isdecimal() and len(header) <= MAX_DIGITS
+    return min(int(header) / 1000, DEFAULT_DEADLINE_S) if is_valid else DEFAULT_DEADLINE_S

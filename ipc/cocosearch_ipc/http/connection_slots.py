@@ -1,8 +1,7 @@
-"""Which connection ends when there are too many: one client must not keep the others out. Pure, but
-for `PeerFinder`.
+"""Chooses a connection to close if there are too many, so that no client blocks others.
 
-Clients without a token go first, then the client that holds most connections: the one of these that
-idles longest.
+Clients without a token are closed first, then a connection of the client that holds most: the one
+that has been idle longest. Pure, except `PeerFinder`.
 """
 
 import threading
@@ -12,19 +11,19 @@ from dataclasses import dataclass, field
 
 from cocosearch_ipc.trust.port_holder import client_pids
 
-LOOKUP_S = 1.0  # between two looks at all processes: each takes 40 ms with 226 processes
+LOOKUP_S = 1.0  # interval of scans of all processes: a scan takes 40 ms with 226 processes
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPeer:
-    """Stands for all clients of a host while their processes are being looked for."""
+    """All clients of a host whose process is not known yet."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A connection. `since` is when its last answer ended, or when it was made, by one clock."""
+    """A connection. `since` is the end of its last answer, or its start."""
 
     peer: Hashable
     is_idle: bool
@@ -33,31 +32,27 @@ class Slot:
 
 
 def choose_victim(slots: Sequence[Slot], newest: int) -> int:
-    """The position of the slot to be freed for the connection at `newest`, which may be that
-    one.
-    """
+    """Return the position of the slot to close for the connection at `newest`, possibly itself."""
     strangers = [
         n for n, slot in enumerate(slots) if slot.is_idle and not slot.has_token and n != newest
     ]
     if strangers:
         return min(strangers, key=lambda n: slots[n].since)
     counts = Counter(slot.peer for slot in slots)
-    most = max(counts.values())
-    greedy = [n for n, slot in enumerate(slots) if counts[slot.peer] == most and n != newest]
+    largest = max(counts.values())
+    greedy = [n for n, slot in enumerate(slots) if counts[slot.peer] == largest and n != newest]
     if idle := [n for n in greedy if slots[n].is_idle]:
-        # Of processes that are not told apart yet, a flood has the newest connections.
+        # While processes are not known yet, a flood has the newest connections.
         is_pending = isinstance(slots[idle[0]].peer, PendingPeer)
         return (max if is_pending else min)(idle, key=lambda n: slots[n].since)
-    if counts[slots[newest].peer] >= most - 1:  # nobody holds more, and all of it is at work
+    if counts[slots[newest].peer] >= largest - 1:  # nobody holds more, and all are busy
         return newest
     return max(greedy, key=lambda n: slots[n].since)
 
 
 @dataclass(slots=True)
 class PeerFinder:
-    """The processes behind TCP connections of this machine. Looks in a thread of its own, and keeps
-    what it found.
-    """
+    """Maps TCP connections of this machine to processes. Scans in its own thread and caches."""
 
     now: Callable[[], float]
     find: Callable[[], Mapping[tuple[str, int], int]] = client_pids
@@ -66,9 +61,7 @@ class PeerFinder:
     _is_looking: bool = False
 
     def peer_of(self, address: tuple[str, int]) -> Hashable:
-        """The process id behind a client's address; its host until that is known, and where it is
-        hidden.
-        """
+        """Return the process id of a client's address, or its host if that is unknown or hidden."""
         if address not in self._pids and self.now() - self._looked >= LOOKUP_S:
             self._looked = self.now()
             self._is_looking = True

@@ -1,5 +1,4 @@
-"""ASGI layers around the front ends: who may ask (loopback), how much, how slowly, and how a stop
-looks.
+"""ASGI layers in front of the apps: access control, size and time limits, drain at a stop.
 
 Plain ASGI without a framework: each layer is a callable around another one.
 """
@@ -23,21 +22,20 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_TIMEOUT_S = 30.0
-HAS_TOKEN = "cocosearch.has_token"  # noqa: S105 - in the scope of a request that has shown the token
-# A query in flight ends within this after a stop was asked for; a stop as a whole is meant to take
-# 3 s at most.
+HAS_TOKEN = "cocosearch.has_token"  # noqa: S105 - key in the scope of a request with a valid token
+# Time for running queries after a stop request; a complete stop should take at most 3 s.
 DRAIN_S = 2.0
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
-    """The first value of a header, by lower-case name."""
+    """Return the first value of a header, by its lower-case name."""
     return next((value for key, value in scope["headers"] if key == name), None)
 
 
 async def refuse(
     send: Send, status: int, message: str, hint: str = "", *, code: int = -32004
 ) -> None:
-    """A short JSON answer in JSON-RPC's error shape, which every client of ours can read."""
+    """Send a short JSON error in JSON-RPC's shape, which all our clients can read."""
     error = {"code": code, "message": message, "data": {"hint": hint}}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
@@ -48,12 +46,11 @@ async def refuse(
 
 
 class LoopbackGuard:
-    """Keeps web pages and other users off the TCP listener: Host allow-list, no foreign Origin, a
-    bearer token.
+    """Protects the TCP listener from web pages and other users.
 
-    A name that resolves to 127.0.0.1 (DNS rebinding) fails the Host check; browsers always send
-    Origin on what they post across sites. `open_paths` are answered without a token: they say
-    nothing of what is searched.
+    It checks Host against a list, refuses a foreign Origin and requires a bearer token. A name that
+    resolves to 127.0.0.1 (DNS rebinding) fails the Host check; browsers always send Origin with
+    cross-site posts. `open_paths` need no token: they reveal no indexed content.
     """
 
     def __init__(
@@ -71,9 +68,9 @@ class LoopbackGuard:
         elif (origin := header(scope, b"origin")) is not None and origin.decode(
             "latin-1"
         ) != f"{scope['scheme']}://{host}":
-            await refuse(send, 403, "requests of web pages are refused", "send no Origin header")
+            await refuse(send, 403, "requests from web pages are refused", "omit the Origin header")
         elif scope["path"] not in self.open_paths and not self.token.accepts(_bearer(scope)):
-            await refuse(send, 401, "a bearer token is needed", "`cocosearchctl token` prints it")
+            await refuse(send, 401, "a bearer token is required", "`cocosearchctl token` prints it")
         else:
             scope[HAS_TOKEN] = scope["path"] not in self.open_paths
             await self.app(scope, receive, send)
@@ -85,8 +82,9 @@ def _bearer(scope: Scope) -> bytes:
 
 
 class LimitedBody:
-    """Reads a request's body before the inner app sees it: at most `max_bytes`, within
-    `BODY_TIMEOUT_S`.
+    """Reads a request body before the inner app sees it.
+
+    The body has at most `max_bytes` and must arrive within `BODY_TIMEOUT_S`.
     """
 
     def __init__(self, app: App, max_bytes: int) -> None:
@@ -144,9 +142,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 class Drainable:
-    """Ends what is in flight when the daemon stops: streams at once, calls after `DRAIN_S`, new
-    requests with 503.
-    """
+    """Drains requests at a stop: ends streams at once, calls after `DRAIN_S`, refuses new ones."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -156,9 +152,7 @@ class Drainable:
         self._ended = anyio.Event()
 
     async def drain(self) -> None:
-        """Refuse what is new, end streams, give calls a moment, end them. Returns when nothing is
-        left to wait for.
-        """
+        """Refuse new requests, end streams, give calls a moment, then cancel them."""
         self.draining = True
         for scope in tuple(self._streams):
             scope.cancel()
@@ -219,9 +213,7 @@ class Drainable:
 
 
 def _is_stream(scope: Scope, start: Message) -> bool:
-    """Whether a response lasts until its reader goes: MCP's listening streams, and followed
-    progress.
-    """
+    """Tell if a response lasts until its reader disconnects: MCP listening streams, progress."""
     kind = next(
         (value for key, value in start.get("headers", ()) if key.lower() == b"content-type"), b""
     )
@@ -233,6 +225,6 @@ def _is_stream(scope: Scope, start: Message) -> bool:
 async def _finish(send: Send) -> None:
     try:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-    # uvicorn: the announced length was not reached, because we cut the answer
+    # from uvicorn: the body is shorter than announced, because the drain cut it
     except RuntimeError as error:
         log.info("answer_cut", extra={"reason": str(error)})

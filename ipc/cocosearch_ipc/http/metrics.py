@@ -1,6 +1,4 @@
-"""The daemon's status in Prometheus' text format (version 0.0.4): a pure function of
-`StatusReply`.
-"""
+"""The daemon's status in Prometheus' text format (version 0.0.4). Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -8,11 +6,11 @@ from typing import Any
 from cocosearch_ipc.protocol import IndexStatus, StatusReply
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Metric, its help, and what it reads of an index.
+# Metric, help text, attribute of `IndexStatus`.
 _OF_INDEX: tuple[tuple[str, str, str], ...] = (
-    ("files", "Files that can be searched.", "files"),
+    ("files", "Searchable files.", "files"),
     ("chunks", "Chunks in the index.", "chunks"),
-    ("pending_files", "Changes seen and not yet searchable.", "pending"),
+    ("pending_files", "Changes that are not searchable yet.", "pending"),
     ("generation", "Committed batches.", "generation"),
 )
 
@@ -20,34 +18,36 @@ _EMBEDDINGS = ("computed", "reused")
 
 
 def exposition(status: StatusReply) -> str:
-    """Every number of `status`, under stable names."""
+    """Return all numbers of `status` as metrics with stable names."""
     lines = [
         *_gauge("info", "The daemon's version.", [({"version": status.version}, 1)]),
-        *_gauge("uptime_seconds", "Since the daemon started.", [({}, status.uptime_s)]),
+        *_gauge("uptime_seconds", "Time since the daemon started.", [({}, status.uptime_s)]),
         *_gauge(
             "rss_bytes",
             "Resident memory.",
             [({"process": k}, v) for k, v in status.rss_bytes.items()],
         ),
-        *_counter("queries_total", "Questions answered.", [({}, status.queries.get("count", 0))]),
-        *_gauge("query_milliseconds", "How long the last answers took.", _quantiles(status)),
+        *_counter("queries_total", "Answered queries.", [({}, status.queries.get("count", 0))]),
+        *_gauge("query_milliseconds", "Latency of the latest queries.", _quantiles(status)),
         *_counter(
             "worker_deaths_total",
-            "Ends of the indexing process.",
+            "Ends of the indexer process.",
             [({}, status.worker.get("deaths", 0))],
         ),
         *_gauge(
-            "up", "1 for what works.", [({"part": part}, works) for part, works in _parts(status)]
+            "up",
+            "1 if the part works, else 0.",
+            [({"part": part}, works) for part, works in _parts(status)],
         ),
         *_gauge(
             "cache", "Query cache counters.", [({"what": k}, v) for k, v in status.cache.items()]
         ),
         *_gauge(
             "embeddings",
-            "Texts since the start.",
+            "Embedded texts since the start, computed or reused.",
             [({"what": k}, status.worker.get(k)) for k in _EMBEDDINGS],
         ),
-        *_gauge("warnings", "What a person should look at.", [({}, len(status.warnings))]),
+        *_gauge("warnings", "Number of warnings.", [({}, len(status.warnings))]),
     ]
     for name, help_text, attribute in _OF_INDEX:
         lines += _gauge(
@@ -55,18 +55,20 @@ def exposition(status: StatusReply) -> str:
             help_text,
             [({"index": i.name}, getattr(i, attribute)) for i in status.indexes],
         )
-    lines += _gauge("index_state", "1 for the state an index is in.", _states(status.indexes))
+    lines += _gauge("index_state", "1 for the current state of an index.", _states(status.indexes))
     lines += _gauge(
         "index_skipped_files", "Files in scope that are not searched.", _skipped(status.indexes)
     )
-    lines += _gauge("index_failed_files", "Files that did not index.", _failed(status.indexes))
+    lines += _gauge("index_failed_files", "Files that failed to index.", _failed(status.indexes))
     return "\n".join(lines) + "\n"
 
 
 def _quantiles(status: StatusReply) -> list[tuple[dict[str, str], float]]:
-    shown = (("0.5", "p50_ms"), ("0.95", "p95_ms"))
+    quantiles = (("0.5", "p50_ms"), ("0.95", "p95_ms"))
     return [
-        ({"quantile": name}, status.queries[key]) for name, key in shown if key in status.queries
+        ({"quantile": name}, status.queries[key])
+        for name, key in quantiles
+        if key in status.queries
     ]
 
 
@@ -113,8 +115,12 @@ def _metric(
     yield f"# TYPE cocosearch_{name} {kind}"
     for labels, value in samples:
         if isinstance(value, int | float):
-            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            yield f"cocosearch_{name}{{{shown}}} {value}" if shown else f"cocosearch_{name} {value}"
+            text_labels = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            yield (
+                f"cocosearch_{name}{{{text_labels}}} {value}"
+                if text_labels
+                else f"cocosearch_{name} {value}"
+            )
 
 
 def _escaped(text: str) -> str:

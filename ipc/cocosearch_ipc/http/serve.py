@@ -1,9 +1,10 @@
-"""Serves a `FrontEnd` on bound sockets until told to stop. Uses hooks inside uvicorn: its version
-is pinned.
+"""Serves a `FrontEnd` on bound sockets until a stop.
 
-bound = sockets.bind(...)                       # early: a second daemon is refused before anything
-else starts front = app.FrontEnd(engine, TokenFile(path)) await serve.serve(front, bound,
-started=..., stopping=event)
+It uses internals of uvicorn, so the version of uvicorn is pinned.
+
+    bound = sockets.bind(...)  # early, so that a second daemon is refused before anything starts
+    front = app.FrontEnd(engine, TokenFile(path))
+    await serve.serve(front, bound, started=..., stopping=event)
 """
 
 import asyncio
@@ -33,22 +34,22 @@ from cocosearch_ipc.protocol import Failure
 
 log = logging.getLogger(__name__)
 
-# uvicorn itself never times out a client that sends no or half a request.
+# uvicorn has no timeout for a client that sends no request or half a request.
 HEADER_TIMEOUT_S = 15.0
-# Longer than clients keep a connection that they do not use: httpx, by which Python's MCP clients
-# speak, 5 s, as uvicorn does. Of requests that came within 12 ms of that, 7 % were sent on what was
-# just being closed (measured).
+# Longer than clients keep an idle connection: httpx, which Python's MCP clients use, keeps it 5 s,
+# like uvicorn. With 5 s, 7 % of requests within 12 ms of the timeout used a connection that was
+# being closed (measured).
 KEEP_ALIVE_S = 75
-# Each of the Unix socket and of TCP; both below the usual 1,024 descriptors, with room for the
-# database pool and files. The connection that idles longest makes room.
+# Limit for the Unix socket and for TCP each. Together they stay below the usual 1,024 descriptors,
+# with room for the database pool and files. The connection that has been idle longest is closed.
 MAX_CONNECTIONS = 256
 LOOK_FROM = 128
 MAX_BRIDGES = 64
-ACCEPT_AGAIN_S = 1.0  # as asyncio does for the other listeners
-# Between two looks at the files of the sockets, which others may clean away. A path that is gone
-# makes no event for who listens on it. Shorter than anybody waits for `up`.
+ACCEPT_AGAIN_S = 1.0  # asyncio uses the same pause for the other listeners
+# Interval of checks of the socket files, which cleanup programs may remove. The listener gets no
+# event for a removed path. Shorter than a person waits for `up`.
 LOOK_S = 10.0
-# A second on top of guard.DRAIN_S, for what does not listen to cancellation.
+# A second more than guard.DRAIN_S, for code that ignores cancellation.
 GRACE_S = 3
 
 
@@ -60,10 +61,10 @@ async def serve(
     stopping: anyio.Event,
     tls: ssl.SSLContext | None = None,
 ) -> None:
-    """Answer until `stopping` is set, then drain within 3 s. Calls `started` once clients are
-    served.
+    """Answer until `stopping` is set, then drain within 3 s.
 
-    `tls` is for the TCP listener. Does not touch signals. Closes `bound` at the end.
+    Calls `started` once clients are served. `tls` applies to the TCP listener. Does not touch
+    signals. Closes `bound` at the end.
     """
     config = uvicorn.Config(
         front,
@@ -86,14 +87,14 @@ async def serve(
             group.start_soon(listening.keep)
             await stopping.wait()
             listening.leave()
-            server.leave()  # listeners close, idle connections too; requests in flight go on
+            server.leave()  # closes listeners and idle connections; running requests continue
             await front.drain()
             await server.ended.wait()
             group.cancel_scope.cancel()
 
 
 class _Listening:
-    """The Unix sockets of one server, of which the files may be cleaned away while it runs."""
+    """The Unix sockets of one server, whose files may be removed while it runs."""
 
     def __init__(
         self, front: FrontEnd, bound: BoundSockets, server: "_Server", group: anyio.abc.TaskGroup
@@ -107,51 +108,52 @@ class _Listening:
         self._accepting = anyio.CancelScope()
 
     def leave(self) -> None:
-        """Look no longer."""
+        """Stop the checks."""
         self._looking.cancel()
 
     def close(self) -> None:
-        """Close the sockets of now, and remove their files."""
+        """Close the current sockets and remove their files."""
         self.bound.close()
 
     async def keep(self) -> None:
-        """Accept on the sockets, and on new ones when a client would not find these any more."""
+        """Accept on the sockets; replace sockets whose files have been removed."""
         await self._server.ready.wait()
         self._group.start_soon(self._bridges, self.bound.bridge, self._accepting)
-        said = ""
+        last_error = ""
         with self._looking:
             while True:
                 try:
-                    found = await anyio.to_thread.run_sync(renewed, self.bound)
+                    bound = await anyio.to_thread.run_sync(renewed, self.bound)
                 except (Failure, OSError) as error:
-                    if str(error) != said:
+                    if str(error) != last_error:
                         log.error(
                             "sockets_gone",
                             extra={"error": str(error), "hint": getattr(error, "hint", "")},
                         )
-                    said = str(error)
+                    last_error = str(error)
                 else:
-                    await self._move(found)
+                    await self._move(bound)
                 await anyio.sleep(LOOK_S)
 
     async def _move(self, bound: BoundSockets) -> None:
-        """Go on with other sockets. Who is connected stays."""
-        former = self.bound
+        """Continue with other sockets. Existing connections stay open."""
+        previous = self.bound
         self.bound = bound
-        if bound is not former:
+        if bound is not previous:
             log.warning("sockets_made_again", extra={"files": [str(path) for path in bound.files]})
-        if bound.lock is not former.lock:
-            former.lock.close()
-        if bound.bridge is not former.bridge:
+        if bound.lock is not previous.lock:
+            previous.lock.close()
+        if bound.bridge is not previous.bridge:
             self._accepting.cancel()
             self._accepting = anyio.CancelScope()
             self._group.start_soon(self._bridges, bound.bridge, self._accepting)
-        if bound.rpc is not former.rpc:
+        if bound.rpc is not previous.rpc:
             await self._server.move(bound.rpc)
 
     async def _bridges(self, listening: socket.socket, accepting: anyio.CancelScope) -> None:
-        """Accept stdio bridges, at most `MAX_BRIDGES` at a time; more are turned away. What ends
-        one ends no other.
+        """Accept at most `MAX_BRIDGES` stdio bridges at a time; refuse others.
+
+        A failure of one bridge does not affect others.
         """
         listening.setblocking(False)
         listener = await anyio.abc.SocketListener.from_socket(listening)
@@ -160,7 +162,7 @@ class _Listening:
                 while True:
                     try:
                         stream = await listener.accept()
-                    # no handles are left: it waits in the kernel's queue
+                    # no descriptors are left: the client waits in the kernel's queue
                     except anyio.BrokenResourceError as error:
                         log.warning("bridge_not_accepted", extra={"reason": str(error.__cause__)})
                         await anyio.sleep(ACCEPT_AGAIN_S)
@@ -189,24 +191,25 @@ class _Listening:
             await anyio.aclose_forcefully(stream)
 
     def _has_room(self, peer: int) -> bool:
-        """Whether a client may begin a session; of too many, the last one of the client that has
-        most ends for it.
+        """Make room for a session of `peer`; return False if there is none.
+
+        If necessary, the newest session of the client with most sessions ends.
         """
         live = [session for session in self._sessions if not session.scope.cancel_called]
         if len(live) < MAX_BRIDGES:
             return True
         counts = Counter(session.peer for session in live)
-        greedy, most = counts.most_common(1)[0]
-        if counts[peer] + 1 >= most:
+        largest_peer, count = counts.most_common(1)[0]
+        if counts[peer] + 1 >= count:
             return False
-        log.warning("bridge_ended", extra={"pid": greedy, "bridges": most})
-        next(session for session in reversed(live) if session.peer == greedy).scope.cancel()
+        log.warning("bridge_ended", extra={"pid": largest_peer, "bridges": count})
+        next(session for session in reversed(live) if session.peer == largest_peer).scope.cancel()
         return True
 
 
 @dataclass(slots=True, eq=False)
 class _BridgeSession:
-    """A session of a stdio bridge: the process that holds the other end."""
+    """A session of a stdio bridge, and the process at its other end."""
 
     peer: int
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -217,7 +220,7 @@ def _trusted(s: Any) -> bool:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the daemon, and says when it has started and ended."""
+    """A uvicorn server that leaves signals to the daemon and reports its start and end."""
 
     def __init__(
         self,
@@ -240,8 +243,9 @@ class _Server(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Sleep until `leave`. uvicorn's own loop wakes ten times a second, for a date header that
-        nobody reads.
+        """Sleep until `leave`.
+
+        uvicorn's own loop wakes ten times a second to update a date header, which is off here.
         """
         await self.on_tick(0)
         await self._leaving.wait()
@@ -259,13 +263,13 @@ class _Server(uvicorn.Server):
         self._on_start()
 
     async def move(self, rpc: socket.socket) -> None:
-        """Listen on another Unix socket in place of the one before."""
-        former = self.servers[0]
+        """Listen on another Unix socket instead of the previous one."""
+        previous = self.servers[0]
         self.servers[0] = await self._listen(rpc, None)
-        former.close()
+        previous.close()
 
     async def _listen(self, sock: socket.socket, secure: ssl.SSLContext | None) -> asyncio.Server:
-        """As uvicorn does, which would speak TLS on all sockets or on none."""
+        """Create a listener as uvicorn does, but with TLS for this socket only."""
         loop = asyncio.get_running_loop()
 
         def connected() -> asyncio.Protocol:
@@ -289,9 +293,7 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """An HTTP connection whose peer is of our user, that asks in time, and makes room when there
-    are too many.
-    """
+    """An HTTP connection of an allowed peer, with timeouts and a limit on their number."""
 
     _refused = False
     _waiting: asyncio.TimerHandle | None = None
@@ -319,7 +321,7 @@ class _Connection(H11Protocol):
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Half a request after others is waited for as long as a first one."""
+        """Limit the time for half a request on a connection that has served others."""
         super().data_received(data)
         if (
             self._waiting is not None
@@ -329,8 +331,9 @@ class _Connection(H11Protocol):
             self._waiting = self.loop.call_later(HEADER_TIMEOUT_S, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        """One that has sent nothing, or half a request. What waits for its next one has another
-        end: see above.
+        """Close a connection that has sent no request or half of one.
+
+        A connection that waits for its next request has the keep-alive timeout instead.
         """
         if self._is_idle() and self.timeout_keep_alive_task is None:
             self.transport.close()
@@ -339,30 +342,31 @@ class _Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _idle_since(self) -> float:
-        """When its last answer ended, or else when it was made, by the loop's clock."""
+        """Return the end of its last answer, or its start, by the clock of the loop."""
         if self.timeout_keep_alive_task is not None:
             return self.timeout_keep_alive_task.when() - KEEP_ALIVE_S
         return self._waiting.when() - HEADER_TIMEOUT_S if self._waiting else 0.0
 
     def _make_room(self) -> None:
-        """Of too many of its kind, end one: of a stranger, or of the client that has most."""
-        mine = self._is_tcp()
-        is_open = [
-            c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == mine
+        """Close the connection that `choose_victim` returns if there are too many of this kind."""
+        is_tcp = self._is_tcp()
+        open_connections = [
+            c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == is_tcp
         ]
-        is_open = [c for c in is_open if not c.transport.is_closing()]
-        if len(is_open) > LOOK_FROM:  # before it is full: processes are found while this goes on
+        open_connections = [c for c in open_connections if not c.transport.is_closing()]
+        # before the limit is reached, because the scan of processes takes some time
+        if len(open_connections) > LOOK_FROM:
             self._peer()
-        if len(is_open) > MAX_CONNECTIONS:
-            slots = [c._slot() for c in is_open]
-            is_open[choose_victim(slots, is_open.index(self))].transport.abort()
+        if len(open_connections) > MAX_CONNECTIONS:
+            slots = [c._slot() for c in open_connections]
+            open_connections[choose_victim(slots, open_connections.index(self))].transport.abort()
 
     def _slot(self) -> Slot:
         has_token = not self._is_tcp() or bool(self.scope is not None and self.scope.get(HAS_TOKEN))
         return Slot(self._peer(), self._is_idle(), has_token, self._idle_since())
 
     def _peer(self) -> Hashable:
-        """The client: its process, or its host."""
+        """Return the client: its process, or its host."""
         if self._known_peer is None:
             s = self.transport.get_extra_info("socket")
             if self._is_tcp():

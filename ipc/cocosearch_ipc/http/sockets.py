@@ -1,8 +1,7 @@
-"""Binds what the daemon listens on, or takes it over from systemd or launchd. Standard library
-only.
+"""Binds the daemon's sockets, or inherits them from systemd or launchd. Standard library only.
 
-A lock file beside the socket is the truth about "running": the socket file itself survives a `kill
--9`. Either may be cleaned away while the daemon runs, the whole directory as well; `renewed` makes
+A lock file beside the socket shows if a daemon runs: the socket file itself survives `kill -9`.
+Cleanup programs may remove either file, or the directory, while the daemon runs; `renewed` creates
 them again.
 """
 
@@ -30,42 +29,41 @@ Identity = tuple[int, int]  # st_dev, st_ino
 
 
 class PortTaken(Failure):
-    """Another program listens on the port that a setting names."""
+    """Another program listens on the configured port."""
 
     code = REFUSED
 
 
 @dataclass(frozen=True, slots=True)
 class BoundSockets:
-    """Listening sockets. `tcp` is None where the loopback listener is switched off, or cannot be
-    had: see `lacking`.
+    """Listening sockets.
+
+    `tcp` is None if the TCP listener is off or not available: see `lacking`.
     """
 
     rpc: socket.socket
     bridge: socket.socket
     tcp: socket.socket | None
     lock: io.FileIO
-    # the lock's, then those by which clients come; None: it was not there
+    # the lock file first, then the socket files; None: the file was missing
     files: Mapping[Path, Identity | None]
-    # socket files that `close` removes; those of a service manager are not ours
+    # socket files that `close` removes; a service manager keeps its own
     owned: tuple[Path, ...]
-    lacking: str = ""  # why there is no `tcp` although it is wanted
-    tls: bool = False  # whether `tcp` is to be spoken to in TLS
+    lacking: str = ""  # the reason why a configured TCP listener is missing
+    tls: bool = False  # `tcp` speaks TLS
 
     @property
     def port(self) -> int | None:
-        """The loopback port really taken."""
+        """The actual port of the TCP listener."""
         return None if self.tcp is None else int(self.tcp.getsockname()[1])
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know of the sockets."""
+        """Warnings for people about the sockets."""
         return (self.lacking,) if self.lacking else ()
 
     def urls(self) -> dict[str, str]:
-        """What `status` says under `mcp`: addresses; nothing without a TCP listener, or the `error`
-        that costs it.
-        """
+        """Return the field `mcp` of `status`: URLs, or the `error` of a missing TCP listener."""
         if self.tcp is None:
             return {"error": self.lacking} if self.lacking else {}
         host = self.tcp.getsockname()[0]
@@ -73,9 +71,7 @@ class BoundSockets:
         return {"url": f"{base}/mcp", "sse_url": f"{base}/sse", "page_url": f"{base}/status"}
 
     def close(self) -> None:
-        """Close the sockets, remove their files if they are still ours, give up the lock. May be
-        called twice.
-        """
+        """Close the sockets, remove their files if still ours, and release the lock. Idempotent."""
         for s in (self.rpc, self.bridge, self.tcp):
             if s is not None:
                 s.close()
@@ -95,25 +91,27 @@ def bind(
     inherited: Mapping[str, socket.socket] | None = None,
     tls: bool = False,
 ) -> BoundSockets:
-    """Bind both Unix sockets (0600 in a private directory) and loopback TCP; `port` None leaves TCP
-    out.
+    """Bind both Unix sockets (0600 in a private directory) and the TCP listener.
 
-    A port that another program holds is never replaced: clients would go on sending their token to
-    that program. Without `port_needed` the TCP listener is left out and `BoundSockets.lacking` says
-    so: a second instance must start. Raises `Failure`: `PortTaken`, CONFLICT when another daemon
-    holds the lock, REFUSED for a directory that others can write.
+    `port` None leaves TCP out. If another program holds the port, no other port is used: clients
+    would still send their token to that program. Without `port_needed`, the TCP listener is then
+    left out and `BoundSockets.lacking` says so, because a second instance must be able to start.
+    Raises `Failure`: `PortTaken`, CONFLICT if another daemon holds the lock, REFUSED for a
+    directory that others can write to.
     """
-    given = dict(inherited or {})
+    sockets_by_name = dict(inherited or {})
     rpc_path.parent.parent.mkdir(parents=True, exist_ok=True)
     private_directory(rpc_path.parent)
     with contextlib.ExitStack() as stack:
         lock = stack.enter_context(_lock(_lock_path(rpc_path)))
         owned = tuple(
-            path for name, path in (("rpc", rpc_path), ("bridge", bridge_path)) if name not in given
+            path
+            for name, path in (("rpc", rpc_path), ("bridge", bridge_path))
+            if name not in sockets_by_name
         )
-        rpc = given.get("rpc") or stack.enter_context(_unix(rpc_path))
-        bridge = given.get("bridge") or stack.enter_context(_unix(bridge_path))
-        tcp = given.get("mcp")
+        rpc = sockets_by_name.get("rpc") or stack.enter_context(_unix(rpc_path))
+        bridge = sockets_by_name.get("bridge") or stack.enter_context(_unix(bridge_path))
+        tcp = sockets_by_name.get("mcp")
         lacking = ""
         if tcp is None and port is not None:
             try:
@@ -123,36 +121,35 @@ def bind(
                     raise
                 lacking = f"MCP over TCP is off, because {taken.message}; {taken.hint}"
         stack.pop_all()
-    ours = [
+    own_paths = [
         path
         for path, listening in ((rpc_path, rpc), (bridge_path, bridge))
         if _path(listening) == path
     ]
-    files = {path: _identity(path) for path in (_lock_path(rpc_path), *ours)}
+    files = {path: _identity(path) for path in (_lock_path(rpc_path), *own_paths)}
     return BoundSockets(rpc, bridge, tcp, lock, files, owned, lacking, tls)
 
 
 def renewed(bound: BoundSockets) -> BoundSockets:
-    """`bound` itself while its files are there; else one with new sockets, and a new lock, for
-    those that are not.
+    """Return `bound` if its files still exist, else a copy with new sockets and a new lock.
 
-    Its directory is made again, but none above it: those were not the daemon's. What is replaced is
-    left open. Raises `Failure` when another daemon has taken the place, and as `bind` does;
-    `OSError` where nothing can be made.
+    Only missing files are created again. The directory is created again too, but none above it,
+    because those are not the daemon's. Replaced sockets stay open. Raises `Failure` if another
+    daemon has taken over, and as `bind` does; `OSError` if nothing can be created.
     """
-    gone = {
+    missing = {
         path for path, known in bound.files.items() if known is None or _identity(path) != known
     }
-    if not gone:
+    if not missing:
         return bound
     lock_path, *_ = bound.files
     private_directory(lock_path.parent)
     with contextlib.ExitStack() as stack:
-        lock = stack.enter_context(_lock(lock_path)) if lock_path in gone else bound.lock
-        new = {path: stack.enter_context(_unix(path)) for path in gone - {lock_path}}
+        lock = stack.enter_context(_lock(lock_path)) if lock_path in missing else bound.lock
+        new = {path: stack.enter_context(_unix(path)) for path in missing - {lock_path}}
         stack.pop_all()
     files = {
-        path: _identity(path) if path in gone else known for path, known in bound.files.items()
+        path: _identity(path) if path in missing else known for path, known in bound.files.items()
     }
     rpc, bridge = (new.get(_path(s), s) for s in (bound.rpc, bound.bridge))
     return replace(
@@ -170,15 +167,14 @@ def _path(listening: socket.socket) -> Path:
 
 def _identity(path: Path) -> Identity | None:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def inherited(env: Mapping[str, str], pid: int) -> dict[str, socket.socket]:
-    """Sockets that systemd opened for process `pid`, by name (rpc, bridge, mcp); none where there
-    are none.
+    """Return the sockets that systemd opened for process `pid`, by name (rpc, bridge, mcp).
 
     LISTEN_FDS counts them from descriptor 3 on; LISTEN_FDNAMES names them. See sd_listen_fds(3).
     """
@@ -186,17 +182,19 @@ def inherited(env: Mapping[str, str], pid: int) -> dict[str, socket.socket]:
     if env.get("LISTEN_PID") != str(pid) or not count.isdecimal():
         return {}
     names = env.get("LISTEN_FDNAMES", "").split(":")
-    found = dict[str, socket.socket]()
+    sockets = dict[str, socket.socket]()
     for position, name in zip(range(int(count)), names, strict=False):
         descriptor = FIRST_INHERITED_FD + position
         os.set_inheritable(descriptor, False)
-        found[name] = socket.socket(fileno=descriptor)
-    return found
+        sockets[name] = socket.socket(fileno=descriptor)
+    return sockets
 
 
 def lock(descriptor: int) -> bool:
-    """Whether the lock of an open file is ours now. Who only looks whether it is held (`down`) has
-    it for a moment.
+    """Lock an open file; return True on success.
+
+    A short retry is needed, because a process that only tests the lock (`down`) holds it for a
+    moment.
     """
     for pause in (0.01, 0.02, 0.04, 0.0):
         try:
@@ -214,7 +212,7 @@ def _lock(path: Path) -> io.FileIO:
     if not lock(descriptor):
         file.close()
         message = f"cocosearchd is already running ({path.parent})"
-        raise Failure(message, "`cocosearchctl status` shows it", code=CONFLICT)
+        raise Failure(message, "see `cocosearchctl status`", code=CONFLICT)
     return file
 
 
@@ -224,10 +222,10 @@ def _unix(path: Path) -> socket.socket:
         raise Failure(
             f"the socket path {path} is longer than {SOCKET_PATH_BYTES} bytes", hint, code=REFUSED
         )
-    path.unlink(missing_ok=True)  # left by a kill: we hold the lock, so nobody listens on it
+    path.unlink(missing_ok=True)  # left by a killed daemon: we hold the lock, so nobody listens
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     s.bind(str(path))
-    path.chmod(0o600)  # nobody else can enter the directory; the umask is of all threads
+    path.chmod(0o600)  # not by umask, which all threads share; nobody else can enter the directory
     s.listen(BACKLOG)
     return s
 
@@ -260,16 +258,15 @@ def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.soc
 
 
 def launchd(names: Sequence[str]) -> dict[str, socket.socket]:
-    """Sockets that launchd opened for this process, by their key in the plist; none where there are
-    none.
+    """Return the sockets that launchd opened for this process, by their key in the plist.
 
-    launch_activate_socket(3) gives an array of descriptors to be freed by the caller, or an error
-    number.
+    launch_activate_socket(3) returns an array of descriptors, which the caller must free, or an
+    error number.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "launch_activate_socket"):
         return {}
-    found = dict[str, socket.socket]()
+    sockets = dict[str, socket.socket]()
     for name in names:
         descriptors = ctypes.POINTER(ctypes.c_int)()
         count = ctypes.c_size_t()
@@ -277,7 +274,7 @@ def launchd(names: Sequence[str]) -> dict[str, socket.socket]:
             name.encode(), ctypes.byref(descriptors), ctypes.byref(count)
         )
         if not failed and count.value:
-            found[name] = socket.socket(fileno=descriptors[0])
-            os.set_inheritable(found[name].fileno(), False)
+            sockets[name] = socket.socket(fileno=descriptors[0])
+            os.set_inheritable(sockets[name].fileno(), False)
             library.free(descriptors)
-    return found
+    return sockets

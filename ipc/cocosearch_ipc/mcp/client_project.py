@@ -1,8 +1,8 @@
-"""Which project a client works in: its MCP roots, asked for in the way of the session's era.
+"""Detects the project of a client from its MCP roots or its bridge.
 
-Order of detection: an explicit argument, then the client's roots, then the directory that the stdio
-bridge was given (by a flag or the environment), then the one it was started in; its first line says
-which. Of what a client says about itself, the first directory that is in an index counts.
+The order is: an explicit argument, the client's roots, the directory that the stdio bridge received
+(by a flag or the environment), the directory where the bridge was started. The bridge's first line
+tells these two apart. The first directory that is in an index counts.
 """
 
 import math
@@ -21,18 +21,17 @@ from mcp.shared.exceptions import MCPError
 
 MODERN = "2026-07-28"
 ROOTS_WAIT_S = 2.0
-SILENT_S = 60.0  # a client that did not answer is not asked again before
-# keys in a connection's memory
+SILENT_S = 60.0  # pause before a client that did not answer is asked again
+# Keys in the state of a connection.
 _ROOTS = "cocosearch roots"
 _CHANGES = "cocosearch changes of roots"
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """The directory that a stdio bridge was given, or (not `said`) just happens to run in. Empty
-    for none.
+    """The directory of a stdio bridge, "" for none. `said` is True if the user chose it.
 
-    `connected` is False for clients that speak HTTP.
+    `connected` is False for clients that use HTTP.
     """
 
     directory: str = ""
@@ -42,9 +41,7 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Candidate directories, nearest to the user's intent first. `said`: it is known that the user
-    works there.
-    """
+    """Candidate directories, most relevant first. `said`: the user is known to work there."""
 
     directories: tuple[str, ...]
     said: bool
@@ -56,16 +53,15 @@ Asked = Project | mcp_types.InputRequiredResult
 
 
 async def detect(ctx: Context) -> Asked:
-    """The client's directories; or the question to put to it, which the tool must return
-    unchanged.
-    """
+    """Return the client's directories, or a question that the tool must return unchanged."""
     roots = await _roots(ctx)
     if isinstance(roots, mcp_types.InputRequiredResult):
         return roots
-    found = tuple(path for uri in roots if (path := _local(uri)))
+    local_roots = tuple(path for uri in roots if (path := _local(uri)))
     bridge = BRIDGE.get()
     return Project(
-        (*found, bridge.directory) if bridge.directory else found, said=bool(found) or bridge.said
+        (*local_roots, bridge.directory) if bridge.directory else local_roots,
+        said=bool(local_roots) or bridge.said,
     )
 
 
@@ -89,8 +85,9 @@ async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
 
 
 async def _listed(session: ServerSession) -> list[str]:
-    """The roots of a session that can be asked; those of a client that says when they change are
-    kept until then.
+    """Return the roots of a client that can be asked.
+
+    They are cached until the client announces a change, if it announces changes.
     """
     announced = session.client_capabilities.roots if session.client_capabilities else None
     if announced is None:
@@ -100,21 +97,21 @@ async def _listed(session: ServerSession) -> list[str]:
     if anyio.current_time() < until:
         return list(roots)
     changes = memory.get(_CHANGES, 0)
-    found, answered = await _ask(session)
-    unchanged = memory.get(_CHANGES, 0) == changes  # else what was found may be of before
-    if unchanged and (announced.list_changed or not answered):  # each call would cost the wait
-        memory[_ROOTS] = found, math.inf if answered else anyio.current_time() + SILENT_S
-    return found
+    answer, answered = await _ask(session)
+    unchanged = memory.get(_CHANGES, 0) == changes  # otherwise the answer may be outdated
+    if unchanged and (announced.list_changed or not answered):  # without a cache each call waits
+        memory[_ROOTS] = answer, math.inf if answered else anyio.current_time() + SILENT_S
+    return answer
 
 
 async def _ask(session: ServerSession) -> tuple[list[str], bool]:
     with anyio.move_on_after(ROOTS_WAIT_S), warnings.catch_warnings():
-        # roots are deprecated in the newest era and all there is in the others
+        # roots are deprecated in the newest protocol version and the only way in older ones
         warnings.simplefilter("ignore")
         try:
             return [str(root.uri) for root in (await session.list_roots()).roots], True
         except MCPError:
-            return [], False  # the client announced roots and does not give them
+            return [], False  # the client announced roots but does not return them
     return [], False
 
 
@@ -122,16 +119,14 @@ async def changed(
     context: ServerRequestContext[Any, Any],
     params: mcp_types.NotificationParams,  # noqa: ARG001
 ) -> None:
-    """A client's roots are others now."""
+    """Drop the cached roots of a client."""
     memory = context.session._connection.state
     memory.pop(_ROOTS, None)
     memory[_CHANGES] = memory.get(_CHANGES, 0) + 1
 
 
 def bridge(preamble: object) -> Bridge | None:
-    """What a bridge's first line `{"cocosearch": {"cwd": ..., "said": ...}}` says; None for any
-    other line.
-    """
+    """Parse a bridge's first line `{"cocosearch": {"cwd": ..., "said": ...}}`; None for others."""
     inner = preamble.get("cocosearch") if isinstance(preamble, dict) else None
     if not isinstance(inner, dict):
         return None
@@ -145,7 +140,7 @@ def bridge(preamble: object) -> Bridge | None:
 
 
 def _local(uri: str) -> str | None:
-    """The path of a file: URI of this machine."""
+    """Return the path of a file: URI on this machine, or None."""
     parts = urllib.parse.urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return None

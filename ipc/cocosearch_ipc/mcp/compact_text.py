@@ -1,9 +1,7 @@
-"""Replies as compact text: what an assistant reads when its client does not show structured
-content. Pure.
+"""Replies as compact text, for assistants whose client shows no structured content. Pure.
 
-Content and names of files are their author's, who may write for assistants: they stand behind a
-line that says so, in blocks that nothing inside closes, and nothing in them is hidden from a person
-who reads along.
+Authors of files may write text for assistants. So content and names follow a notice, stand in
+blocks that they cannot close, and have their hidden characters escaped.
 """
 
 import json
@@ -30,13 +28,13 @@ from cocosearch_ipc.render.visible import (
 )
 from cocosearch_ipc.workspace_protocol import GetFileReply, ListFilesReply
 
-LINE = 120  # characters of a failure: there may be a hundred
-PENDING = 5  # paths that are named: an assistant reads those by itself
+LINE = 120  # maximum characters of a failure: there may be a hundred failures
+PENDING = 5  # maximum number of pending paths: an assistant can read these files itself
 
 
 def search(reply: SearchReply) -> str:
-    """Each hit as `path:start-end` with its symbol, then the code; freshness last."""
-    hits = [_hit(result, several=reply.index is None) for result in reply.results]
+    """Format each result as `path:start-end` with symbol and code; freshness comes last."""
+    hits = [_hit(result, has_index_names=reply.index is None) for result in reply.results]
     return "\n\n".join(
         [
             *([CONTENT_NOTICE, *hits] if hits else ["Nothing found."]),
@@ -47,19 +45,19 @@ def search(reply: SearchReply) -> str:
 
 
 def explained(reply: SearchReply) -> str:
-    """The hits, then the trace as indented JSON: its keys are the stages."""
+    """Format the results, then the trace as indented JSON, whose keys are the stages."""
     trace = json.dumps(reply.explain or {}, indent=1, default=str)
-    return f"{search(reply)}\n\nHow it came about:\n{fenced(visible(trace), 'json')}"
+    return f"{search(reply)}\n\nExplanation:\n{fenced(visible(trace), 'json')}"
 
 
 def files(reply: ListFilesReply) -> str:
-    """A path a line, with its language; of several indexes with that."""
+    """Format one path per line with its language, and its index if there are several."""
     if not reply.files:
         missing = "No such file is indexed: path_prefix and pattern are relative to the root of the index."
         return f"{missing}\n{_freshness(reply)}"
-    several = len({f.index for f in reply.files}) > 1
+    has_index_names = len({f.index for f in reply.files}) > 1
     lines = [
-        f"{f'{f.index}: ' * several}{visible_name(f.path)}  {f.language}, {f.chunks} chunks"
+        f"{f'{f.index}: ' * has_index_names}{visible_name(f.path)}  {f.language}, {f.chunks} chunks"
         for f in reply.files
     ]
     more = (
@@ -71,8 +69,9 @@ def files(reply: ListFilesReply) -> str:
 
 
 def file(reply: GetFileReply, last: int | None = None) -> str:
-    """The lines, in a block, and which they are; and how to go on, if they end before the `last`
-    one asked for.
+    """Format the lines in a block, with their numbers, and the call for the next lines.
+
+    `last` is the last line that the client requested.
     """
     if reply.start_line > reply.total_lines:
         return f"{visible_name(reply.path)} has {reply.total_lines} lines."
@@ -83,21 +82,23 @@ def file(reply: GetFileReply, last: int | None = None) -> str:
     )
     head = f"{visible_name(reply.path)}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
     block = f"{CONTENT_NOTICE}\n{head}\n{fenced(visible(reply.content), reply.language)}"
-    left = min(last or reply.total_lines, reply.total_lines) - reply.end_line
-    return f"{block}\n{left} more lines: start_line={reply.end_line + 1}." if left > 0 else block
+    remaining = min(last or reply.total_lines, reply.total_lines) - reply.end_line
+    return (
+        f"{block}\n{remaining} more lines: start_line={reply.end_line + 1}."
+        if remaining > 0
+        else block
+    )
 
 
 def indexes(reply: IndexesReply) -> str:
-    """One line an index."""
+    """Format one line per index."""
     if not reply.indexes:
         return "No index yet. Call index_codebase with the absolute path of a project."
     return "\n".join(_index(index) for index in reply.indexes)
 
 
 def stats(reply: StatsReply) -> str:
-    """Counts, languages by size, parse trouble; a line for each file that was asked for, and each
-    note.
-    """
+    """Format counts, languages, parse errors, notes and the listed files."""
     by_chunks = sorted(reply.languages.items(), key=lambda item: -item[1].get("chunks", 0))
     languages = ", ".join(f"{name} {counts.get('files', 0)}" for name, counts in by_chunks[:12])
     broken = sum(
@@ -110,14 +111,14 @@ def stats(reply: StatsReply) -> str:
         f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: {reply.last_change or 'never'}."
     )
     failures = [
-        visible_name("  ".join(str(value) for value in one.values() if value))[:LINE]
-        for one in reply.failures
+        visible_name("  ".join(str(value) for value in failure.values() if value))[:LINE]
+        for failure in reply.failures
     ]
     return "\n".join([counts, _freshness(reply), *_notes(reply.notes), *failures])
 
 
 def indexed(reply: IndexCodebaseReply) -> str:
-    """What was done, and how far it is."""
+    """Format the new index and its progress."""
     verb = "Added" if reply.created else "Already watched:"
     return "\n".join(
         [
@@ -128,7 +129,7 @@ def indexed(reply: IndexCodebaseReply) -> str:
 
 
 def progress(value: IndexProgress) -> str:
-    """How far an index is."""
+    """Format the progress of an index."""
     total = "?" if value.total is None else str(value.total)
     skipped = f", {value.skipped} of them skipped" if value.skipped else ""
     failed = f", {value.failed} failed" if value.failed else ""
@@ -137,12 +138,13 @@ def progress(value: IndexProgress) -> str:
 
 
 def cleared(reply: ClearReply) -> str:
-    """What is gone."""
-    return f"Index {reply.index} is gone ({reply.files} files, {reply.chunks} chunks). The files on disk are untouched."
+    """Format the deletion of an index."""
+    counts = f"{reply.files} files, {reply.chunks} chunks"
+    return f"Index {reply.index} is deleted ({counts}). The files on disk are untouched."
 
 
 def synced(reply: SyncReply) -> str:
-    """Whether the index equals the disk."""
+    """Format the freshness of indexes."""
     if not reply.fresh:
         return f"{reply.index} is not fresh yet: {_line(reply.reason or 'working')}."
     return (
@@ -153,7 +155,7 @@ def synced(reply: SyncReply) -> str:
 
 
 def _notes(notes: Iterable[str]) -> Iterator[str]:
-    """Remarks, each on one line: they may hold names that a project's own settings give."""
+    """Format each note on one line: it may contain names from a project's settings."""
     return map(_line, notes)
 
 
@@ -161,8 +163,8 @@ def _line(text: str) -> str:
     return visible(text, keep="")
 
 
-def _hit(result: SearchResult, *, several: bool) -> str:
-    index = f"{result.index}: " if several else ""
+def _hit(result: SearchResult, *, has_index_names: bool) -> str:
+    index = f"{result.index}: " if has_index_names else ""
     symbol = (
         f"  {result.symbol_type} {visible_name(result.symbol_name)}" if result.symbol_name else ""
     )
@@ -171,14 +173,14 @@ def _hit(result: SearchResult, *, several: bool) -> str:
         for part in (result.context_before, result.content, result.context_after)
         if part
     )
-    place = where(
+    location = where(
         visible_name(result.path),
         result.context_before,
         result.start_line,
         result.end_line,
         result.context_after,
     )
-    head = f"{index}{place}{symbol}" + (
+    head = f"{index}{location}{symbol}" + (
         f"  [{result.score:.3f} {result.match_type}]" if result.score else ""
     )
     if result.stale:

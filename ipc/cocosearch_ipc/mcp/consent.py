@@ -1,8 +1,7 @@
-"""Asks the user before a tool adds or removes an index, through clients that can ask (MCP's
-elicitation).
+"""Asks the user before a tool adds or removes an index, if the client supports elicitation.
 
-Until 2025-11-25 the server sends `elicitation/create` while the tool runs; from 2026-07-28 on the
-tool returns the question, and is called again with the answer (SEP-2322).
+Up to protocol version 2025-11-25, the server sends `elicitation/create` while the tool runs; from
+2026-07-28 on, the tool returns the question and is called again with the answer (SEP-2322).
 """
 
 import logging
@@ -17,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from cocosearch_ipc.mcp.client_project import MODERN
 from cocosearch_ipc.render.visible import visible
 
-ANSWER_S = 300.0  # a person may be away from the screen; then nothing is changed
+ANSWER_S = 300.0  # without an answer in this time, nothing is changed
 KEY = "consent"
 FIELD = "confirm"
 
@@ -25,11 +24,10 @@ FIELD = "confirm"
 async def require_consent(
     ctx: Context, question: str, button: str, state: str = ""
 ) -> mcp_types.InputRequiredResult | None:
-    """None once the user has agreed, or where the client cannot ask; else the question, to be
-    returned unchanged.
+    """Return None after the user's consent, or a question that the tool must return unchanged.
 
-    `state` comes back with the answer, as `ctx.request_state`. Raises `ToolError` when the user
-    does not agree.
+    Also return None if the client cannot ask. `state` comes back with the answer, as
+    `ctx.request_state`. Raises `ToolError` if the user does not agree.
     """
     if not _can_ask(ctx):
         return None
@@ -51,7 +49,10 @@ async def require_consent(
 
 
 def _can_ask(ctx: Context) -> bool:
-    """Clients that announce no mode know forms; those that announce URLs alone cannot ask this."""
+    """Tell if the client supports forms.
+
+    Clients that announce no mode do; those that announce only URLs do not.
+    """
     capabilities = ctx.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities is not None else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
@@ -66,7 +67,7 @@ async def _asked(
                 params.message, params.requested_schema, ctx.request_id
             )
         except MCPError:
-            return None  # the client announced elicitation and does not do it
+            return None  # the client announced elicitation but does not support it
     return None
 
 

@@ -1,9 +1,8 @@
-"""Tells clients that resources have changed: indexes come and go, files become searchable, states
-change.
+"""Notifies clients of changed resources: indexes that come and go, files, states.
 
-Until 2025-11-25 a client subscribes to resources, and hears of a changed list unasked; from
-2026-07-28 on it opens a `subscriptions/listen` stream. The engine is watched only while somebody
-listens; bursts are told as one.
+Up to protocol version 2025-11-25, a client subscribes to resources and hears of a changed list
+unasked; from 2026-07-28 on, it opens a `subscriptions/listen` stream. The engine is watched only
+while a client listens. Bursts become one notification.
 """
 
 import logging
@@ -30,25 +29,23 @@ from cocosearch_ipc.protocol import Failure
 
 log = logging.getLogger(__name__)
 
-TOGETHER_S = 0.5  # what happens within this is told once
-PATIENCE_S = 5.0  # with a client that does not read, then it misses a notice
-AGAIN_S = 1.0  # after the engine stopped telling
-MAX_URIS = 1000  # of one session
+TOGETHER_S = 0.5  # changes within this time become one notification
+PATIENCE_S = 5.0  # a client that reads nothing for this time misses a notification
+AGAIN_S = 1.0  # pause after the engine's stream has ended
+MAX_URIS = 1000  # per session
 RELISTED = {"added", "removed"}
 
 Context = ServerRequestContext[Any, Any]
 
 
 class Notifications:
-    """Listens on behalf of all clients of one server. `run` must be running for them to hear
-    anything.
-    """
+    """The listeners of one server. They are notified only while `run` is running."""
 
     def __init__(self, engine: workspace_protocol.WorkspaceEngine, server: FastMCP) -> None:
         self._engine = engine
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
-        # A connection, or a listening stream -> each URI as it asked for it, and as we write it.
+        # A connection, or a listening stream -> URI as the client wrote it -> normalised URI.
         self._wanted: dict[object, dict[str, str]] = {}
         self._somebody = anyio.Event()
         self._news = anyio.Event()
@@ -58,7 +55,7 @@ class Notifications:
         _install(server, self)
 
     async def run(self) -> None:
-        """Watch the engine whenever somebody listens, until cancelled."""
+        """Watch the engine while clients listen, until cancelled."""
         while True:
             await self._somebody.wait()
             self._watching = anyio.CancelScope()
@@ -68,42 +65,42 @@ class Notifications:
                     await self._watch()
 
     def close(self) -> None:
-        """End the listening streams in the way the protocol has for it."""
+        """End the listening streams in the protocol's way."""
         self._listen.close()
 
     async def initialized(self, context: Context, params: mcp_types.NotificationParams) -> None:  # noqa: ARG002
-        """A session has begun: it hears of changed lists."""
+        """Register a new session for notifications of changed lists."""
         self._session(context)
 
     async def subscribe(
         self, context: Context, params: mcp_types.SubscribeRequestParams
     ) -> mcp_types.EmptyResult:
-        """A session wants to hear of a resource."""
-        wanted = self._session(context)
-        if len(wanted) >= MAX_URIS:
+        """Subscribe a session to a resource."""
+        subscriptions = self._session(context)
+        if len(subscriptions) >= MAX_URIS:
             raise MCPError(
                 mcp_types.INVALID_REQUEST, f"a session has at most {MAX_URIS} subscriptions"
             )
-        wanted[str(params.uri)] = uris.normal(str(params.uri))
+        subscriptions[str(params.uri)] = uris.normal(str(params.uri))
         return mcp_types.EmptyResult()
 
     async def unsubscribe(
         self, context: Context, params: mcp_types.UnsubscribeRequestParams
     ) -> mcp_types.EmptyResult:
-        """It does not any more."""
+        """Remove a subscription."""
         self._session(context).pop(str(params.uri), None)
         return mcp_types.EmptyResult()
 
     async def listen(
         self, context: Context, params: mcp_types.SubscriptionsListenRequestParams
     ) -> mcp_types.SubscriptionsListenResult:
-        """A stream of what a client asks for, until it goes or the daemon stops."""
+        """Stream notifications until the client disconnects or the daemon stops."""
         with self._listening(map(str, params.notifications.resource_subscriptions or ())):
             return await self._listen(context, params)
 
     def _session(self, context: Context) -> dict[str, str]:
-        """What the session has asked for, until its connection ends."""
-        # the session itself is made anew for each message
+        """Return the subscriptions of a session; they end with its connection."""
+        # fastmcp creates a new session object for each message
         connection: Connection = context.session._connection
         if connection not in self._wanted:
             self._joins(connection, ())
@@ -111,20 +108,20 @@ class Notifications:
         return self._wanted[connection]
 
     @contextmanager
-    def _listening(self, asked: Iterable[str]) -> Iterator[None]:
+    def _listening(self, subscriptions: Iterable[str]) -> Iterator[None]:
         stream = object()
-        self._joins(stream, asked)
+        self._joins(stream, subscriptions)
         try:
             yield
         finally:
             self._leaves(stream)
 
-    def _joins(self, who: object, asked: Iterable[str]) -> None:
-        self._wanted[who] = {uri: uris.normal(uri) for uri in asked}
+    def _joins(self, listener: object, subscriptions: Iterable[str]) -> None:
+        self._wanted[listener] = {uri: uris.normal(uri) for uri in subscriptions}
         self._somebody.set()
 
-    def _leaves(self, who: object) -> None:
-        self._wanted.pop(who, None)
+    def _leaves(self, listener: object) -> None:
+        self._wanted.pop(listener, None)
         if not self._wanted:
             self._somebody = anyio.Event()
             if self._watching is not None:
@@ -141,21 +138,25 @@ class Notifications:
             except Failure as failure:
                 log.info("watch_ended", extra={"reason": failure.message})
             await anyio.sleep(AGAIN_S)
-            # nobody knows what was missed
+            # events may have been missed, so report everything as changed
             self._relisted = True
             self._changed = self._changed | self._asked().keys()
             self._news.set()
 
     def _asked(self) -> dict[str, str]:
-        return {uri: normal for wanted in self._wanted.values() for uri, normal in wanted.items()}
+        return {
+            uri: normal
+            for subscriptions in self._wanted.values()
+            for uri, normal in subscriptions.items()
+        }
 
     def _note(self, event: workspace_protocol.WatchEvent) -> None:
         self._relisted |= event.kind in RELISTED
-        asked = self._asked()
-        about = {uris.INDEXES, uris.normal(uris.stats(event.index))}
-        if any(uris.is_file(normal) for normal in asked.values()):
-            about |= {uris.file(event.index, path) for path in (*event.changed, *event.removed)}
-        self._changed |= {uri for uri, normal in asked.items() if normal in about}
+        subscriptions = self._asked()
+        affected = {uris.INDEXES, uris.normal(uris.stats(event.index))}
+        if any(uris.is_file(normal) for normal in subscriptions.values()):
+            affected |= {uris.file(event.index, path) for path in (*event.changed, *event.removed)}
+        self._changed |= {uri for uri, normal in subscriptions.items() if normal in affected}
         if self._relisted or self._changed:
             self._news.set()
 
@@ -173,9 +174,11 @@ class Notifications:
             for uri in sorted(changed):
                 await self._bus.publish(ResourceUpdated(uri))
             async with anyio.create_task_group() as group:
-                for who, wanted in self._wanted.items():
-                    if isinstance(who, Connection):
-                        group.start_soon(_notify, who, relisted, sorted(changed & wanted.keys()))
+                for listener, subscriptions in self._wanted.items():
+                    if isinstance(listener, Connection):
+                        group.start_soon(
+                            _notify, listener, relisted, sorted(changed & subscriptions.keys())
+                        )
 
 
 async def _notify(connection: Connection, relisted: bool, changed: list[str]) -> None:
@@ -187,7 +190,7 @@ async def _notify(connection: Connection, relisted: bool, changed: list[str]) ->
 
 
 def _install(server: FastMCP, notices: Notifications) -> None:
-    """Only the low-level server below fastmcp can be subscribed to."""
+    """Register the handlers at the low-level server, because fastmcp has no subscriptions."""
     low = server._mcp_server
     low.add_notification_handler(
         "notifications/initialized", mcp_types.NotificationParams, notices.initialized

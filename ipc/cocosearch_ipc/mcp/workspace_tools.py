@@ -19,7 +19,7 @@ from cocosearch_ipc.rpc.methods import METHODS
 # Names of CocoRAG's rerankers -> our names.
 RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
 Topic = Annotated[
-    str | None, Field(description="Only this topic: a group of indexes. list_topics names them.")
+    str | None, Field(description="Only indexes of this topic. list_topics lists all topics.")
 ]
 NAMES: dict[str, Any] = {
     "type": "object",
@@ -43,9 +43,7 @@ def register(server: FastMCP, engine: p.Engine) -> None:
 def _topics(server: FastMCP, engine: p.Engine) -> None:
     @server.tool(title="List topics", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_topics() -> Any:
-        """List the topics that indexes are grouped by, with their indexes. Use one to narrow
-        `search`.
-        """
+        """List all topics with their indexes. A topic is a group of indexes that narrows `search`."""
         reply = await tool_calls.called(engine.list_indexes(p.Empty()))
         topics = sorted({topic for index in reply.indexes for topic in index.topics})
         entries = [
@@ -60,7 +58,7 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
 
     @server.tool(title="List sources", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_sources() -> Any:
-        """List the directories that are searched, with their topics and sizes."""
+        """List all indexed directories with their topics and sizes."""
         reply = await tool_calls.called(engine.list_indexes(p.Empty()))
         entries = [
             {
@@ -83,14 +81,14 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
     )
     async def search(
         query: Annotated[str, Field(description="What to find, in words or by name.")],
-        top_k: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
+        top_k: Annotated[int, Field(ge=1, le=100, description="Maximum number of results.")] = 10,
         topic: Topic = None,
         reranker: Annotated[
             str | None, Field(description="auto, functional, spacy or disabled.")
         ] = "auto",
     ) -> Any:
-        """Search all indexes, or those of one topic, at once. For the project you work in use
-        search_code.
+        """Search all indexes, or all indexes of one topic, at once. Use search_code for the project
+        you work in.
         """
         request = p.SearchRequest(
             query=query,
@@ -110,27 +108,25 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
     )
     async def explain_query(
         ctx: Context,
-        query: Annotated[str, Field(description="The query to look into.")],
+        query: Annotated[str, Field(description="The query to explain.")],
         index_name: tool_calls.IndexName = None,
         limit: Annotated[
-            int | None, Field(ge=1, le=100, description="How many hits to explain.")
+            int | None, Field(ge=1, le=100, description="Number of results to explain.")
         ] = None,
         why_not: Annotated[
             str | None,
-            Field(description="A path that should have been found; says which rule leaves it out."),
+            Field(description="A path missing from the results; the answer names the reason."),
         ] = None,
     ) -> Any:
-        """Run a query and say how each stage treated it: when a search misses what should be
-        there.
-        """
-        place = await tool_calls.where(ctx, engine, index_name)
-        if isinstance(place, mcp_types.InputRequiredResult):
-            return place
+        """Run a query and explain each stage. Use it when a search misses an expected result."""
+        scope = await tool_calls.where(ctx, engine, index_name)
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
         request = p.SearchRequest(
-            query, place.index, cwd=place.cwd, limit=limit, explain=True, why_not=why_not
+            query, scope.index, cwd=scope.cwd, limit=limit, explain=True, why_not=why_not
         )
         return await tool_calls.answered(
-            engine.search(tool_calls.checked(request)), compact_text.explained, place
+            engine.search(tool_calls.checked(request)), compact_text.explained, scope
         )
 
 
@@ -144,18 +140,18 @@ def _fresh(server: FastMCP, engine: p.Engine) -> None:
         ctx: Context,
         index_name: tool_calls.IndexName = None,
         timeout_s: Annotated[
-            float, Field(ge=0, le=300, description="How long to wait at most.")
+            float, Field(ge=0, le=300, description="Maximum time to wait, in seconds.")
         ] = 30.0,
     ) -> Any:
-        """Wait until every change made before this call is searchable. Searches wait shortly by
-        themselves.
+        """Wait until every change made before this call is searchable. Searches already wait for a
+        short time.
         """
-        place = await tool_calls.where(ctx, engine, index_name)
-        if isinstance(place, mcp_types.InputRequiredResult):
-            return place
-        request = p.SyncRequest(index=place.index, cwd=place.cwd, timeout_ms=int(timeout_s * 1000))
+        scope = await tool_calls.where(ctx, engine, index_name)
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
+        request = p.SyncRequest(index=scope.index, cwd=scope.cwd, timeout_ms=int(timeout_s * 1000))
         return await tool_calls.answered(
-            engine.sync(tool_calls.checked(request)), compact_text.synced, place
+            engine.sync(tool_calls.checked(request)), compact_text.synced, scope
         )
 
 
@@ -168,25 +164,27 @@ def _list_files(server: FastMCP, engine: Any) -> None:
         index_name: tool_calls.IndexName = None,
         topic: Topic = None,
         path_prefix: Annotated[
-            str, Field(description="Only below this directory, e.g. src/api.")
+            str, Field(description="Only files below this directory, e.g. src/api.")
         ] = "",
         pattern: Annotated[
             str | None, Field(description="Only paths that match this glob, e.g. **/test_*.py.")
         ] = None,
-        limit: Annotated[int, Field(ge=1, le=1000, description="How many files.")] = 100,
-        cursor: Annotated[str | None, Field(description="The cursor of the page before.")] = None,
+        limit: Annotated[int, Field(ge=1, le=1000, description="Maximum number of files.")] = 100,
+        cursor: Annotated[
+            str | None, Field(description="The cursor from the previous page.")
+        ] = None,
     ) -> Any:
-        """List indexed files. Use it to see what there is before get_file."""
-        place = (
+        """List indexed files. Use it to find paths for get_file."""
+        scope = (
             tool_calls.ToolScope(index_name)
             if topic
             else await tool_calls.where(ctx, engine, index_name)
         )
-        if isinstance(place, mcp_types.InputRequiredResult):
-            return place
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
         request = workspace_protocol.ListFilesRequest(
-            index=place.index,
-            cwd=place.cwd,
+            index=scope.index,
+            cwd=scope.cwd,
             topic=topic,
             under=path_prefix,
             pattern=pattern,
@@ -194,7 +192,7 @@ def _list_files(server: FastMCP, engine: Any) -> None:
             cursor=cursor,
         )
         return await tool_calls.answered(
-            engine.list_files(tool_calls.checked(request)), compact_text.files, place
+            engine.list_files(tool_calls.checked(request)), compact_text.files, scope
         )
 
 
@@ -205,37 +203,37 @@ def _get_file(server: FastMCP, engine: Any) -> None:
     async def get_file(
         ctx: Context,
         filename: Annotated[
-            str, Field(description="The path as a hit has it, or absolute; also path:12-40.")
+            str, Field(description="The path as in results, or absolute; also path:12-40.")
         ],
         index_name: tool_calls.IndexName = None,
         topic: Topic = None,
         start_line: Annotated[int | None, Field(ge=1, description="First line, from 1.")] = None,
         end_line: Annotated[int | None, Field(ge=1, description="Last line, inclusive.")] = None,
     ) -> Any:
-        """Read an indexed file, or some of its lines, as it is on disk now. Long ones come in
-        pieces.
+        """Read an indexed file, or some of its lines, as it is on disk now. Long files come in
+        parts.
         """
-        place = (
+        scope = (
             tool_calls.ToolScope(index_name)
             if topic
             else await tool_calls.where(ctx, engine, index_name)
         )
-        if isinstance(place, mcp_types.InputRequiredResult):
-            return place
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
         request = workspace_protocol.GetFileRequest(
             filename,
-            index=place.index,
-            cwd=place.cwd,
+            index=scope.index,
+            cwd=scope.cwd,
             topic=topic,
             start_line=start_line,
             end_line=end_line,
         )
-        shown = partial(
+        as_text = partial(
             compact_text.file,
             last=end_line or (place_of(filename)[2] if start_line is None else None),
         )
         return await tool_calls.answered(
-            file_reading.read(engine, tool_calls.checked(request)), shown, place
+            file_reading.read(engine, tool_calls.checked(request)), as_text, scope
         )
 
 
@@ -247,19 +245,19 @@ def _find_related(server: FastMCP, engine: Any) -> None:
     )
     async def find_related(
         ctx: Context,
-        filename: Annotated[str, Field(description="The path as a hit has it, or absolute.")],
+        filename: Annotated[str, Field(description="The path as in results, or absolute.")],
         line: Annotated[int, Field(ge=1, description="A line of the definition, from 1.")],
         index_name: tool_calls.IndexName = None,
-        limit: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
+        limit: Annotated[int, Field(ge=1, le=100, description="Maximum number of results.")] = 10,
     ) -> Any:
         """Find code that resembles a definition: duplicates, siblings, other implementations of the
         same idea.
         """
-        place = await tool_calls.where(ctx, engine, index_name)
-        if isinstance(place, mcp_types.InputRequiredResult):
-            return place
+        scope = await tool_calls.where(ctx, engine, index_name)
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
         request = workspace_protocol.FindRelatedRequest(
-            filename, line, index=place.index, cwd=place.cwd, limit=limit
+            filename, line, index=scope.index, cwd=scope.cwd, limit=limit
         )
         related = file_reading.by_shown_path(engine.find_related, tool_calls.checked(request))
-        return await tool_calls.answered(related, compact_text.search, place)
+        return await tool_calls.answered(related, compact_text.search, scope)

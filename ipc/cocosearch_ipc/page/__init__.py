@@ -1,6 +1,5 @@
-"""The status page: plain HTML, CSS and JavaScript as they are sent, and which of them there are
-(`site`).
+"""The status page: plain HTML, CSS and JavaScript, and the list of these files (`site`).
 
-No build step and nothing from elsewhere. It asks the daemon with the token of its URL's fragment,
-which no browser sends.
+There is no build step and nothing from other servers. The page calls the daemon with the token from
+its URL's fragment, which browsers never send.
 """

@@ -1,11 +1,11 @@
-"""The files of the status page, with the headers they are sent with. Standard library only."""
+"""The files of the status page, with their HTTP headers. Standard library only."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 PREFIX = "/status"
 RPC = f"{PREFIX}/rpc"
-# What the page may ask: it looks, and changes nothing.
+# Methods that the page may call: all of them only read.
 METHODS = frozenset({"status", "index_stats", "search"})
 
 _KINDS = {
@@ -18,7 +18,7 @@ _PAGE = "index.html"
 _NAMES = (_PAGE, "page.css", "page.js", "charts.js", "daemon.js", "icon.svg")
 PATHS = frozenset({PREFIX, *(f"{PREFIX}/{name}" for name in _NAMES if name != _PAGE)})
 
-# Nothing but our own files, and nobody may frame them.
+# Load only our own files, and forbid framing.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -41,8 +41,9 @@ class Asset:
 
 
 def asset(path: str) -> Asset | None:
-    """The file at a path of the listener; read anew each time, a few kilobytes. None where there is
-    none.
+    """Return the file for a request path, or None.
+
+    The file is read again each time; it has only a few kilobytes.
     """
     if path not in PATHS:
         return None

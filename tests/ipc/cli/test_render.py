@@ -1,6 +1,4 @@
-"""What people see, without a process: colours of code, words that were asked for, explanations,
-editors.
-"""
+"""Rendering without a process: colours, matched words, explanations, tables, frames of `top`."""
 
 import io
 import re

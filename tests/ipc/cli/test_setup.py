@@ -1,6 +1,4 @@
-"""What sets things up for others: assistants' configurations, shell completion, doctor, services,
-directories.
-"""
+"""Set-up verbs: assistants' configurations, shell completion, `doctor`, services, tokens."""
 
 import json
 import os
@@ -447,9 +445,7 @@ def test_doctor_sees_a_bridge_that_is_gone_and_a_listener_that_does_not_answer(
 def test_a_service_manager_that_fails_is_quoted_and_nothing_has_changed(
     served: Served, systemd: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where no login session is: with its units there, `up` would have asked systemd from then
-    on, in vain.
-    """
+    """Without a login session, existing unit files would make `up` ask systemd in vain."""
     monkeypatch.setenv("MODE", "fail")
     environment = systemd | served.environment | {"PATH": systemd["PATH"], "SAYS": "inactive"}
     with pytest.raises(Exception, match=r"`systemctl --user daemon-reload` failed \(3\)"):

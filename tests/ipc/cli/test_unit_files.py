@@ -1,6 +1,4 @@
-"""What `service install` and `service uninstall` do to files that people have changed, and what the
-service gets.
-"""
+"""`service install` and `service uninstall` with unit files that users have changed."""
 
 import os
 import re
@@ -150,13 +148,13 @@ def test_a_shell_reads_the_same_values(tmp_path: Path) -> None:
 
 
 def read(text: str) -> dict[str, str]:
-    """As systemd.exec(5) has it under EnvironmentFile=, of lines as we write them."""
-    found = dict[str, str]()
+    """Parse the lines we write with the rules of EnvironmentFile= in systemd.exec(5)."""
+    values = dict[str, str]()
     for line in text.splitlines():
         matched = re.fullmatch(r'(\w+)="((?:[^"\\]|\\.)*)"', line)
         assert matched, line
-        found[matched[1]] = re.sub(r"\\(.)", r"\1", matched[2])
-    return found
+        values[matched[1]] = re.sub(r"\\(.)", r"\1", matched[2])
+    return values
 
 
 def test_a_service_is_removed_where_its_manager_cannot_be_reached(
@@ -177,7 +175,7 @@ def test_a_service_is_removed_where_its_manager_cannot_be_reached(
     unreachable = env | {"MODE": "unreachable"}
     assert run(["service", "uninstall"], unreachable) == exits.OK
     said = capsys.readouterr()
-    assert "`systemctl --user daemon-reload` failed: a service that runs goes on" in said.err
+    assert "`systemctl --user daemon-reload` failed: a running service continues" in said.err
     assert said.out.splitlines()[-1].startswith("removed (")
     left = sorted(path.relative_to(units) for path in units.rglob("*") if not path.is_dir())
     assert left == [Path("cocosearchd.service.d/mine.conf")]

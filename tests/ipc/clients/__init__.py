@@ -1,3 +1,1 @@
-"""What foreign clients need: a session for the TypeScript SDK, and what the conformance suite
-expects of a server.
-"""
+"""Support for foreign clients: a TypeScript SDK session, and fixtures of the conformance suite."""

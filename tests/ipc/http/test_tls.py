@@ -154,7 +154,7 @@ def test_other_machines_take_a_word_and_a_certificate(
     tmp_path: Path, host: str, remote: bool, certified: bool
 ) -> None:
     certificate, key = certify(tmp_path) if certified else ("", "")
-    with pytest.raises(p.Failure, match=r"takes server\.remote: true and a certificate") as failed:
+    with pytest.raises(p.Failure, match=r"needs server\.remote: true and a certificate") as failed:
         tls.context(tls.Exposure(host, remote, str(certificate), str(key)))
     assert failed.value.code == p.REFUSED
     assert "\n" not in failed.value.message

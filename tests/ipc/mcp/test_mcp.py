@@ -127,7 +127,7 @@ async def test_the_other_designs_names_work_as_well(served: Served) -> None:
         p.SearchRequest("q", "demo", explain=True, why_not="a.py"),
         p.SyncRequest("demo", timeout_ms=1500),
     ]
-    assert "How it came about:" in _text(explained)
+    assert "Explanation:" in _text(explained)
     assert found.structured_content is not None
     assert _text(fresh) == "demo is fresh."
     assert topics.structured_content == {"topics": [{"topic": "backend", "indexes": ["demo"]}]}

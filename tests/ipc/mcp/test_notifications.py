@@ -144,7 +144,7 @@ async def test_resources_are_the_indexes_of_now_and_their_files(served: Served) 
                 )
             refused.append(str(failed.value))
         served.engine.fresh_files = False
-        with pytest.raises(MCPError, match="has changed since\nHint: get_file shows it"):
+        with pytest.raises(MCPError, match="has changed since\nHint: get_file shows"):
             await client.read_resource(FILE)
         with pytest.raises(MCPError, match="no index 'gone'\nHint: there are demo, odd name/é"):
             await client.read_resource(uris.stats("gone"))
