@@ -44,19 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         if flags.check or flags.show_settings:
-            return _tell(flags, env, read)
-        found = read()
+            return _print_json(flags, env, read)
+        loaded = read()
         interpreter.configure_interpreter()
         # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
         faulthandler.enable()
-        places = service.DaemonPaths.of(env, found.settings, os.getpid(), read)
-        secrets = service.secrets_in(found.settings, places)
-        log = found.settings.log
+        paths = service.DaemonPaths.of(env, loaded.settings, os.getpid(), read)
+        secrets = service.secrets_in(loaded.settings, paths)
+        log = loaded.settings.log
         logs.configure(log.level, log.format, Path(address.log_file(env)), secrets=secrets)
         anyio.run(
             _run,
-            found,
-            places,
+            loaded,
+            paths,
             backend_options={"use_uvloop": True},
         )
     except Failure as failure:
@@ -74,14 +74,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(found: LoadedSettings, places: service.DaemonPaths) -> None:
-    """Serve. A thread that waits for a file server cannot be ended: when all else has, the process
-    ends without it.
+async def _run(loaded: LoadedSettings, paths: service.DaemonPaths) -> None:
+    """Serve, then end the process without threads that hang in a file server.
+
+    Such a thread cannot be ended.
     """
-    await service.run(found, places)
-    leaving = threading.Timer(LEAVE_S, os._exit, (0,))
-    leaving.daemon = True
-    leaving.start()
+    await service.run(loaded, paths)
+    exit_timer = threading.Timer(LEAVE_S, os._exit, (0,))
+    exit_timer.daemon = True
+    exit_timer.start()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -116,23 +117,21 @@ def _parser() -> argparse.ArgumentParser:
         "--project",
         metavar="DIR",
         default="/",
-        help="for the two above: whose files of settings count",
+        help="the project whose files of settings count for the two options above",
     )
     return parser
 
 
-def _tell(
+def _print_json(
     flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], LoadedSettings]
 ) -> int:
-    """Print as JSON what there is to say of the settings. Raises `BadSettings` if they are to be
-    shown.
-    """
+    """Print findings or settings as JSON. Raises `BadSettings` if settings cannot be shown."""
     if flags.check:
         answer: dict[str, object] = {"findings": anyio.run(_findings, read, env, flags.project)}
     else:
         settings = settings_check.project_settings(read(), flags.project)
         fields = ("key", "value", "layer", "place")
-        values = [dict(zip(fields, one, strict=True)) for one in list_values(settings)]
+        values = [dict(zip(fields, value, strict=True)) for value in list_values(settings)]
         answer = {"values": values, "index": None, "notes": settings.warnings}
     sys.stdout.write(json.dumps(answer) + "\n")
     return 0
@@ -141,12 +140,12 @@ def _tell(
 async def _findings(
     read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
 ) -> list[dict[str, str]]:
-    return [asdict(found) async for found in settings_check.check_settings(read, env, project)]
+    return [asdict(finding) async for finding in settings_check.check_settings(read, env, project)]
 
 
 def _environment(flags: argparse.Namespace) -> Mapping[str, str]:
-    given = {"COCOSEARCH_CONFIG": flags.config, "COCOSEARCH_STATE_DIR": flags.state_dir}
-    return {**address.environment(), **{name: value for name, value in given.items() if value}}
+    options = {"COCOSEARCH_CONFIG": flags.config, "COCOSEARCH_STATE_DIR": flags.state_dir}
+    return {**address.environment(), **{name: value for name, value in options.items() if value}}
 
 
 def _overrides(pairs: Sequence[str]) -> dict[str, str]:
@@ -158,11 +157,11 @@ def _overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 def _first_failure(group: BaseExceptionGroup[BaseException]) -> Failure | None:
     for error in group.exceptions:
-        found = error if isinstance(error, Failure) else None
+        failure = error if isinstance(error, Failure) else None
         if isinstance(error, BaseExceptionGroup):
-            found = _first_failure(error)
-        if found is not None:
-            return found
+            failure = _first_failure(error)
+        if failure is not None:
+            return failure
     return None
 
 

@@ -1,30 +1,29 @@
-"""What can go wrong, for people. One base, few children, each with the JSON-RPC code its callers
-see.
+"""Errors of the daemon: one base and few subclasses, each with its JSON-RPC code.
 
-Driver errors are turned into these once, at the edge where the driver is used. The first argument
-is one sentence; the hint says what to do next.
+Driver errors are translated to these where the driver is used. The first argument is one sentence;
+the hint says what to do next.
 """
 
 from cocosearch_ipc import protocol
 
-# a code for any of these: the work is possible, but not in the time given
+# a code for any of these errors: the work is possible, but not within the time limit
 TIMED_OUT = protocol.TIMED_OUT
 
 
 class CocoSearchError(protocol.Failure):
     """The base of every error this project raises on purpose."""
 
-    silent = False  # whether what was asked is there and did not answer in time
+    silent = False  # True: the server exists and did not answer in time
 
 
 class NotFound(CocoSearchError):
-    """A name that nothing has: an index, a file, a directory."""
+    """No index, file or directory has the name."""
 
     code = protocol.NOT_FOUND
 
 
 class Conflict(CocoSearchError):
-    """Something else already holds the name, the root or the state directory."""
+    """The name, the root or the state directory is in use already."""
 
     code = protocol.CONFLICT
 
@@ -36,9 +35,7 @@ class Refused(CocoSearchError):
 
 
 class InvalidInput(CocoSearchError):
-    """A value outside of what is documented; the hint names the nearest valid one where there is
-    one.
-    """
+    """A value outside of its documented range; the hint names the nearest valid one, if any."""
 
     code = protocol.INVALID_PARAMS
 
@@ -68,13 +65,13 @@ class NotStarted(CocoSearchError):
 
 
 class StoreSilent(StoreUnavailable):
-    """PostgreSQL is there and says nothing: it is frozen, or so is its disk or the network."""
+    """PostgreSQL runs but does not answer: it, its disk or the network is frozen."""
 
     silent = True
 
 
 class EmbedderSilent(EmbedderUnavailable):
-    """The model server is there and has not answered in time."""
+    """The model server runs but has not answered in time."""
 
     silent = True
 

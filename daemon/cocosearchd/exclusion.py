@@ -1,4 +1,4 @@
-"""Exclusion reasons: why a file of a root is not searched, and what a person can do about it.
+"""Exclusion reasons: why a file of a root is not searched, and the remedy for users.
 
 One table, from which `status`, `why_not`, `get_file`, the log and the front ends make their
 sentences. A part of the daemon that leaves a file out for a reason of its own adds a row here.
@@ -27,7 +27,7 @@ class Exclusion:
 
     @property
     def sentence(self) -> str:
-        """Both in one."""
+        """Cause and remedy."""
         return f"{self.cause}; {self.remedy}"
 
 
@@ -72,21 +72,17 @@ UNKNOWN = Exclusion(
 
 
 def find_exclusion(code: str) -> Exclusion:
-    """The row of a code; of one that only a newer version knows, `UNKNOWN`."""
-    return next((row for known, row in EXCLUSIONS.items() if known == code), UNKNOWN)
+    """The exclusion of a code; `UNKNOWN` for a code of a newer version."""
+    return next((row for row_code, row in EXCLUSIONS.items() if row_code == code), UNKNOWN)
 
 
 def unparsed_sentence(path: str, detail: str) -> str:
-    """One sentence for people about a file that is searched, but as plain text. `detail` says how
-    its parser ended.
-    """
+    """One sentence about a file that is searched as plain text; `detail` is its parser's end."""
     row = EXCLUSIONS["quarantined"]
     return f"{path} is searched as plain text, without definitions: {row.cause} ({detail}); {row.remedy}"
 
 
 def exclusion_sentence(path: str, code: str, detail: str = "") -> str:
-    """One sentence for people: the path, why the file is left out, and what to do. `detail` makes
-    the cause exact.
-    """
+    """One sentence: the path, the cause, made exact by `detail`, and the remedy."""
     row = find_exclusion(code)
     return f"{path} is left out: {row.cause}{f' ({detail})' if detail else ''}; {row.remedy}"

@@ -1,6 +1,6 @@
-r"""The values that travel between the stages of both flows. Frozen, without behaviour beyond their own consistency.
+r"""Values that the stages of both flows exchange: frozen, without further behaviour.
 
-Said once, for all modules:
+Conventions of all modules:
 - **Bytes**: every byte range is half-open, counted from 0 in the file as it is on disk (BOM and CR included).
 - **Lines**: counted from 1; a line range is inclusive at both ends.
 - **Vectors**: float32, L2-normalised, shape ``(dimension,)``; the all-zero vector means "nothing known" and is stored
@@ -33,15 +33,15 @@ def encode_path(raw: bytes) -> str:
 
 
 def named_path(text: str) -> str:
-    """The text form of a path as somebody named it: bytes that are no UTF-8 are lone surrogates
-    there (PEP 383).
+    """The text form of a path from a client, in which bytes that are not UTF-8 are lone surrogates
+    (PEP 383).
     """
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def named_glob(text: str) -> str:
-    """The same of a glob, where such a byte matches any: no glob can say the backslash of its text
-    form.
+    """The text form of a glob from a client. A byte that is not UTF-8 matches any such byte, since
+    no glob can express the backslash of its text form.
     """
     return _SURROGATE.sub("????", text)
 
@@ -63,8 +63,8 @@ READ_YOUNG = 1 << 32
 
 
 class Fingerprint(NamedTuple):
-    """What `lstat` says of a file. Equal fingerprints, old enough, mean equal content; unequal ones
-    prove nothing.
+    """Fields of `lstat` of a file. Equal fingerprints that are old enough prove equal content;
+    unequal ones prove nothing.
 
     Times are nanoseconds since the epoch. ctime catches a restored mtime. A tuple for the reason of
     `FileRecord`.
@@ -96,7 +96,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What is embedded and found: a byte range of a file.
+    """A byte range of a file, the unit of embedding and search.
 
     `text` is the range decoded as UTF-8 with replacement; `header` is the line that is embedded and
     keyword-indexed in front of it (path, enclosing and defined names) and is never shown. A chunk
@@ -116,7 +116,7 @@ class Chunk:
     symbol_name: str | None = None
     symbol_signature: str | None = None
     definitions: tuple[str, ...] = ()  # names defined inside the chunk, in order
-    # every definition that starts inside the chunk: what symbol filters should see
+    # every definition that starts inside the chunk, for symbol filters
     symbols: tuple[Symbol, ...] = ()
 
 
@@ -130,11 +130,11 @@ class ParseReport:
 
 
 class FileRecord(NamedTuple):
-    """What the index knows of one file, as stored. A tuple, as a restart makes one of each file."""
+    """One stored file of an index. A tuple, because a restart creates one for each file."""
 
     path: str
     content_hash: bytes  # blake2b, 16 bytes, of the file's bytes
-    fingerprint: Fingerprint | None  # None: not known, read the file again
+    fingerprint: Fingerprint | None  # None: unknown, read the file again
     generation: int
     chunk_count: int
     language: str
@@ -143,9 +143,7 @@ class FileRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexIdentity:
-    """Everything that shapes a stored row apart from the file itself. Unequal identities never
-    share an index.
-    """
+    """Everything that shapes stored rows, besides the files. An index has rows of one identity."""
 
     embedder: tuple[tuple[str, str], ...]  # sorted pairs of the embedder's fingerprint
     chunker: str  # name and version: "definitions-1", "recursive-1:1000/300"
@@ -153,16 +151,14 @@ class IndexIdentity:
 
     @property
     def model(self) -> str:
-        """The embedder's provider and model, for people."""
-        made = dict(self.embedder)
-        return f"{made.get('provider')}/{made.get('model')}"
+        """Provider and model of the embedder, for messages."""
+        embedder = dict(self.embedder)
+        return f"{embedder.get('provider')}/{embedder.get('model')}"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRecord:
-    """One row of the registry. `slug` is what table names are made of; `number` what index names
-    are made of.
-    """
+    """One row of the registry. Names of tables contain `slug`, names of SQL indexes `number`."""
 
     number: int
     name: str
@@ -172,19 +168,19 @@ class IndexRecord:
     dimension: int
     identity: IndexIdentity
     generation: int
-    # sorted pairs: what else shaped the rows, see `store.invalidation`
+    # sorted pairs: further settings that shaped the rows, see `store.invalidation`
     made_with: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A transaction that changed an index: names, not rows; who needs the rows reads them."""
+    """A transaction that changed an index: paths without rows, which readers fetch themselves."""
 
     index: str
     generation: int
     paths: tuple[str, ...]
-    urgent: bool = False  # what a person has just saved
-    # of its root as it was told, itself not counted: all before it had been told of
+    urgent: bool = False  # files that a user has just saved
+    # clock of the root before this commit: all earlier changes had been published
     as_of: "Clock | None" = None
 
 
@@ -200,17 +196,17 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How an index stands to the disk. `fresh` is only ever True when it is known to be."""
+    """State of an index relative to the disk. `fresh` is True only if that is known."""
 
     fresh: bool
     as_of: Clock
     reason: str | None = None
-    pending: tuple[str, ...] = ()  # at most 20 paths, for people
+    pending: tuple[str, ...] = ()  # at most 20 paths, for display
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a hit must satisfy, applied before any fusion. Empty tuples do not restrict."""
+    """Conditions on hits, applied before any fusion. Empty tuples do not restrict."""
 
     languages: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()  # globs over the relative path, any may match
@@ -222,8 +218,9 @@ class Filter:
 
 
 def spellings(phrase: str) -> tuple[str, ...]:
-    """A phrase as it is, and in both normal forms of Unicode: an é may be one character or two, and
-    looks the same.
+    """A phrase as written, and in both normal forms of Unicode, which look the same.
+
+    For example, é is one character or two.
     """
     if phrase.isascii():
         return (phrase,)
@@ -236,8 +233,7 @@ def spellings(phrase: str) -> tuple[str, ...]:
 
 
 def stream_safe(text: str) -> str:
-    """Part long runs of combining marks, as the Stream-Safe Text Format of Unicode does (UAX #15,
-    section 13).
+    """Split long runs of combining marks by the Stream-Safe Text Format of Unicode (UAX #15, 13).
 
     Normalisation sorts the marks of each letter, in quadratic time: 80,000 of them take twenty
     seconds.

@@ -1,8 +1,8 @@
-"""Wiring: what the daemon is made of, in which order it starts and stops, and what signals do.
+"""Wiring of the daemon: its parts, the order of start and stop, and signals.
 
-Start: lock the state, bind the sockets, PostgreSQL, registry, embedder, the child, the indexes,
-serve. Stop: the same backwards; requests in flight are answered, then work is dropped (it is found
-again), then PostgreSQL.
+Start: lock the state, bind the sockets, PostgreSQL, registry, embedder, indexer process, indexes,
+serve. Stop: the same in reverse; requests in flight are answered, then indexing is dropped (the
+next scan finds its files again), then PostgreSQL stops.
 """
 
 import asyncio
@@ -67,23 +67,23 @@ from cocosearchd.watching.mapped_files import watch_mappings
 
 log = logging.getLogger(__name__)
 
-# A killed PostgreSQL is back within this and its own recovery; where its end is an event, at once.
-LOOK_S, CALM_LOOK_S = 1.0, 5.0
+# Between checks of a PostgreSQL whose end is no event on this system, and of one whose end is. A
+# killed server is back after that and its own recovery.
+LOOK_S = 1.0
+CALM_LOOK_S = 5.0
 EMBEDDER_RETRY_S = 5.0
-# Made as they are needed. A file server that hangs holds a few for each root of it, and the others
-# need some as well.
+# Started on demand. A file server that hangs blocks a few threads for each of its roots, and other
+# roots need threads as well.
 THREADS = 64
-# Settings that running indexes follow without a restart, beside those that a project may set.
+# Settings that running indexes follow without a restart, besides those that a project may set.
 INDEXED = OWN | {"indexing.index_secrets", "indexing.max_file_bytes", "indexing.queries_dir"}
-# And settings of questions that are read at the start alone.
+# Settings of queries that are read only at the start.
 STARTED = frozenset({"search.cache_bytes", "search.cache_ttl_s", "search.weights_file"})
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonPaths:
-    """Where this daemon lives, and the secrets it may use. All from the environment, read by the
-    caller.
-    """
+    """Paths and secrets of this daemon, all from the environment, which the caller reads."""
 
     state: Path
     rpc: Path
@@ -107,8 +107,9 @@ class DaemonPaths:
         pid: int,
         reload: Callable[[], LoadedSettings],
     ) -> "DaemonPaths":
-        """As `cocosearch_ipc.address` says, so that both programs agree. `reload` reads the
-        settings again.
+        """Paths by `cocosearch_ipc.address`, on which both programs agree.
+
+        `reload` reads the settings again.
         """
         watchdog = (
             env.get("WATCHDOG_USEC", "") if env.get("WATCHDOG_PID", str(pid)) == str(pid) else ""
@@ -134,10 +135,12 @@ class DaemonPaths:
 
 
 async def run(loaded: LoadedSettings, places: DaemonPaths) -> None:
-    """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a
-    group.
+    """Serve until a signal or a request stops the daemon.
+
+    Raises `Failure` if it cannot start, maybe inside of an exception group.
     """
-    started, settings = time.monotonic(), loaded.settings
+    started = time.monotonic()
+    settings = loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     with lock_state_dir(places.state, places.rpc), run_watchdog(places.watchdog, places.state):
         secure = _tls(settings.server, places)
@@ -152,13 +155,13 @@ async def run(loaded: LoadedSettings, places: DaemonPaths) -> None:
 
 
 def _bound(loaded: LoadedSettings, places: DaemonPaths, *, secure: bool) -> sockets.BoundSockets:
-    """The listening sockets. Raises `BadSettings` when another program holds a port that a setting
-    names.
+    """Bind the listening sockets. Raises `BadSettings` if a configured port is in use.
 
-    The default port alone is not worth a daemon: a second one of the same user answers without it,
-    and says so.
+    If only the default port is in use, for example by another daemon of the same user, this one
+    answers without it, with a warning.
     """
-    server, origin = loaded.settings.server, loaded.origins.get("server.port")
+    server = loaded.settings.server
+    origin = loaded.origins.get("server.port")
     try:
         return sockets.bind(
             places.rpc,
@@ -176,7 +179,7 @@ def _bound(loaded: LoadedSettings, places: DaemonPaths, *, secure: bool) -> sock
 
 @dataclass(frozen=True, slots=True)
 class StoreConnection:
-    """PostgreSQL in use; `postgres` is None when it is not ours."""
+    """A connected PostgreSQL; `postgres` is None for an external server."""
 
     db: Database
     dsn: str
@@ -185,7 +188,7 @@ class StoreConnection:
 
 @dataclass(frozen=True, slots=True)
 class RunningParts:
-    """What the parts of one run share."""
+    """Values that the parts of one run share."""
 
     loaded: LoadedSettings
     places: DaemonPaths
@@ -197,7 +200,7 @@ class RunningParts:
 
     @property
     def settings(self) -> Settings:
-        """As they were at the start."""
+        """Settings at the start."""
         return self.loaded.settings
 
     def info(self, stop: Callable[[], None]) -> DaemonInfo:
@@ -217,18 +220,21 @@ class RunningParts:
 
 
 async def _serve(running: RunningParts) -> None:
-    settings, places, tasks, db = running.settings, running.places, running.tasks, running.store.db
+    settings = running.settings
+    places = running.places
+    tasks = running.tasks
+    db = running.store.db
     stop = anyio.Event()
-    # empty until there is one: a signal may come before
+    # empty until the engine exists: a signal may come before
     engines: list[tuple[Engine, IndexRegistry]] = []
     tasks.start_soon(_signals, stop, running, engines)
     if running.store.postgres is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
-    # of an embedded server the lock of the state directory sees to that
+    # the lock of the state directory protects an embedded server
     if running.store.postgres is None:
         await tasks.start(
             hold_instance_lock, db
-        )  # before anything is changed there that another daemon uses
+        )  # before any change of what another daemon may use
     await migrate_registry(db)
     embedder = LazyEmbedder(
         partial(open_embedder, settings.embedder, places.api_key),
@@ -237,18 +243,20 @@ async def _serve(running: RunningParts) -> None:
     embedders = EmbedderRegistry(
         embedder, settings.embedder, partial(open_embedder, api_key=places.api_key), places.api_key
     )
-    with anyio.move_on_after(query_timeout_s(settings.embedder)):  # words are found without it
+    with anyio.move_on_after(
+        query_timeout_s(settings.embedder)
+    ):  # search by words works without it
         await _try_embedder(embedder)
     engine, indexes = await _engine(running, embedders, stop)
     engines.append((engine, indexes))
     if embedder.error is not None:
         tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, indexes))
     if places.notifier.watchdog_s is not None:
-        own = None if running.store.postgres is None else db
+        embedded_db = None if running.store.postgres is None else db
         tasks.start_soon(
             supervise,
             "watchdog",
-            partial(_watchdog, places.notifier, places.notifier.watchdog_s, own),
+            partial(_watchdog, places.notifier, places.notifier.watchdog_s, embedded_db),
         )
     token = TokenFile(places.token)
     token.ensure()
@@ -274,8 +282,10 @@ async def _serve(running: RunningParts) -> None:
 async def _engine(
     running: RunningParts, embedders: EmbedderRegistry, stop: anyio.Event
 ) -> tuple[Engine, IndexRegistry]:
-    """The parts of the daemon, put together."""
-    settings, places, db = running.settings, running.places, running.store.db
+    """Create the engine and the registry, and start their supervised tasks."""
+    settings = running.settings
+    places = running.places
+    db = running.store.db
     embedder = embedders.configured
 
     async def on_commit(commit: Commit) -> None:
@@ -312,18 +322,16 @@ async def _engine(
 
 
 def _tls(server: ServerSettings, places: DaemonPaths) -> SSLContext | None:
-    """How the TCP listener speaks, where there is one; one that a service manager opened is judged
-    by its address.
-    """
-    given = places.sockets.get("mcp")
-    if given is None and not server.enabled:
+    """TLS of the TCP listener, if any. For a socket of a service manager its address decides."""
+    inherited = places.sockets.get("mcp")
+    if inherited is None and not server.enabled:
         return None
-    host = server.host if given is None else given.getsockname()[0]
+    host = server.host if inherited is None else inherited.getsockname()[0]
     return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
 
 
 def secrets_in(settings: Settings, places: DaemonPaths) -> tuple[str, ...]:
-    """The secrets that no record of the log may show."""
+    """Secrets that no log record may show."""
     addresses = find_secrets(*(get_value(settings, key) for key in ADDRESSES))
     return tuple(
         secret for secret in (places.api_key, places.database_password, *addresses) if secret
@@ -338,20 +346,18 @@ def _ready(running: RunningParts) -> None:
 
 
 def version() -> str:
-    """Of the installed distribution."""
+    """Version of the installed distribution."""
     return importlib.metadata.version("cocosearchd")
 
 
 @asynccontextmanager
 async def _store(settings: Settings, places: DaemonPaths) -> AsyncIterator[StoreConnection]:
-    """PostgreSQL, embedded unless a URL is set, and a pool to it. An embedded server is stopped at
-    the end.
-    """
+    """Open a pool to PostgreSQL, which is embedded unless a URL is set, and stopped at the end."""
     if settings.database.url:
         async with Database.open(settings.database.url, settings.database) as db:
             yield StoreConnection(db, settings.database.url, None)
         return
-    address.forget("PG")  # of another server: PGHOSTADDR and PGSERVICE win over what the DSN says
+    address.forget("PG")  # PGHOSTADDR and PGSERVICE of another server win over the DSN
     lines = {"shared_buffers": settings.database.shared_buffers}
     postgres = EmbeddedPostgres(places.state / "postgres", lines, places.postgres_bin)
     dsn = await anyio.to_thread.run_sync(postgres.ensure)
@@ -364,15 +370,13 @@ async def _store(settings: Settings, places: DaemonPaths) -> AsyncIterator[Store
 
 
 async def _keep_store(postgres: EmbeddedPostgres) -> None:
-    """Start the server again whenever it is gone, whoever ended it; pass on what it says, and keep
-    that short.
-    """
-    said = ServerLog(postgres.log)
+    """Restart the server whenever it has ended; copy its log to ours, and keep its file short."""
+    server_log = ServerLog(postgres.log)
     while True:
         await _ended(postgres)
-        for level, text in said.unread():
+        for level, text in server_log.unread():
             log.log(level, "postgres_said", extra={"text": text})
-        await anyio.to_thread.run_sync(said.trim)
+        await anyio.to_thread.run_sync(server_log.trim)
         if not postgres.reachable():
             log.error("postgres_gone")
             await anyio.to_thread.run_sync(postgres.ensure)
@@ -380,7 +384,7 @@ async def _keep_store(postgres: EmbeddedPostgres) -> None:
 
 
 async def _ended(postgres: EmbeddedPostgres) -> None:
-    """Returns when the server has ended, or when it is time to look at what it says."""
+    """Wait until the server has ended, or until it is time to read its log."""
     handle = postgres.handle()
     if handle is None:
         await anyio.sleep(seconds_to_tick(LOOK_S))
@@ -400,31 +404,29 @@ async def _try_embedder(embedder: LazyEmbedder) -> None:
 
 
 async def _await_embedder(embedder: LazyEmbedder, indexes: IndexRegistry) -> None:
-    """Until it is there, then for ever: the supervisor takes an end for a failure."""
+    """Retry until the embedder answers, then sleep: the supervisor takes an end for a failure."""
     while embedder.error is not None:
         await anyio.sleep(EMBEDDER_RETRY_S)
         try:
             await _try_embedder(embedder)
-        except BadSettings as error:  # at the start this ends the daemon, which answers by now
+        except BadSettings as error:  # ends the daemon at its start, but not now that it answers
             log.error("embedder_refused", extra={"error": error.message, "hint": error.hint})
     log.info("embedder_available", extra={"embedder": str(embedder.fingerprint)})
     await indexes.recheck()
     await anyio.sleep_forever()
 
 
-async def _watchdog(notifier: Notifier, every_s: float, own: Database | None) -> None:
-    """Says that the daemon lives when the event loop runs this, and a server of its `own` is not
-    frozen.
+async def _watchdog(notifier: Notifier, every_s: float, embedded_db: Database | None) -> None:
+    """Notify the service manager while the event loop turns and the embedded server answers.
 
-    A frozen one is ended with the daemon, which helps. One that is away does not hang, and its end
-    is no reason to end the daemon, which goes on without it, and could not be started again without
-    it.
+    A frozen server is ended with the daemon, and both start again. A server that has ended does not
+    hang: the daemon goes on without it, and could not be started without it.
     """
     while True:
-        if own is not None:
+        if embedded_db is not None:
             with suppress(StoreUnavailable):
-                await own.ping()
-        if own is None or not own.unresponsive:
+                await embedded_db.ping()
+        if embedded_db is None or not embedded_db.unresponsive:
             notifier.alive()
         await anyio.sleep(every_s)
 
@@ -436,9 +438,9 @@ async def _signals(
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
-                # beside this: what follows may wait for a model server, and must not keep a stop
-                for each in engine:
-                    running.tasks.start_soon(_reload, running, *each)
+                # as a task: it may wait for a model server, and must not delay a stop
+                for parts in engine:
+                    running.tasks.start_soon(_reload, running, *parts)
             elif stop.is_set():
                 log.warning("forced_exit")
                 os._exit(128 + number)
@@ -448,14 +450,12 @@ async def _signals(
 
 
 async def _reload(running: RunningParts, engine: Engine, indexes: IndexRegistry) -> None:
-    """Logs, defaults of queries and what shapes indexes change now; what else differs is named: it
-    needs a restart.
-    """
+    """Apply changed settings of logs, queries and indexes; log which ones need a restart."""
     running.places.notifier.reloading()
     try:
         await _follow(running, running.places.reload(), engine, indexes)
     except BadSettings as error:
-        # the old ones stay
+        # the old settings stay
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})
     running.places.notifier.ready("answering")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cocosearchd.api.overlay_sessions import (
-    EMBEDDED_TOGETHER,
+    EMBEDDING_BATCH,
     MAX_FILES,
     MAX_SESSIONS,
     OverlayRules,
@@ -340,12 +340,12 @@ async def test_words_are_found_while_the_model_is_away(
         kept = await overlays.put(
             session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES
         )
-        assert kept.note is None  # the vectors of the same text are taken over
+        assert kept.warning is None  # the vectors of the same text are taken over
         lost = await overlays.put(
             session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES
         )
-        assert lost.note is not None
-        assert "words only" in lost.note
+        assert lost.warning is not None
+        assert "words only" in lost.warning
         overlay = await overlays.overlay(session, corpus.record)
         assert overlay is not None
         assert not overlay.files["app/new.py"].vectors.any()
@@ -355,7 +355,7 @@ async def test_words_are_found_while_the_model_is_away(
         mended = await overlays.put(
             session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES
         )
-        assert mended.note is None
+        assert mended.warning is None
         overlay = await overlays.overlay(session, corpus.record)
         assert overlay is not None
         assert np.all(overlay.files["app/new.py"].vectors.any(axis=1))
@@ -377,8 +377,8 @@ run_worker(lambda: parser_handler(chunk_ranges))
         put = await overlays.put(
             session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES
         )
-        assert put.note is not None
-        assert "without its definitions" in put.note
+        assert put.warning is not None
+        assert "without its definitions" in put.warning
         (hit,) = await ask(
             corpus,
             Query("mailbox_quota path:app/quota.py"),
@@ -481,5 +481,5 @@ async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: Overla
         await held(corpus, {"long.py": long}, overlays, session)
         others.cancel()
     assert len(embedder.sizes) > 2
-    assert max(embedder.sizes) == EMBEDDED_TOGETHER
+    assert max(embedder.sizes) == EMBEDDING_BATCH
     assert turns >= len(embedder.sizes) - 1

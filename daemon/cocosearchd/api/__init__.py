@@ -1,1 +1,1 @@
-"""What front ends call: one object a family of verbs, requests and replies as values."""
+"""The engine behind the front ends: families of verbs, requests and replies as values."""

@@ -1,9 +1,8 @@
-"""Who has which unsaved text: sessions of clients, each with overlays of its own, gone when the
-session ends.
+"""Sessions of unsaved text: overlays of one client, which end with its session.
 
-A session lasts as long as the call that opened it, and so as the client's connection. The text is
-embedded here, in the daemon, and parsed and cut in a process of its own (`OverlayParser`), since
-parsers are native code: no query waits for the child, and what is unsaved is in memory only.
+A session lasts as long as the call that opened it, and so as the client's connection. The daemon
+embeds the text; a separate process parses and chunks it (`OverlayParser`), since parsers are native
+code. No query waits for that process, and unsaved text is in memory only.
 """
 
 import secrets
@@ -29,10 +28,12 @@ from cocosearchd.model import Chunk, IndexRecord
 from cocosearchd.search.answers.disk_files import make_contents
 from cocosearchd.search.overlay import Overlay, OverlayFile, make_overlay
 
+EMBEDDING_BATCH = 64  # texts: some 10 ms of the built-in model
 # An editor has some tens of files open, and one session; a megabyte of text takes about three of
 # memory.
-EMBEDDED_TOGETHER = 64  # texts: some 10 ms of the built-in model
-MAX_SESSIONS, MAX_FILES, MAX_BYTES = 64, 200, 32 << 20
+MAX_SESSIONS = 64
+MAX_FILES = 200
+MAX_BYTES = 32 << 20
 
 
 Pairs = tuple[tuple[str, str], ...]  # what identifies an embedder
@@ -40,40 +41,36 @@ Pairs = tuple[tuple[str, str], ...]  # what identifies an embedder
 
 @dataclass(frozen=True, slots=True)
 class OverlayRules:
-    """What a file must be like to be searched, how it is cut and what is defined in it; as for
-    files on disk.
-    """
+    """Rules that select, chunk and parse unsaved text, as for files on disk."""
 
     limits: Limits
     max_file_bytes: int
     index_secrets: bool
     overrides: QueryOverrides = ()
-    # files were named by the user: those of an unknown language are plain text
+    # the user has named files: files of an unknown language are plain text
     any_type: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayChange:
-    """What a session has after a change. `note` says what is not known of the last file."""
+    """Size of a session after a change. `warning` says what the last file lacks."""
 
     files: int
     bytes: int
     chunks: int = 0
-    note: str | None = None
+    warning: str | None = None
 
 
 @dataclass(slots=True)
 class _Session:
-    """Keys begin with the root of an index: that stays when the index is made anew, and its number
-    does not.
-    """
+    """Unsaved files by root and path. The root stays when an index is rebuilt, its number does not."""
 
     files: dict[tuple[bytes, str], OverlayFile] = field(default_factory=dict)  # by root and path
-    # the embedder of their vectors
-    made_by: dict[tuple[bytes, str], Pairs] = field(default_factory=dict)
-    # the change that was asked for last
+    # the embedder of the vectors of each file
+    embedders: dict[tuple[bytes, str], Pairs] = field(default_factory=dict)
+    # number of the last requested change of each file
     latest: dict[tuple[bytes, str], int] = field(default_factory=dict)
-    # made of `files` when first asked for
+    # by root, built from `files` at the first request
     overlays: dict[bytes, Overlay | None] = field(default_factory=dict)
 
     @property
@@ -82,20 +79,20 @@ class _Session:
 
 
 class OverlaySessions:
-    """Sessions by name. A name is a secret: who has it sees what is unsaved. For one event loop."""
+    """Sessions by name, a secret that gives access to the unsaved text. For one event loop."""
 
-    def __init__(self, embedder_of: Callable[[Pairs], Embedder], outliner: OverlayParser) -> None:
-        """`embedder_of` gives the embedder that makes vectors like those of an index, by the pairs
-        of its identity.
-        """
-        self._embedder_of, self._outliner = embedder_of, outliner
+    def __init__(self, embedder_of: Callable[[Pairs], Embedder], parser: OverlayParser) -> None:
+        """`embedder_of` gives the embedder of an index by the pairs of its identity."""
+        self._embedder_of = embedder_of
+        self._parser = parser
         self._sessions: dict[str, _Session] = {}
         self._changes = count(1)
 
     @contextmanager
     def session(self) -> Iterator[str]:
-        """The name of a new session; at the end nothing is left of it. Raises `Refused` when there
-        are too many.
+        """Open a session; yields its name, and drops its text at the end.
+
+        Raises `Refused` if there are too many sessions.
         """
         if len(self._sessions) >= MAX_SESSIONS:
             raise Refused(
@@ -111,50 +108,51 @@ class OverlaySessions:
     async def put(
         self, session: str, record: IndexRecord, path: str, data: bytes, rules: OverlayRules
     ) -> OverlayChange:
-        """Hold `data` as the content of a file. Of several changes under way the one asked for last
-        stays.
+        """Store `data` as the content of a file. Of concurrent changes the last request wins.
 
-        Raises `NotFound` for a session that has ended, `Refused` for what would not be searched on
-        disk either and beyond the bounds.
+        Raises `NotFound` for a session that has ended, `Refused` beyond the limits and for text
+        that would not be searched on disk either.
         """
-        held, key, change = self._of(session), (record.root, path), next(self._changes)
+        unsaved = self._session(session)
+        key = (record.root, path)
+        change = next(self._changes)
         _check(data, path, rules)
-        self._bound(held, key, data)
-        held.latest[key] = change
+        self._check_limits(unsaved, key, data)
+        unsaved.latest[key] = change
         language = detect.detect(path, data[: detect.HEAD_BYTES])
-        outline, unread = await self._outline(path, language, data, rules)
-        chunks = await anyio.to_thread.run_sync(outline.chunks, path, language, data)
-        before = held.files.get(key) if held.made_by.get(key) == record.identity.embedder else None
-        vectors, note = await self._vectors(path, chunks, record, before)
-        # else it was put again or cleared meanwhile
-        if self._of(session).latest.get(key) == change:
-            self._bound(held, key, data)  # others were put meanwhile
-            symbols = scopes.pack(outline.symbols)
-            held.files[key] = OverlayFile(
+        parsed, parse_warning = await self._parse(path, language, data, rules)
+        chunks = await anyio.to_thread.run_sync(parsed.chunks, path, language, data)
+        is_same_embedder = unsaved.embedders.get(key) == record.identity.embedder
+        previous = unsaved.files.get(key) if is_same_embedder else None
+        vectors, vector_warning = await self._vectors(path, chunks, record, previous)
+        # unless the file was put again or cleared meanwhile
+        if self._session(session).latest.get(key) == change:
+            self._check_limits(unsaved, key, data)  # more files may have come meanwhile
+            symbols = scopes.pack(parsed.symbols)
+            unsaved.files[key] = OverlayFile(
                 path, make_contents(data), language, chunks, vectors, symbols
             )
-            held.made_by[key] = record.identity.embedder
-            held.overlays.pop(record.root, None)
-        return OverlayChange(
-            len(held.files), held.size, len(chunks), "; ".join(filter(None, (unread, note))) or None
-        )
+            unsaved.embedders[key] = record.identity.embedder
+            unsaved.overlays.pop(record.root, None)
+        warning = "; ".join(filter(None, (parse_warning, vector_warning))) or None
+        return OverlayChange(len(unsaved.files), unsaved.size, len(chunks), warning)
 
     def clear(
         self, session: str, record: IndexRecord | None = None, path: str | None = None
     ) -> OverlayChange:
-        """Let go of a file, of all files of an index, or of all; what is on disk counts again."""
-        held = self._of(session)
-        for key in list(held.latest):
+        """Drop the text of a file, of all files of an index, or of all; disk content counts again."""
+        unsaved = self._session(session)
+        for key in list(unsaved.latest):
             if record is None or (key[0] == record.root and path in (None, key[1])):
-                del held.latest[key]
-                held.files.pop(key, None)
-                held.made_by.pop(key, None)
-                held.overlays.pop(key[0], None)
-        return OverlayChange(len(held.files), held.size)
+                del unsaved.latest[key]
+                unsaved.files.pop(key, None)
+                unsaved.embedders.pop(key, None)
+                unsaved.overlays.pop(key[0], None)
+        return OverlayChange(len(unsaved.files), unsaved.size)
 
     async def aclose(self) -> None:
-        """End what runs beside the daemon."""
-        await self._outliner.aclose()
+        """Stop the parser process."""
+        await self._parser.aclose()
 
     async def overlays(
         self, session: str | None, records: Iterable[IndexRecord]
@@ -170,33 +168,36 @@ class OverlaySessions:
         """
         if session is None:
             return None
-        held, made_by = self._of(session), record.identity.embedder
-        mine = {key: file for key, file in held.files.items() if key[0] == record.root}
-        for key, file in mine.items():
-            if held.made_by.get(key) != made_by:
+        unsaved = self._session(session)
+        embedder = record.identity.embedder
+        files = {key: file for key, file in unsaved.files.items() if key[0] == record.root}
+        for key, file in files.items():
+            if unsaved.embedders.get(key) != embedder:
                 vectors, _ = await self._vectors(file.path, file.chunks, record, None)
-                if held.files.get(key) is file:  # else it was put again or cleared meanwhile
-                    held.files[key], held.made_by[key] = replace(file, vectors=vectors), made_by
-                    held.overlays.pop(record.root, None)
-        if record.root not in held.overlays:
-            held.overlays[record.root] = make_overlay(
-                f for key, f in held.files.items() if key[0] == record.root
+                if unsaved.files.get(key) is file:  # unless it was put again or cleared meanwhile
+                    unsaved.files[key] = replace(file, vectors=vectors)
+                    unsaved.embedders[key] = embedder
+                    unsaved.overlays.pop(record.root, None)
+        if record.root not in unsaved.overlays:
+            unsaved.overlays[record.root] = make_overlay(
+                file for key, file in unsaved.files.items() if key[0] == record.root
             )
-        return held.overlays[record.root]
+        return unsaved.overlays[record.root]
 
-    def _bound(self, held: _Session, key: tuple[bytes, str], data: bytes) -> None:
-        if key not in held.files and len(held.files) >= MAX_FILES:
+    def _check_limits(self, unsaved: _Session, key: tuple[bytes, str], data: bytes) -> None:
+        if key not in unsaved.files and len(unsaved.files) >= MAX_FILES:
             raise Refused(
                 f"this session has {MAX_FILES} unsaved files already",
                 "overlay.clear those that are saved",
             )
-        before = len(held.files[key].text.data) if key in held.files else 0
-        if sum(each.size for each in self._sessions.values()) - before + len(data) > MAX_BYTES:
+        replaced = len(unsaved.files[key].text.data) if key in unsaved.files else 0
+        total = sum(session.size for session in self._sessions.values())
+        if total - replaced + len(data) > MAX_BYTES:
             raise Refused(
                 f"more than {MAX_BYTES >> 20} MiB of unsaved text", "overlay.clear what is saved"
             )
 
-    def _of(self, session: str) -> _Session:
+    def _session(self, session: str) -> _Session:
         if session not in self._sessions:
             raise NotFound(
                 "there is no such session",
@@ -204,49 +205,52 @@ class OverlaySessions:
             )
         return self._sessions[session]
 
-    async def _outline(
+    async def _parse(
         self, path: str, language: str, data: bytes, rules: OverlayRules
     ) -> tuple[ParsedFile, str | None]:
-        """The outline of a text; and why no definitions are in it."""
-        result = await self._outliner.parse(path, language, data, rules.limits, rules.overrides)
+        """Parse a text; the second value is a warning if it is without definitions."""
+        result = await self._parser.parse(path, language, data, rules.limits, rules.overrides)
         if result is not None and result.packed is not None:
             return result.parsed_file, None
-        why = "the unsaved text cannot be parsed: it is found without its definitions"
-        return plain_parsed_file(
-            data, rules.limits, why
-        ) if result is None else result.parsed_file, why
+        warning = "the unsaved text cannot be parsed: it is found without its definitions"
+        if result is None:
+            return plain_parsed_file(data, rules.limits, warning), warning
+        return result.parsed_file, warning
 
     async def _vectors(
-        self, path: str, chunks: tuple[Chunk, ...], record: IndexRecord, before: OverlayFile | None
+        self,
+        path: str,
+        chunks: tuple[Chunk, ...],
+        record: IndexRecord,
+        previous: OverlayFile | None,
     ) -> tuple[Vectors, str | None]:
-        """The vectors of chunks, those that were there before taken over; and why there are
-        none.
-        """
-        made_by, dimension = record.identity.embedder, record.dimension
-        texts = build_embedding_texts(path, chunks, made_by)
-        known = _by_text(before, made_by) if before is not None else {}
+        """Vectors of chunks, reusing previous ones; a warning if the embedder is unavailable."""
+        embedder = record.identity.embedder
+        dimension = record.dimension
+        texts = build_embedding_texts(path, chunks, embedder)
+        reused = _by_text(previous, embedder) if previous is not None else {}
         vectors = np.zeros((len(chunks), dimension), np.float32)
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
-        made = list[Vectors]()
+        missing = [text for text in dict.fromkeys(texts) if text not in reused]
+        embedded: list[Vectors] = []
         try:
-            for first in range(0, len(missing), EMBEDDED_TOGETHER):
-                some = missing[first : first + EMBEDDED_TOGETHER]
-                made += list(await self._embedder_of(made_by).embed_documents(some))
-                # others are served between: the built-in model does not wait
+            for first in range(0, len(missing), EMBEDDING_BATCH):
+                batch = missing[first : first + EMBEDDING_BATCH]
+                embedded += list(await self._embedder_of(embedder).embed_documents(batch))
+                # let other requests run: the built-in model does not yield
                 await anyio.lowlevel.checkpoint()
         except EmbedderUnavailable as error:
             return vectors, f"the unsaved text is found by words only: {error.message}"
-        found = {**known, **dict(zip(missing, made, strict=True))}
+        vector_of = {**reused, **dict(zip(missing, embedded, strict=True))}
         for row, text in zip(vectors, texts, strict=True):
-            if len(found[text]) == dimension:
-                # as stored, so that saving changes no answer
-                row[:] = np.asarray(found[text], np.float16)
+            if len(vector_of[text]) == dimension:
+                # rounded as in the store, so that saving changes no answer
+                row[:] = np.asarray(vector_of[text], np.float16)
         return vectors, None
 
 
-def _by_text(file: OverlayFile, made_by: Pairs) -> Mapping[str, Vectors]:
-    """Vectors by what was embedded; those that could not be made are asked for again."""
-    texts = build_embedding_texts(file.path, file.chunks, made_by)
+def _by_text(file: OverlayFile, embedder: Pairs) -> Mapping[str, Vectors]:
+    """Vectors of a file by embedded text, without missing ones (zeros)."""
+    texts = build_embedding_texts(file.path, file.chunks, embedder)
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
 
 
@@ -261,5 +265,5 @@ def _check(data: bytes, path: str, rules: OverlayRules) -> None:
 
 
 def not_searchable(path: str, why: str) -> Refused:
-    """What an editor is told of a text that would not be found if it were saved."""
+    """Make the error for text that would not be searched if it were saved."""
     return Refused(f"{path} would not be searched on disk either: {why}", "leave it out")

@@ -1,4 +1,4 @@
-"""Model values as the shapes that front ends pass on. Pure."""
+"""Convert model values to replies of the protocol. Pure."""
 
 import os
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _RESULT_FIELDS = tuple(field.name for field in fields(p.SearchResult))
 
 
 def result(hit: Hit) -> p.SearchResult:
-    """A hit without what only explain shows."""
+    """A hit, without the features that only an explanation shows."""
     return p.SearchResult(**{name: getattr(hit, name) for name in _RESULT_FIELDS})
 
 
@@ -27,16 +27,14 @@ def as_of(clock: Clock) -> p.AsOf:
 
 
 def sync(index: str, freshness: Freshness) -> p.SyncReply:
-    """What waiting for an index came to."""
+    """The reply of `sync`: freshness after the wait."""
     return p.SyncReply(
         index, freshness.fresh, as_of(freshness.as_of), freshness.reason, freshness.pending
     )
 
 
 def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexProgress:
-    """A moment of an index's work. Before the first scan has counted, what is stored is what is
-    known of its files.
-    """
+    """Progress of an index. Until the first scan has counted files, the stored ones count."""
     skipped = sum(files for _, files in stored.skipped)
     done = status.done if status.total is not None else max(0, stored.files) + skipped
     return p.IndexProgress(
@@ -52,7 +50,7 @@ def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.Index
 
 
 def refused_progress(record: IndexRecord, reason: str, stored: Counts) -> p.IndexProgress:
-    """An index that is not worked on, as the configured embedder is not the one it was made by."""
+    """Progress of an index that does not run, for example as another embedder built it."""
     skipped = sum(files for _, files in stored.skipped)
     done = stored.files + skipped
     return p.IndexProgress(record.name, "refused", done, done, stored.chunks, 0, reason, skipped)
@@ -85,7 +83,7 @@ def excluded(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
 
 
 def unparsed(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
-    """Files that no parser may have, from their paths and how their parsers ended."""
+    """Files without definitions, from their paths and the ends of their parsers."""
     return tuple(
         p.ExcludedFile(path, "quarantined", unparsed_sentence(path, detail))
         for path, detail in files
@@ -93,33 +91,29 @@ def unparsed(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
 
 
 def failure(failed: ParseFailure) -> dict[str, object]:
-    """A file that is not, or not wholly, searched; of one that was skipped also why, and what to
-    do.
-    """
+    """A file that is not fully searched; a skipped file also has its reason and remedy."""
     reason = find_exclusion(failed.error_message).sentence if failed.status == "skipped" else ""
     return {**asdict(failed), "reason": reason}
 
 
 def model_use(
-    record: IndexRecord, following: IndexRecord | None, digest: str, configured: str | None
+    record: IndexRecord, replacement: IndexRecord | None, digest: str, configured: str | None
 ) -> w.ModelUse:
-    """What an index was made by, `digest`, beside the digest of the configured embedder, None if
-    that is not known.
-    """
-    made = dict(record.identity.embedder)
+    """The embedder of an index, beside the digest of the configured one, None if unknown."""
+    embedder = dict(record.identity.embedder)
     return w.ModelUse(
         record.name,
-        made.get("provider", ""),
-        made.get("model", ""),
+        embedder.get("provider", ""),
+        embedder.get("model", ""),
         record.dimension,
         digest,
         configured is None or configured == digest,
-        following.identity.model if following else None,
+        replacement.identity.model if replacement else None,
     )
 
 
 def refused_status(record: IndexRecord, reason: str, stored: Counts) -> p.IndexStatus:
-    """An index that is not run."""
+    """Status of an index that does not run."""
     return p.IndexStatus(
         record.name,
         os.fsdecode(record.root),
@@ -151,7 +145,7 @@ def files(
 
 def stats(
     record: IndexRecord,
-    found: IndexStatistics,
+    statistics: IndexStatistics,
     failures: tuple[ParseFailure, ...],
     freshness: Freshness,
 ) -> p.StatsReply:
@@ -159,20 +153,22 @@ def stats(
     return p.StatsReply(
         index=record.name,
         root=os.fsdecode(record.root),
-        files=found.files,
-        chunks=found.chunks,
-        symbols=found.symbols,
-        size_bytes=found.size_bytes,
+        files=statistics.files,
+        chunks=statistics.chunks,
+        symbols=statistics.symbols,
+        size_bytes=statistics.size_bytes,
         languages={
             language: {"files": files, "chunks": chunks}
-            for language, files, chunks in found.languages
+            for language, files, chunks in statistics.languages
         },
-        parse_health=_health(found),
-        skipped=dict(found.skipped),
-        last_change=found.last_change.astimezone(UTC).isoformat() if found.last_change else None,
+        parse_health=_health(statistics),
+        skipped=dict(statistics.skipped),
+        last_change=statistics.last_change.astimezone(UTC).isoformat()
+        if statistics.last_change
+        else None,
         embedder=dict(record.identity.embedder),
-        generation=found.generation,
-        failures=tuple(failure(each) for each in failures),
+        generation=statistics.generation,
+        failures=tuple(map(failure, failures)),
         fresh=freshness.fresh,
         stale_reason=freshness.reason,
         as_of=as_of(freshness.as_of),
@@ -180,9 +176,9 @@ def stats(
     )
 
 
-def _health(found: IndexStatistics) -> dict[str, dict[str, int]]:
+def _health(statistics: IndexStatistics) -> dict[str, dict[str, int]]:
     table: dict[str, dict[str, int]] = {}
-    for language, status, files in found.parse_health:
+    for language, status, files in statistics.parse_health:
         table.setdefault(language, dict.fromkeys(("ok", "partial", "error", "no_grammar"), 0))[
             status
         ] = files
@@ -218,16 +214,14 @@ def search(
     )
 
 
-def without(reply: p.SearchReply, lacking: Mapping[str, str]) -> p.SearchReply:
-    """An answer that was to be of every index and is not: what it lacks, each with what would
-    help.
-    """
-    if not lacking:
+def with_missing(reply: p.SearchReply, missing: Mapping[str, str]) -> p.SearchReply:
+    """Mark a reply as incomplete: `missing` are sentences about indexes, each with a hint."""
+    if not missing:
         return reply
-    notes = tuple(f"{what}: {hint}" for what, hint in lacking.items())
+    warnings = tuple(f"{sentence}: {hint}" for sentence, hint in missing.items())
     return replace(
         reply,
         fresh=False,
-        stale_reason=reply.stale_reason or "; ".join(lacking),
-        notes=(*reply.notes, *notes),
+        stale_reason=reply.stale_reason or "; ".join(missing),
+        notes=(*reply.notes, *warnings),
     )

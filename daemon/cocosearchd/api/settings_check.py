@@ -1,6 +1,4 @@
-"""Looks at settings without becoming a daemon: what would hold, and whether database and embedder
-can be used.
-"""
+"""Check settings without starting the daemon, and probe its database and its embedder."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -23,58 +21,54 @@ WAIT_S = 20.0
 
 
 def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
-    """The settings of a directory, or of the nearest one above it that has files of settings of its
-    own. Blocking.
-    """
-    place = Path(project).resolve()  # as a root is registered
-    for directory in (place, *place.parents):
-        found = read_index_settings(os.fsencode(directory), loaded)
-        if found.project.file or found.error:
-            return found
+    """Settings of the nearest directory, from `project` upwards, with files of settings. Blocking."""
+    resolved = Path(project).resolve()  # as a root is registered
+    for directory in (resolved, *resolved.parents):
+        settings = read_index_settings(os.fsencode(directory), loaded)
+        if settings.project.file or settings.error:
+            return settings
     return IndexSettings(loaded)
 
 
 async def check_settings(
     read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
 ) -> AsyncIterator[Finding]:
-    """Everything, in the order in which a daemon would meet it; nothing more once the settings
-    cannot be read.
-    """
+    """Yield findings in the order of the daemon's start; none after settings that cannot be read."""
     try:
         loaded = await anyio.to_thread.run_sync(read)
     except BadSettings as error:
         yield Finding("settings", "fail", error.message, error.hint)
         return
-    for found in _files(loaded, env, project):
-        yield found
-    yield await _asked("database", _database(loaded, env))
-    yield await _asked("embedder", _embedder(loaded, env))
+    for finding in _files(loaded, env, project):
+        yield finding
+    yield await _probe("database", _database(loaded, env))
+    yield await _probe("embedder", _embedder(loaded, env))
 
 
 def _files(loaded: LoadedSettings, env: Mapping[str, str], project: str) -> Iterator[Finding]:
     file = Path(address.config_file(env))
-    there = [str(one) for one in (file, file.with_name(".env")) if one.exists()]
-    yield Finding("settings", "ok", ", ".join(there) or f"defaults; {file} is not there")
-    found = project_settings(loaded, project)
-    for said in found.warnings:
-        yield Finding("project", "fail" if said == found.error else "warn", said)
-    if found.project.file and not found.warnings:
-        yield Finding("project", "ok", found.project.file)
+    paths = [str(path) for path in (file, file.with_name(".env")) if path.exists()]
+    yield Finding("settings", "ok", ", ".join(paths) or f"defaults; {file} is not there")
+    settings = project_settings(loaded, project)
+    for warning in settings.warnings:
+        yield Finding("project", "fail" if warning == settings.error else "warn", warning)
+    if settings.project.file and not settings.warnings:
+        yield Finding("project", "ok", settings.project.file)
     overrides = read_overrides(loaded.settings.indexing.queries_dir)
-    for said in overrides.warnings:
-        yield Finding("queries", "warn", said)
+    for warning in overrides.warnings:
+        yield Finding("queries", "warn", warning)
     if overrides.queries and not overrides.warnings:
         yield Finding("queries", "ok", ", ".join(language for language, _ in overrides.queries))
 
 
-async def _asked(what: str, answer: Awaitable[str]) -> Finding:
+async def _probe(part: str, answer: Awaitable[str]) -> Finding:
     try:
         with anyio.fail_after(WAIT_S):
-            return Finding(what, "ok", await answer)
+            return Finding(part, "ok", await answer)
     except Failure as error:
-        return Finding(what, "fail", error.message, error.hint)
+        return Finding(part, "fail", error.message, error.hint)
     except TimeoutError:
-        return Finding(what, "fail", f"it does not answer within {WAIT_S:g} s", "see that it runs")
+        return Finding(part, "fail", f"it does not answer within {WAIT_S:g} s", "see that it runs")
 
 
 async def _database(loaded: LoadedSettings, env: Mapping[str, str]) -> str:

@@ -34,7 +34,7 @@ class OverlayVerbs:
         change = await self._sessions.put(
             request.session, index.record, path, request.text.encode(), self._rules(index)
         )
-        warnings = (change.note,) if change.note else ()
+        warnings = (change.warning,) if change.warning else ()
         name = index.record.name
         return w.OverlayReply(change.files, change.bytes, name, path, change.chunks, warnings)
 

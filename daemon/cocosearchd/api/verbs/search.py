@@ -57,7 +57,7 @@ class SearchVerbs:
         else:
             reply = await self._search_several(indexes, request, query, warnings, deadline)
         self.latency.add(reply.timings_ms["total"])
-        return replies.without(reply, self._incompatible()) if request.all_indexes else reply
+        return replies.with_missing(reply, self._incompatible()) if request.all_indexes else reply
 
     async def _resolve(
         self, request: p.SearchRequest, deadline: float | None
