@@ -13,7 +13,7 @@ def results(*paths: str) -> list[Result]:
 
 
 @pytest.mark.parametrize(
-    ("target", "path", "found"),
+    ("target", "path", "agrees"),
     [
         ("src/app.py", "src/app.py", True),
         ("src/app.py", "lib/src/app.py", True),  # the target is a trailing part of the result
@@ -22,16 +22,16 @@ def results(*paths: str) -> list[Result]:
         ("src/app.py", "src/app.pyi", False),
     ],
 )
-def test_paths_agree_by_whole_trailing_parts(target: str, path: str, found: bool) -> None:
-    assert found_by(Target(target), Result(path, 1, 1)) is found
+def test_paths_agree_by_whole_trailing_parts(target: str, path: str, agrees: bool) -> None:
+    assert found_by(Target(target), Result(path, 1, 1)) is agrees
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "overlaps"),
     [((1, 9), False), ((1, 10), True), ((20, 30), True), ((12, 14), True), ((21, 30), False)],
 )
-def test_lines_must_overlap(lines: tuple[int, int], found: bool) -> None:
-    assert found_by(Target("a.py", 10, 20), Result("a.py", *lines)) is found
+def test_lines_must_overlap(lines: tuple[int, int], overlaps: bool) -> None:
+    assert found_by(Target("a.py", 10, 20), Result("a.py", *lines)) is overlaps
 
 
 def test_one_target_at_rank_three() -> None:

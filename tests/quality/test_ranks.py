@@ -62,11 +62,11 @@ async def corpus(module_db: Database, tmp_path_factory: pytest.TempPathFactory) 
     return await new_corpus(module_db, folder / "root", files, lexical=folder / "words")
 
 
-async def rank_of(corpus: Corpus, way: Way, text: str, wanted: list[str]) -> int | None:
+async def rank_of(corpus: Corpus, way: Way, text: str, relevant: list[str]) -> int | None:
     """The place of the first wanted file, None if it is not among the first ten."""
     answer = await corpus.ask(replace(way.query, text=text, limit=DEPTH))
     paths = [hit.path for hit in answer.hits]
-    return next((place for place, path in enumerate(paths, 1) if path in wanted), None)
+    return next((rank for rank, path in enumerate(paths, 1) if path in relevant), None)
 
 
 def mean_reciprocal_rank(ranks: dict[str, int | None]) -> float:
@@ -77,17 +77,18 @@ def mean_reciprocal_rank(ranks: dict[str, int | None]) -> float:
 async def test_ranks(corpus: Corpus, name: str, update_golden: bool) -> None:
     way = WAYS[name]
     words = corpus.lexical if way.lexical else None
-    asked = replace(
+    way_corpus = replace(
         corpus, pipeline=Pipeline(corpus.db, corpus.embedder, SearchSettings(), lambda _: words)
     )
     ranks = {
-        query["text"]: await rank_of(asked, way, query["text"], query["files"]) for query in QUERIES
+        query["text"]: await rank_of(way_corpus, way, query["text"], query["files"])
+        for query in QUERIES
     }
     score = mean_reciprocal_rank(ranks)
     golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     if update_golden:
         golden[name] = {"mean_reciprocal_rank": round(score, 4), "ranks": ranks}
-        ordered = {known: golden[known] for known in WAYS if known in golden}
+        ordered = {way: golden[way] for way in WAYS if way in golden}
         GOLDEN.write_text(json.dumps(ordered, indent=1) + "\n")
         return
     moved = {

@@ -22,9 +22,9 @@ FLAT = 'def last(items):     """Of a list."""     if items:         return items
 
 
 def checkout(home: Path) -> Path:
-    for place, content in ((QUESTIONS, ASKED), (OTHERS, [{"doc": "last", "code": FLAT}])):
-        (home / place).parent.mkdir(parents=True)
-        (home / place).write_text(json.dumps(content), "utf-8")
+    for file, content in ((QUESTIONS, ASKED), (OTHERS, [{"doc": "last", "code": FLAT}])):
+        (home / file).parent.mkdir(parents=True)
+        (home / file).write_text(json.dumps(content), "utf-8")
     return home
 
 
@@ -52,6 +52,6 @@ def test_lost_line_ends_are_put_back() -> None:
 
 def test_each_function_is_a_file_whose_name_says_nothing(tmp_path: Path) -> None:
     _, texts = functions(checkout(tmp_path), documented=True)
-    found = list(files(texts))
-    assert [path for path, _, _ in found] == [path_of(number) for number in range(3)]
-    assert all(language == "python" and chunks for _, language, chunks in found)
+    listed = list(files(texts))
+    assert [path for path, _, _ in listed] == [path_of(number) for number in range(3)]
+    assert all(language == "python" and chunks for _, language, chunks in listed)

@@ -9,6 +9,6 @@ from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 
 @pytest.fixture
 async def outliner() -> AsyncIterator[OverlayParser]:
-    one = OverlayParser()
-    yield one
-    await one.aclose()
+    parser = OverlayParser()
+    yield parser
+    await parser.aclose()

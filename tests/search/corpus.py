@@ -42,9 +42,9 @@ class Corpus:
 
     async def save(self, path: str, text: str) -> int:
         """Write a file and index it; the generation after that."""
-        place = self.root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(text.encode())
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode())
         return await self.index(path, text.encode())
 
     async def index(self, path: str, data: bytes, skip: SkipReason | None = None) -> int:
@@ -52,7 +52,7 @@ class Corpus:
         parsed = parse(path, data)
         chunks = () if skip else chunk_file(parsed, Limits())
         vectors = await self.embedder.embed_documents(
-            [f"{one.header}\n{one.text}" for one in chunks]
+            [f"{chunk.header}\n{chunk.text}" for chunk in chunks]
         )
         write = FileWrite(
             encode_path(path.encode()),
@@ -73,8 +73,8 @@ class Corpus:
         return await self._at(path, await delete_file(self.db, self.record, path))
 
     async def ask(self, query: Query | str, trace: Trace | None = None) -> Answer:
-        asked = Query(query) if isinstance(query, str) else query
-        return await self.pipeline.run(self.record, asked, trace or Trace())
+        question = Query(query) if isinstance(query, str) else query
+        return await self.pipeline.run(self.record, question, trace or Trace())
 
     async def _at(self, path: str, generation: int) -> int:
         """Do the daemon's work after a commit: words first, then the generation by which answers

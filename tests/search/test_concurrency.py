@@ -42,12 +42,12 @@ class Shadow:
         self.at: dict[int, dict[str, int]] = {}
 
     def record(self, generation: int, path: str, version: int | None) -> None:
-        before = dict(self.at[max(self.at)]) if self.at else {}
+        contents = dict(self.at[max(self.at)]) if self.at else {}
         if version is None:
-            before.pop(path, None)
+            contents.pop(path, None)
         else:
-            before[path] = version
-        self.at[generation] = before
+            contents[path] = version
+        self.at[generation] = contents
 
 
 async def write(corpus: Corpus, shadow: Shadow, seconds: float, met: Callable[[], bool]) -> None:
@@ -176,12 +176,12 @@ async def test_an_answer_kept_before_a_late_commit_is_not_given_after_it(
     first = await corpus.save("saved.py", "def wombat(): ...\n")
     second = await corpus.save("bulk.py", "def other(): ...\n")
     await lexical.apply(Commit(corpus.record.name, second, ("bulk.py",)))
-    asked = Query("wombat", limit=1)
-    assert "saved.py" not in {hit.path for hit in (await corpus.ask(asked)).hits}
-    assert (await corpus.ask(asked)).cache == "exact"
+    question = Query("wombat", limit=1)
+    assert "saved.py" not in {hit.path for hit in (await corpus.ask(question)).hits}
+    assert (await corpus.ask(question)).cache == "exact"
     await lexical.apply(Commit(corpus.record.name, first, ("saved.py",)))
     assert lexical.generation == second
-    assert [hit.path for hit in (await corpus.ask(asked)).hits] == ["saved.py"]
+    assert [hit.path for hit in (await corpus.ask(question)).hits] == ["saved.py"]
 
 
 async def test_vectors_alone_leave_the_words_aside(db: Database, tmp_path: Path) -> None:
@@ -218,9 +218,9 @@ async def test_a_question_is_not_answered_by_an_index_that_has_taken_the_name(
     following = await ensure_next_index(db, corpus.record, corpus.record.dimension * 2, identity)
     words = LexicalIndex(db, following, tmp_path / "new", DirectAnalyser())
     await words.catch_up()
-    other = replace(corpus, record=following, embedder=Wide(), lexical=words)
+    replacement = replace(corpus, record=following, embedder=Wide(), lexical=words)
     for _ in range(3):
-        await other.save("a.py", "def former():\n    return 1\n")
+        await replacement.save("a.py", "def former():\n    return 1\n")
     await promote_index(db, corpus.record, following)
     pipeline = Pipeline(db, corpus.embedder, SearchSettings(), lambda _: words)
     trace = Trace(explain=True)

@@ -73,22 +73,22 @@ async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -
 async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(
     db: Database, tmp_path: Path
 ) -> None:
-    one = await new_corpus(
+    first = await new_corpus(
         db, tmp_path / "one", {"src/a.py": "def serve():\n    return 1\n"}, name="one"
     )
     two = await new_corpus(
         db, tmp_path / "two", {"lib/b.py": "def serve():\n    return 2\n"}, name="two"
     )
     words = {}
-    for corpus in (one, two):
+    for corpus in (first, two):
         words[corpus.record.name] = LexicalIndex(
             db, corpus.record, tmp_path / corpus.record.name / "words", DirectAnalyser()
         )
         await words[corpus.record.name].catch_up()
-    pipeline = Pipeline(db, one.embedder, SearchSettings(), words.get)
-    answer = await search_several(pipeline, (one.record, two.record), Query("serve path:lib/**"))
+    pipeline = Pipeline(db, first.embedder, SearchSettings(), words.get)
+    answer = await search_several(pipeline, (first.record, two.record), Query("serve path:lib/**"))
     assert ([hit.path for hit in answer.hits], answer.warnings) == (["lib/b.py"], ())
-    nothing = await search_several(pipeline, (one.record, two.record), Query("serve path:etc/**"))
+    nothing = await search_several(pipeline, (first.record, two.record), Query("serve path:etc/**"))
     assert nothing.warnings == tuple(
         f"{name}: no file is at etc/** below {tmp_path}/{name}" for name in ("one", "two")
     )

@@ -153,9 +153,9 @@ async def test_filters_hold_in_postgresql(
 @pytest.mark.parametrize(("text", "paths"), FILTERED)
 async def test_filters_hold_in_the_lexical_index(warm: Corpus, text: str, paths: set[str]) -> None:
     answer = await warm.ask(Query(text, use_cache=False))
-    found = {hit.path for hit in answer.hits}
-    assert found <= paths, "a file that nothing speaks for may be missing, but none may be too many"
-    assert bool(found) == bool(paths)
+    paths = {hit.path for hit in answer.hits}
+    assert paths <= paths, "a file that nothing speaks for may be missing, but none may be too many"
+    assert bool(paths) == bool(paths)
 
 
 async def test_classic_is_vectors_alone_without_an_identifier(shared: Corpus) -> None:
@@ -164,21 +164,21 @@ async def test_classic_is_vectors_alone_without_an_identifier(shared: Corpus) ->
     assert [hit.score for hit in plain.hits] == sorted(
         (hit.score for hit in plain.hits), reverse=True
     )
-    named = await shared.ask(Query("get_user_by_id", profile="classic"))
-    assert named.hits[0].match_type == "both"
-    assert named.hits[0].score < 0.1  # reciprocal ranks, not a cosine
+    classic_answer = await shared.ask(Query("get_user_by_id", profile="classic"))
+    assert classic_answer.hits[0].match_type == "both"
+    assert classic_answer.hits[0].score < 0.1  # reciprocal ranks, not a cosine
 
 
 async def test_min_score_means_the_same_in_every_mode(shared: Corpus) -> None:
     everything = await shared.ask(Query("send a message", profile="classic"))
     cosines = {hit.path: hit.score for hit in everything.hits}
-    wanted = {path for path, cosine in cosines.items() if cosine >= 0.1}
-    assert wanted != set(cosines), "the corpus must have something that is not alike"
+    relevant = {path for path, cosine in cosines.items() if cosine >= 0.1}
+    assert relevant != set(cosines), "the corpus must have something that is not alike"
     for hybrid in (False, True):
         answer = await shared.ask(
             Query("send a message", profile="classic", use_hybrid=hybrid, min_score=0.1)
         )
-        assert {hit.path for hit in answer.hits} == wanted
+        assert {hit.path for hit in answer.hits} == relevant
 
 
 async def test_a_second_question_is_answered_from_the_cache(shared: Corpus) -> None:
@@ -261,14 +261,14 @@ async def test_an_edit_of_one_index_leaves_the_cache_of_another(
 
 
 async def test_a_changed_file_is_never_shown_as_current(corpus: Corpus) -> None:
-    before = await corpus.ask("get_user_by_id")
+    first = await corpus.ask("get_user_by_id")
     (corpus.root / "app/users.py").write_text("# all gone\n")
     answer = await corpus.ask("get_user_by_id")
     assert answer.cache == "exact"
     assert answer.changed_paths == ("app/users.py",)
     stale = next(hit for hit in answer.hits if hit.path == "app/users.py")
     assert stale.stale
-    assert stale.content == before.hits[0].content
+    assert stale.content == first.hits[0].content
     assert stale.context_before == stale.context_after == ""
     assert not any(hit.stale for hit in answer.hits if hit.path != "app/users.py")
 
@@ -295,22 +295,22 @@ async def test_hits_are_widened_to_their_definition(db: Database, tmp_path: Path
     )
     answer = await corpus.ask("step_30")
     hit = answer.hits[0]
-    whole = "\n".join(
+    text = "\n".join(
         part for part in (hit.context_before, hit.content.rstrip("\n"), hit.context_after) if part
     )
-    assert whole.startswith("def pipeline(step_0):")
-    assert whole.endswith("return step_40")
-    assert len(whole.splitlines()) == 42
+    assert text.startswith("def pipeline(step_0):")
+    assert text.endswith("return step_40")
+    assert len(text.splitlines()) == 42
 
 
 async def test_a_budget_keeps_the_best(shared: Corpus) -> None:
     everything = await shared.ask("user server mail")
     assert len(everything.hits) > 2
     small = await shared.ask(Query("user server mail", budget_chars=300))
-    shown = sum(
+    visible = sum(
         len(hit.content) + len(hit.context_before) + len(hit.context_after) for hit in small.hits
     )
-    assert 0 < shown <= 300
+    assert 0 < visible <= 300
     assert [hit.path for hit in small.hits] == [hit.path for hit in everything.hits][
         : len(small.hits)
     ]

@@ -138,13 +138,13 @@ def test_vectors_of_another_length_and_zero_vectors_match_nothing() -> None:
 def test_answers_cannot_be_changed_by_who_gets_them() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found())
-    kept = cache.exact(1, (1, 0), PLAN)
-    assert kept is not None
-    hash(kept)  # frozen all the way down
+    cached = cache.exact(1, (1, 0), PLAN)
+    assert cached is not None
+    hash(cached)  # frozen all the way down
     with pytest.raises(dataclasses.FrozenInstanceError):
-        kept.hits[0].content = "changed"  # type: ignore[misc]
+        cached.hits[0].content = "changed"  # type: ignore[misc]
     with pytest.raises(TypeError):
-        kept.hits[0] = hit("b.py")  # type: ignore[index]
+        cached.hits[0] = hit("b.py")  # type: ignore[index]
 
 
 def test_answers_age() -> None:
@@ -242,7 +242,7 @@ def test_hits_and_misses_are_counted() -> None:
 def as_ranked(plain: Hit, number: int) -> Hit:
     """With the names and scores that a hit of a real search has."""
     name = f"Repository{number}.save_all"
-    scores = tuple((signal, number + 0.5 + place) for place, signal in enumerate("abcdefghijkl"))
+    scores = tuple((signal, number + 0.5 + offset) for offset, signal in enumerate("abcdefghijkl"))
     return replace(
         plain,
         symbol_type="method",
@@ -256,18 +256,18 @@ def as_ranked(plain: Hit, number: int) -> Hit:
 def test_the_estimate_of_bytes_is_not_far_off() -> None:
     cache = new_cache(max_bytes=64 * MEGABYTE)
     tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
+    old_size = tracemalloc.get_traced_memory()[0]
     for number in range(200):
         text = f"{number} " + "x" * 900
         hits = tuple(
             as_ranked(hit(f"dir{number}/file{n}.py", f"{text}{n}"), number) for n in range(10)
         )
         files = tuple(
-            FileState(one.path, bytes([n] * 16), 1, bytes(100)) for n, one in enumerate(hits)
+            FileState(hit.path, bytes([n] * 16), 1, bytes(100)) for n, hit in enumerate(hits)
         )
         cache.put(
             1, replace(PLAN, text=str(number)), unit(*np.ones(256)), CachedHits(1, hits, files)
         )
-    used = tracemalloc.get_traced_memory()[0] - before
+    used = tracemalloc.get_traced_memory()[0] - old_size
     tracemalloc.stop()
     assert 0.8 * used < cache.statistics().bytes < 1.25 * used

@@ -263,8 +263,8 @@ class Pipeline:
             record, RetrievalRequest(plan, vector, overlay), trace
         )
         hits = tuple(to_hit(record.name, candidate) for candidate in attempt.selected)
-        notes = tuple(note for note in (query_vector.warning, attempt.warning) if note)
-        ranking = CachedHits(attempt.generation, hits, attempt.files, notes, cache_state[1])
+        warnings = tuple(warning for warning in (query_vector.warning, attempt.warning) if warning)
+        ranking = CachedHits(attempt.generation, hits, attempt.files, warnings, cache_state[1])
         if query.use_cache and query_vector.cacheable and attempt.cacheable:
             self._cache.put(record.number, plan, vector, ranking)
         trace.record(
@@ -282,9 +282,7 @@ class Pipeline:
         return ranking, "miss"
 
     def _check_identity(self, record: IndexRecord) -> None:
-        """Raise `IdentityMismatch` if the index has vectors of another model: those are never
-        compared.
-        """
+        """Raise `IdentityMismatch` if the index has vectors of another model, which are never compared."""
         fingerprint = self._find_embedder(record.identity.embedder).fingerprint
         if self._fingerprint[0] is not fingerprint:
             self._fingerprint = (fingerprint, fingerprint.pairs())

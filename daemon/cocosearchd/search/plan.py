@@ -108,7 +108,7 @@ class ViewOptions:
 class Plan:
     """An analysed query. Everything that can change the hits or their order is a field."""
 
-    # the words to look for, blanks normalised, filters taken out; the name, if they only declare it
+    # the words without filters, with single blanks; for a declaration, the declared name
     text: str
     where: Filter
     profile: Profile

@@ -20,7 +20,7 @@ from cocosearchd.search.plan import Plan, digest, paraphrase_key
 from cocosearchd.store.chunks.file_states import FileState
 
 Vector = NDArray[np.float32]
-State = tuple[int, int]  # generation, moves
+State = tuple[int, int]  # (generation, snapshots of the lexical index)
 
 MIN_SIMILARITY = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without its hits
@@ -35,20 +35,20 @@ class CachedHits:
     """Ranked hits of one generation, without context. `files` holds the states of their files in
     it.
 
-    `moves` is that of the lexical index when the question came, 0 without one: the hits are of that
-    state or a later one.
+    `snapshot_count` is that of the lexical index when the question came, 0 without one: the hits
+    are of that state or a later one.
     """
 
     generation: int
     hits: tuple[Hit, ...]
     files: tuple[FileState, ...]
     warnings: tuple[str, ...] = ()
-    moves: int = 0
+    snapshot_count: int = 0
 
     @property
     def state(self) -> State:
         """The state of the index for which the hits hold."""
-        return self.generation, self.moves
+        return self.generation, self.snapshot_count
 
 
 @dataclass(frozen=True, slots=True)

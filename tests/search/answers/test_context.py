@@ -156,7 +156,7 @@ def test_widening_can_be_turned_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "before", "after"),
+    ("view", "above", "after"),
     [
         (ViewOptions(lines_before=1), ["        one = 1"], []),
         (ViewOptions(lines_after=2), [], ["        three = 3", "        return one + two + three"]),
@@ -165,10 +165,10 @@ def test_widening_can_be_turned_off(tmp_path: Path) -> None:
     ],
 )
 def test_lines_are_given_as_asked(
-    tmp_path: Path, view: ViewOptions, before: list[str], after: list[str]
+    tmp_path: Path, view: ViewOptions, above: list[str], after: list[str]
 ) -> None:
     hit = shown(tmp_path, PYTHON, "two = 2", view)
-    assert hit.context_before.splitlines() == before
+    assert hit.context_before.splitlines() == above
     assert hit.context_after.splitlines() == after
 
 
@@ -183,12 +183,12 @@ def test_a_long_definition_keeps_its_signature_and_what_is_near(tmp_path: Path) 
     hit = shown(
         tmp_path, f"@decorated\ndef long(a):\n{body}", "line_100 =", ViewOptions(), lines=20
     )
-    before = hit.context_before.splitlines()
+    above = hit.context_before.splitlines()
     after = hit.context_after.splitlines()
-    assert before[:3] == ["@decorated", "def long(a):", GAP]
-    assert before[-1] == "    line_99 = 99"
+    assert above[:3] == ["@decorated", "def long(a):", GAP]
+    assert above[-1] == "    line_99 = 99"
     assert after[0] == "    line_101 = 101"
-    assert len(before) + 1 + len(after) == 20
+    assert len(above) + 1 + len(after) == 20
 
 
 def test_a_match_longer_than_the_cap_stays_whole(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_the_cap_holds_and_nothing_is_shown_twice(data: st.DataObject) -> None:
     head = data.draw(st.integers(0, 4))
     parts = choose_lines(start, end, first, last, cap, head)
     ranges = [range(a, b + 1) for a, b in (parts.head, parts.above, (start, end), parts.below)]
-    lines = [line for each in ranges for line in each]
+    lines = [line for line_range in ranges for line in line_range]
     assert lines == sorted(set(lines))
     assert not lines or (lines[0] >= first and lines[-1] <= last)
     gap = bool(len(ranges[0])) and parts.head[1] + 1 < parts.above[0]
@@ -260,24 +260,26 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
         widening.expand(bytes(tmp_path), hits, state, ViewOptions(0, 0)).hits[0].context_before
         == ""
     )
-    both = (*hits, *hits)
-    assert widening.expand(bytes(tmp_path), both, state, ViewOptions()).hits == (
+    doubled = (*hits, *hits)
+    assert widening.expand(bytes(tmp_path), doubled, state, ViewOptions()).hits == (
         first.hits[0],
         first.hits[0],
     )
-    assert widening.expand(bytes(tmp_path), both, state, ViewOptions(), count=1).hits == first.hits
-    fitting = widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20))
+    assert (
+        widening.expand(bytes(tmp_path), doubled, state, ViewOptions(), count=1).hits == first.hits
+    )
+    fitting = widening.expand(bytes(tmp_path), doubled, state, ViewOptions(budget_tokens=20))
     assert fitting.hits == fit_budget(first.hits * 2, None, 20) != first.hits * 2
     assert (
-        widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20)) is fitting
+        widening.expand(bytes(tmp_path), doubled, state, ViewOptions(budget_tokens=20)) is fitting
     ), "tokens are counted once"
     file.write_text(PYTHON + "# more\n")
     assert widening.expand(bytes(tmp_path), hits, state, ViewOptions()).changed_paths == ("a.py",)
 
 
 def test_a_budget_drops_context_first_and_cuts_the_first_hit_only() -> None:
-    def hit(content: str, before: str) -> Hit:
-        return Hit("i", "a", 0, 1, 1, 1, "", 1.0, "both", "", "", None, None, None, content, before)
+    def hit(content: str, above: str) -> Hit:
+        return Hit("i", "a", 0, 1, 1, 1, "", 1.0, "both", "", "", None, None, None, content, above)
 
     hits = (hit("a" * 10, "b" * 10), hit("c" * 10, "d" * 10), hit("e" * 10, ""))
     assert fit_budget(hits, None) == hits
@@ -329,14 +331,14 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
         ).hits
         return hit.context_before, hit.context_after
 
-    before = "    def first(self):\n        one = 1"
+    above = "    def first(self):\n        one = 1"
     after = "        three = 3\n        return one + two + three"
-    assert around(wide, state) == (before, after)
+    assert around(wide, state) == (above, after)
     assert around(short, state) == ("", "        three = 3")
     assert around(narrow, state) == ("    def f...\n        o...", "        t...\n        r...")
     # other queries find other definitions in it
     assert around(wide, replace(state, scopes=b"")) == ("", "")
-    assert around(wide, state) == (before, after)
+    assert around(wide, state) == (above, after)
 
 
 def test_an_edit_within_the_step_of_the_clock_is_seen(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ async def test_a_silent_file_system_holds_few_threads() -> None:
         for task in gone:
             task.cancel()  # who asked has gone away: what holds a thread still does
         await asyncio.wait(gone)
-        asked = [disk.run_bounded(SILENT, look, 0.2) for _ in range(10 * MAX_PARALLEL_READS)]
-        assert set(await asyncio.gather(*asked)) == {None}
+        reads = [disk.run_bounded(SILENT, look, 0.2) for _ in range(10 * MAX_PARALLEL_READS)]
+        assert set(await asyncio.gather(*reads)) == {None}
         assert len(begun) == MAX_PARALLEL_READS
         assert await disk.run_bounded(OTHER, lambda: "seen") == "seen"
     finally:

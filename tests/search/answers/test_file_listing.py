@@ -57,17 +57,17 @@ async def test_files_are_listed(
 
 
 async def test_a_list_goes_on_where_it_stopped(shared: Corpus, tmp_path: Path) -> None:
-    both = [shared.record, replace(shared.record, name="again:1")]
-    seen = []
+    records = [shared.record, replace(shared.record, name="again:1")]
+    pages = []
     cursor = None
     while True:
-        page = await list_files(shared.db, both, limit=3, cursor=cursor)
-        seen += [(entry.index, entry.path) for entry in page.files]
+        page = await list_files(shared.db, records, limit=3, cursor=cursor)
+        pages += [(entry.index, entry.path) for entry in page.files]
         cursor = page.cursor
         if cursor is None:
             break
         assert len(page.files) == 3
-    assert seen == sorted((record.name, path) for record in both for path in FILES)
+    assert pages == sorted((record.name, path) for record in records for path in FILES)
 
 
 async def test_pages_by_offset_and_by_language(shared: Corpus) -> None:
@@ -144,15 +144,15 @@ async def test_wrong_lines_are_refused(shared: Corpus, first: int, last: int | N
 async def test_a_file_that_is_no_longer_as_indexed_comes_from_the_index(
     corpus: Corpus, change: str
 ) -> None:
-    place = corpus.root / "src/sub/c.go"
+    file_path = corpus.root / "src/sub/c.go"
     if change == "edited":
-        place.write_text("other\n")
+        file_path.write_text("other\n")
     else:
-        place.unlink()
+        file_path.unlink()
     if change == "link":
         outside = corpus.root.parent / "secret"
         outside.write_text("secret\n")
-        place.symlink_to(outside)
+        file_path.symlink_to(outside)
     file = await get_file(corpus.db, [corpus.record], "src/sub/c.go", VerifiedFiles())
     assert file.source == "index"
     assert file.content == FILES["src/sub/c.go"].removesuffix("\n")
@@ -210,10 +210,16 @@ async def test_only_indexed_files_are_given(corpus: Corpus) -> None:
 
 
 async def test_a_path_in_several_indexes_is_told(corpus: Corpus, tmp_path: Path) -> None:
-    other = await new_corpus(corpus.db, tmp_path / "other", {"src/a.py": "x = 1\n"}, name="other")
+    second_corpus = await new_corpus(
+        corpus.db, tmp_path / "other", {"src/a.py": "x = 1\n"}, name="other"
+    )
     with pytest.raises(InvalidInput, match="code, other"):
-        await get_file(corpus.db, [corpus.record, other.record], "src/a.py", VerifiedFiles())
-    file = await get_file(corpus.db, [corpus.record, other.record], "src/b.py", VerifiedFiles())
+        await get_file(
+            corpus.db, [corpus.record, second_corpus.record], "src/a.py", VerifiedFiles()
+        )
+    file = await get_file(
+        corpus.db, [corpus.record, second_corpus.record], "src/b.py", VerifiedFiles()
+    )
     assert file.index == "code"
 
 
@@ -249,10 +255,10 @@ async def test_a_whole_file_keeps_its_ends_of_lines(corpus: Corpus) -> None:
     assert (
         await get_file(corpus.db, [corpus.record], "crlf.py", VerifiedFiles())
     ).content == data.decode()
-    some = await get_file(
+    part = await get_file(
         corpus.db, [corpus.record], "crlf.py", VerifiedFiles(), first_line=1, last_line=2
     )
-    assert some.content == "def a():\n    pass"
+    assert part.content == "def a():\n    pass"
 
 
 async def test_what_was_left_out_is_no_empty_file(corpus: Corpus) -> None:

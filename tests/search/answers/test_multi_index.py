@@ -99,8 +99,8 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
         assert not any(answer.changed_paths for answer in merged.answers), (
             "nobody reads what is not shown"
         )
-    both = await search_several(pipeline, records, replace(only, limit=2))
-    assert [(hit.path, hit.stale) for hit in both.hits] == [("mail.py", False), ("post.py", True)]
+    merged = await search_several(pipeline, records, replace(only, limit=2))
+    assert [(hit.path, hit.stale) for hit in merged.hits] == [("mail.py", False), ("post.py", True)]
 
 
 async def test_one_that_fails_is_told_beside_the_others(db: Database, tmp_path: Path) -> None:
@@ -176,11 +176,11 @@ def answer(index: str, *scores: float, relevance: tuple[float, ...] = ()) -> Ans
         Hit(index, f"{n}.py", 0, 1, 1, 1, "python", score, "both", "", "", None, None, None, "x")
         for n, score in enumerate(scores)
     )
-    told = (
+    warnings = (
         replace(hit, scores=(("relevance", entry),))
         for hit, entry in zip(hits, relevance, strict=True)
     )
-    return Answer(index, tuple(told) if relevance else hits, 1)
+    return Answer(index, tuple(warnings) if relevance else hits, 1)
 
 
 def in_order(answers: list[Answer], limit: int, *, name: bool = False) -> tuple[Hit, ...]:

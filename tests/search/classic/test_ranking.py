@@ -227,9 +227,9 @@ def test_code_doubles_only_definitions_of_what_is_named() -> None:
     uses = candidate("uses", content="def other(): getUser()", definitions=("other",))
     defines = candidate("defines", content="def getUser():", definitions=("Repo.getUser",))
     retrieved = RetrievedCandidates((), (uses, defines), 2)
-    named = score_code_fallback(PLAN, retrieved)
-    assert [entry.candidate.path for entry in named] == ["defines", "uses"]
-    assert named[0].score == 2 / (RRF_K + 2)
+    by_name = score_code_fallback(PLAN, retrieved)
+    assert [entry.candidate.path for entry in by_name] == ["defines", "uses"]
+    assert by_name[0].score == 2 / (RRF_K + 2)
     plain = score_code_fallback(replace(PLAN, text="find the user", identifiers=()), retrieved)
     assert [entry.candidate.path for entry in plain] == ["uses", "defines"]
 

@@ -202,13 +202,13 @@ def test_the_order_follows_the_blend() -> None:
 
 def test_the_choice_of_a_reranker() -> None:
     rerankers = Rerankers()
-    some = [scored()]
-    assert rerankers.choose("disabled", "x", some) is None
+    candidates = [scored()]
+    assert rerankers.choose("disabled", "x", candidates) is None
     assert rerankers.choose("functional", "x", []) is None
-    functional = rerankers.choose("functional", "x", some)
+    functional = rerankers.choose("functional", "x", candidates)
     assert functional is not None
     assert functional.name == "functional"
-    short = rerankers.choose("auto", "getUserById", some)
+    short = rerankers.choose("auto", "getUserById", candidates)
     assert short is not None
     assert short.name == "functional"
 

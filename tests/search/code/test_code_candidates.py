@@ -76,12 +76,12 @@ class Warm:
 @pytest.fixture
 async def warm(db: Database, tmp_path: Path) -> Warm:
     embedder = BuiltinEmbedder()
-    known: dict[str, LexicalIndex] = {}
-    pipeline = Pipeline(db, embedder, SearchSettings(), known.get)
+    indexes: dict[str, LexicalIndex] = {}
+    pipeline = Pipeline(db, embedder, SearchSettings(), indexes.get)
     corpus = await new_corpus(db, tmp_path / "root", FILES, embedder=embedder, pipeline=pipeline)
     lexical = LexicalIndex(db, corpus.record, tmp_path / "words", DirectAnalyser())
     await lexical.catch_up()
-    known[corpus.record.name] = lexical
+    indexes[corpus.record.name] = lexical
     return Warm(corpus, lexical)
 
 

@@ -36,11 +36,11 @@ def ask(
     query: str, vector: bool = False, files: dict[str, str] = FILES
 ) -> tuple[FeatureMatrix, bool]:
     terms = TermCache()
-    asked = terms.parse_query(query)
+    query_terms = terms.parse_query(query)
     state = make_snapshot((SegmentView(build_segment(documents(files, AXES), DIMENSION)),), 1)
     return compute_features(
-        state, asked, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
-    ), asked.symbol
+        state, query_terms, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None
+    ), query_terms.symbol
 
 
 def ranked(
@@ -115,8 +115,8 @@ def test_masks_leave_out_without_changing_scores() -> None:
     matrix, symbol = ask("router")
     full = {result.path: result.score for result in rank_code(matrix, symbol, ONLY_S3, 10)}
     files = np.array([path.startswith("src/") for path in matrix.paths])
-    some = rank_code(replace(matrix, allowed=files), symbol, ONLY_S3, 10)
-    assert {result.path: result.score for result in some} == {
+    filtered = rank_code(replace(matrix, allowed=files), symbol, ONLY_S3, 10)
+    assert {result.path: result.score for result in filtered} == {
         p: s for p, s in full.items() if p.startswith("src/")
     }
     chunks = np.array(
@@ -142,11 +142,11 @@ def test_limit_and_one_chunk_per_file() -> None:
 @pytest.mark.parametrize("vector", [False, True])
 def test_equals_stand_by_path_whatever_the_limit_and_the_history(vector: bool) -> None:
     copies = {f"src/part{n}/router.py": FILES["src/router.py"] for n in range(9)}
-    whole = [result.path for result in order_of(copies, vector, 20)]
-    assert whole == sorted(copies)
+    paths = [result.path for result in order_of(copies, vector, 20)]
+    assert paths == sorted(copies)
     shuffled = dict(sorted(copies.items(), key=lambda item: int(item[0][8]) * 5 % 9))
     for limit in range(1, 10):
-        assert [result.path for result in order_of(shuffled, vector, limit)] == whole[:limit]
+        assert [result.path for result in order_of(shuffled, vector, limit)] == paths[:limit]
 
 
 def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[RankedChunk, ...]:
@@ -254,9 +254,11 @@ def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
 
 
 def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> None:
-    named, unnamed = (compute_signals(ask(query, vector=True)[0]) for query in ("router", "zzz"))
+    with_name, unnamed = (
+        compute_signals(ask(query, vector=True)[0]) for query in ("router", "zzz")
+    )
     for name in ("lsize", "s_mean", "chunk"):
-        assert not named[f"{name}_unnamed"].any()  # router.py explains itself
+        assert not with_name[f"{name}_unnamed"].any()  # router.py explains itself
         assert unnamed[f"{name}_unnamed"].tolist() == unnamed[name].tolist()
 
 

@@ -81,7 +81,7 @@ def made(dice: random.Random, count: int) -> dict[str, str]:
 
 def holds(text: str, phrase: str) -> bool:
     """Looked at, not asked."""
-    return any(each.lower() in text.lower() for each in spellings(phrase))
+    return any(spelling.lower() in text.lower() for spelling in spellings(phrase))
 
 
 def cut(dice: random.Random, text: str) -> str:
@@ -97,12 +97,12 @@ def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
     dice = random.Random(seed)
     terms = TermCache()
     files = made(dice, 8)
-    some = dict(list(files.items())[:5])
+    sample = dict(list(files.items())[:5])
     parts = (
-        SegmentView(build_segment(documents(some), DIMENSION)).with_deleted([dice.randrange(5)]),
+        SegmentView(build_segment(documents(sample), DIMENSION)).with_deleted([dice.randrange(5)]),
         SegmentView(
             build_segment(
-                documents({path: files[path] for path in files if path not in some}), DIMENSION
+                documents({path: files[path] for path in files if path not in sample}), DIMENSION
             )
         ),
     )
@@ -293,8 +293,8 @@ async def test_the_order_is_that_of_the_same_question_without_the_phrase(
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     choose(way, monkeypatch)
     everything = (await corpus.ask(Query("open the file http server", limit=200))).hits
-    held = (await corpus.ask(Query('"open the file" http server', limit=5))).hits
-    assert [hit.path for hit in held] == [
+    phrase_hits = (await corpus.ask(Query('"open the file" http server', limit=5))).hits
+    assert [hit.path for hit in phrase_hits] == [
         hit.path for hit in everything if "open the file" in files[hit.path].lower()
     ][:5]
 
@@ -310,19 +310,19 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
     for way in ("few", "compared", "scan"):
         with monkeypatch.context() as patch:
             choose(way, patch)
-            asked = Query('"open_file(" made', use_cache=False)
-            assert paths_of((await corpus.ask(asked)).hits) == set(files)
-            assert paths_of((await corpus.ask(replace(asked, symbol_name="made_3"))).hits) == {
+            question = Query('"open_file(" made', use_cache=False)
+            assert paths_of((await corpus.ask(question)).hits) == set(files)
+            assert paths_of((await corpus.ask(replace(question, symbol_name="made_3"))).hits) == {
                 "3.py"
             }
-            assert not (await corpus.ask(replace(asked, symbol_name="nothing"))).hits
+            assert not (await corpus.ask(replace(question, symbol_name="nothing"))).hits
             trace = Trace(explain=True)
-            explained = await corpus.ask(replace(asked, limit=2), trace)
-            told = trace.details["phrases"]
-            assert told["with_the_words"] <= told["chunks_that_can_hold"]
-            assert told["read"]
+            explained = await corpus.ask(replace(question, limit=2), trace)
+            details = trace.details["phrases"]
+            assert details["with_the_words"] <= details["chunks_that_can_hold"]
+            assert details["read"]
             assert [hit.path for hit in explained.hits] == [
-                hit.path for hit in (await corpus.ask(replace(asked, limit=2))).hits
+                hit.path for hit in (await corpus.ask(replace(question, limit=2))).hits
             ]
             overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
             with overlays.session() as session:
@@ -332,7 +332,9 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
                 }.items():
                     await overlays.put(session, corpus.record, path, text.encode(), RULES)
                 overlay = await overlays.overlay(session, corpus.record)
-                answer = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
+                answer = await corpus.pipeline.run(
+                    corpus.record, question, Trace(), overlay=overlay
+                )
                 assert paths_of(answer.hits) == set(files) - {"1.py"} | {"new.py"}
 
 
@@ -346,21 +348,23 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
         "c.js": "f(function () {})\n",
     }
     corpus = await new_corpus(db, tmp_path / "root", files)
-    asked = Query('"=> {"', profile=profile)
-    answer = await corpus.ask(asked)
+    question = Query('"=> {"', profile=profile)
+    answer = await corpus.ask(question)
     assert [hit.path for hit in answer.hits] == ["a.js", "b.js"]
     assert {dict(hit.scores)["relevance"] for hit in answer.hits} == {1.0}
-    assert [hit.path for hit in (await corpus.ask(replace(asked, paths=("b.*",)))).hits] == ["b.js"]
-    assert not (await corpus.ask(replace(asked, text="=> {"))).hits
+    assert [hit.path for hit in (await corpus.ask(replace(question, paths=("b.*",)))).hits] == [
+        "b.js"
+    ]
+    assert not (await corpus.ask(replace(question, text="=> {"))).hits
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         for path, text in {"a.js": "g()\n", "d.js": "h(z => { stop(z) })\n"}.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)
         overlay = await overlays.overlay(session, corpus.record)
-        unsaved = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
+        unsaved = await corpus.pipeline.run(corpus.record, question, Trace(), overlay=overlay)
         assert [hit.path for hit in unsaved.hits] == ["b.js", "d.js"]
         words = await corpus.pipeline.run(
-            corpus.record, replace(asked, text="=> {"), Trace(), overlay=overlay
+            corpus.record, replace(question, text="=> {"), Trace(), overlay=overlay
         )
         assert not words.hits
 
@@ -378,14 +382,16 @@ async def test_what_looks_the_same_is_the_same_phrase(
     }
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=words)
     for phrase in ("le café déjà", "café", "CAFÉ", "ouvre le café"):
-        asked = Query(f'"{unicodedata.normalize(form, phrase)}"', profile=profile, use_cache=False)
-        assert paths_of((await corpus.ask(asked)).hits) == set(files), phrase
+        question = Query(
+            f'"{unicodedata.normalize(form, phrase)}"', profile=profile, use_cache=False
+        )
+        assert paths_of((await corpus.ask(question)).hits) == set(files), phrase
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         for path, text in files.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)
         overlay = await overlays.overlay(session, corpus.record)
-        answer = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
+        answer = await corpus.pipeline.run(corpus.record, question, Trace(), overlay=overlay)
         assert paths_of(answer.hits) == set(files)
 
 
@@ -425,13 +431,16 @@ async def test_no_answer_is_of_two_generations(
         lexical=tmp_path / "words",
     )
     choose(way, monkeypatch)
-    asked = Query('"open the file"', use_cache=False)
-    before = corpus.record
-    assert ((await corpus.ask(asked)).generation, len((await corpus.ask(asked)).hits)) == (2, 2)
+    question = Query('"open the file"', use_cache=False)
+    old_record = corpus.record
+    assert ((await corpus.ask(question)).generation, len((await corpus.ask(question)).hits)) == (
+        2,
+        2,
+    )
     corpus.lexical = None  # the commit does not get there
     await corpus.save("a.py", "another file\n")
-    corpus.record = before  # whoever asks has not heard of it either
-    answer = await corpus.ask(asked)
+    corpus.record = old_record  # whoever asks has not heard of it either
+    answer = await corpus.ask(question)
     assert (answer.generation, [hit.path for hit in answer.hits]) == (3, ["b.py"])
 
 

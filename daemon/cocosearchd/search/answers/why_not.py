@@ -96,7 +96,7 @@ def _explain_missing(
 
 def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> dict[str, Any]:
     entry = scored[position - 1]
-    # With one result for each file, the place among files is what the limit is compared with.
+    # With one result for each file, the limit counts files.
     ahead = (
         {entry.candidate.path for entry in scored[: position - 1]}
         if not plan.all_chunks
