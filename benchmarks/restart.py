@@ -36,7 +36,7 @@ from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.scan_coordinator import ScanCoordinator
-from cocosearchd.watching.watched_root import StoredFiles
+from cocosearchd.watching.stored_files import StoredFiles
 from tests.daemon import Daemon, make_daemon
 
 AT_ONCE = 500  # files in a transaction

@@ -20,8 +20,8 @@ from cocosearchd.model import encode_path
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import DirtyHint, Hint
 from cocosearchd.watching.ignore.scope import Scope
-from cocosearchd.watching.live_root import LiveRoot
 from cocosearchd.watching.scan import Scan
+from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import MemoryIndex, fingerprint, following, in_sync
 
 EVENTS, SYNCS, IDLE_S, PER_FOLDER = 200, 500, 10.0, 20
@@ -72,7 +72,7 @@ async def event_to_dirty(root: Path, sync_dir: Path, backend: str) -> list[float
     return found
 
 
-async def syncs(live: LiveRoot, count: int) -> list[float]:
+async def syncs(live: WatchedRoot, count: int) -> list[float]:
     """Milliseconds of a sync when nothing is pending."""
     found = []
     for _ in range(count):
@@ -82,7 +82,7 @@ async def syncs(live: LiveRoot, count: int) -> list[float]:
     return found
 
 
-async def save_to_applied(live: LiveRoot, root: Path, count: int) -> list[float]:
+async def save_to_applied(live: WatchedRoot, root: Path, count: int) -> list[float]:
     """Milliseconds of write, sync, applied by the index in memory."""
     found = []
     for number in range(count):
@@ -111,7 +111,7 @@ def reconcile_cpu(root: Path) -> tuple[float, float]:
             index.read(encode_path(os.path.relpath(directory + b"/" + name, raw)))
     scope = Scope(raw, IndexingSettings())
     began = time.process_time()
-    found = Scan(scope.renewed(), index.files, lambda _: None).run([b""])
+    found = Scan(scope.renew(), index.files, lambda _: None).run([b""])
     cost = time.process_time() - began
     assert not found.dirty, found.dirty[:3]
     began = time.process_time()

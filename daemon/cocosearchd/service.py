@@ -63,7 +63,7 @@ from cocosearchd.store.connection.instance_lock import hold_instance_lock
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.server_log import ServerLog
-from cocosearchd.watching.mapped_files import watch_mappings
+from cocosearchd.watching.hints.mapped_files import watch_mappings
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ class SlowRegistry:
 class RecordingRoot:
     """A root that only records the timeouts of its callers."""
 
-    presence = SimpleNamespace(silent=None)
+    availability = SimpleNamespace(unresponsive=None)
 
     def __init__(self) -> None:
         self.timeouts_s: list[float] = []

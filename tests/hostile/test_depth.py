@@ -13,7 +13,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.watching.ignore.scope import Scope
-from cocosearchd.watching.scan import Scan, look
+from cocosearchd.watching.scan import Scan, compare_paths
 from tests.daemon import Daemon, git
 from tests.hostile.neighbour import Neighbour
 
@@ -47,7 +47,7 @@ def test_a_deep_path_is_compared_looked_at_and_read(deep_root: Path) -> None:
     path, root = nest(deep_root, DEEP), os.fsencode(deep_root)
     scope = Scope(root, IndexingSettings())
     assert Scan(scope, {}, lambda _: None).run([b""]).dirty == [path]
-    assert look(scope, {path: os.fsencode(path)}).present == [path]
+    assert compare_paths(scope, {path: os.fsencode(path)}).present == [path]
     (reading,) = read_files(root, [path], 1 << 20)
     assert isinstance(reading, SourceFile)
 
@@ -74,8 +74,8 @@ def test_deep_rules_of_git_are_followed(deep_root: Path) -> None:
     scope = Scope(os.fsencode(deep_root), IndexingSettings())
     assert not scope.allows(os.fsencode(path))
     git(deep_root, "add", "-f", "--", path)
-    assert scope.refreshed() is None
-    assert scope.renewed().allows(os.fsencode(path))
+    assert scope.refresh_git() is None
+    assert scope.renew().allows(os.fsencode(path))
 
 
 def test_depth_in_one_root_stops_no_other(

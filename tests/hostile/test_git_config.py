@@ -16,7 +16,7 @@ from cocosearchd.watching.git.git_command import (
     SWITCHED_OFF,
     GitCall,
     GitRefused,
-    GitSilent,
+    GitUnresponsive,
     run_git,
 )
 from tests.daemon import Daemon
@@ -213,7 +213,7 @@ def test_git_and_all_that_it_started_end_at_the_deadline(
     monkeypatch.setattr(git_command, "TIMEOUT_S", 0.5)
     fake_git.write_text(f"#!/bin/sh\nsleep 60 & echo $! > {tmp_path}/child\nwait\n")
     began = time.monotonic()
-    with pytest.raises(GitSilent, match="has not answered"):
+    with pytest.raises(GitUnresponsive, match="has not answered"):
         run_git(call("ls-files"))
     assert time.monotonic() - began < 5
     child = int((tmp_path / "child").read_text())

@@ -159,7 +159,7 @@ def test_whatever_a_file_is_the_rules_are_read_soon(tmp_path: Path, file: str, k
             file
         } and kind == "binary"
         assert silences or allowed == {b"shown.py", b"sub/below.py"}
-    assert all(len(remark) < 1000 for remark in scope.remarks())
+    assert all(len(remark) < 1000 for remark in scope.warnings())
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_what_is_not_used_is_said(tmp_path: Path, file: str, kind: str, words: s
     attack(root, file, kind)
     scope = Scope(os.fsencode(root), IndexingSettings())
     assert scope.allows(b"shown.py")
-    assert any(words in remark for remark in scope.remarks()), scope.remarks()
+    assert any(words in remark for remark in scope.warnings()), scope.warnings()
 
 
 @pytest.mark.parametrize("how", ["absolute", "relative", "home", "link"])
@@ -205,7 +205,7 @@ def test_a_repository_names_no_file_outside_of_it(
     git(root, "config", "core.excludesFile", names[how])
     scope = Scope(os.fsencode(root), IndexingSettings())
     assert scope.allows(b"free.py")
-    assert any("outside of the repository" in remark for remark in scope.remarks())
+    assert any("outside of the repository" in remark for remark in scope.warnings())
 
 
 @pytest.mark.parametrize("name", ["outside", "~/outside"])
@@ -221,7 +221,7 @@ def test_the_user_names_files_anywhere(
     (tmp_path / ".gitconfig").write_text(f"[core]\n\texcludesFile = {chosen}\n")
     scope = Scope(os.fsencode(root), IndexingSettings())
     assert not scope.allows(b"free.py")
-    assert scope.remarks() == ()
+    assert scope.warnings() == ()
 
 
 def test_a_file_that_the_user_names_in_every_work_tree_is_the_repositorys(
@@ -284,7 +284,7 @@ def test_a_file_of_the_user_without_end_costs_little_and_is_named(
     assert scope.allows(b"shown.py")
     assert not scope.allows(b"hidden.py"), "the repository's own rules hold"
     assert time.monotonic() - began < SOON_S
-    said = [*scope.remarks(), *(trouble.why for trouble in scope.troubles().values())]
+    said = [*scope.warnings(), *(failure.reason for failure in scope.git_failures().values())]
     assert [str(odd) in sentence and "is not read: it is" in sentence for sentence in said] == [
         True
     ]
@@ -304,7 +304,7 @@ def test_a_user_may_switch_configuration_off(
         (tmp_path / ".gitconfig").symlink_to(os.devnull)
     scope = Scope(os.fsencode(root), IndexingSettings())
     assert not scope.allows(b"hidden.py")
-    assert scope.remarks() == ()
+    assert scope.warnings() == ()
 
 
 def entries_of_one_long_prefix(count: int, length: int) -> Iterator[bytes]:
@@ -328,8 +328,8 @@ def test_an_index_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     rules = GitRuleCache().rules(repository_here)
     assert time.monotonic() - began < 30
     assert rules.tracked == ()
-    assert rules.trouble is not None
-    assert not rules.trouble.passes, rules.trouble.why
+    assert rules.failure is not None
+    assert not rules.failure.transient, rules.failure.reason
 
 
 @pytest.mark.parametrize("form", ["split", "sparse", "sha256", "version 4"])
@@ -356,7 +356,7 @@ def test_other_forms_of_an_index_are_read(tmp_path: Path, form: str) -> None:
     found = repository_at(os.fsencode(root))
     assert found is not None
     rules = GitRuleCache().rules(found)
-    assert (rules.tracked, rules.trouble) == (expected, None)
+    assert (rules.tracked, rules.failure) == (expected, None)
 
 
 def mutants(content: bytes, count: int, seed: int) -> Iterator[bytes]:
@@ -393,7 +393,7 @@ def survive(root: Path, count: int, seed: int) -> None:
         began = time.monotonic()
         rules = GitRuleCache().rules(repository_here)
         assert time.monotonic() - began < SOON_S, (seed, mutant)
-        assert rules.trouble is None or rules.tracked == ()
+        assert rules.failure is None or rules.tracked == ()
         assert not any(path.startswith(b"/") and b"\0" in path for path in rules.tracked)
 
 

@@ -241,7 +241,7 @@ def test_patterns_behind_the_bounds_are_left_out_and_it_is_said(tmp_path: Path) 
     assert scope.allows(b"a.py")
     assert not scope.allows(b"hidden.go"), "whole names are looked up, however many there are"
     assert scope.allows(b"sub/a.py")
-    first, second = scope.remarks()
+    first, second = scope.warnings()
     assert first.startswith(f"{tmp_path}/.gitignore: 1 of its patterns")
     assert second.startswith(f"{tmp_path}/sub/.gitignore: 1 of its patterns")
 

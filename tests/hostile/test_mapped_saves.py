@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.search.answers.disk_files import VerifiedFiles, hash_content
-from cocosearchd.watching.mapped_files import LOOK_S, mapped_files
+from cocosearchd.watching.hints.mapped_files import LIST_S, mapped_files
 from tests.daemon import Daemon
 from tests.hostile.mapper import mapping
 from tests.watching.support import digest, following, in_sync
@@ -73,7 +73,7 @@ async def test_a_question_sees_each_store_to_a_file_that_is_known_to_be_mapped(
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         with mapping(root / "a.py") as mapper:
-            live.follow_mapped(mapped_files([live.place])[live.place])
+            live.follow_mapped(mapped_files([live.path])[live.path])
             for text in (FIRST, SECOND, FIRST):
                 mapper.store(text.rstrip("\n"))
                 await in_sync(live)
@@ -136,7 +136,7 @@ def test_a_store_that_only_the_times_tell_of_is_never_shown_as_it_was(
 def test_a_mapping_is_found_within_half_a_minute(shared: Daemon, root: Path) -> None:
     shared.ctl("up", str(root), "--name", "root", "--wait")
     with mapping(root / "a.py") as mapper:
-        time.sleep(LOOK_S + 5)
+        time.sleep(LIST_S + 5)
         for text in (FIRST, SECOND):
             mapper.store(text.rstrip("\n"))
             word = text.split()[1].removesuffix("():")

@@ -12,6 +12,7 @@ from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.model import RACY_NS, Commit, IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
+from cocosearchd.watching.stored_files import StoredFiles
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.indexing.conftest import python
 from tests.indexing.support import every_path, fresh_digest, new_record
@@ -31,7 +32,9 @@ async def watching(
     async def on_commit(commit: Commit) -> None:
         commits.append(commit)
 
-    watched = WatchedRoot(record, db, IndexingSettings(), WatchingSettings(), sync_dir)
+    watched = WatchedRoot(
+        record.root, StoredFiles(db, record), IndexingSettings(), WatchingSettings(), sync_dir
+    )
     updater = Updater(spec, on_commit)
     await updater.add(record, watched)
     async with anyio.create_task_group() as tasks:

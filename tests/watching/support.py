@@ -20,7 +20,7 @@ import anyio
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.model import FileRecord, Fingerprint, decode_path
 from cocosearchd.watching.dirty_set import DirtyBatch
-from cocosearchd.watching.live_root import LiveRoot
+from cocosearchd.watching.watched_root import WatchedRoot
 
 BACKENDS = (
     ["inotify", "watchfiles", "polling"] if sys.platform == "linux" else ["watchfiles", "polling"]
@@ -74,7 +74,7 @@ class MemoryIndex:
             record.fingerprint.device for record in self.files.values() if record.fingerprint
         )
 
-    async def follow(self, live: LiveRoot, limit: int = 16) -> None:
+    async def follow(self, live: WatchedRoot, limit: int = 16) -> None:
         while True:
             await self.paused.wait()
             batch = await live.next_batch(limit)
@@ -141,8 +141,8 @@ async def following(
     watching: WatchingSettings = QUICK,
     indexing: IndexingSettings | None = None,
     index: MemoryIndex | None = None,
-    kind: type[LiveRoot] = LiveRoot,
-) -> AsyncIterator[tuple[LiveRoot, MemoryIndex]]:
+    kind: type[WatchedRoot] = WatchedRoot,
+) -> AsyncIterator[tuple[WatchedRoot, MemoryIndex]]:
     """A running root with an index that follows it."""
     raw = os.fsencode(root)
     index = index or MemoryIndex(raw)
@@ -157,7 +157,7 @@ async def following(
             tasks.cancel_scope.cancel()
 
 
-async def in_sync(live: LiveRoot, timeout_s: float = 20.0) -> None:
+async def in_sync(live: WatchedRoot, timeout_s: float = 20.0) -> None:
     """Sync until it says fresh; each time it says so counts."""
     with anyio.fail_after(timeout_s):
         while not (answer := await live.sync(timeout_s)).fresh:

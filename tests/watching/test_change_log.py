@@ -20,8 +20,8 @@ def root(tmp_path: Path) -> Path:
 
 def test_each_path_once_with_its_last_number() -> None:
     changes = ChangeLog()
-    changes.applied(3, ["a", "b"])
-    changes.applied(5, ["a"])
+    changes.record(3, ["a", "b"])
+    changes.record(5, ["a"])
     assert changes.since(0) == ("b", "a")
     assert changes.since(3) == ("a",)
     assert changes.since(5) == ()
@@ -29,9 +29,9 @@ def test_each_path_once_with_its_last_number() -> None:
 
 def test_what_is_forgotten_is_not_taken_for_nothing() -> None:
     changes = ChangeLog(limit=2)
-    changes.applied(1, ["a"])
-    changes.applied(2, ["b", "c"])
-    changes.applied(4, ["d"])
+    changes.record(1, ["a"])
+    changes.record(2, ["b", "c"])
+    changes.record(4, ["d"])
     assert changes.since(1) is None, "b was applied after it, and is forgotten"
     assert changes.since(2) == ("d",)
 

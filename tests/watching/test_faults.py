@@ -20,13 +20,12 @@ from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import FileRecord
 from cocosearchd.runtime.files.nofollow import directory_identity, open_absolute
-from cocosearchd.watching import clock
-from cocosearchd.watching import live_root as live_module
+from cocosearchd.watching import clock, watched_root
 from cocosearchd.watching.availability import availability
 from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost, Sink
-from cocosearchd.watching.live_root import LiveRoot
+from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import Operations, as_git_sees, difference
 from tests.watching.support import QUICK, MemoryIndex, Mutator, following, git, in_sync, on_disk
 from tests.watching.test_watched_root import PYTHON, held, linux, put
@@ -76,8 +75,8 @@ async def test_half_of_the_hints_are_enough_in_time(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody asks and nobody scans by hand: the scans that come by the clock do."""
-    monkeypatch.setattr(live_module, "open_hints", liar(3, tells=0.5, repeats=0.3))
-    monkeypatch.setattr(live_module, "TICK_S", 0.02)
+    monkeypatch.setattr(watched_root, "open_hints", liar(3, tells=0.5, repeats=0.3))
+    monkeypatch.setattr(watched_root, "TICK_S", 0.02)
     mutator = Mutator(os.fsencode(root), 11, replace_root=False)
     async with following(
         root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.2), indexing=PYTHON
@@ -107,7 +106,7 @@ async def test_repeated_and_reordered_hints_are_as_good_as_any(
 
         return open_hints(root, sync, settings, shuffle)
 
-    monkeypatch.setattr(live_module, "open_hints", open_shuffling)
+    monkeypatch.setattr(watched_root, "open_hints", open_shuffling)
     mutator = Mutator(os.fsencode(root), 13, replace_root=False)
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
         for _ in range(6):
@@ -214,7 +213,7 @@ async def test_the_better_backend_is_tried_again(
         return inotify_simple.INotify(**options)
 
     monkeypatch.setattr("cocosearchd.watching.hints.inotify.INotify", refuse)
-    monkeypatch.setattr(live_module, "TICK_S", 0.02)
+    monkeypatch.setattr(watched_root, "TICK_S", 0.02)
     async with following(root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.1)) as (
         live,
         index,
@@ -268,8 +267,8 @@ async def test_a_machine_that_slept_looks_at_everything(
     """Whatever happened meanwhile on a mount, no event told of it."""
     gap = 0.0
     monkeypatch.setattr(clock, "_sleep_gap", lambda: gap)
-    monkeypatch.setattr(live_module, "TICK_S", 0.02)
-    monkeypatch.setattr(live_module, "open_hints", liar(1, tells=0.0, repeats=0.0))
+    monkeypatch.setattr(watched_root, "TICK_S", 0.02)
+    monkeypatch.setattr(watched_root, "open_hints", liar(1, tells=0.0, repeats=0.0))
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         put(root, a="1")
@@ -285,8 +284,8 @@ async def test_the_first_answer_after_a_sleep_has_looked(
     """It does not depend on a timer being faster than the question."""
     gap = 0.0
     monkeypatch.setattr(clock, "_sleep_gap", lambda: gap)
-    monkeypatch.setattr(live_module, "TICK_S", 3600.0)
-    monkeypatch.setattr(live_module, "open_hints", liar(1, tells=0.0, repeats=0.0))
+    monkeypatch.setattr(watched_root, "TICK_S", 3600.0)
+    monkeypatch.setattr(watched_root, "open_hints", liar(1, tells=0.0, repeats=0.0))
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         put(root, a="1")
@@ -301,12 +300,12 @@ async def test_a_root_at_rest_is_looked_at_when_it_stirs(monkeypatch: pytest.Mon
     monkeypatch.setattr(clock, "QUIET_S", 0.0)
     schedule = clock.Schedule(QUICK, time.monotonic())
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(schedule.rest, 3600.0, 7200.0, quiet=True))
+        tasks.start_soon(partial(schedule.wait_tick, 3600.0, 7200.0, quiet=True))
         await anyio.wait_all_tasks_blocked()
-        schedule.active(time.monotonic())
+        schedule.record_activity(time.monotonic())
     monkeypatch.setattr(clock, "QUIET_S", 3600.0)
     with anyio.fail_after(5):
-        await schedule.rest(0.01, 3600.0, quiet=True)  # it has just stirred
+        await schedule.wait_tick(0.01, 3600.0, quiet=True)  # it has just stirred
 
 
 @linux
@@ -363,7 +362,7 @@ class Unsure(MemoryIndex):
             raise StoreUnavailable("PostgreSQL does not answer")
         return await super().file_records(under)
 
-    async def follow(self, live: LiveRoot, limit: int = 16) -> None:
+    async def follow(self, live: WatchedRoot, limit: int = 16) -> None:
         settle = live.settle
 
         def unsure(batch: DirtyBatch, failed: Mapping[str, str]) -> None:

@@ -68,8 +68,8 @@ async def test_a_look_that_ends_late_tells_nothing_that_was_taken_in_since(
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
         await in_sync(live)
         change(outside)
-        monkeypatch.setattr(scan_coordinator, "written", late.written)
-        look = asyncio.ensure_future(live._survey.check_links(local=True))
+        monkeypatch.setattr(scan_coordinator, "changed_names", late.written)
+        look = asyncio.ensure_future(live._coordinator.check_links(local=True))
         await asyncio.to_thread(late.seen.wait, 10)
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
@@ -84,15 +84,15 @@ def test_a_look_that_ends_late_tells_what_was_written_since(root: Path, tmp_path
     outside = tmp_path / "outside.py"
     outside.hardlink_to(root / "a.py")
     seen = hard_links.HardLinks()
-    seen.scanned(filter(None, [hard_links.linked("a.py", (root / "a.py").lstat())]))
+    seen.record_scan(filter(None, [hard_links.linked_name("a.py", (root / "a.py").lstat())]))
     suspects = seen.suspects()
     outside.write_text("# other\n")
-    between = hard_links.linked("a.py", (root / "a.py").lstat())
+    between = hard_links.linked_name("a.py", (root / "a.py").lstat())
     assert between is not None
     outside.write_text("# and once more\n")
-    found = hard_links.written(os.fsencode(root), suspects)
-    seen.changed(between)
-    assert seen.unseen(found) == ["a.py"]
+    found = hard_links.changed_names(os.fsencode(root), suspects)
+    seen.update(between)
+    assert seen.not_recorded(found) == ["a.py"]
 
 
 async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(
@@ -129,13 +129,14 @@ async def test_it_is_seen_without_a_question(root: Path, tmp_path: Path) -> None
 async def test_one_question_looks_at_so_many_files_at_most(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hard_links, "FOLLOWED", 2)
+    monkeypatch.setattr(hard_links, "MAX_CHECKED", 2)
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.py").hardlink_to(root / f"{name}.py")
     seen = hard_links.HardLinks()
-    seen.scanned(
+    seen.record_scan(
         filter(
-            None, (hard_links.linked(path.name, path.lstat()) for path in sorted(root.iterdir()))
+            None,
+            (hard_links.linked_name(path.name, path.lstat()) for path in sorted(root.iterdir())),
         )
     )
     assert [path for path, _ in seen.suspects()] == ["a.py", "b.py"]
@@ -153,7 +154,7 @@ class LateLook:
         self, root: bytes, suspects: Iterable[hard_links.Suspect]
     ) -> list[hard_links.Suspect]:
         """As `links.written`."""
-        found = hard_links.written(root, suspects)
+        found = hard_links.changed_names(root, suspects)
         if not self.seen.is_set():
             self.seen.set()
             assert self.goes_on.wait(10)

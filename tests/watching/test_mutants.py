@@ -19,15 +19,14 @@ import pytest
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.model import FileRecord
 from cocosearchd.runtime.files.nofollow import opened_directory, status_of
-from cocosearchd.watching import live_root as live_module
-from cocosearchd.watching import scan_coordinator
+from cocosearchd.watching import scan_coordinator, watched_root
 from cocosearchd.watching.clock import Cookies
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Hint, Hints, Sink
 from cocosearchd.watching.ignore.scope import Scope
-from cocosearchd.watching.live_root import LiveRoot
-from cocosearchd.watching.scan import ComparedPaths, Scan, ScanResult, look
+from cocosearchd.watching.scan import ComparedPaths, Scan, ScanResult, compare_paths
 from cocosearchd.watching.scan_coordinator import ScanCoordinator
+from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import QUICK, MemoryIndex, following, in_sync, on_disk
 from tests.watching.test_watched_root import held, linux, put
 
@@ -53,7 +52,7 @@ class DeletesUnseen(Scan):
 
 def look_and_believe(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
     """Mutant: what cannot be seen is gone."""
-    found = look(scope, paths)
+    found = compare_paths(scope, paths)
     found.gone += found.closed
     found.closed.clear()
     return found
@@ -84,7 +83,7 @@ async def test_what_could_not_be_listed_is_not_deleted(
     monkeypatch.setattr("cocosearchd.watching.scan.status_of", status)
     if mutant:
         monkeypatch.setattr(scan_coordinator, "Scan", DeletesUnseen)
-        monkeypatch.setattr(live_module, "look", look_and_believe)
+        monkeypatch.setattr(watched_root, "compare_paths", look_and_believe)
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         failing = True
@@ -117,7 +116,7 @@ async def test_a_sync_waits_for_what_is_still_on_its_way(
 
         return open_hints(root, sync, settings, hold)
 
-    monkeypatch.setattr(live_module, "open_hints", slow)
+    monkeypatch.setattr(watched_root, "open_hints", slow)
     if mutant:
         monkeypatch.setattr(Cookies, "sync", at_once)
     async with following(root, tmp_path / "sync") as (live, index):
@@ -135,7 +134,7 @@ async def test_rows_of_before_the_start_are_not_believed(
 ) -> None:
     put(root, a="1", b="1")
 
-    class Believes(LiveRoot):
+    class Believes(WatchedRoot):
         """Mutant: after a start everything is clean until a hint says otherwise."""
 
         async def _scan_for_ever(self) -> None:
@@ -148,7 +147,7 @@ async def test_rows_of_before_the_start_are_not_believed(
         await in_sync(live)
     (root / "a.py").unlink()
     async with following(
-        root, tmp_path / "sync", index=index, kind=Believes if mutant else LiveRoot
+        root, tmp_path / "sync", index=index, kind=Believes if mutant else WatchedRoot
     ) as (live, _):
         await in_sync(live)
         assert (held(index) == {"b.py"}) is not mutant
@@ -165,7 +164,7 @@ async def test_every_file_is_read_again_in_time(
     same.
     """
     put(root, **{f"m{number}": str(number) for number in range(40)})
-    monkeypatch.setattr(live_module, "TICK_S", 0.05)
+    monkeypatch.setattr(watched_root, "TICK_S", 0.05)
     # young files are read again at every scan
     monkeypatch.setattr("cocosearchd.watching.scan.RACY_NS", 0)
     monkeypatch.setattr(scan_coordinator, "AUDIT_SHARE", 10)
@@ -178,7 +177,7 @@ async def test_every_file_is_read_again_in_time(
     async with following(root, tmp_path / "sync", watching=often, index=index) as (live, _):
         await in_sync(live)
         # what is applied during a scan is read again after it
-        while live.status().pending or live._dirty.scanning():
+        while live.status().pending or live._dirty.scans.is_active():
             await anyio.sleep(0.001)
         index.files = {
             path: record._replace(content_hash=b"another") for path, record in index.files.items()

@@ -118,7 +118,7 @@ class World:
         self.dirty.mark_tree(self.rng.choice(TREES), urgent=self.rng.random() < 0.5)
 
     def begin_scan(self) -> None:
-        if self.dirty.to_scan.is_set() and not self.scans:
+        if self.dirty.scans.ready.is_set() and not self.scans:
             self.scans.append(Scan(self.dirty.begin_scan(), dict(self.index)))
 
     def compare(self) -> None:
@@ -154,20 +154,20 @@ class World:
             self.hints.clear()
             self.epoch += 1
             self.dirty.mark_tree("")
-            self.dirty.interrupt()
+            self.dirty.clock.interrupt()
 
     async def ask(self) -> None:
-        """As `LiveRoot.sync` does."""
+        """As `WatchedRoot.sync` does."""
         while True:
             saved, cookie = dict(self.disk), asyncio.get_running_loop().create_future()
             self.hints.append(cookie)
             if not await cookie:
                 continue
             epoch = self.epoch
-            await self.dirty.applied(self.dirty.seq)
+            await self.dirty.clock.wait(self.dirty.clock.seq)
             if epoch != self.epoch:
                 continue
-            if not self.dirty.failing():
+            if not self.dirty.failures:
                 behind = {
                     path: (self.index[path], saved[path])
                     for path in PATHS

@@ -80,7 +80,7 @@ async def test_failures_back_off_and_never_beyond_the_limit(dirty: Reconciler) -
     now, waits = 0.0, list[float]()
     for _ in range(6):
         dirty.settle(take(dirty).id, {"a": "broken"}, now)
-        (failed,) = dirty.failed(now)
+        (failed,) = dirty.failures.report(now)
         assert failed.retry_in_s is not None
         waits.append(failed.retry_in_s)
         dirty.retry_due(now + failed.retry_in_s - 0.1)
@@ -97,9 +97,9 @@ async def test_of_many_failures_some_are_named_and_each_is_tried_again_in_its_ti
     for now, name in enumerate(names):
         dirty.mark(name)
         dirty.settle(take(dirty).id, {name: "no model"}, now)
-    assert dirty.failing() == len(names)
-    assert [file.path for file in dirty.failed(0, 3)] == names[:3], "the oldest"
-    assert [file.path for file in dirty.failed(0)] == names
+    assert len(dirty.failures) == len(names)
+    assert [file.path for file in dirty.failures.report(0, 3)] == names[:3], "the oldest"
+    assert [file.path for file in dirty.failures.report(0)] == names
     again = list[str]()
     for now in range(len(names) + 1):
         dirty.retry_due(now)
@@ -107,7 +107,7 @@ async def test_of_many_failures_some_are_named_and_each_is_tried_again_in_its_ti
             again += picked.seqs
             dirty.settle(picked.id, {}, now)
     assert again == names
-    assert dirty.failing() == 0
+    assert len(dirty.failures) == 0
 
 
 async def test_a_change_is_a_new_chance(dirty: Reconciler) -> None:
@@ -115,7 +115,7 @@ async def test_a_change_is_a_new_chance(dirty: Reconciler) -> None:
     dirty.settle(take(dirty).id, {"a": "broken"}, now=0)
     dirty.mark("a")
     assert paths(dirty) == ["a"]
-    assert dirty.failed(0) == ()
+    assert dirty.failures.report(0) == ()
 
 
 async def test_an_outage_ends_for_all_at_the_first_success(dirty: Reconciler) -> None:
@@ -134,7 +134,7 @@ async def test_quarantine_ends_with_a_change_only(dirty: Reconciler) -> None:
     dirty.quarantine("a", "it kills")
     dirty.retry_due(math.inf)
     assert dirty.take(10) is None
-    assert [(f.path, f.retry_in_s) for f in dirty.failed(0)] == [("a", None)]
+    assert [(f.path, f.retry_in_s) for f in dirty.failures.report(0)] == [("a", None)]
     dirty.mark("a")
     assert paths(dirty) == ["a"]
 
@@ -142,7 +142,7 @@ async def test_quarantine_ends_with_a_change_only(dirty: Reconciler) -> None:
 async def test_a_path_that_changed_while_it_did_harm_is_not_quarantined(dirty: Reconciler) -> None:
     """It was not applied either: who asked before it changed again still waits for it."""
     dirty.mark("a")
-    waiting = asyncio.ensure_future(dirty.applied(dirty.seq))
+    waiting = asyncio.ensure_future(dirty.clock.wait(dirty.clock.seq))
     first = take(dirty)
     dirty.mark("a")
     dirty.settle(first.id, {"a": "it kills"}, now=0)
@@ -161,7 +161,7 @@ async def test_paths_that_did_harm_together_are_not_taken_for_an_outage(dirty: R
     dirty.settle(take(dirty).id, dict.fromkeys("ab", "it kills"), now=0)
     for name in "ab":
         dirty.quarantine(name, "it kills")
-    assert [failed.tries for failed in dirty.failed(0)] == [1, 1]
+    assert [failed.tries for failed in dirty.failures.report(0)] == [1, 1]
     dirty.mark("c")
     dirty.settle(take(dirty).id, {}, now=0)
     dirty.retry_due(math.inf)
@@ -201,20 +201,20 @@ async def test_what_is_forced_while_it_is_in_flight_is_forced_afterwards(dirty: 
 
 async def test_a_sync_waits_for_what_was_before_it_alone(dirty: Reconciler) -> None:
     dirty.mark("before")
-    target = dirty.seq
+    target = dirty.clock.seq
     dirty.mark("after")
-    waiting = asyncio.ensure_future(dirty.applied(target))
+    waiting = asyncio.ensure_future(dirty.clock.wait(target))
     first = take(dirty, 1)
     await asyncio.sleep(0)
     assert not waiting.done()
     dirty.settle(first.id, {}, now=0)
     await asyncio.wait_for(waiting, 1)
-    assert dirty.applied_seq() == target
+    assert dirty.clock.applied_seq() == target
 
 
 async def test_a_sync_waits_for_what_a_scan_finds(dirty: Reconciler) -> None:
     dirty.mark_tree("src")
-    waiting = asyncio.ensure_future(dirty.applied(dirty.seq))
+    waiting = asyncio.ensure_future(dirty.clock.wait(dirty.clock.seq))
     trees = dirty.begin_scan()
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -227,7 +227,7 @@ async def test_a_sync_waits_for_what_a_scan_finds(dirty: Reconciler) -> None:
 
 async def test_a_sync_does_not_wait_for_what_failed(dirty: Reconciler) -> None:
     dirty.mark("a")
-    waiting = asyncio.ensure_future(dirty.applied(dirty.seq))
+    waiting = asyncio.ensure_future(dirty.clock.wait(dirty.clock.seq))
     dirty.settle(take(dirty).id, {"a": "broken"}, now=0)
     await asyncio.wait_for(waiting, 1)
 
@@ -241,7 +241,7 @@ async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was
     """
     for name in "ab":
         dirty.mark(name)
-    waiting = asyncio.ensure_future(dirty.applied(dirty.seq))
+    waiting = asyncio.ensure_future(dirty.clock.wait(dirty.clock.seq))
     first = take(dirty)
     dirty.mark("other")
     other = take(dirty)
@@ -254,7 +254,7 @@ async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was
         dirty.mark("b")
     else:
         dirty.settle(other.id, {}, now=0)
-    assert not dirty.failing()
+    assert not dirty.failures
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -264,13 +264,13 @@ async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was
 
 async def test_a_changed_path_holds_a_sync_only_for_its_older_change(dirty: Reconciler) -> None:
     dirty.mark("a")
-    target = dirty.seq
+    target = dirty.clock.seq
     first = take(dirty)
     dirty.mark("a")
-    waiting = asyncio.ensure_future(dirty.applied(target))
+    waiting = asyncio.ensure_future(dirty.clock.wait(target))
     dirty.settle(first.id, {}, now=0)
     await asyncio.wait_for(waiting, 1)
-    assert dirty.applied_seq() == target
+    assert dirty.clock.applied_seq() == target
 
 
 async def test_trees_hold_no_tree_of_their_own(dirty: Reconciler) -> None:
@@ -289,10 +289,10 @@ async def test_a_tree_marked_during_its_scan_is_scanned_again(dirty: Reconciler)
 
 async def test_a_scan_that_failed_is_still_to_be_done(dirty: Reconciler) -> None:
     dirty.mark_tree("a")
-    since = dirty.seq
+    since = dirty.clock.seq
     dirty.fail_scan(dirty.begin_scan())
-    assert dirty.oldest() == since
-    assert dirty.to_scan.is_set()
+    assert dirty.clock.oldest() == since
+    assert dirty.scans.ready.is_set()
 
 
 async def test_what_is_in_flight_during_a_scan_is_looked_at_again(dirty: Reconciler) -> None:
@@ -314,11 +314,11 @@ async def test_too_many_hints_become_one_scan(
 ) -> None:
     monkeypatch.setattr(reconciler, "MAX_HINTED", 100)
     dirty.mark("first")
-    since = dirty.oldest()
+    since = dirty.clock.oldest()
     for number in range(200):
         dirty.mark(f"f{number}")
     assert [tree.path for tree in dirty.begin_scan()] == [""]
-    assert dirty.oldest() == since
+    assert dirty.clock.oldest() == since
     assert dirty.pending() < 101
 
 
@@ -364,9 +364,9 @@ async def test_random_runs_end_with_everything_applied() -> None:
                 apply(rng, dirty, model, flying, now)
             dirty.retry_due(now)
             clean = {p for p, v in model.version.items() if model.applied.get(p) == v}
-            if dirty.oldest() == math.inf and not dirty.failed(now):
+            if dirty.clock.oldest() == math.inf and not dirty.failures.report(now):
                 assert clean == set(model.version), f"seed {seed}"
-        while flying or dirty.pending() or dirty.failed(now):
+        while flying or dirty.pending() or dirty.failures.report(now):
             now += 100
             dirty.retry_due(now)
             while (picked := dirty.take(4)) is not None:
@@ -374,7 +374,7 @@ async def test_random_runs_end_with_everything_applied() -> None:
             while flying:
                 apply(rng, dirty, model, flying, now)
         assert model.applied == model.version, f"seed {seed}"
-        assert dirty.applied_seq() == dirty.seq
+        assert dirty.clock.applied_seq() == dirty.clock.seq
 
 
 def apply(

@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 )
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.watching import live_root as live_module
-from cocosearchd.watching.live_root import LiveRoot
+from cocosearchd.watching import watched_root
+from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.operations import PATTERNS, Operations, as_git_sees, difference
 from tests.watching.support import BACKENDS, MemoryIndex, following, git, in_sync
 
@@ -47,7 +47,7 @@ class Watched:
     """A root, its index, and the hands that change it."""
 
     path: Path
-    live: LiveRoot
+    live: WatchedRoot
     index: MemoryIndex
     hands: Operations
     away: bool = False
@@ -169,7 +169,7 @@ def explore(examples: int, steps: int, *, derandomize: bool) -> None:
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A root that is replaced every few milliseconds is looked at as often."""
-    monkeypatch.setattr(live_module, "RESTART_MAX_S", 0.05)
+    monkeypatch.setattr(watched_root, "RESTART_MAX_S", 0.05)
 
 
 @pytest.mark.timeout(180)

@@ -17,8 +17,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import RACY_NS, FileRecord
-from cocosearchd.watching import live_root as live_module
-from cocosearchd.watching import scan_coordinator
+from cocosearchd.watching import scan_coordinator, watched_root
 from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import (
@@ -32,10 +31,10 @@ from cocosearchd.watching.hints.base import (
 )
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.ignore.scope import Scope
-from cocosearchd.watching.live_root import LiveRoot
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import FAILED_SHOWN, SHOWN
-from cocosearchd.watching.scan import ComparedPaths, Scan, look
+from cocosearchd.watching.scan import ComparedPaths, Scan, compare_paths
+from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import (
     BACKENDS,
     QUICK,
@@ -322,7 +321,7 @@ async def test_a_missing_root_keeps_its_rows_and_is_picked_up_again(
 class Idle(MemoryIndex):
     """Applies nothing."""
 
-    async def follow(self, live: LiveRoot, limit: int = 16) -> None:
+    async def follow(self, live: WatchedRoot, limit: int = 16) -> None:
         await anyio.sleep_forever()
 
 
@@ -343,7 +342,7 @@ async def test_a_question_that_waits_hears_that_the_root_went(root: Path, tmp_pa
         )
 
 
-async def returned(live: LiveRoot) -> None:
+async def returned(live: WatchedRoot) -> None:
     with anyio.fail_after(10):
         while (await live.sync(1)).reason == "the root is missing; what was indexed of it is kept":
             await anyio.sleep(0.02)
@@ -374,13 +373,13 @@ async def test_a_root_that_was_away_with_a_directory_above_it_while_somebody_loo
         monkeypatch.undo()
         root.parents[1].rename(away)
         try:
-            return look(scope, paths)
+            return compare_paths(scope, paths)
         finally:
             away.rename(root.parents[1])
 
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
-        monkeypatch.setattr("cocosearchd.watching.live_root.look", looked)
+        monkeypatch.setattr("cocosearchd.watching.watched_root.compare_paths", looked)
         put(root, a="2")
         await in_sync(live)  # a question of before the renaming: it may be told of the moment of it
         await in_sync(live)
@@ -488,7 +487,7 @@ async def test_a_repository_that_begins_later(root: Path, tmp_path: Path) -> Non
         await wait_until(lambda: held(index) == {"sub/a.py", "sub/b.py"}, live)
 
 
-async def wait_until(holds: Callable[[], bool], live: LiveRoot) -> None:
+async def wait_until(holds: Callable[[], bool], live: WatchedRoot) -> None:
     with anyio.fail_after(5):
         while not holds():
             await live.sync(1)
@@ -754,7 +753,7 @@ def lying(rng: random.Random) -> Callable[..., tuple[Hints, str | None]]:
 async def test_half_of_the_hints_are_enough_after_a_scan(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_module, "open_hints", lying(random.Random(3)))
+    monkeypatch.setattr(watched_root, "open_hints", lying(random.Random(3)))
     mutator = Mutator(os.fsencode(root), 11, replace_root=False)
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
         wrong = 0
@@ -788,7 +787,7 @@ class WatchesLate(Scan):
         return found
 
 
-class IgnoresLoss(LiveRoot):
+class IgnoresLoss(WatchedRoot):
     """Mutant: lost hints are not a reason for anything."""
 
     def _lose(self, reason: str) -> None:
@@ -799,7 +798,7 @@ class RemovesWithoutComparing(Reconciler):
     """Mutant: a settled path is clean, whatever happened since it was handed out."""
 
     def settle(self, number: int, failed: Mapping[str, str], now: float) -> None:
-        for path, seq in self._flying[number].seqs.items() if number in self._flying else ():
+        for path, seq in self._in_flight[number].seqs.items() if number in self._in_flight else ():
             self._entries[path].seq = seq
         super().settle(number, failed, now)
 
@@ -835,7 +834,7 @@ async def test_directories_are_watched_before_they_are_listed(
 @pytest.mark.parametrize("mutant", [False, True])
 async def test_an_overflow_loses_nothing(root: Path, tmp_path: Path, mutant: bool) -> None:
     put(root, a="1", noise="1")
-    kind = IgnoresLoss if mutant else LiveRoot
+    kind = IgnoresLoss if mutant else WatchedRoot
     async with following(root, tmp_path / "sync", kind=kind) as (live, index):
         await in_sync(live)
         hints = live._hints
@@ -856,7 +855,7 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the defect is: a cookie that comes after them must not say that they were heard."""
-    taken = scan_coordinator.ScanCoordinator.hinted
+    taken = scan_coordinator.ScanCoordinator.take_hint
 
     def broken(self: scan_coordinator.ScanCoordinator, hint: DirtyHint | DirtyTreeHint) -> None:
         if hint.path == b"a.py":
@@ -869,7 +868,7 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
     )
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
-        monkeypatch.setattr(scan_coordinator.ScanCoordinator, "hinted", broken)
+        monkeypatch.setattr(scan_coordinator.ScanCoordinator, "take_hint", broken)
         put(root, a="1", b="1")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
@@ -881,17 +880,17 @@ async def test_a_change_between_reading_and_settling_is_seen(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: bool
 ) -> None:
     if mutant:
-        monkeypatch.setattr(live_module, "Reconciler", RemovesWithoutComparing)
+        monkeypatch.setattr(watched_root, "Reconciler", RemovesWithoutComparing)
 
-    class Changes(LiveRoot):
+    class Changes(WatchedRoot):
         def settle(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
             asyncio.get_running_loop().create_task(self.later(batch, failed))
 
         async def later(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
             if "a.py" in batch.paths and (root / "a.py").read_text() == "1":
-                before = self._dirty.seq
+                before = self._dirty.clock.seq
                 put(root, a="2")
-                while self._dirty.seq == before:
+                while self._dirty.clock.seq == before:
                     await anyio.sleep(0.001)
             super().settle(batch, failed)
 
@@ -908,7 +907,7 @@ async def test_a_failed_run_can_be_run_again(root: Path, tmp_path: Path) -> None
     """As the supervisor does after an error."""
     put(root, a="1")
     index = MemoryIndex(os.fsencode(root))
-    live = LiveRoot(os.fsencode(root), index, PYTHON, QUICK, tmp_path / "sync")
+    live = WatchedRoot(os.fsencode(root), index, PYTHON, QUICK, tmp_path / "sync")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(index.follow, live)
         for text in ("2", "3"):

@@ -21,7 +21,8 @@ from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import FileWrite, delete_file, replace_file
 from cocosearchd.store.connection.database import Database
 from cocosearchd.watching.dirty_set import DirtyBatch
-from cocosearchd.watching.watched_root import StoredFiles, WatchedRoot
+from cocosearchd.watching.stored_files import StoredFiles
+from cocosearchd.watching.watched_root import WatchedRoot
 from tests.store.support import DIMENSION, new_index, words_of
 from tests.watching.support import QUICK, digest, fingerprint
 
@@ -60,7 +61,7 @@ class Writer:
 async def written(
     db: Database, record: IndexRecord, root: Path, sync_dir: Path
 ) -> AsyncIterator[tuple[WatchedRoot, Writer]]:
-    live = WatchedRoot(record, db, IndexingSettings(), QUICK, sync_dir)
+    live = WatchedRoot(record.root, StoredFiles(db, record), IndexingSettings(), QUICK, sync_dir)
     writer = Writer(db, live, root)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(live.run)
@@ -150,11 +151,13 @@ async def test_what_waits_for_the_store_need_not_wait_longer(
 
     monkeypatch.setattr(StoredFiles, "file_records", records_of)
     slow = replace(QUICK, retry_base_s=3600.0, retry_max_s=3600.0)
-    live = WatchedRoot(record, db, IndexingSettings(), slow, tmp_path / "sync")
+    live = WatchedRoot(
+        record.root, StoredFiles(db, record), IndexingSettings(), slow, tmp_path / "sync"
+    )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(live.run)
         answer = await live.sync(1)
-        assert (answer.fresh, answer.reason, live.waits) == (
+        assert (answer.fresh, answer.reason, live.has_retries()) == (
             False,
             "PostgreSQL does not answer",
             True,
@@ -165,7 +168,7 @@ async def test_what_waits_for_the_store_need_not_wait_longer(
         (root / "a.py").write_text("x = 1\n")
         batch = await live.next_batch()
         live.settle(batch, {"a.py": "PostgreSQL went away"})
-        assert live.waits
+        assert live.has_retries()
         late = live.freshness()
         assert "a.py: PostgreSQL went away" in (late.reason or "")
         live.retry()

@@ -53,7 +53,7 @@ class IndexSync:
         if deadline is None:
             return index.root.freshness()
         applied = await self.apply_settings(index, deadline)
-        if not applied and index.root.presence.silent:
+        if not applied and index.root.availability.unresponsive:
             return index.root.freshness()
         if not applied:
             return replace(index.root.freshness(), reason=SETTINGS_PENDING)

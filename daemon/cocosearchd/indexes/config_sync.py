@@ -95,14 +95,14 @@ class RunningIndex:
         unchanged.
         """
         current = None
-        presence = self.root.presence
-        if self.error is None and presence.there and self.root.local:
+        availability = self.root.availability
+        if self.error is None and availability.available and self.root.local:
             current = read_stamps(self.record.root)
-        elif self.error is None and presence.there:
+        elif self.error is None and availability.available:
             with anyio.move_on_after(within_s):
-                await presence.answers()
+                await availability.wait_response()
                 # single flight: a root that never answers blocks one thread only
-                current = await self.stamp_reader.seen()
+                current = await self.stamp_reader.run()
         return current is not None and current != self.settings.stamps
 
     @property
@@ -250,7 +250,7 @@ class ConfigSync:
         settings = await index.root.threads.run(
             _read_there, index.record.root, self.loaded, before.project
         )
-        if settings is None or not index.root.presence.there:
+        if settings is None or not index.root.availability.available:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits
         was_read = before.error != NOT_READ

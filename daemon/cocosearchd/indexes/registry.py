@@ -50,7 +50,8 @@ from cocosearchd.store import index_records, index_roles
 from cocosearchd.store.connection.database import Database
 from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
-from cocosearchd.watching.watched_root import WatchedRoot, is_there
+from cocosearchd.watching.stored_files import StoredFiles, root_available
+from cocosearchd.watching.watched_root import WatchedRoot
 
 __all__ = ["IndexRegistry", "RunningIndex", "chunker_limits"]
 
@@ -212,7 +213,7 @@ class IndexRegistry:
 
     def waiting(self) -> bool:
         """True if a failed step of any index waits to be tried again."""
-        return any(index.root.waits for index in self._with_replacements())
+        return any(index.root.has_retries() for index in self._with_replacements())
 
     def retry(self) -> None:
         """Try all failed steps again now."""
@@ -390,7 +391,7 @@ class IndexRegistry:
         outdated_chunks: int | None = None,
     ) -> RunningIndex:
         explicit_topics = record.topics
-        there = await is_there(self._db, record, ANSWERS_S, self._root_threads)
+        there = await root_available(self._db, record, ANSWERS_S, self._root_threads)
         record, settings, files = await self._config.begin(
             record,
             RootThreads(self._root_threads),
@@ -421,10 +422,13 @@ class IndexRegistry:
         error: CocoSearchError | None,
         outdated_chunks: int,
     ) -> RunningIndex:
-        sync_dir = self._state_dir / "sync" / record.slug
-        watching = self._config.loaded.settings.watching
         root = WatchedRoot(
-            record, self._db, settings.indexing, watching, sync_dir, self._root_threads
+            record.root,
+            StoredFiles(self._db, record),
+            settings.indexing,
+            self._config.loaded.settings.watching,
+            self._state_dir / "sync" / record.slug,
+            self._root_threads,
         )
         index = RunningIndex(
             record,
@@ -439,9 +443,9 @@ class IndexRegistry:
             outdated_chunks,
             queue_name=record.name,
         )
-        root.on_top = partial(self._on_hint, index)
-        root.on_state = self.notifier.notify
-        root.presence.admit = partial(self._admit, index)
+        root.on_top_change = partial(self._on_hint, index)
+        root.on_status = self.notifier.notify
+        root.availability.admit = partial(self._admit, index)
         return index
 
     # -- replacement by an index of another embedder

@@ -1,7 +1,6 @@
-"""What is watched: which paths of a root are in, how changes are noticed, and which files are dirty
-because of it.
+"""Watching: the scope of a root, the ways to notice changes, and the dirty set.
 
-Hints only make paths dirty; scans compare the disk with the store; the reconciler hands out what is
-dirty and forgets it only when it has been applied. Nothing here parses a file, and nothing here
-writes to the index.
+Hints only make paths dirty. Scans compare the disk with the store. The reconciler hands out dirty
+paths and forgets each only when it has been applied. Nothing here parses a file or writes to the
+index.
 """

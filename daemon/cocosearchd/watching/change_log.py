@@ -1,6 +1,4 @@
-"""What was applied when, for those who ask what they have missed. Bounded: whoever asks too late
-must look at all.
-"""
+"""A bounded log of applied paths, for clients that ask for the changes since a clock."""
 
 from collections.abc import Iterable
 
@@ -8,32 +6,31 @@ MAX_PATHS = 50_000  # about 10 MB; a checkout of more is a reason to look at eve
 
 
 class ChangeLog:
-    """The paths applied last, each with a number of the root's counter, taken when it was
-    applied.
-    """
+    """The paths applied last, each with the number of the root's counter when it was applied."""
 
     def __init__(self, limit: int = MAX_PATHS) -> None:
         self._limit = limit
-        self._at: dict[str, int] = {}  # oldest first
-        self._forgotten = 0  # what was applied up to this number may be missing
+        self._numbers: dict[str, int] = {}  # oldest first
+        self._dropped_to = 0  # paths applied up to this number may be missing
 
-    def applied(self, number: int, paths: Iterable[str]) -> None:
-        """Numbers only grow."""
+    def record(self, number: int, paths: Iterable[str]) -> None:
+        """Record applied paths. Numbers only grow."""
         for path in paths:
-            self._at.pop(path, None)
-            self._at[path] = number
-        while len(self._at) > self._limit:
-            self._forgotten = self._at.pop(next(iter(self._at)))
+            self._numbers.pop(path, None)
+            self._numbers[path] = number
+        while len(self._numbers) > self._limit:
+            self._dropped_to = self._numbers.pop(next(iter(self._numbers)))
 
     def since(self, number: int) -> tuple[str, ...] | None:
-        """Every path that was applied after this number, oldest first; None if that is not known
-        any more.
+        """Return every path applied after this number, oldest first.
+
+        None if the log does not go back that far: the client must look at everything.
         """
-        if number < self._forgotten:
+        if number < self._dropped_to:
             return None
-        found = list[str]()
-        for path in reversed(self._at):
-            if self._at[path] <= number:
+        paths = list[str]()
+        for path in reversed(self._numbers):
+            if self._numbers[path] <= number:
                 break
-            found.append(path)
-        return tuple(reversed(found))
+            paths.append(path)
+        return tuple(reversed(paths))

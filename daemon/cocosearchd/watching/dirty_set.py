@@ -1,6 +1,4 @@
-"""What the reconciler keeps and hands out: dirty paths, batches of them, directories to be
-scanned.
-"""
+"""Records of the dirty set: dirty paths, batches of them, and directories to be scanned."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class DirtyBatch:
-    """Paths to be brought to the index: `paths` are to be read, `gone` are to be deleted."""
+    """Paths to bring to the index: `paths` are to be read, `gone` are to be deleted."""
 
     id: int
     paths: tuple[str, ...]
@@ -28,14 +26,14 @@ class DirtyDirectory:
 
 @dataclass(slots=True)
 class DirtyPath:
-    """What the reconciler knows of a dirty path."""
+    """The state of one dirty path in the reconciler."""
 
     seq: int
     since: int
     urgent: bool
     force: bool
     stored: bool  # see `PickedPaths`
-    batch: int = 0  # the one it is in; 0: not handed out
+    batch: int = 0  # the id of its batch; 0: not handed out
     again: int = 0  # the first mark since it was handed out
     tries: int = 0
     error: str | None = None
@@ -47,8 +45,8 @@ class DirtyPath:
 class PickedPaths:
     """Paths that were handed out; `seqs` are their numbers at that moment.
 
-    `stored` are those that may be in the index: a scan has named them, or they failed and may be
-    written all the same.
+    `stored` are the paths that may be in the index: a scan has named them, or they failed and may
+    have been written all the same.
     """
 
     id: int
@@ -67,5 +65,5 @@ class RunningScan:
 
 
 def below(path: str, tree: str) -> bool:
-    """Whether a path is a tree or in it; "" is the root."""
+    """Return whether a path is a tree or in it; "" is the root."""
     return not tree or path == tree or path.startswith(tree + "/")

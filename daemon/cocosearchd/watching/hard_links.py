@@ -1,9 +1,8 @@
-"""Hard links: a file with several names. An event names the one it was written by; the others
-changed too.
+"""Hard links: files with several names, of which an event names only the written one.
 
-What is written by a name outside of the root, or of what is indexed of it, makes no event: files
-that have such a name are looked at by each question. That a file gets one makes no event either, so
-it is known from its next scan on.
+A write by a name outside of the root, or outside of the scope, makes no event: each question checks
+the files that have such a name. That a file gets such a name makes no event either, so it is known
+from the next scan on.
 """
 
 import os
@@ -14,12 +13,12 @@ from typing import NamedTuple
 
 from cocosearchd.model import decode_path
 
-# files that are looked at by each question; of more, scans and the audit find what was written
-FOLLOWED = 5_000
+# files that each question checks; of more, scans and the audit notice the writes
+MAX_CHECKED = 5_000
 
 
 Stamp = tuple[int, int, int]  # size, mtime_ns, ctime_ns
-Suspect = tuple[str, Stamp]  # a path, and what was seen there
+Suspect = tuple[str, Stamp]  # a path, and its stamp
 
 
 class LinkedName(NamedTuple):
@@ -31,8 +30,8 @@ class LinkedName(NamedTuple):
     names: int
 
 
-def linked(path: str, status: os.stat_result) -> LinkedName | None:
-    """None for a file with one name."""
+def linked_name(path: str, status: os.stat_result) -> LinkedName | None:
+    """Return the record of a name; None for a file with one name."""
     if status.st_nlink < 2:
         return None
     return LinkedName(path, (status.st_dev, status.st_ino), _stamp(status), status.st_nlink)
@@ -42,102 +41,100 @@ def _stamp(status: os.stat_result) -> Stamp:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def written(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
-    """Those that are not as they were seen, as they are. Blocking."""
-    found = list[Suspect]()
-    for path, before in suspects:
-        with suppress(OSError):  # that a name went is told by an event
-            now = _stamp(os.lstat(os.path.join(root, decode_path(path))))
-            if now != before:
-                found.append((path, now))
-    return found
+def changed_names(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
+    """Return the suspects whose stamp has changed, with the new stamps. Blocking."""
+    changed = list[Suspect]()
+    for path, old in suspects:
+        with suppress(OSError):  # an event announces that a name went
+            new = _stamp(os.lstat(os.path.join(root, decode_path(path))))
+            if new != old:
+                changed.append((path, new))
+    return changed
 
 
 class HardLinks:
-    """The files with several names that scans and looks have seen, each name with the stamp it was
-    seen with.
+    """The files with several names that scans and comparisons have met, and the stamp of each name.
 
-    `elsewhere` are files of which a name has not been seen.
+    `elsewhere` are files of which a name has not been met.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, int], dict[str, Stamp]] = {}
-        self._names: dict[tuple[int, int], int] = {}
-        self._inode_of: dict[str, tuple[int, int]] = {}
-        self._told = set[tuple[int, int]]()  # of which nothing was seen since all names were told
+        self._stamps: dict[tuple[int, int], dict[str, Stamp]] = {}
+        self._name_counts: dict[tuple[int, int], int] = {}
+        self._inodes: dict[str, tuple[int, int]] = {}
+        # inodes without a new record since all their names were returned by `remove`
+        self._reported = set[tuple[int, int]]()
         self.elsewhere = dict[tuple[int, int], None]()
 
-    def scanned(self, found: Iterable[LinkedName]) -> None:
-        """By a scan, which compares each name by itself.
+    def record_scan(self, links: Iterable[LinkedName]) -> None:
+        """Record the names of a scan, which compares each name by itself.
 
-        A name of another file than before was seen to leave that one by nobody yet: the look that
-        follows is to tell.
+        A name that belongs to another file now keeps its old record: the comparison that follows
+        reports the names of the old file.
         """
-        for one in found:
-            if self._inode_of.get(one.path, one.inode) == one.inode:
-                self._note(one)
+        for link in links:
+            if self._inodes.get(link.path, link.inode) == link.inode:
+                self._record(link)
 
-    def changed(self, one: LinkedName) -> frozenset[str] | None:
-        """The other names that were last seen with another stamp; None: only a scan can find out
-        which there are.
+    def update(self, link: LinkedName) -> frozenset[str] | None:
+        """Record a name, and return the other names whose recorded stamp differs.
 
-        A new name is known by an event, the one that the file had before is not: it made none.
+        None if only a scan can tell which names there are: an event announced a new name, but none
+        announced the name that the file had before.
         """
-        unknown = one.names > self._names.get(one.inode, 1)
-        others = self._seen.get(one.inode, {})
-        found = frozenset(
-            path for path, stamp in others.items() if path != one.path and stamp != one.stamp
+        new_name = link.names > self._name_counts.get(link.inode, 1)
+        stamps = self._stamps.get(link.inode, {})
+        changed = frozenset(
+            path for path, stamp in stamps.items() if path != link.path and stamp != link.stamp
         )
-        self._note(one)
-        return None if unknown else found
+        self._record(link)
+        return None if new_name else changed
 
     def suspects(self) -> list[Suspect]:
-        """The names here of files that have others elsewhere, with the stamps they were seen
-        with.
-        """
-        some = islice(self.elsewhere, FOLLOWED)
-        return [name for inode in some for name in self._seen.get(inode, {}).items()]
+        """Return the names here of files that have names elsewhere, with their stamps."""
+        inodes = islice(self.elsewhere, MAX_CHECKED)
+        return [name for inode in inodes for name in self._stamps.get(inode, {}).items()]
 
-    def unseen(self, found: Iterable[Suspect]) -> list[str]:
-        """The paths among what a look has found that nobody has seen as it is there.
+    def not_recorded(self, names: Iterable[Suspect]) -> list[str]:
+        """Return the paths of names whose stamps are not recorded yet.
 
-        The look may have begun before another one by which the same change was taken in. A path
-        that is not known any more was seen without another name since: events tell of it again.
+        The check behind `names` may have begun before a comparison that recorded the same change. A
+        path that is not known any more had no other name at its last comparison: events announce it
+        again.
         """
-        return [path for path, stamp in found if self._stamp_of(path) not in (None, stamp)]
+        return [path for path, stamp in names if self._stamp_of(path) not in (None, stamp)]
 
     def _stamp_of(self, path: str) -> Stamp | None:
-        inode = self._inode_of.get(path)
-        return None if inode is None else self._seen[inode][path]
+        inode = self._inodes.get(path)
+        return None if inode is None else self._stamps[inode][path]
 
-    def left(self, path: str, inode: tuple[int, int] | None) -> frozenset[str]:
-        """The other names of the file that was seen at a path, if that is there no more, but
-        `inode` or nothing.
+    def remove(self, path: str, inode: tuple[int, int] | None) -> frozenset[str]:
+        """Return the other names of the file recorded at a path, if it is not there any more.
 
-        It may have been written by this name just before it lost it, and no event tells that of the
-        others.
+        At the path is `inode` now, or nothing. The old file may have been written by this name just
+        before it lost it, and no event announces that for the other names.
         """
-        before = self._inode_of.get(path)
-        if before is None or before == inode:
+        old = self._inodes.get(path)
+        if old is None or old == inode:
             return frozenset()
-        del self._inode_of[path]
-        others = self._seen[before]
-        del others[path]
-        if not others:
-            del self._seen[before], self._names[before]
-            self._told.discard(before)
-            self.elsewhere.pop(before, None)
-        elif before not in self._told:
-            self._told.add(before)
-            return frozenset(others)
+        del self._inodes[path]
+        stamps = self._stamps[old]
+        del stamps[path]
+        if not stamps:
+            del self._stamps[old], self._name_counts[old]
+            self._reported.discard(old)
+            self.elsewhere.pop(old, None)
+        elif old not in self._reported:
+            self._reported.add(old)
+            return frozenset(stamps)
         return frozenset()
 
-    def _note(self, one: LinkedName) -> None:
-        self._seen.setdefault(one.inode, {})[one.path] = one.stamp
-        self._names[one.inode] = one.names
-        self._inode_of[one.path] = one.inode
-        self._told.discard(one.inode)
-        if len(self._seen[one.inode]) < one.names:
-            self.elsewhere[one.inode] = None
+    def _record(self, link: LinkedName) -> None:
+        self._stamps.setdefault(link.inode, {})[link.path] = link.stamp
+        self._name_counts[link.inode] = link.names
+        self._inodes[link.path] = link.inode
+        self._reported.discard(link.inode)
+        if len(self._stamps[link.inode]) < link.names:
+            self.elsewhere[link.inode] = None
         else:
-            self.elsewhere.pop(one.inode, None)
+            self.elsewhere.pop(link.inode, None)

@@ -1,11 +1,10 @@
-"""The Reconciler: what is dirty in one root, in which order it is handed out, and when it is clean
-again.
+"""Track the dirty paths of one root: their order, their batches, and when they are clean again.
 
 A set, never a queue: a path that changes a thousand times is in it once. Each mark has a number
-(`seq`); a path leaves the set only if its number is what it was when it was handed out, and only
-after it has been applied. `since` is the number of the oldest change of a path that has not been
-applied: a sync waits until everything is younger than itself. Used from one event loop; knows
-neither the disk nor the store.
+(`seq`). A path leaves the set only after it has been applied, and only if its number is still the
+one of the moment at which it was handed out. `since` is the number of the oldest change of a path
+that has not been applied: a sync waits until every `since` is younger than the sync. Used from one
+event loop. Knows neither the disk nor the store.
 """
 
 import asyncio
@@ -24,35 +23,267 @@ from cocosearchd.watching.dirty_set import (
 )
 from cocosearchd.watching.root_status import FailedPath
 
-URGENT_LIMIT = 64  # more at once is not a person saving files: see `mark`
+URGENT_LIMIT = 64  # more at once is not a person saving files: see `DirtyQueues.add`
 # dirty paths named by hints; above, one scan of the root is cheaper than all of them
 MAX_HINTED = 20_000
 MAX_TREES = 256
 
 
-class Reconciler:
-    """See the module. Times (`now`) are seconds of one monotonic clock."""
+class DirtyQueues:
+    """Two queues of paths that are ready to be handed out: edits, and bulk work."""
+
+    def __init__(self) -> None:
+        self._urgent: dict[str, None] = {}  # oldest first
+        self._bulk: dict[str, None] = {}
+        self.work = asyncio.Event()  # set while something can be handed out
+        self.edits = asyncio.Event()  # set while something urgent can
+
+    def add(self, path: str, *, urgent: bool) -> None:
+        """Queue a path. Edits overtake bulk work."""
+        # A checkout also arrives as thousands of hints. The bound keeps the short queue short for
+        # the next edit after it.
+        if urgent and path not in self._urgent and len(self._urgent) < URGENT_LIMIT:
+            self._bulk.pop(path, None)
+            self._urgent[path] = None
+            self.edits.set()
+        elif path not in self._urgent:
+            self._bulk.setdefault(path)
+        self.work.set()
+
+    def remove(self, path: str) -> None:
+        """Take a path out of its queue, if it is in one."""
+        self._urgent.pop(path, None)
+        self._bulk.pop(path, None)
+
+    def next_queue(self, *, edits: bool) -> tuple[Iterable[str], bool]:
+        """Return the paths to hand out next, maybe none, and whether they are urgent.
+
+        With `edits` only urgent paths.
+        """
+        urgent = bool(self._urgent) or edits
+        queue = self._urgent if urgent else self._bulk
+        if not queue:
+            (self.edits if edits else self.work).clear()
+        return queue, urgent
+
+    def has_bulk(self) -> bool:
+        """Return whether bulk work is waiting."""
+        return bool(self._bulk)
+
+    def sample(self, limit: int) -> list[str]:
+        """Return the urgent paths and at most `limit` of the others."""
+        return [*self._urgent, *islice(self._bulk, limit)]
+
+
+class FailedPaths:
+    """Paths that failed and wait for a retry or for a change of the file, the oldest first."""
 
     def __init__(self, settings: WatchingSettings) -> None:
         self._settings = settings
-        self.seq = 0
         self._entries: dict[str, DirtyPath] = {}
-        self._urgent: dict[str, None] = {}  # ready to be handed out, oldest first
-        self._bulk: dict[str, None] = {}
-        self._aside: dict[str, None] = {}  # failed, the oldest first; not in the queues
-        self._retry_from = math.inf  # nothing set aside is tried again before
-        self._flying: dict[int, PickedPaths] = {}
+        self._retry_from = math.inf  # no path is due before
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, path: str, entry: DirtyPath, error: str, now: float, *, outage: bool) -> None:
+        """Record a failure. The pause before the retry doubles with each try, up to a limit."""
+        entry.tries += 1
+        backoff_s = self._settings.retry_base_s * 2 ** min(entry.tries - 1, 30)
+        entry.retry_at = now + min(backoff_s, self._settings.retry_max_s)
+        entry.error = error
+        entry.outage = outage
+        self._retry_from = min(self._retry_from, entry.retry_at)
+        self._entries[path] = entry
+
+    def quarantine(self, path: str, entry: DirtyPath, error: str) -> None:
+        """Record a failure that only a change of the file can end."""
+        entry.error = error
+        entry.retry_at = None
+        entry.outage = False
+        self._entries[path] = entry
+
+    def remove(self, path: str) -> None:
+        """Forget the failure of a path."""
+        entry = self._entries.pop(path, None)
+        if entry is not None:
+            entry.error = None
+            entry.retry_at = None
+            entry.outage = False
+
+    def outages(self) -> list[str]:
+        """Return the paths that failed together with everything else of their batch."""
+        return [path for path, entry in self._entries.items() if entry.outage]
+
+    def due(self, now: float) -> list[str]:
+        """Return the paths that have waited long enough."""
+        if now < self._retry_from:
+            return []
+        waits = {
+            path: entry.retry_at
+            for path, entry in self._entries.items()
+            if entry.retry_at is not None
+        }
+        self._retry_from = min((at for at in waits.values() if at > now), default=math.inf)
+        return [path for path, at in waits.items() if at <= now]
+
+    def error(self, path: str) -> str | None:
+        """Return the error of a failed path; None for a path that has not failed."""
+        entry = self._entries.get(path)
+        return None if entry is None else entry.error or ""
+
+    def has_retries(self) -> bool:
+        """Return whether a path is tried again when its time comes."""
+        return any(entry.retry_at is not None for entry in self._entries.values())
+
+    def report(self, now: float, limit: int | None = None) -> tuple[FailedPath, ...]:
+        """Return the oldest failures, at most `limit`, sorted by path.
+
+        Without an embedder every file may have failed.
+        """
+        return tuple(self._report_path(path, now) for path in sorted(islice(self._entries, limit)))
+
+    def _report_path(self, path: str, now: float) -> FailedPath:
+        entry = self._entries[path]
+        wait_s = None if entry.retry_at is None else max(0.0, entry.retry_at - now)
+        return FailedPath(path, entry.error or "", entry.tries, wait_s)
+
+
+class ScanQueue:
+    """Directories that wait for a scan, none inside of another, and the scans that are running."""
+
+    def __init__(self) -> None:
         self._trees: dict[str, DirtyDirectory] = {}
-        self._scanning: list[RunningScan] = []
+        self._running: list[RunningScan] = []
+        self.ready = asyncio.Event()  # set while directories wait
+
+    def add(self, tree: DirtyDirectory) -> None:
+        """Queue a directory. It is merged with the queued directories above and below it."""
+        for queued in self._trees.values():
+            if below(tree.path, queued.path):
+                queued.since = min(queued.since, tree.since)
+                queued.urgent |= tree.urgent
+                return
+        for path in [path for path in self._trees if below(path, tree.path)]:
+            tree.since = min(tree.since, self._trees.pop(path).since)
+        self._trees[tree.path] = tree
+        if len(self._trees) > MAX_TREES:
+            since = min(queued.since for queued in self._trees.values())
+            self._trees = {"": DirtyDirectory("", since, True)}
+        self.ready.set()
+
+    def begin(self, in_flight: Iterable[str]) -> tuple[DirtyDirectory, ...]:
+        """Start a scan of all queued directories; `in_flight` are the paths being applied now."""
+        trees = tuple(self._trees.values())
+        self._trees = {}
+        self.ready.clear()
+        self._running.append(RunningScan(trees, set(in_flight)))
+        return trees
+
+    def end(self, trees: tuple[DirtyDirectory, ...]) -> RunningScan:
+        """Return the scan that began with this tuple, which is no longer running."""
+        scan = next(scan for scan in self._running if scan.trees is trees)
+        self._running.remove(scan)
+        return scan
+
+    def add_in_flight(self, paths: Iterable[str]) -> None:
+        """Note for each running scan that these paths are applied meanwhile."""
+        for scan in self._running:
+            scan.overlapping.update(paths)
+
+    def directories(self) -> list[DirtyDirectory]:
+        """Return the directories that wait, then those that are being scanned."""
+        return [*self._trees.values(), *(tree for scan in self._running for tree in scan.trees)]
+
+    def is_active(self) -> bool:
+        """Return whether directories are being scanned or wait for a scan."""
+        return bool(self._running or self._trees)
+
+
+class AppliedClock:
+    """The numbers of changes, and calls that wait until they are applied."""
+
+    def __init__(self, entries: Mapping[str, DirtyPath], scans: ScanQueue) -> None:
+        self.seq = 0  # the newest number
+        self._entries = entries
+        self._scans = scans
         # heap of (since, path); entries that moved on are skipped
-        self._oldest: list[tuple[int, str]] = []
+        self._heap: list[tuple[int, str]] = []
+        self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
+
+    def next_seq(self) -> int:
+        """Return a new number."""
+        self.seq += 1
+        return self.seq
+
+    def track(self, path: str) -> None:
+        """Count a dirty path by its `since` from here on."""
+        heapq.heappush(self._heap, (self._entries[path].since, path))
+
+    def oldest(self) -> float:
+        """Return the number of the oldest change that is not applied and has not failed.
+
+        Infinity if there is none.
+        """
+        while self._heap:
+            since, path = self._heap[0]
+            entry = self._entries.get(path)
+            if entry is not None and entry.since == since and entry.error is None:
+                break
+            heapq.heappop(self._heap)
+        scans = [tree.since for tree in self._scans.directories()]
+        return min([*scans, self._heap[0][0] if self._heap else math.inf])
+
+    def applied_seq(self) -> int:
+        """Return the number up to which every change has been applied or has failed."""
+        oldest = self.oldest()
+        return self.seq if oldest == math.inf else int(oldest) - 1
+
+    async def wait(self, seq: int) -> None:
+        """Wait until every change up to `seq` is applied or failed, or until `interrupt`.
+
+        It holds at the moment of the return: a failed path may be taken up again before the waiting
+        call is awake, so it is checked again.
+        """
+        while self.oldest() <= seq:
+            future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._waiting.append((seq, future))
+            if not await future:
+                return
+
+    def wake(self) -> None:
+        """Wake the calls whose changes have all been applied or have failed."""
+        if not self._waiting:
+            return
+        oldest = self.oldest()
+        for seq, future in self._waiting:
+            if oldest > seq and not future.done():
+                future.set_result(True)
+        self._waiting = [(seq, future) for seq, future in self._waiting if not future.done()]
+
+    def interrupt(self) -> None:
+        """End every wait: what they wait for cannot be applied now."""
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_result(False)
+        self._waiting = []
+
+
+class Reconciler:
+    """The dirty set of one root. Times (`now`) are seconds of one monotonic clock."""
+
+    def __init__(self, settings: WatchingSettings) -> None:
+        self.queues = DirtyQueues()
+        self.failures = FailedPaths(settings)
+        self.scans = ScanQueue()
+        self._entries: dict[str, DirtyPath] = {}
+        self.clock = AppliedClock(self._entries, self.scans)
+        self._in_flight: dict[int, PickedPaths] = {}
         self._batches = 0
         self._hinted = 0
-        self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
-        self.changed = asyncio.Event()  # replaced at every settle
-        self.work = asyncio.Event()  # set while something can be handed out
-        self.edits = asyncio.Event()  # set while something urgent can
-        self.to_scan = asyncio.Event()  # set while trees wait
 
     # -- marking
 
@@ -65,177 +296,143 @@ class Reconciler:
         scanned: bool = False,
         since: int = 0,
     ) -> None:
-        """The path may differ from the index. `since` is an older number that this mark stands
-        for.
+        """Mark a path that may differ from the index.
+
+        `since` is an older number that this mark stands for. `scanned`: a scan has named the path,
+        so it may be in the index.
         """
-        self.seq += 1
+        seq = self.clock.next_seq()
         entry = self._entries.get(path)
         if entry is None:
-            entry = self._entries[path] = DirtyPath(
-                self.seq, since or self.seq, urgent, force, scanned
-            )
+            entry = self._entries[path] = DirtyPath(seq, since or seq, urgent, force, scanned)
             self._hinted += not scanned
-            self._push(path, entry)
+            self.clock.track(path)
         else:
             self._mark_again(path, entry, urgent, since)
             entry.force |= force
             if scanned:
-                self._may_be_stored(entry)
+                self._set_stored(entry)
         if not entry.batch:
-            self._enqueue(path, entry)
+            self.queues.add(path, urgent=entry.urgent)
         if self._hinted > MAX_HINTED:
             self._collapse()
 
     def mark_tree(self, path: str, *, urgent: bool = True, since: int = 0) -> None:
-        """Everything at and below the path may differ from the index; `since` as for `mark`."""
-        self.seq += 1
-        self._add_tree(DirtyDirectory(path, since or self.seq, urgent))
+        """Mark everything at and below a path; `since` as for `mark`."""
+        seq = self.clock.next_seq()
+        self.scans.add(DirtyDirectory(path, since or seq, urgent))
 
     def remark_in_flight(self, tree: str) -> None:
-        """What is being applied below `tree` was decided by rules that no longer hold."""
-        for picked in list(self._flying.values()):
+        """Mark the paths below `tree` that are being applied: their rules have changed."""
+        for picked in list(self._in_flight.values()):
             for path in picked.seqs:
                 if below(path, tree):
                     self.mark(path, urgent=False, scanned=True)
 
     def _mark_again(self, path: str, entry: DirtyPath, urgent: bool, since: int) -> None:
-        entry.seq = self.seq
+        entry.seq = self.clock.seq
         entry.urgent |= urgent
         if entry.batch:
-            entry.again = min(entry.again or self.seq, since or self.seq)
+            entry.again = min(entry.again or self.clock.seq, since or self.clock.seq)
         elif entry.error is not None:  # the file changed: a new chance
-            self._aside.pop(path, None)
-            entry.error, entry.retry_at, entry.tries = None, None, 0
-            self._push(path, entry)
+            self.failures.remove(path)
+            entry.tries = 0
+            self.clock.track(path)
         if since and since < entry.since:
             entry.since = since
-            self._push(path, entry)
+            self.clock.track(path)
 
-    def _may_be_stored(self, entry: DirtyPath) -> None:
+    def _set_stored(self, entry: DirtyPath) -> None:
         self._hinted -= not entry.stored
         entry.stored = True
 
-    def _push(self, path: str, entry: DirtyPath) -> None:
-        heapq.heappush(self._oldest, (entry.since, path))
-
-    def _enqueue(self, path: str, entry: DirtyPath) -> None:
-        # Edits overtake bulk work, but a checkout also arrives as thousands of hints; the next edit
-        # after it must find the short queue short.
-        if entry.urgent and path not in self._urgent and len(self._urgent) < URGENT_LIMIT:
-            self._bulk.pop(path, None)
-            self._urgent[path] = None
-            self.edits.set()
-        elif path not in self._urgent:
-            self._bulk.setdefault(path)
-        self.work.set()
-
     def _collapse(self) -> None:
-        since = self.seq
+        """Replace the paths that hints have named by one scan of the root."""
+        since = self.clock.seq
         for path, entry in list(self._entries.items()):
             if not entry.stored and not entry.batch and entry.error is None:
                 since = min(since, entry.since)
                 self._drop(path)
-        self._add_tree(DirtyDirectory("", since, True))
-
-    def _add_tree(self, tree: DirtyDirectory) -> None:
-        for pending in self._trees.values():
-            if below(tree.path, pending.path):
-                pending.since = min(pending.since, tree.since)
-                pending.urgent |= tree.urgent
-                return
-        for path in [path for path in self._trees if below(path, tree.path)]:
-            tree.since = min(tree.since, self._trees.pop(path).since)
-        self._trees[tree.path] = tree
-        if len(self._trees) > MAX_TREES:
-            self._trees = {"": DirtyDirectory("", min(t.since for t in self._trees.values()), True)}
-        self.to_scan.set()
+        self.scans.add(DirtyDirectory("", since, True))
 
     # -- scanning
 
     def begin_scan(self) -> tuple[DirtyDirectory, ...]:
-        """The trees to be scanned now, none inside of another. To be ended by `finish_scan` or
-        `fail_scan`.
-        """
-        trees = tuple(self._trees.values())
-        self._trees = {}
-        self.to_scan.clear()
-        flying = {path for picked in self._flying.values() for path in picked.seqs}
-        self._scanning.append(RunningScan(trees, flying))
-        return trees
+        """Return the directories to scan now. End the scan by `finish_scan` or `fail_scan`."""
+        return self.scans.begin(path for picked in self._in_flight.values() for path in picked.seqs)
 
     def finish_scan(
         self, trees: tuple[DirtyDirectory, ...], dirty: Iterable[str], *, force: bool = False
     ) -> None:
-        """The trees were compared with the store; `dirty` differ.
+        """End a scan that compared the directories with the store; `dirty` are the differences.
 
-        What was being applied meanwhile is looked at again: the store may have been read before
-        that was committed, and the disk after it had changed once more.
+        Paths that were being applied meanwhile are marked again: the store may have been read
+        before their commit, and the disk after it had changed once more.
         """
-        scan = self._take_scanning(trees)
-        found = list(dirty)
-        since = min((tree.since for tree in trees), default=self.seq)
-        urgent = any(tree.urgent for tree in trees) and len(found) < URGENT_LIMIT
-        for path in found:
+        scan = self.scans.end(trees)
+        paths = list(dirty)
+        since = min((tree.since for tree in trees), default=self.clock.seq)
+        urgent = any(tree.urgent for tree in trees) and len(paths) < URGENT_LIMIT
+        for path in paths:
             self.mark(path, urgent=urgent, force=force, scanned=True, since=since)
         for path in scan.overlapping:
             if any(below(path, tree.path) for tree in trees):
                 self.mark(path, urgent=False, scanned=True, since=since)
-        self._settled()
+        self.clock.wake()
 
     def fail_scan(self, trees: tuple[DirtyDirectory, ...]) -> None:
-        """The scan did not happen: its trees are still to be scanned."""
-        self._take_scanning(trees)
+        """End a scan that did not happen: its directories wait again."""
+        self.scans.end(trees)
         for tree in trees:
-            self._add_tree(tree)
-
-    def _take_scanning(self, trees: tuple[DirtyDirectory, ...]) -> RunningScan:
-        scan = next(scan for scan in self._scanning if scan.trees is trees)
-        self._scanning.remove(scan)
-        return scan
+            self.scans.add(tree)
 
     # -- handing out
 
     def take(self, limit: int, *, edits: bool = False) -> PickedPaths | None:
-        """At most `limit` paths, edits before bulk, or `edits` alone; None if there are none. All
-        with one `force`.
+        """Hand out at most `limit` paths with one `force`, edits first; None if there are none.
+
+        With `edits` only urgent paths.
         """
-        queue, urgent = (self._urgent, True) if self._urgent or edits else (self._bulk, False)
-        if not queue:
-            (self.edits if edits else self.work).clear()
+        queue, urgent = self.queues.next_queue(edits=edits)
+        paths = self._same_force(queue, limit)
+        if not paths:
             return None
-        force = self._entries[next(iter(queue))].force
-        picked = list[str]()
-        for path in queue:
-            if len(picked) >= limit or self._entries[path].force != force:
-                break
-            picked.append(path)
+        force = self._entries[paths[0]].force
         self._batches += 1
-        for path in picked:
-            del queue[path]
-            self._entries[path].batch = self._batches
-            # from here on: what is marked meanwhile
-            self._entries[path].again, self._entries[path].force = 0, False
-        seqs = {path: self._entries[path].seq for path in picked}
-        stored = frozenset(path for path in picked if self._entries[path].stored)
-        self._flying[self._batches] = found = PickedPaths(
-            self._batches, seqs, stored, force, urgent
-        )
-        for scan in self._scanning:
-            scan.overlapping.update(picked)
-        return found
+        for path in paths:
+            self.queues.remove(path)
+            entry = self._entries[path]
+            entry.batch = self._batches
+            # From here on these two describe marks that are newer than the batch.
+            entry.again = 0
+            entry.force = False
+        seqs = {path: self._entries[path].seq for path in paths}
+        stored = frozenset(path for path in paths if self._entries[path].stored)
+        picked = PickedPaths(self._batches, seqs, stored, force, urgent)
+        self._in_flight[self._batches] = picked
+        self.scans.add_in_flight(paths)
+        return picked
+
+    def _same_force(self, queue: Iterable[str], limit: int) -> list[str]:
+        """Return the first paths of a queue up to one with another `force` than the first."""
+        paths = list[str]()
+        for path in islice(queue, limit):
+            if paths and self._entries[path].force != self._entries[paths[0]].force:
+                break
+            paths.append(path)
+        return paths
 
     def give_back(self, number: int) -> None:
-        """What was handed out was not looked at."""
-        picked = self._flying.get(number)
-        for path, entry in self._landed(number):
-            entry.again, entry.force = 0, entry.force or (picked is not None and picked.force)
-            self._enqueue(path, entry)
+        """Queue the paths of a batch again that nobody has read."""
+        picked = self._in_flight.get(number)
+        for path, entry in self._end_batch(number):
+            entry.again = 0
+            entry.force = entry.force or (picked is not None and picked.force)
+            self.queues.add(path, urgent=entry.urgent)
 
     def settle(self, number: int, failed: Mapping[str, str], now: float) -> None:
-        """Everything handed out under this number has been applied, except for `failed` (path ->
-        why).
-        """
-        picked = self._flying.get(number)
+        """End a batch: all its paths have been applied, except for `failed` (path -> error)."""
+        picked = self._in_flight.get(number)
         if picked is None:
             return  # given back, or settled before
         outage = (
@@ -243,187 +440,79 @@ class Reconciler:
             and failed.keys() >= picked.seqs.keys()
             and len(set(failed.values())) == 1
         )
-        for path, entry in self._landed(number):
+        for path, entry in self._end_batch(number):
             if path in failed:
                 entry.force |= picked.force
-                # the store may have gone away between writing and saying so
-                self._may_be_stored(entry)
+                # the store may have gone away between the write and its answer
+                self._set_stored(entry)
             # changed since it was handed out: compare and do not remove
             if entry.seq != picked.seqs[path]:
                 if path not in failed:
-                    entry.since, entry.tries = entry.again or entry.seq, 0
-                    self._push(path, entry)
-                self._enqueue(path, entry)
+                    entry.since = entry.again or entry.seq
+                    entry.tries = 0
+                    self.clock.track(path)
+                self.queues.add(path, urgent=entry.urgent)
             elif path in failed:
-                self._set_aside(path, entry, failed[path], now, outage=outage)
+                self.failures.add(path, entry, failed[path], now, outage=outage)
             else:
                 self._drop(path)
         if len(failed) < len(picked.seqs):
-            self._end_outage()
-        self._settled()
+            self._retry(self.failures.outages())
+        self.clock.wake()
 
     def quarantine(self, path: str, error: str) -> None:
-        """The path, which has just been settled as failed, is not handed out again until it is
-        marked again.
-        """
+        """Hold back a path that has just been settled as failed until it is marked again."""
         entry = self._entries.get(path)
         if entry is None:
-            self.seq += 1
+            seq = self.clock.next_seq()
             entry = self._entries[path] = DirtyPath(
-                self.seq, self.seq, urgent=False, force=False, stored=True, tries=1
+                seq, seq, urgent=False, force=False, stored=True, tries=1
             )
         elif entry.error is None:
             return  # changed meanwhile: it gets another chance
-        entry.error, entry.retry_at, entry.outage = error, None, False
-        self._aside[path] = None
-        self._settled()
-
-    def _landed(self, number: int) -> list[tuple[str, DirtyPath]]:
-        picked = self._flying.pop(number, None)
-        landed = [] if picked is None else [(path, self._entries[path]) for path in picked.seqs]
-        for _, entry in landed:
-            entry.batch = 0
-        return landed
-
-    def _set_aside(
-        self, path: str, entry: DirtyPath, error: str, now: float, *, outage: bool
-    ) -> None:
-        entry.tries += 1
-        pause = min(
-            self._settings.retry_base_s * 2 ** min(entry.tries - 1, 30), self._settings.retry_max_s
-        )
-        entry.error, entry.retry_at, entry.outage = error, now + pause, outage
-        self._retry_from = min(self._retry_from, now + pause)
-        self._aside[path] = None
-
-    def _end_outage(self) -> None:
-        for path in list(self._aside):
-            if self._entries[path].outage:
-                self._retry(path)
+        self.failures.quarantine(path, entry, error)
+        self.clock.wake()
 
     def retry_due(self, now: float) -> None:
-        """Hand out again what failed and has waited long enough."""
-        if now < self._retry_from:
-            return
-        self._retry_from = math.inf
-        for path in list(self._aside):
-            retry_at = self._entries[path].retry_at
-            if retry_at is not None and retry_at <= now:
-                self._retry(path)
-            elif retry_at is not None:
-                self._retry_from = min(self._retry_from, retry_at)
+        """Queue the failed paths again that have waited long enough."""
+        self._retry(self.failures.due(now))
 
-    def _retry(self, path: str) -> None:
-        entry = self._entries[path]
-        self._aside.pop(path, None)
-        entry.error, entry.retry_at, entry.outage, entry.urgent = None, None, False, False
-        self._push(path, entry)
-        self._enqueue(path, entry)
+    def _end_batch(self, number: int) -> list[tuple[str, DirtyPath]]:
+        picked = self._in_flight.pop(number, None)
+        entries = [] if picked is None else [(path, self._entries[path]) for path in picked.seqs]
+        for _, entry in entries:
+            entry.batch = 0
+        return entries
+
+    def _retry(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            entry = self._entries[path]
+            self.failures.remove(path)
+            entry.urgent = False
+            self.clock.track(path)
+            self.queues.add(path, urgent=False)
 
     def _drop(self, path: str) -> None:
         entry = self._entries.pop(path)
         self._hinted -= not entry.stored
-        self._unqueue(path)
+        self.queues.remove(path)
 
-    def _unqueue(self, path: str) -> None:
-        self._urgent.pop(path, None)
-        self._bulk.pop(path, None)
-
-    # -- asking
-
-    def oldest(self) -> float:
-        """The number of the oldest change that has not been applied and is not set aside; infinity
-        if there is none.
-        """
-        while self._oldest:
-            since, path = self._oldest[0]
-            entry = self._entries.get(path)
-            if entry is not None and entry.since == since and entry.error is None:
-                break
-            heapq.heappop(self._oldest)
-        scanned = [tree.since for scan in self._scanning for tree in scan.trees]
-        waiting = [tree.since for tree in self._trees.values()]
-        return min([*scanned, *waiting, self._oldest[0][0] if self._oldest else math.inf])
-
-    async def applied(self, seq: int) -> None:
-        """Returns when every change up to this number has been applied or set aside, or when
-        `interrupt` is called.
-
-        It is so at the moment of the return: what was set aside may be taken up again before who
-        waits for it is awake.
-        """
-        while self.oldest() <= seq:
-            future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            self._waiting.append((seq, future))
-            if not await future:
-                return
-
-    def interrupt(self) -> None:
-        """Nobody is to wait any more for what cannot be applied now."""
-        for _, future in self._waiting:
-            if not future.done():
-                future.set_result(False)
-        self._waiting = []
-
-    def applied_seq(self) -> int:
-        """Every change up to this number has been applied or set aside."""
-        oldest = self.oldest()
-        return self.seq if oldest == math.inf else int(oldest) - 1
+    # -- reading
 
     def pending(self) -> int:
-        """How many paths will be applied without anything else having to happen."""
-        return len(self._entries) - len(self._aside)
+        """Count the paths that will be applied without anything else having to happen."""
+        return len(self._entries) - len(self.failures)
 
     def pending_paths(self, limit: int = 20) -> tuple[str, ...]:
-        """Some of them, those handed out and urgent ones first; then directories to scan: `src/`,
-        the root `./`.
+        """Return at most `limit` paths, in-flight and urgent ones first, then directories to scan.
+
+        Directories end in `/`: `src/`, the root `./`.
         """
-        found = [path for picked in self._flying.values() for path in picked.seqs]
-        found += [*self._urgent, *list(self._bulk)[:limit]]
-        trees = [*self._trees.values(), *(tree for scan in self._scanning for tree in scan.trees)]
-        return tuple((found + [(tree.path or ".") + "/" for tree in trees])[:limit])
+        paths = [path for picked in self._in_flight.values() for path in picked.seqs]
+        paths += self.queues.sample(limit)
+        paths += [(tree.path or ".") + "/" for tree in self.scans.directories()]
+        return tuple(paths[:limit])
 
     def since(self, path: str) -> int:
-        """The number of the oldest change of a dirty path that has not been applied."""
+        """Return the number of the oldest change of a dirty path that has not been applied."""
         return self._entries[path].since
-
-    def retrying(self) -> bool:
-        """Whether something is tried again when its time comes."""
-        return any(self._entries[path].retry_at is not None for path in self._aside)
-
-    def is_aside(self, path: str) -> bool:
-        """Whether a path has failed and waits."""
-        return path in self._aside
-
-    def bulk(self) -> bool:
-        """Whether bulk work is waiting."""
-        return bool(self._bulk)
-
-    def scanning(self) -> bool:
-        """Whether trees are being scanned or wait for it."""
-        return bool(self._scanning or self._trees)
-
-    def failing(self) -> int:
-        """How many paths are set aside."""
-        return len(self._aside)
-
-    def failed(self, now: float, limit: int | None = None) -> tuple[FailedPath, ...]:
-        """What is set aside, by path; at most `limit`, the oldest: without an embedder it may be
-        every file.
-        """
-        return tuple(self._failed(path, now) for path in sorted(islice(self._aside, limit)))
-
-    def _failed(self, path: str, now: float) -> FailedPath:
-        entry = self._entries[path]
-        wait = None if entry.retry_at is None else max(0.0, entry.retry_at - now)
-        return FailedPath(path, entry.error or "", entry.tries, wait)
-
-    def _settled(self) -> None:
-        event, self.changed = self.changed, asyncio.Event()
-        event.set()
-        if self._waiting:
-            oldest = self.oldest()
-            for seq, future in self._waiting:
-                if oldest > seq and not future.done():
-                    future.set_result(True)
-            self._waiting = [(seq, future) for seq, future in self._waiting if not future.done()]

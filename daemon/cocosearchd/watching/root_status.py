@@ -1,4 +1,4 @@
-"""What a root says of itself, for people and for progress."""
+"""The status of a root, for people and for progress reports."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,7 @@ FAILED_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class FailedPath:
-    """A file that could not be indexed yet. `retry_in_s` is None when it waits for a change of the
-    file.
-    """
+    """A file that could not be indexed yet. `retry_in_s` is None if only a change of it helps."""
 
     path: str
     error: str
@@ -24,14 +22,14 @@ class FailedPath:
 
 @dataclass(frozen=True, slots=True)
 class RootStatus:
-    """Of one moment. `state`: cold, scanning, indexing, live, git_batch, lost, root_missing,
-    degraded or failed.
+    """The status of a root at one moment.
 
-    `pending` counts what will be applied soon; failed files wait for their retry and are not in it:
-    `failed` are at most `FAILED_SHOWN` of `failed_count`. `done` of `total` files in scope are not
-    pending; `total` is None before the first scan. `watcher` names the backend and why it is not a
-    better one. `unreadable` are some of the directories (with a `/`) and files that may not be
-    read: what was indexed of a directory stays, and no answer shows it as current.
+    `state`: cold, scanning, indexing, live, git_batch, lost, root_missing, degraded or failed.
+    `pending` counts the paths that will be applied soon. Failed files wait for their retry and are
+    not pending: `failed` are at most `FAILED_SHOWN` of `failed_count`. `done` of `total` files in
+    scope are not pending; `total` is None before the first scan. `watcher` names the backend and
+    why it is not a better one. `unreadable` are some of the directories (with a `/`) and files that
+    may not be read: what was indexed of a directory stays, and no answer shows it as current.
     """
 
     state: str
@@ -46,8 +44,8 @@ class RootStatus:
     failed_count: int = 0
 
 
-def live_state(forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
-    """What a root that follows its disk is shown as."""
+def live_state(*, forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
+    """Return the state to show for a root that follows its disk."""
     if forced:
         return "scanning"  # every file is about to be read again
     if git:
@@ -57,11 +55,12 @@ def live_state(forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
     return "degraded" if degraded else "live"
 
 
-def lagging(
+def lag_reason(
     pending: int, failed: Sequence[FailedPath], failing: int, *, git: bool, scanning: bool
 ) -> str:
-    """Why a root that follows its disk is not known to be as it is; `failed` are some of `failing`
-    files.
+    """Say why the index of a root that follows its disk may be behind it.
+
+    `failed` are some of `failing` files.
     """
     if git:
         return "git is working"
@@ -69,17 +68,17 @@ def lagging(
         return "the root is being scanned"
     if pending:
         return f"{'1 change is' if pending == 1 else f'{pending} changes are'} not applied yet"
-    return _failures(failed, failing) if failed else "not compared with the disk"
+    return _failure_reason(failed, failing) if failed else "not compared with the disk"
 
 
-def _failures(failed: Sequence[FailedPath], failing: int) -> str:
+def _failure_reason(failed: Sequence[FailedPath], failing: int) -> str:
+    first = failed[0]
     away = EXCLUSIONS["embedder_away"].cause
-    if failed[0].error.startswith(away):
+    if first.error.startswith(away):
         files = "1 file waits" if failing == 1 else f"{failing} files wait"
-        return f"{files} for the embedder, the first is {failed[0].path}: {failed[0].error.removeprefix(f'{away}: ')}"
-    return (
-        f"files could not be indexed: {failing}, the first is {failed[0].path}: {failed[0].error}"
-    )
+        error = first.error.removeprefix(f"{away}: ")
+        return f"{files} for the embedder, the first is {first.path}: {error}"
+    return f"files could not be indexed: {failing}, the first is {first.path}: {first.error}"
 
 
 def in_sync(
@@ -87,19 +86,18 @@ def in_sync(
     failed: Sequence[FailedPath],
     failing: int,
     unknown: Iterable[str],
-    why: str | None,
+    reason: str | None,
 ) -> Freshness:
-    """What is known once every change has been applied or set aside.
+    """Return the freshness once every change has been applied or has failed.
 
-    `failed` are some of `failing` files, at most `MAX_WARNINGS`; `unknown` are directories, `why` is of
-    them.
+    `failed` are some of `failing` files, at most `SHOWN`. `unknown` are directories, and `reason`
+    says why they are unknown.
     """
     if failed:
         return Freshness(
-            False, clock, _failures(failed, failing), tuple(file.path for file in failed)
+            False, clock, _failure_reason(failed, failing), tuple(file.path for file in failed)
         )
-    if why is not None:
-        return Freshness(
-            False, clock, why, tuple(f"{directory or '.'}/" for directory in unknown)[:SHOWN]
-        )
+    if reason is not None:
+        directories = tuple(f"{directory or '.'}/" for directory in unknown)
+        return Freshness(False, clock, reason, directories[:SHOWN])
     return Freshness(True, clock)

@@ -1,5 +1,6 @@
-"""Which directories may be roots, and what an index is called. What is registered is kept by the
-store.
+"""Validates the directory of a new root and chooses the name of its index.
+
+The store keeps the registered ones.
 """
 
 import os
@@ -19,32 +20,32 @@ _UNFIT = re.compile(r"[\s/\\\x00-\x1f\x7f]+")
 
 
 def check_root(path: bytes, state_dir: Path) -> bytes:
-    """The directory behind a path, absolute and without symbolic links. Blocking.
+    """Return the directory behind a path, absolute and without symbolic links. Blocking.
 
     A root inside of another one is fine: queries take the nearest. Raises `NotFound` and `Refused`.
     """
-    shown = os.fsdecode(path)
+    label = os.fsdecode(path)
     try:
         root = without_links(os.path.expanduser(path))
     except OSError as error:
         raise Refused(
-            f"{shown} cannot be followed: {error.strerror}", "give the directory itself"
+            f"{label} cannot be followed: {error.strerror}", "give the directory itself"
         ) from None
     if not os.path.exists(root):
-        raise NotFound(f"there is no directory {shown}", "give the path of a directory that exists")
+        raise NotFound(f"there is no directory {label}", "give the path of a directory that exists")
     if not os.path.isdir(root):
         raise Refused(
-            f"{shown} is not a directory",
+            f"{label} is not a directory",
             f"give its directory: {os.fsdecode(os.path.dirname(root))}",
         )
     if not os.access(root, os.R_OK | os.X_OK):
         raise Refused(
-            f"{shown} cannot be read",
+            f"{label} cannot be read",
             "run the daemon as a user who may read it, or change its permissions",
         )
     if _is_bare(root):
         raise Refused(
-            f"{shown} is a bare repository: it has no files",
+            f"{label} is a bare repository: it has no files",
             "give a directory that it is checked out in",
         )
     if _same(root, b"/"):
@@ -53,7 +54,7 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
         )
     if (kind := file_system(root)) in KERNEL or root == b"/dev":
         raise Refused(
-            f"{shown} is of the kernel ({kind}), and holds no files",
+            f"{label} is of the kernel ({kind}), and holds no files",
             "add the directories of your projects",
         )
     if _same(root, os.path.realpath(os.path.expanduser(b"~"))):
@@ -63,51 +64,52 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
     state = os.path.realpath(os.fsencode(state_dir))
     if _holds(root, state) or _inside(root, state):
         raise Refused(
-            f"{shown} holds the daemon's own files or is among them",
+            f"{label} holds the daemon's own files or is among them",
             "add a directory beside it, or move the state with COCOSEARCH_STATE_DIR",
         )
     return root
 
 
 def _is_bare(root: bytes) -> bool:
-    """Whether a directory is git's own, without a work tree."""
-    found = set(os.listdir(root))
-    return found >= {b"HEAD", b"objects", b"refs"} and b".git" not in found
+    """Return whether a directory is a git directory without a work tree."""
+    names = set(os.listdir(root))
+    return names >= {b"HEAD", b"objects", b"refs"} and b".git" not in names
 
 
 def chosen_name(
-    root: bytes, name: str | None, of_project: str | None, taken: Mapping[str, bytes]
+    root: bytes, name: str | None, project_name: str | None, roots: Mapping[str, bytes]
 ) -> str:
-    """A name for a new index. Raises `Conflict` and `InvalidInput` for one that a person gave.
+    """Return a name for a new index; `roots` maps the names of indexes to their roots.
 
-    That of a project gives way: work trees of one repository all bring the same file.
+    Raises `Conflict` and `InvalidInput` for a `name`, which a person gave. A `project_name` that
+    cannot be used is ignored: work trees of one repository all bring the same file.
     """
-    if name is None and of_project is not None:
+    if name is None and project_name is not None:
         with suppress(Conflict, InvalidInput):
-            return propose_name(root, of_project, taken)
-    return propose_name(root, name, taken)
+            return propose_name(root, project_name, roots)
+    return propose_name(root, name, roots)
 
 
-def propose_name(root: bytes, name: str | None, taken: Mapping[str, bytes]) -> str:
-    """What to call the index of a root; `taken` maps names to roots.
+def propose_name(root: bytes, name: str | None, roots: Mapping[str, bytes]) -> str:
+    """Return the name for the index of a root; `roots` maps the names of indexes to their roots.
 
-    Without a name: the directory's, with as much of the path before it as makes it unique, else
+    Without `name`: the directory's, with as much of the path before it as makes it unique, else
     with a number. Raises `Conflict` for a name that another root has, and `InvalidInput` for one
     that cannot be used.
     """
     if name is not None:
-        return _checked(name, root, taken)
-    parts = [_fit(os.fsdecode(part)) for part in root.split(b"/") if part] or ["root"]
+        return _checked_name(name, root, roots)
+    parts = [_name_part(os.fsdecode(part)) for part in root.split(b"/") if part] or ["root"]
     for first in range(len(parts) - 1, -1, -1):
         proposed = "-".join(parts[first:])[-MAX_NAME:]
-        if proposed not in taken:
+        if proposed not in roots:
             return proposed
     base = parts[-1][: MAX_NAME - 8]
-    return next(proposed for n in count(2) if (proposed := f"{base}-{n}") not in taken)
+    return next(proposed for n in count(2) if (proposed := f"{base}-{n}") not in roots)
 
 
-def _checked(name: str, root: bytes, taken: Mapping[str, bytes]) -> str:
-    # A name of dots alone would be part of a resource's address that every client takes away.
+def _checked_name(name: str, root: bytes, roots: Mapping[str, bytes]) -> str:
+    # Every client would remove a name of dots alone from a resource's address.
     if (
         not _NAME.fullmatch(name)
         or len(name) > MAX_NAME
@@ -118,30 +120,30 @@ def _checked(name: str, root: bytes, taken: Mapping[str, bytes]) -> str:
             f"{name!r} cannot be the name of an index",
             f"use 1 to {MAX_NAME} characters without slashes and without spaces at its ends",
         )
-    if name in taken and taken[name] != root:
+    if name in roots and roots[name] != root:
         raise Conflict(
-            f"the name {name!r} of {_shown(root)} is taken by {_shown(taken[name])}",
+            f"the name {name!r} of {_text(root)} is taken by {_text(roots[name])}",
             "choose another one with --name, or clear the other index",
         )
     return name
 
 
-def _fit(part: str) -> str:
-    """A part of a path as a part of a name: what cannot be typed or printed is replaced."""
+def _name_part(part: str) -> str:
+    """Return a part of a path as a part of a name, without unprintable characters."""
     printable = part.encode("utf-8", "replace").decode("utf-8").replace("?", "_")
     return _UNFIT.sub("_", printable).strip("_") or "_"
 
 
-def _same(path: bytes, other: bytes) -> bool:
-    """Whether two paths are one directory: names may differ by case, or by a bind mount."""
+def _same(path: bytes, second: bytes) -> bool:
+    """Return whether two paths are one directory: names may differ by case, or by a bind mount."""
     try:
-        return os.path.samefile(path, other)
-    except OSError:  # the other one is not there
-        return path == other
+        return os.path.samefile(path, second)
+    except OSError:  # one of them does not exist
+        return path == second
 
 
 def _holds(root: bytes, path: bytes) -> bool:
-    """Whether a root is a directory, or one above it, by whatever name."""
+    """Return whether a root is the directory `path` or above it, by whatever name."""
     while not _same(root, path):
         if path == os.path.dirname(path):
             return False
@@ -153,5 +155,5 @@ def _inside(path: bytes, directory: bytes) -> bool:
     return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
 
 
-def _shown(root: bytes) -> str:
+def _text(root: bytes) -> str:
     return root.decode("utf-8", "backslashreplace")

@@ -1,9 +1,8 @@
-"""Compare a root, or parts of it, with what is stored. A scan decides nothing: what differs is
-dirty.
+"""Scans: comparisons of a root with the stored files, whose differences are dirty.
 
-Each directory is announced before it is listed, so that a watch on it is older than the list. Files
-that are stored and not on disk only count as dirty where the listing succeeded: a directory that
-cannot be read is not empty.
+A scan decides nothing else. Each directory is watched before it is listed, so that the watch is
+older than the list. Files that are stored and not on disk only count as dirty where the listing
+succeeded: a directory that cannot be read is not empty.
 """
 
 import errno
@@ -11,28 +10,32 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, decode_path, encode_path
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
-from cocosearchd.watching.hard_links import LinkedName, linked
+from cocosearchd.watching.dirty_set import DirtyDirectory, below
+from cocosearchd.watching.hard_links import LinkedName, linked_name
 from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.scope import Scope
 
-# As things are, nobody like us can look into such a directory, so nothing in it is missed. Other
-# errors (of a disk, of a network, no file handles left) say nothing of what there is.
+# This user cannot look into such a directory, so nothing in it is missed. Other errors (of a disk,
+# of a network, no file handles left) say nothing of its content.
 _CLOSED = frozenset([errno.EACCES, errno.EPERM, errno.ENAMETOOLONG])
+MAX_LABEL = 80  # characters of a long path in a sentence
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadDirectory:
-    """Why what is in a directory cannot be known; `closed` until its permissions change, else worth
-    another try.
+    """The error of a directory that could not be read.
 
-    What is `unmounted` is closed as well, until something is mounted or appears there.
+    A `closed` directory stays so until its permissions change; else another try may help. An
+    `unmounted` one is closed as well, until something is mounted or appears there.
     """
 
     error: str
@@ -42,75 +45,76 @@ class UnreadDirectory:
 
 @dataclass(slots=True)
 class ScanResult:
-    """What a scan saw. `unreadable` are directories; `links` names of files that have several."""
+    """The differences and counts of a scan. `links` are names of files that have several."""
 
     dirty: list[str] = field(default_factory=list)
     files: int = 0
     unreadable: dict[bytes, UnreadDirectory] = field(default_factory=dict)
     links: list[LinkedName] = field(default_factory=list)
-    newest_ns: int = 0  # of the ctimes of files
+    newest_ns: int = 0  # the newest ctime of a file
     too_long: Counter[bytes] = field(default_factory=Counter)  # directory -> entries left out
 
 
 @dataclass(frozen=True, slots=True)
-class _FileLook:
-    """At a file that was about to be read: its ctime, since when it has had that, and when the look
-    was (monotonic).
+class _RacyRead:
+    """The ctime of a file that was about to be read.
+
+    It was first seen at `first_ns` and last at `last_ns`, both of the monotonic clock.
     """
 
     ctime_ns: int
     first_ns: int
-    at_ns: int
+    last_ns: int
 
 
-class YoungFiles:
-    """Files that were read so soon after a change that another one may look the same, where no
-    event would tell of it.
+class RacyFiles:
+    """Files that were read so soon after a change that the next one may leave the same stamps.
 
-    Of the clock that stamps files only its steps are assumed: that of a file server may be ahead,
-    or behind. A stamp is as old as it is by our clock and compared with the newest of the root, or
-    as the time since it was first seen.
+    Only files whose next change no event would announce. The clock that stamps files is only
+    assumed to step: that of a file server may be ahead, or behind. So the age of a stamp is its
+    distance from our clock or from the newest stamp of the root, or the time since it was first
+    seen.
     """
 
     def __init__(self) -> None:
-        self._looks: dict[str, _FileLook] = {}
-        self._newest = 0
+        self._reads: dict[str, _RacyRead] = {}
+        self._newest_ns = 0
 
-    def scanned(self, newest_ns: int) -> None:
-        """The clock that stamps files has come so far."""
-        self._newest = max(self._newest, newest_ns)
+    def record_clock(self, newest_ns: int) -> None:
+        """Note how far the clock that stamps files has come."""
+        self._newest_ns = max(self._newest_ns, newest_ns)
 
-    def looked(self, paths: Iterable[str], ctimes: Mapping[str, int]) -> None:
-        """The paths are about to be read; those that are files have these ctimes."""
-        self.scanned(max(ctimes.values(), default=0))
-        young, now = min(time.time_ns(), self._newest) - RACY_NS, time.monotonic_ns()
+    def record(self, paths: Iterable[str], ctimes: Mapping[str, int]) -> None:
+        """Note that paths are about to be read; the files among them have these ctimes."""
+        self.record_clock(max(ctimes.values(), default=0))
+        racy_from = min(time.time_ns(), self._newest_ns) - RACY_NS
+        monotonic_ns = time.monotonic_ns()
         for path in paths:
-            before, ctime = self._looks.pop(path, None), ctimes.get(path)
-            if ctime is not None and ctime >= young:
-                known = before is not None and before.ctime_ns == ctime
-                self._looks[path] = _FileLook(
-                    ctime, before.first_ns if before is not None and known else now, now
-                )
+            last = self._reads.pop(path, None)
+            ctime = ctimes.get(path)
+            if ctime is not None and ctime >= racy_from:
+                same = last is not None and last.ctime_ns == ctime
+                first_ns = last.first_ns if last is not None and same else monotonic_ns
+                self._reads[path] = _RacyRead(ctime, first_ns, monotonic_ns)
 
-    def told(self, paths: Iterable[str]) -> None:
-        """The paths are about to be read, and an event will tell of the next change."""
+    def forget(self, paths: Iterable[str]) -> None:
+        """Note that paths are about to be read, and that an event will announce the next change."""
         for path in paths:
-            self._looks.pop(path, None)
+            self._reads.pop(path, None)
 
     def is_certain(self, path: str, ctime_ns: int, racy_after: int) -> bool:
-        """Whether a file that is as it was when it was read has not changed since. From any
-        thread.
+        """Return whether a file with unchanged stamps has not changed since it was read.
+
+        May be called from any thread.
         """
-        look = self._looks.get(path)
-        if look is None:
+        read = self._reads.get(path)
+        if read is None:
             return ctime_ns < racy_after
-        return look.ctime_ns == ctime_ns and look.at_ns - look.first_ns >= RACY_NS
+        return read.ctime_ns == ctime_ns and read.last_ns - read.first_ns >= RACY_NS
 
 
 class Scan:
-    """One comparison of trees of a root with `stored`, which holds at least the records at and
-    below them.
-    """
+    """One comparison of trees of a root with `stored`, the records at and below them or more."""
 
     def __init__(
         self,
@@ -119,48 +123,52 @@ class Scan:
         watch: Callable[[bytes], None],
         *,
         force: bool = False,
-        young: YoungFiles | None = None,
+        racy_files: RacyFiles | None = None,
     ) -> None:
         """With `force` every file counts as different."""
-        self._young = young or YoungFiles()
-        self._scope, self._watch, self._force = scope, watch, force
+        self._racy_files = racy_files or RacyFiles()
+        self._scope = scope
+        self._watch = watch
+        self._force = force
         self._kernel = frozenset(kernel_below(scope.root))
-        self._missing = dict(stored)  # what has not been seen yet
-        self._stored, self._bare = stored, list[str]()
-        self._found = ScanResult()
+        self._stored = stored
+        self._missing = dict(stored)  # not met on the disk yet
+        self._bare = list[str]()
+        self._result = ScanResult()
         self._racy_after = time.time_ns() - RACY_NS
 
     def run(self, trees: Iterable[bytes]) -> ScanResult:
-        """Look at each tree; blocking. Trees are relative to the root and may be files, or nothing
-        any more.
+        """Compare each tree. Blocking.
+
+        Trees are relative to the root and may be files, or may not exist any more.
         """
         for tree in trees:
-            self._look(tree)
-        found = self._found
+            self._scan_tree(tree)
+        result = self._result
         if self._bare and self._missing:
             for directory in unmounted(self._scope.root, self._bare, self._missing, self._stored):
-                found.unreadable[decode_path(directory)] = UnreadDirectory(
+                result.unreadable[decode_path(directory)] = UnreadDirectory(
                     "not mounted", closed=True, unmounted=True
                 )
-        unknown = tuple(os.path.join(encode_path(directory), "") for directory in found.unreadable)
-        found.dirty += [path for path in self._missing if not path.startswith(unknown)]
-        return found
+        unread = tuple(os.path.join(encode_path(path), "") for path in result.unreadable)
+        result.dirty += [path for path in self._missing if not path.startswith(unread)]
+        return result
 
-    def _look(self, tree: bytes) -> None:
+    def _scan_tree(self, tree: bytes) -> None:
         try:
             status = status_of(os.path.join(self._scope.root, tree))
             if not tree or stat.S_ISDIR(status.st_mode):
-                inside = self._enters(tree)
+                in_scope = self._can_enter(tree)
             else:
-                inside = stat.S_ISREG(status.st_mode) and self._scope.allows(tree)
+                in_scope = stat.S_ISREG(status.st_mode) and self._scope.allows(tree)
         except OSError as error:
             if error.errno in ABSENT:
                 return
-            self._not_read(tree, error)
+            self._record_unread(tree, error)
             return
-        if inside and (not tree or stat.S_ISDIR(status.st_mode)):
+        if in_scope and (not tree or stat.S_ISDIR(status.st_mode)):
             self._walk(tree)
-        elif inside:
+        elif in_scope:
             self._compare(encode_path(tree), status)
         else:
             self._count_too_long(tree)
@@ -170,17 +178,17 @@ class Scan:
         while stack:
             directory = stack.pop()
             self._watch(directory)
-            self._scope.entered(directory)
+            self._scope.reread_on_entry(directory)
             try:
-                stack += [folder for folder in self._list(directory) if self._enters(folder)]
+                stack += [folder for folder in self._list(directory) if self._can_enter(folder)]
             except OSError as error:
                 if error.errno in ABSENT:
-                    continue  # its parent's watch tells
-                self._not_read(directory, error)
+                    continue  # its parent's watch reports it
+                self._record_unread(directory, error)
 
-    def _enters(self, directory: bytes) -> bool:
+    def _can_enter(self, directory: bytes) -> bool:
         if directory in self._kernel:
-            self._found.unreadable[directory] = UnreadDirectory(
+            self._result.unreadable[directory] = UnreadDirectory(
                 "the kernel shows itself there", closed=True
             )
             return False
@@ -190,41 +198,42 @@ class Scan:
         return False
 
     def _count_too_long(self, entry: bytes) -> None:
-        """Count an entry that is left out, if its length is the reason. A directory ends in `/`."""
+        """Count an entry that is left out for its length. A directory ends in `/`."""
         if default_patterns.too_long(entry):
-            self._found.too_long[entry.rstrip(b"/").rpartition(b"/")[0]] += 1
+            self._result.too_long[entry.rstrip(b"/").rpartition(b"/")[0]] += 1
 
-    def _not_read(self, directory: bytes, error: OSError) -> None:
+    def _record_unread(self, directory: bytes, error: OSError) -> None:
         closed = error.errno in _CLOSED and directory != b""
-        self._found.unreadable[directory] = UnreadDirectory(error.strerror or str(error), closed)
+        self._result.unreadable[directory] = UnreadDirectory(error.strerror or str(error), closed)
 
     def _list(self, directory: bytes) -> list[bytes]:
-        """Compares the files of a directory; the directories in it. Raises `OSError` if they cannot
-        be known.
+        """Compare the files of a directory, and return the directories in it.
+
+        Raises `OSError` if they cannot be read.
         """
         with opened_directory(os.path.join(self._scope.root, directory)) as handle:
             with os.scandir(handle) as listing:
                 entries = list(listing)
-            if directory and is_bare(entries):  # of the root itself, `presence` judges
+            if directory and is_bare(entries):  # the root itself is up to `RootAvailability`
                 self._bare.append(encode_path(directory))
-            self._files(
+            self._compare_files(
                 directory,
                 {os.fsencode(e.name): e for e in entries if e.is_file(follow_symlinks=False)},
             )
-            lead = directory + b"/" if directory else b""
+            prefix = directory + b"/" if directory else b""
             return [
-                lead + os.fsencode(entry.name)
+                prefix + os.fsencode(entry.name)
                 for entry in entries
                 if entry.is_dir(follow_symlinks=False)
             ]
 
-    def _files(self, directory: bytes, entries: Mapping[bytes, os.DirEntry[str]]) -> None:
-        lead = encode_path(directory + b"/") if directory else ""
+    def _compare_files(self, directory: bytes, entries: Mapping[bytes, os.DirEntry[str]]) -> None:
+        prefix = encode_path(directory + b"/") if directory else ""
         if default_patterns.too_long(directory + b"/" + b"x" * default_patterns.LONGEST_NAME):
             for name in filter(self._scope.considers, entries):
                 self._count_too_long(directory + b"/" + name)
         for name in self._scope.filter_files(directory, entries):
-            path = lead + encode_path(name)
+            path = prefix + encode_path(name)
             try:
                 status = entries[name].stat(follow_symlinks=False)
             except FileNotFoundError:
@@ -232,69 +241,150 @@ class Scan:
             except PermissionError:
                 raise  # the directory can be listed but not entered
             except OSError:
-                # there, but not to be looked at: whoever reads it says why
-                self._found.dirty.append(path)
+                # it exists, but has no status: its reader reports why
+                self._result.dirty.append(path)
                 self._missing.pop(path, None)
                 continue
             self._compare(path, status)
 
     def _compare(self, path: str, status: os.stat_result) -> None:
-        found, s = self._found, status
-        found.files += 1
-        found.newest_ns = max(found.newest_ns, s.st_ctime_ns)
-        if s.st_nlink > 1 and (link := linked(path, s)):
-            found.links.append(link)
+        result = self._result
+        s = status
+        result.files += 1
+        result.newest_ns = max(result.newest_ns, s.st_ctime_ns)
+        if s.st_nlink > 1 and (link := linked_name(path, s)):
+            result.links.append(link)
         record = self._missing.pop(path, None)
-        # Whether a file can be read also depends on who asks: a file that could not be is tried at
-        # every scan.
+        # The user of the daemon may have changed, so an unreadable file is tried at every scan.
         if self._force or record is None or record.skip_reason == "unreadable":
-            found.dirty.append(path)
+            result.dirty.append(path)
             return
-        seen = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
-        same = record.fingerprint == seen
-        # Also one that was read before the daemon was started, of which nothing else is known.
-        read_young = not same and record.fingerprint == (*seen[:-1], s.st_mode | READ_YOUNG)
-        racy_after = 0 if read_young else self._racy_after
-        if not (same or read_young) or not self._young.is_certain(path, s.st_ctime_ns, racy_after):
-            found.dirty.append(path)
+        stamps = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
+        same = record.fingerprint == stamps
+        # The mark of a racy read is stored, so it also tells of reads before the daemon started.
+        racy = not same and record.fingerprint == (*stamps[:-1], s.st_mode | READ_YOUNG)
+        racy_after = 0 if racy else self._racy_after
+        certain = self._racy_files.is_certain
+        if not (same or racy) or not certain(path, s.st_ctime_ns, racy_after):
+            result.dirty.append(path)
 
 
 @dataclass(slots=True)
 class ComparedPaths:
-    """Paths by what is there: files in scope, files out of scope, nothing to be indexed, or not to
-    be told.
-    """
+    """Paths by their state on the disk."""
 
-    present: list[str] = field(default_factory=list)
-    outside: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)  # files in scope
+    outside: list[str] = field(default_factory=list)  # files out of scope
+    gone: list[str] = field(default_factory=list)  # no regular file
+    closed: list[str] = field(default_factory=list)  # not to be known
     links: list[LinkedName] = field(default_factory=list)
     ctimes: dict[str, int] = field(default_factory=dict)  # of files, in nanoseconds
 
 
-def look(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
-    """What is at each path (text form -> bytes) now."""
-    found = ComparedPaths()
+def compare_paths(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
+    """Return the state of each path (text form -> bytes) on the disk. Blocking."""
+    compared = ComparedPaths()
     for path, raw in paths.items():
         try:
             status = status_of(os.path.join(scope.root, raw))
             is_file = stat.S_ISREG(status.st_mode)
             if is_file:
-                found.ctimes[path] = status.st_ctime_ns
-                if link := linked(path, status):
-                    found.links.append(link)
+                compared.ctimes[path] = status.st_ctime_ns
+                if link := linked_name(path, status):
+                    compared.links.append(link)
         except PermissionError:
-            found.closed.append(path)
+            compared.closed.append(path)
             continue
         except OSError as error:
-            # Unreadable is not gone: whoever reads it says what is wrong.
+            # Unreadable is not gone: its reader reports what is wrong.
             is_file = error.errno not in ABSENT
         if not is_file:
-            found.gone.append(path)
+            compared.gone.append(path)
             continue
         try:
-            (found.present if scope.allows(raw) else found.outside).append(path)
+            (compared.present if scope.allows(raw) else compared.outside).append(path)
         except OSError:
-            found.closed.append(path)  # its rules cannot be read now
-    return found
+            compared.closed.append(path)  # its rules cannot be read now
+    return compared
+
+
+class UnreadDirectories:
+    """Unread directories by path. What is stored of them stays as it is."""
+
+    def __init__(self) -> None:
+        self._unread: dict[str, UnreadDirectory] = {}
+        # directory -> entries that are left out for their length
+        self._too_long: dict[str, int] = {}
+
+    @property
+    def closed(self) -> tuple[str, ...]:
+        """Directories that this user may not look into, with a `/`."""
+        return tuple(path + "/" for path, unread in self._unread.items() if unread.closed)
+
+    @property
+    def unmounted(self) -> tuple[str, ...]:
+        """Directories whose file system was mounted, and is not any more."""
+        return tuple(path for path, unread in self._unread.items() if unread.unmounted)
+
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """Directories whose last reading failed for another reason -> the error.
+
+        What is in them may have changed.
+        """
+        return {path: unread.error for path, unread in self._unread.items() if not unread.closed}
+
+    def contains(self, path: str) -> bool:
+        """Return whether a path is an unread directory or in one."""
+        return any(below(path, directory) for directory in self._unread)
+
+    def record_scan(self, trees: Sequence[DirtyDirectory], result: ScanResult) -> None:
+        """Replace the entries of the scanned trees by those of the scan."""
+        self._unread = _outside(self._unread, trees) | {
+            encode_path(path): unread for path, unread in result.unreadable.items()
+        }
+        self._too_long = _outside(self._too_long, trees) | {
+            encode_path(path): count for path, count in result.too_long.items()
+        }
+
+    def failed_reason(self) -> str | None:
+        """Describe the directories whose reading failed, if there are any."""
+        errors = self.failed
+        if not errors:
+            return None
+        path, error = next(iter(errors.items()))
+        return f"directories cannot be read: {len(errors)}, the first is {path}/: {error}"
+
+    def closed_reason(self) -> str | None:
+        """Describe the unmounted file systems, else the closed directories, if there are any."""
+        unmounted = self.unmounted
+        if unmounted:
+            return (
+                f"file systems are not mounted: {len(unmounted)}, the first at {unmounted[0]}/; "
+                "what was indexed there is kept"
+            )
+        closed = self.closed
+        if closed:
+            return f"directories may not be read: {len(closed)}, the first is {closed[0]}"
+        return None
+
+    def length_reason(self) -> str | None:
+        """Describe the entries that are left out because their paths are too long."""
+        if not self._too_long:
+            return None
+        path = next(iter(self._too_long))
+        count = sum(self._too_long.values())
+        label = path if len(path) <= MAX_LABEL else path[:MAX_LABEL] + "…"
+        return (
+            f"left out for the length of their paths: {count}, the first in {label}/: "
+            f"{default_patterns.LENGTH_RULE}"
+        )
+
+
+def _outside(by_directory: Mapping[str, Item], trees: Sequence[DirtyDirectory]) -> dict[str, Item]:
+    """Return the items of directories that are in none of the trees."""
+    return {
+        path: item
+        for path, item in by_directory.items()
+        if not any(below(path, tree.path) for tree in trees)
+    }

@@ -1,324 +1,305 @@
-"""What is in scope of one root and how it compares with the index: the scope of now, scans, and
-what they counted.
-"""
+"""The scope of one root, its scans, and the counts of the last scan."""
 
 import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Protocol
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.watching.dirty_set import DirtyDirectory, PickedPaths, below
 from cocosearchd.watching.git.ignore_files import IGNORE_FILES
-from cocosearchd.watching.git.repository import GitTrouble
-from cocosearchd.watching.hard_links import HardLinks, written
+from cocosearchd.watching.git.repository import GitFailure
+from cocosearchd.watching.hard_links import HardLinks, changed_names
 from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
-from cocosearchd.watching.ignore.default_patterns import LENGTH_RULE
 from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_threads import RootThreads
-from cocosearchd.watching.scan import ComparedPaths, Scan, ScanResult, UnreadDirectory, YoungFiles
+from cocosearchd.watching.scan import ComparedPaths, RacyFiles, Scan, ScanResult, UnreadDirectories
 
 log = logging.getLogger(__name__)
 
-# of the files are read again at each periodic scan, every 10 minutes: all of them within a day
+# One in so many files is read again at each periodic scan, every 10 minutes: all within a day.
 AUDIT_SHARE = 144
-SHOWN_LENGTH = 80  # characters of a long path in a sentence
 MANY_TREES = 16  # more than that are compared with one reading of the whole store
-Item = TypeVar("Item")
 
 
 class KnownFiles(Protocol):
-    """What a root must know of the index: what is stored of its files."""
+    """The stored files of a root, as the index has them."""
 
     async def file_records(self, under: str = "") -> Sequence[FileRecord]:
-        """Of the files at and below a path, ordered by path; "" is the root."""
+        """Return the files at and below a path, ordered by path; "" is the root."""
 
     async def damaged_files(self) -> Sequence[str]:
-        """Paths whose rows are not what was written."""
+        """Return the paths whose rows are not what was written."""
 
     async def devices(self) -> Set[int]:
-        """The devices (`st_dev`) that its files were on when they were read."""
+        """Return the devices (`st_dev`) that the files were on when they were read."""
 
 
 class ScanCoordinator:
-    """Compares a root with the index and marks what differs in `dirty`. For one event loop;
-    blocking work in threads.
+    """Compares a root with the index and marks the differences in `dirty`.
 
-    What the last scan of the whole root counted: `total` files in scope, `closed_files` that may
-    not be read. What is stored of a directory that cannot be read stays as it is.
+    For one event loop; blocking work runs in threads. The last scan of the whole root counted
+    `total` files in scope and named the `closed_files` that may not be read. What is stored of a
+    directory that cannot be read stays as it is.
     """
 
     def __init__(
         self,
         root: bytes,
-        known: KnownFiles,
+        known_files: KnownFiles,
         indexing: IndexingSettings,
         dirty: Reconciler,
         threads: RootThreads | None = None,
     ) -> None:
-        self._root, self._known, self.indexing, self._dirty = root, known, indexing, dirty
+        self._root = root
+        self._known_files = known_files
+        self.indexing = indexing
+        self._dirty = dirty
         self._threads = threads or RootThreads()
         self.scope: Scope | None = None
         self.total: int | None = None
         self.closed_files: tuple[str, ...] = ()
-        self._unreadable: dict[str, UnreadDirectory] = {}
-        # directory -> entries that are left out for their length
-        self._too_long: dict[str, int] = {}
+        self.unread = UnreadDirectories()
         self.force = False  # at the next scan of the whole root, every file counts as different
         self.audit_due = False
-        self.took_s = 0.0
+        self.duration_s = 0.0  # of the last scan
         self._audit_at = 0
-        self._checked = False
-        self._links, self._young = HardLinks(), YoungFiles()
+        self._damage_checked = False
+        self._links = HardLinks()
+        self._racy_files = RacyFiles()
         self.mapped: tuple[str, ...] = ()  # files that processes have mapped for writing
-        self._refused: dict[str, object] = {}  # what lstat said of files that failed
-        self._checking: asyncio.Task[None] | None = None
-        self._told: dict[bytes, GitTrouble] = {}  # what git did not answer, as it is in the log
+        self._failed_stamps: dict[str, object] = {}  # path -> its `lstat` when it failed
+        self._rule_check: asyncio.Task[None] | None = None
+        self._logged_failures: dict[bytes, GitFailure] = {}
 
-    @property
-    def closed(self) -> tuple[str, ...]:
-        """Directories that nobody like us may look into, with a `/`."""
-        return tuple(
-            directory + "/" for directory, unread in self._unreadable.items() if unread.closed
-        )
-
-    @property
-    def unmounted(self) -> tuple[str, ...]:
-        """Directories that files were mounted on, and are not."""
-        return tuple(
-            directory for directory, unread in self._unreadable.items() if unread.unmounted
-        )
-
-    @property
-    def unread(self) -> Mapping[str, str]:
-        """Directories whose last reading failed for another reason -> why. What is in them may have
-        changed.
-        """
-        return {
-            directory: unread.error
-            for directory, unread in self._unreadable.items()
-            if not unread.closed
-        }
+    # -- reasons
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Directories of which it is not known what is in them, or what git ignores of it."""
-        doubts = self.scope.doubts() if self.scope is not None else ()
-        return tuple({**self.unread, **dict.fromkeys(map(encode_path, doubts))})
+        """Directories whose content, or whose ignore rules of git, are not known."""
+        uncertain = self.scope.uncertain_directories() if self.scope is not None else ()
+        return tuple({**self.unread.failed, **dict.fromkeys(map(encode_path, uncertain))})
 
     def unknown_reason(self) -> str | None:
-        """Why no answer is known to be right, if there are unknown directories."""
-        if unread := self.unread:
-            first, why = next(iter(unread.items()))
-            return f"directories cannot be read: {len(unread)}, the first is {first}/: {why}"
-        return self._git_reason("git does not answer, so its rules of before hold", passes=True)
+        """Say why no answer is known to be right, if there are unknown directories."""
+        return self.unread.failed_reason() or self._git_reason(
+            "git does not answer, so its rules of before hold", transient=True
+        )
 
     def reason(self) -> str | None:
-        """What to say of a root that is as well as it can be."""
+        """Say what limits a root that is otherwise well; the most important limit only."""
         refused = "git does not read a repository, so what it tracks is not known"
         return (
             self.unknown_reason()
-            or self.closed_reason()
-            or self._git_reason(refused, passes=False)
-            or self._length_reason()
-            or self._remark()
+            or self.unread.closed_reason()
+            or self._git_reason(refused, transient=False)
+            or self.unread.length_reason()
+            or self._rule_warning()
         )
 
-    def _length_reason(self) -> str | None:
-        """What to say of entries that are left out because their paths are too long."""
-        if not self._too_long:
-            return None
-        directory, count = next(iter(self._too_long)), sum(self._too_long.values())
-        shown = directory if len(directory) <= SHOWN_LENGTH else directory[:SHOWN_LENGTH] + "…"
-        return (
-            f"left out for the length of their paths: {count}, the first in {shown}/: {LENGTH_RULE}"
-        )
+    def _rule_warning(self) -> str | None:
+        """Return the first warning about unused rules, with the count of the others."""
+        warnings = self.scope.warnings() if self.scope is not None else ()
+        more = f" (and {len(warnings) - 1:,} more)" if len(warnings) > 1 else ""
+        return warnings[0] + more if warnings else None
 
-    def _remark(self) -> str | None:
-        """What of the rules is not used, the first with the count of others."""
-        remarks = self.scope.remarks() if self.scope is not None else ()
-        others = f" (and {len(remarks) - 1:,} more)" if len(remarks) > 1 else ""
-        return remarks[0] + others if remarks else None
+    def _git_reason(self, effect: str, *, transient: bool) -> str | None:
+        failures = self.scope.git_failures() if self.scope is not None else {}
+        for directory, failure in failures.items():
+            if failure.transient == transient:
+                path = encode_path(os.path.join(self._root, directory))
+                return f"{effect}: {path}: {failure.reason}"
+        return None
 
-    def _git_reason(self, what: str, *, passes: bool) -> str | None:
-        troubles = self.scope.troubles() if self.scope is not None else {}
-        found = {at: trouble.why for at, trouble in troubles.items() if trouble.passes == passes}
-        first = next(iter(found.items()), None)
-        return first and f"{what}: {encode_path(os.path.join(self._root, first[0]))}: {first[1]}"
-
-    def closed_reason(self) -> str | None:
-        """What to say of closed directories, if there are any."""
-        closed, away = self.closed, self.unmounted
-        if away:
-            return f"file systems are not mounted: {len(away)}, the first at {away[0]}/; what was indexed there is kept"
-        return (
-            f"directories may not be read: {len(closed)}, the first is {closed[0]}"
-            if closed
-            else None
-        )
+    # -- rules
 
     async def open(self) -> str | None:
-        """Read the rules of now; why they cannot be read, if that may pass."""
+        """Read the rules. Return why they cannot be read, if another try may help."""
         try:
-            self.scope = await self._anew()
+            self.scope = await self._recreate_scope()
         except OSError as error:  # of an ignore file on a failing server, say
             name = encode_path(os.fsencode(error.filename)) if error.filename else "the root"
             return f"what is to be indexed is not known: {name}: {error.strerror}"
         return None
 
-    async def _anew(self) -> Scope:
+    async def _recreate_scope(self) -> Scope:
         if self.scope is None:
             return await self._threads.run(Scope, self._root, self.indexing)
-        return await self._threads.run(self.scope.anew, self.indexing)
-
-    def hinted(self, hint: DirtyHint | DirtyTreeHint) -> None:
-        """Something may have changed there."""
-        assert self.scope is not None
-        directory, _, name = hint.path.rpartition(b"/")
-        if name in IGNORE_FILES or name == b".git":
-            self.rules_changed(directory)
-        if self._unreadable and encode_path(directory) in self.unmounted:
-            self._dirty.mark_tree(encode_path(directory))
-        if isinstance(hint, DirtyTreeHint):
-            self._dirty.mark_tree(encode_path(hint.path))
-        elif self.scope.considers(name):
-            self._dirty.mark(encode_path(hint.path))
-
-    def gone(self, found: ComparedPaths, picked: PickedPaths, *, sure: bool) -> tuple[str, ...]:
-        """Which of the paths are to be deleted. Where the disk does not say, a scan is to: it knows
-        what it keeps.
-
-        `sure` is False before the first scan of an epoch: what was mounted may not be any more.
-        """
-        away = self.unmounted  # until a hint or the table of mounts says otherwise
-        kept = (
-            {path for path in found.gone if any(below(path, directory) for directory in away)}
-            if away
-            else set()
-        )
-        # Of a directory that a scan could not read nothing is learnt by another one at once: a hint
-        # or a timer asks.
-        closed = [
-            path for path in found.closed if not any(below(path, tree) for tree in self._unreadable)
-        ]
-        unsure = (*closed, *(() if sure else found.gone))
-        for path in unsure:
-            self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
-        # A hint alone is no reason to delete what is out of scope: it never was in the index, or a
-        # scan will say so.
-        outside = [path for path in found.outside if path in picked.stored]
-        doubts = (
-            [encode_path(directory) for directory in self.scope.doubts()]
-            if outside and self.scope
-            else []
-        )
-        outside = [
-            path for path in outside if not any(below(path, directory) for directory in doubts)
-        ]
-        return (*(path for path in found.gone if sure and path not in kept), *outside)
-
-    # -- rules
+        return await self._threads.run(self.scope.renew, self.indexing)
 
     async def configure(self, indexing: IndexingSettings) -> None:
         """Decide by other settings from here on, and compare everything by them."""
         self.indexing = indexing
         if self.scope is not None:
             try:
-                self.scope = await self._anew()
+                self.scope = await self._recreate_scope()
             # of an ignore file, say: the scan that is due now says so, and tries again
             except OSError:
-                self.scope = self.scope.by(indexing)
-            self.rules_changed(b"")
+                self.scope = self.scope.with_settings(indexing)
+            self.invalidate_rules(b"")
 
-    def rules_changed(self, directory: bytes) -> None:
-        """An ignore file of this directory was edited, or a repository begins or ends here."""
+    def invalidate_rules(self, directory: bytes) -> None:
+        """Read the rules below a directory again: its ignore file or its `.git` has changed."""
         assert self.scope is not None
-        self.scope = self.scope.without(directory)
+        self.scope = self.scope.without_trees(directory)
         self._dirty.remark_in_flight(encode_path(directory))
         self._dirty.mark_tree(encode_path(directory))
 
     async def check_rules(self, *, local: bool) -> None:
-        """Rules that live outside of the tree: git's configuration, its index, the user's excludes
-        file.
+        """Check rules outside of the tree: git's configuration and index, the user's excludes.
 
-        A root that is not `local` may hang, and is looked at in a thread.
+        A root that is not `local` may hang, so it is checked in a thread.
         """
         scope = self.scope
         if scope is not None and (
             scope.outdated() if local else await self._threads.run(scope.outdated)
         ):
-            # One at a time, to its end: a git that hangs is to hold one thread, however many ask
-            # and give up.
-            if self._checking is None or self._checking.done():
-                self._checking = asyncio.create_task(self._check_rules())
-            await asyncio.shield(self._checking)
+            # Only one check runs, to its end: a git that hangs holds one thread, however many
+            # callers give up.
+            if self._rule_check is None or self._rule_check.done():
+                self._rule_check = asyncio.create_task(self._check_rules())
+            await asyncio.shield(self._rule_check)
 
     async def _check_rules(self) -> None:
         while self.scope is not None and self.scope.outdated():
             scope = self.scope
             try:
-                fresh = await self._threads.run(scope.refreshed)
+                fresh = await self._threads.run(scope.refresh_git)
             except OSError:
                 fresh = None  # the scan says why
             if scope is not self.scope:
-                # a hint has made another one meanwhile: of other ignore files, but of the same old
-                # git
+                # A hint has replaced the scope meanwhile, with other ignore files and the same old
+                # answers of git.
                 continue
             if fresh is None:
-                self.rules_changed(b"")
+                self.invalidate_rules(b"")
                 return  # the scan that is due by that renews the scope
             self.scope = fresh
-            self._tell(everything=False)
+            self._log_git_failures(complete=False)
+
+    def _log_git_failures(self, *, complete: bool) -> None:
+        """Log each failure of git once.
+
+        `complete`: the failures are those of the whole root, so one that has ended is logged when
+        it comes back.
+        """
+        failures = self.scope.git_failures() if self.scope is not None else {}
+        for directory, failure in failures.items():
+            logged = self._logged_failures.get(directory)
+            if logged is None or logged.identity != failure.identity:
+                path = encode_path(os.path.join(self._root, directory))
+                event = "git_unresponsive" if failure.transient else "git_refused"
+                log.warning(event, extra={"directory": path, "reason": failure.reason})
+        self._logged_failures = failures if complete else self._logged_failures | failures
+
+    async def _renew_scope(self) -> Scope:
+        while True:
+            scope = self.scope
+            assert scope is not None
+            renewed = await self._threads.run(scope.renew)
+            # else a hint has replaced the scope, and that one has the old answers of git
+            if self.scope is scope:
+                self.scope = renewed
+                return renewed
+
+    def _reread_trees(self, trees: tuple[DirtyDirectory, ...]) -> Scope:
+        """Return the scope for a scan of these trees, without their old rules.
+
+        A directory may have been replaced by another, with rules that no event announced.
+        """
+        assert self.scope is not None
+        self.scope = self.scope.without_trees(*(decode_path(tree.path) for tree in trees))
+        return self.scope
+
+    # -- changes without a scan
+
+    def take_hint(self, hint: DirtyHint | DirtyTreeHint) -> None:
+        """Mark what a hint names."""
+        assert self.scope is not None
+        directory, _, name = hint.path.rpartition(b"/")
+        if name in IGNORE_FILES or name == b".git":
+            self.invalidate_rules(directory)
+        if encode_path(directory) in self.unread.unmounted:
+            self._dirty.mark_tree(encode_path(directory))
+        if isinstance(hint, DirtyTreeHint):
+            self._dirty.mark_tree(encode_path(hint.path))
+        elif self.scope.considers(name):
+            self._dirty.mark(encode_path(hint.path))
+
+    def deletions(
+        self, compared: ComparedPaths, picked: PickedPaths, *, certain: bool
+    ) -> tuple[str, ...]:
+        """Return the paths to delete. Where the disk does not say, mark their directories instead.
+
+        `certain` is False before the first scan of an epoch: a file system may be unmounted.
+        """
+        # A hint or the table of mounts ends this.
+        unmounted = self.unread.unmounted
+        stored_only = {
+            path for path in compared.gone if any(below(path, directory) for directory in unmounted)
+        }
+        # Another scan of an unread directory would learn nothing now: a hint or a timer asks.
+        closed = [path for path in compared.closed if not self.unread.contains(path)]
+        for path in (*closed, *(() if certain else compared.gone)):
+            self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
+        gone = (path for path in compared.gone if certain and path not in stored_only)
+        return (*gone, *self._left_scope(compared, picked))
+
+    def _left_scope(self, compared: ComparedPaths, picked: PickedPaths) -> list[str]:
+        """Return the stored paths that are out of scope now.
+
+        A hint alone is no reason to delete such a path: it never was in the index, or a scan will
+        say so.
+        """
+        outside = [path for path in compared.outside if path in picked.stored]
+        if not outside or self.scope is None:
+            return outside
+        uncertain = [encode_path(path) for path in self.scope.uncertain_directories()]
+        return [
+            path for path in outside if not any(below(path, directory) for directory in uncertain)
+        ]
 
     async def check_unannounced(self, *, local: bool) -> None:
-        """Mark what may have changed without an event; each question that waits does so."""
+        """Mark what may have changed without an event; each waiting question does so."""
         await self.check_links(local=local)
         for path in self.mapped:
             self._dirty.mark(path, scanned=True)
 
     async def check_links(self, *, local: bool) -> None:
-        """Files that have names outside of what is indexed here. What is not `local` is scanned for
-        each question.
+        """Mark files that were written by a name outside of the index.
+
+        A root that is not `local` is scanned for each question anyway.
         """
         if local and self._links.elsewhere:
-            found = await self._threads.run(written, self._root, self._links.suspects())
-            for path in self._links.unseen(found):
+            names = await self._threads.run(changed_names, self._root, self._links.suspects())
+            for path in self._links.not_recorded(names):
                 self._dirty.mark(path, scanned=True)
 
-    def _tell(self, *, everything: bool) -> None:
-        """Log what git did not answer, once; `everything`: what is not so any more is told when it
-        is again.
-        """
-        troubles = self.scope.troubles() if self.scope is not None else {}
-        for directory, trouble in troubles.items():
-            told = self._told.get(directory)
-            if told is None or (told.why, told.passes) != (trouble.why, trouble.passes):
-                place = encode_path(os.path.join(self._root, directory))
-                event = "git_silent" if trouble.passes else "git_refuses"
-                log.warning(event, extra={"directory": place, "reason": trouble.why})
-        self._told = troubles if everything else self._told | troubles
+    def record_compared(
+        self, compared: ComparedPaths, picked: PickedPaths, *, announced: bool
+    ) -> None:
+        """Record the state of picked paths, and mark the other names of changed files.
 
-    async def _renew_scope(self) -> Scope:
-        while True:
-            before = self.scope
-            assert before is not None
-            renewed = await self._threads.run(before.renewed)
-            # else a hint has made another one, which knows what git knew before
-            if self.scope is before:
-                self.scope = renewed
-                return renewed
-
-    def _reopened(self, trees: tuple[DirtyDirectory, ...]) -> Scope:
-        """The scope for a scan of these: a directory may be another one by now, with rules that no
-        event told of.
+        `announced`: an event will announce the next change of each.
         """
-        assert self.scope is not None
-        self.scope = self.scope.without(*(decode_path(tree.path) for tree in trees))
-        return self.scope
+        if announced:
+            self._racy_files.forget(picked.seqs)
+        else:
+            self._racy_files.record(picked.seqs, compared.ctimes)
+        links = {link.path: link for link in compared.links}
+        for path in [path for path in picked.seqs if path not in compared.closed]:
+            link = links.get(path)
+            since = self._dirty.since(path)
+            old_names = self._links.remove(path, link.inode if link else None)
+            new_names = self._links.update(link) if link else frozenset[str]()
+            if new_names is None:
+                self._dirty.mark_tree("", urgent=False, since=since)
+            for name in old_names | (new_names or frozenset()):
+                self._dirty.mark(name, urgent=picked.urgent, scanned=True, since=since)
 
     # -- scans
 
@@ -326,112 +307,106 @@ class ScanCoordinator:
         self,
         trees: tuple[DirtyDirectory, ...],
         watch: Callable[[bytes], None],
-        still_there: Callable[[], bool],
+        same_root: Callable[[], bool],
     ) -> bool:
-        """Compare and mark; False if `still_there` (asked in a thread) says that this was not the
-        root.
+        """Compare and mark. Return False if `same_root` says that this was not the root.
 
-        Raises `StoreUnavailable`. `watch` is called from a thread for each directory before it is
-        listed.
+        `same_root` is called in a thread. `watch` is called in a thread for each directory before
+        it is listed. Raises `StoreUnavailable`.
         """
-        began, full = time.monotonic(), any(not tree.path for tree in trees)
-        scope = await self._renew_scope() if full else self._reopened(trees)
-        force, damaged = full and self.force, tuple[str, ...]()
-        if full and not self._checked:
-            damaged = tuple(await self._known.damaged_files())
+        began = time.monotonic()
+        full = any(not tree.path for tree in trees)
+        scope = await self._renew_scope() if full else self._reread_trees(trees)
+        force = full and self.force
+        damaged = (
+            await self._known_files.damaged_files() if full and not self._damage_checked else ()
+        )
         stored = {record.path: record for record in await self._stored(trees)}
-        scan = Scan(scope, stored, watch, force=force, young=self._young)
-        found = await self._threads.run(scan.run, [decode_path(tree.path) for tree in trees])
-        if not await self._threads.run(still_there):
+        scan = Scan(scope, stored, watch, force=force, racy_files=self._racy_files)
+        result = await self._threads.run(scan.run, [decode_path(tree.path) for tree in trees])
+        if not await self._threads.run(same_root):
             return False
-        refused = await self._threads.run(self._still_refused, () if force else tuple(found.dirty))
+        failed = await self._threads.run(self._still_failed, () if force else tuple(result.dirty))
         for path in damaged:
             self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
-        self._unreadable = _outside(self._unreadable, trees) | {
-            encode_path(directory): why for directory, why in found.unreadable.items()
-        }
-        lengthy = {encode_path(directory): count for directory, count in found.too_long.items()}
-        self._too_long = _outside(self._too_long, trees) | lengthy
-        self._links.scanned(found.links)
-        self._young.scanned(found.newest_ns)
-        self._tell(everything=full)
+        self._record_scan(trees, result, full=full)
         if full:
-            self.force, self._checked = self.force and not force, True
-            self._count(stored.values(), found)
-        self._dirty.finish_scan(
-            trees, (path for path in found.dirty if path not in refused), force=force
-        )
-        self.took_s = time.monotonic() - began
+            self.force = self.force and not force
+            self._damage_checked = True
+            self._count(stored.values(), result)
+        dirty = (path for path in result.dirty if path not in failed)
+        self._dirty.finish_scan(trees, dirty, force=force)
+        self.duration_s = time.monotonic() - began
         return True
 
-    def looked(self, found: ComparedPaths, picked: PickedPaths, *, told: bool) -> None:
-        """What is at paths that were handed out: where files have or had other names, those changed
-        with them.
-
-        `told` is whether an event will tell of the next change of each.
-        """
-        self._young.told(picked.seqs) if told else self._young.looked(picked.seqs, found.ctimes)
-        links = {link.path: link for link in found.links}
-        for path in [path for path in picked.seqs if path not in found.closed]:
-            link, since = links.get(path), self._dirty.since(path)
-            others = self._links.left(path, link.inode if link else None)
-            more = self._links.changed(link) if link else frozenset[str]()
-            if more is None:
-                self._dirty.mark_tree("", urgent=False, since=since)
-            for other in others | (more or frozenset()):
-                self._dirty.mark(other, urgent=picked.urgent, scanned=True, since=since)
+    def _record_scan(
+        self, trees: Sequence[DirtyDirectory], result: ScanResult, *, full: bool
+    ) -> None:
+        self.unread.record_scan(trees, result)
+        self._links.record_scan(result.links)
+        self._racy_files.record_clock(result.newest_ns)
+        self._log_git_failures(complete=full)
 
     async def _stored(self, trees: tuple[DirtyDirectory, ...]) -> Sequence[FileRecord]:
         if any(not tree.path for tree in trees):
-            return await self._known.file_records()
+            return await self._known_files.file_records()
         if len(trees) > MANY_TREES:
-            stored = await self._known.file_records()
             return [
-                record for record in stored if any(below(record.path, tree.path) for tree in trees)
+                record
+                for record in await self._known_files.file_records()
+                if any(below(record.path, tree.path) for tree in trees)
             ]
-        return [record for tree in trees for record in await self._known.file_records(tree.path)]
+        return [
+            record for tree in trees for record in await self._known_files.file_records(tree.path)
+        ]
 
-    def _count(self, stored: Iterable[FileRecord], found: ScanResult) -> None:
+    def _count(self, stored: Iterable[FileRecord], result: ScanResult) -> None:
         records = list(stored)
-        self.total = found.files
+        self.total = result.files
         self.closed_files = tuple(
             record.path for record in records if record.skip_reason == "unreadable"
         )
-        self._refused = {
-            path: stamp for path, stamp in self._refused.items() if self._dirty.is_aside(path)
+        self._failed_stamps = {
+            path: stamp
+            for path, stamp in self._failed_stamps.items()
+            if path in self._dirty.failures
         }
         if self.audit_due and records:
-            # No event tells of writes through a mapping or another name of the file: some are read
-            # again each time.
-            size = len(records) // AUDIT_SHARE + 1
-            start, self.audit_due = self._audit_at % len(records), False
-            self._audit_at = start + size
-            for record in records[start : start + size]:
-                self._dirty.mark(record.path, urgent=False, scanned=True)
+            self._audit(records)
+
+    def _audit(self, records: Sequence[FileRecord]) -> None:
+        """Mark the next share of the files to be read again.
+
+        No event announces a write through a mapping or through another name of the file.
+        """
+        start = self._audit_at % len(records)
+        self._audit_at = start + len(records) // AUDIT_SHARE + 1
+        self.audit_due = False
+        for record in records[start : self._audit_at]:
+            self._dirty.mark(record.path, urgent=False, scanned=True)
 
     # -- files that failed
 
-    def refuse(self, path: str) -> None:
-        """The file failed as it is now: scans need not name it until it is different."""
-        self._refused[path] = self._stamp(path)
+    def record_failure(self, path: str) -> None:
+        """Leave a failed file out of scans until it changes."""
+        self._failed_stamps[path] = self._stamp(path)
 
-    def _still_refused(self, paths: Iterable[str]) -> frozenset[str]:
-        known = [path for path in paths if path in self._refused and self._dirty.is_aside(path)]
-        return frozenset(path for path in known if self._stamp(path) == self._refused[path])
+    def _still_failed(self, paths: Iterable[str]) -> frozenset[str]:
+        """Return the failed paths that have not changed since. Blocking."""
+        failed = [
+            path for path in paths if path in self._failed_stamps and path in self._dirty.failures
+        ]
+        return frozenset(path for path in failed if self._stamp(path) == self._failed_stamps[path])
 
     def _stamp(self, path: str) -> object:
         try:
-            found = os.lstat(os.path.join(self._root, decode_path(path)))
+            status = os.lstat(os.path.join(self._root, decode_path(path)))
         except OSError as error:
             return error.errno
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
-
-
-def _outside(by_directory: Mapping[str, Item], trees: Sequence[DirtyDirectory]) -> dict[str, Item]:
-    """The items of directories that are in none of the trees."""
-    inside = [tree.path for tree in trees]
-    return {
-        directory: item
-        for directory, item in by_directory.items()
-        if not any(below(directory, tree) for tree in inside)
-    }
+        return (
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_mode,
+        )

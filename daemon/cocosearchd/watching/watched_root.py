@@ -1,111 +1,553 @@
-"""A watched root of an index: `LiveRoot` with the store as what is known of its files."""
+"""One watched root: hints, scope, scans and the dirty set, and the guarantee of `sync`.
+
+An epoch lasts from the start of a hints backend to its loss. Each epoch begins with a scan of the
+whole root. The dirty set outlives epochs. All methods belong to one event loop; blocking work runs
+in threads.
+"""
 
 import asyncio
+import logging
 import math
+import os
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 
+import anyio
+
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
-from cocosearchd.exclusion import find_exclusion
-from cocosearchd.model import FileRecord, IndexRecord, decode_path
-from cocosearchd.runtime.deadlines import ends_within
-from cocosearchd.store import index_records
-from cocosearchd.store.connection.database import Database
-from cocosearchd.watching.availability.availability import RootAvailability
-from cocosearchd.watching.dirty_set import DirtyBatch
-from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
-from cocosearchd.watching.live_root import LiveRoot
-from cocosearchd.watching.root_status import FailedPath, RootStatus
+from cocosearchd.errors import CocoSearchError
+from cocosearchd.model import Clock, Freshness, decode_path, encode_path
+from cocosearchd.watching.availability.availability import POLL_S, RootAvailability
+from cocosearchd.watching.change_log import ChangeLog
+from cocosearchd.watching.clock import Cookies, CookieVoid, Schedule
+from cocosearchd.watching.dirty_set import DirtyBatch, DirtyDirectory, PickedPaths
+from cocosearchd.watching.exclusion_report import ExclusionReport
+from cocosearchd.watching.git.checkout_hold import CheckoutHold
+from cocosearchd.watching.hints.backend_choice import open_hints
+from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost
+from cocosearchd.watching.reconciler import Reconciler
+from cocosearchd.watching.root_status import (
+    FAILED_SHOWN,
+    SHOWN,
+    FailedPath,
+    RootStatus,
+    in_sync,
+    lag_reason,
+    live_state,
+)
 from cocosearchd.watching.root_threads import RootThreads
+from cocosearchd.watching.scan import compare_paths
+from cocosearchd.watching.scan_coordinator import KnownFiles, ScanCoordinator
 
-__all__ = ["DirtyBatch", "FailedPath", "RootStatus", "StoredFiles", "WatchedRoot", "is_there"]
+log = logging.getLogger(__name__)
 
-
-class StoredFiles:
-    """The files of one index as PostgreSQL has them: `live.KnownFiles`."""
-
-    def __init__(self, db: Database, record: IndexRecord) -> None:
-        self._db, self._record = db, record
-
-    async def file_records(self, under: str = "") -> Sequence[FileRecord]:
-        """Of the files at and below a path. Raises `StoreUnavailable`."""
-        return await index_records.file_records(self._db, self._record, under)
-
-    async def damaged_files(self) -> Sequence[str]:
-        """Paths whose chunk rows are not what was written. Raises `StoreUnavailable`."""
-        return await index_records.damaged_files(self._db, self._record)
-
-    async def devices(self) -> frozenset[int]:
-        """What the files were on when they were read. Raises `StoreUnavailable`."""
-        return await index_records.devices(self._db, self._record)
+# While nothing changes, only one tick in `QUIET_TICKS` is used: hints and questions check anyway.
+TICK_S = 1.0
+QUIET_TICKS = 5
+# Between epochs; the pause doubles while epochs are shorter than `STEADY_S`.
+RESTART_S = 0.02
+RESTART_MAX_S = 5.0
+STEADY_S = 30.0
+# A save is a truncation, some writes and a close, within microseconds: indexing the empty file
+# between them is waste.
+SETTLE_S = 0.003
+POLL_REST = 20  # a polled root rests for so many times as long as its scan took
+REPLACED = "the root was replaced"
 
 
-async def is_there(
-    db: Database, record: IndexRecord, within_s: float, executor: Executor | None = None
-) -> bool:
-    """Whether the root of an index is there; a file system that does not say so in that time is
-    not.
-    """
-    presence = RootAvailability(record.root, StoredFiles(db, record), RootThreads(executor))
-    look = asyncio.ensure_future(presence.look())
-    return await ends_within(look, within_s) and not isinstance(look.result(), str)
+class WatchedRoot:
+    """One per index: supervise `run`, pull batches and settle them, and ask for freshness.
 
-
-class WatchedRoot(LiveRoot):
-    """One per index. `run` it in a supervised task; pull batches, settle them; ask it how fresh the
-    index is.
-
-    `sync_dir` is a directory of this root alone, outside of every root; it is made if it is
-    missing.
+    `availability` says whether the root is there; the supervisor may set its `admit`.
+    `exclusions` says why files are not in the index. `on_top_change` is
+    called with the names of what changes in the root itself, `on_status` when `status` may be
+    different.
     """
 
     def __init__(
         self,
-        record: IndexRecord,
-        db: Database,
+        root: bytes,
+        known_files: KnownFiles,
         indexing: IndexingSettings,
         watching: WatchingSettings,
         sync_dir: Path,
         executor: Executor | None = None,
     ) -> None:
-        super().__init__(
-            record.root, StoredFiles(db, record), indexing, watching, sync_dir, executor
+        """Create a root that does not run yet.
+
+        `sync_dir` is a directory of this root alone, outside of every root; it is made if it is
+        missing. `executor` runs the blocking calls; None: the event loop's own.
+        """
+        self.path = root  # absolute
+        self._watching = watching
+        self.threads = RootThreads(executor)
+        self._sync_dir = os.fsencode(sync_dir)
+        self._dirty = Reconciler(watching)
+        self._coordinator = ScanCoordinator(root, known_files, indexing, self._dirty, self.threads)
+        self.availability = RootAvailability(root, known_files, self.threads)
+        self.exclusions = ExclusionReport(
+            self._coordinator, self._dirty.failures, self.threads, lambda: self.freshness().reason
+        )
+        self._cookies = Cookies(self._sync_dir)
+        self._schedule = Schedule(watching, time.monotonic())
+        self._checkout_hold = CheckoutHold()
+        self._changes = ChangeLog()
+        self._hints: Hints | None = None
+        self._hinted_at = 0.0
+        self._run_id = uuid.uuid4().hex[:12]
+        self._epochs = count(1)
+        self._epoch = ""
+        self._open = asyncio.Event()  # set while the root is there and its hints are running
+        self._lost = asyncio.Event()
+        self._lost.set()
+        self._state = "cold"
+        self._reason: str | None = None
+        self._watcher = ""
+        self._fallen_back = False  # the hints backend is not the preferred one
+        self._scan_error: str | None = None
+        self._retry_scan = asyncio.Event()  # a failed scan need not wait until its next try
+        self._scanned = asyncio.Event()  # a scan has renewed the list of unwatched directories
+        self.on_top_change: Callable[[bytes], None] = lambda _: None
+        self.on_status: Callable[[], None] = lambda: None
+
+    # -- running
+
+    async def run(self) -> None:
+        """Watch for ever; to be supervised. May be run again after it failed."""
+        self._enter("cold", None)
+        pause = RESTART_S
+        try:
+            while True:
+                await self._wait_for_root()
+                began = time.monotonic()
+                await self._run_epoch()
+                steady = time.monotonic() - began > STEADY_S
+                pause = RESTART_S if steady else min(pause * 2, RESTART_MAX_S)
+                await anyio.sleep(pause)
+        finally:
+            self._enter("failed", "watching failed, and starts again; the log says why")
+
+    async def _wait_for_root(self) -> None:
+        await self.availability.wait(self._report_missing)
+        if self._state == "root_missing":
+            self._enter("cold", None)
+
+    def _report_missing(self, reason: str) -> None:
+        if (self._state, self._reason) != ("root_missing", reason):
+            log.warning("root_missing", extra={"root": encode_path(self.path), "reason": reason})
+            self._enter("root_missing", reason)
+
+    async def _run_epoch(self) -> None:
+        lost = asyncio.Event()
+        self._lost = lost
+        self._epoch = f"{self._run_id}.{next(self._epochs)}"
+        sink = partial(asyncio.get_running_loop().call_soon_threadsafe, partial(self._absorb, lost))
+        if error := await self._coordinator.open():
+            return self._lose(error)
+        with anyio.CancelScope(shield=True):  # what has been opened must be closed
+            hints, reason = await self.threads.run(
+                open_hints, self.path, self._sync_dir, self._watching, sink
+            )
+        self._begin_epoch(hints, reason)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._scan_for_ever)
+                tasks.start_soon(self._tick_for_ever)
+                tasks.start_soon(self._poll_for_ever, hints)
+                await lost.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._open.clear()
+            lost.set()
+            self._cookies.void()
+            with anyio.CancelScope(shield=True):
+                await self.threads.run(hints.close)
+
+    def _begin_epoch(self, hints: Hints, fallback_reason: str | None) -> None:
+        self._watcher = f"{hints.name} ({fallback_reason})" if fallback_reason else hints.name
+        self._hints = hints
+        self._fallen_back = fallback_reason is not None
+        self._dirty.mark_tree("", urgent=False)
+        self._enter("scanning", None)
+        log.info(
+            "watching",
+            extra={"root": encode_path(self.path), "watcher": self._watcher, "epoch": self._epoch},
+        )
+        self._open.set()
+
+    def _lose(self, reason: str) -> None:
+        """End the epoch: none of its knowledge is certain. Never delayed, never merged."""
+        if not self._lost.is_set():
+            self.availability.available = False
+            log.warning("hints_lost", extra={"root": encode_path(self.path), "reason": reason})
+            self._enter("lost", reason)
+            self._open.clear()
+            self._cookies.void()
+            self._dirty.mark_tree("")
+            self._lost.set()
+            # A waiting sync asks again, in the next epoch or at a missing root.
+            self._dirty.clock.interrupt()
+
+    def _enter(self, state: str, reason: str | None) -> None:
+        self._state = state
+        self._reason = reason
+        self.on_status()
+
+    # -- hints
+
+    def _absorb(self, lost: asyncio.Event, hints: Sequence[Hint]) -> None:
+        if lost.is_set():
+            return  # of an epoch that is over
+        # Without this, the next cookie would say that a hint which raised an error was heard.
+        with ExitStack() as on_error:
+            on_error.callback(self._lose, "a hint could not be taken in; the log says why")
+            active = [self._absorb_hint(hint) for hint in hints]
+            on_error.pop_all()
+        if any(active):
+            self._hinted_at = time.monotonic()
+            self._schedule.record_activity(self._hinted_at)
+            self.on_status()
+
+    def _absorb_hint(self, hint: Hint) -> bool:
+        """Return whether the hint names a change in the work tree."""
+        if isinstance(hint, Cookie):
+            self._cookies.resolve(hint.name)
+        elif isinstance(hint, HintsLost):
+            self._lose(hint.reason)
+        elif not (hint.path.startswith(b".git/") or b"/.git/" in hint.path):
+            self._coordinator.take_hint(hint)
+            if b"/" not in hint.path:
+                self.on_top_change(hint.path)
+            return True
+        return False
+
+    # -- scanning
+
+    async def _scan_for_ever(self) -> None:
+        pause = self._watching.retry_base_s
+        while True:
+            await self._dirty.scans.ready.wait()
+            trees = self._dirty.begin_scan()
+            done = False
+            try:
+                done = await self._scan(trees)
+                if done:
+                    self._scan_error = None
+                    pause = self._watching.retry_base_s
+                    self._scanned.set()
+            except (CocoSearchError, OSError) as error:
+                self._scan_error = str(error)
+            finally:
+                if not done:
+                    self._dirty.fail_scan(trees)
+            if not done:
+                self._retry_scan.clear()
+                with anyio.move_on_after(pause):
+                    await self._retry_scan.wait()
+                pause = min(pause * 2, self._watching.retry_max_s)
+
+    async def _scan(self, trees: tuple[DirtyDirectory, ...]) -> bool:
+        """Return whether the directories could be compared. Raises `StoreUnavailable`."""
+        assert self._hints is not None
+        if not await self._coordinator.scan(trees, self._hints.watch, self.availability.is_same):
+            self._lose(REPLACED)
+            return False
+        if any(not tree.path for tree in trees):
+            self._schedule.record_scan(time.monotonic())
+            if self._state == "scanning":
+                self._enter("live", None)
+        return True
+
+    # -- timers
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            quiet = (
+                self.local
+                and self._state == "live"
+                and not (self._dirty.failures.has_retries() or self._coordinator.unknown)
+            )
+            await self._schedule.wait_tick(TICK_S, TICK_S * QUIET_TICKS, quiet=quiet)
+            self._dirty.retry_due(time.monotonic())
+            await self._check_root()
+            await self._coordinator.check_rules(local=self.local)
+            await self._coordinator.check_links(local=self.local)
+            self._rescan_if_due()
+
+    def _rescan_if_due(self) -> None:
+        reason = self._schedule.due(time.monotonic())
+        if reason is not None:
+            self._coordinator.audit_due = True
+            self.rescan(reason)
+            # the better backend may start by now: a limit was raised, handles were closed
+            if self._fallen_back:
+                self._lose("another way to watch is tried")
+
+    async def _poll_for_ever(self, hints: Hints) -> None:
+        """Scan the directories that no hints come from."""
+        while True:
+            await self._scanned.wait()
+            # A long scan must not be followed by the next one at once, for ever.
+            await anyio.sleep(max(self._watching.poll_s, self._coordinator.duration_s * POLL_REST))
+            if not self._dirty.scans.is_active():
+                self._scanned.clear()  # the scan of the unwatched directories sets it again
+                self._mark_unwatched(hints.blind())
+
+    def _mark_unwatched(self, blind: Iterable[bytes]) -> None:
+        """Mark these directories and those whose last reading failed: only a scan knows them."""
+        for directory in {*map(encode_path, blind), *self._coordinator.unread.failed}:
+            self._dirty.mark_tree(directory)
+
+    async def _same_root(self) -> bool:
+        return self.availability.is_same() if self.local else await self.availability.check_same()
+
+    async def _check_root(self) -> bool:
+        """Return whether the root is the same directory; if it is not, end the epoch."""
+        same = await self._same_root()
+        if not same:
+            self._lose(REPLACED)
+        return same
+
+    # -- batches
+
+    async def next_batch(self, limit: int = 64, *, edits: bool = False) -> DirtyBatch:
+        """Wait for at most `limit` paths that may differ from the index: edits before bulk work.
+
+        With `edits` only urgent paths.
+        """
+        queues = self._dirty.queues
+        while True:
+            await (queues.edits if edits else queues.work).wait()
+            await self._open.wait()
+            if time.monotonic() - self._hinted_at < SETTLE_S:
+                await anyio.sleep(SETTLE_S)
+            assert self._coordinator.scope is not None
+            git_dirs = [rules.repository.git_dir for rules in self._coordinator.scope.git_rules()]
+            await self._checkout_hold.wait(git_dirs, self.threads, local=self.local)
+            picked = self._dirty.take(limit, edits=edits)
+            if picked is not None and (batch := await self._compare(picked)) is not None:
+                return batch
+
+    async def _compare(self, picked: PickedPaths) -> DirtyBatch | None:
+        """Compare picked paths with the disk.
+
+        Return None if there is nothing to do, or if the paths were given back.
+        """
+        scope = self._coordinator.scope
+        epoch = self._epoch
+        valid = False
+        assert scope is not None
+        try:
+            paths = {path: decode_path(path) for path in picked.seqs}
+            compared = await self.threads.run(compare_paths, scope, paths)
+            announced = self.local and not (self._hints and self._hints.blind())
+            self._coordinator.record_compared(compared, picked, announced=announced)
+            same = await self._same_root()
+            valid = (
+                same
+                and scope is self._coordinator.scope
+                and epoch == self._epoch
+                and self._open.is_set()
+            )
+        finally:
+            if not valid:
+                self._dirty.give_back(picked.id)
+        if not same:
+            # The paths are gone because the root is: that says nothing of them.
+            self._lose(REPLACED)
+        if not valid:
+            return None
+        gone = self._coordinator.deletions(compared, picked, certain=self._state != "scanning")
+        if not compared.present and not gone:
+            self._dirty.settle(picked.id, {}, time.monotonic())
+            return None
+        return DirtyBatch(picked.id, tuple(compared.present), gone, picked.force, picked.urgent)
+
+    def settle(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
+        """End a batch that was applied and announced, except for `failed` (path -> error)."""
+        for path in failed:
+            self._coordinator.record_failure(path)
+        self._dirty.settle(batch.id, failed, time.monotonic())
+        # A number of its own, not those of the marks: a path that failed at first is applied after
+        # clocks that count its mark.
+        number = self._dirty.clock.next_seq()
+        paths = (*batch.paths, *batch.gone)
+        self._changes.record(number, (path for path in paths if path not in failed))
+
+    def quarantine(self, path: str, error: str) -> None:
+        """Hold back a path that does harm when it is applied, until the file changes."""
+        self._coordinator.record_failure(path)
+        self._dirty.quarantine(path, error)
+
+    # -- freshness
+
+    async def sync(self, timeout_s: float) -> Freshness:
+        """Wait until every change before the call has been applied.
+
+        The answer is fresh if that is known.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for _ in range(2):  # the first check may have begun before the question
+                    if self._state == "root_missing":
+                        await self.availability.check_again()
+                while self._state != "root_missing":
+                    if await self._sync_epoch():
+                        return self._sync_answer()
+        return self.freshness()
+
+    async def _sync_epoch(self) -> bool:
+        """Return whether the sync ended in the epoch in which it began."""
+        if not self._open.is_set():
+            # the root may turn out to be missing: then there is no waiting
+            with anyio.move_on_after(POLL_S):
+                await self._open.wait()
+            return False
+        epoch = self._epoch
+        hints = self._hints
+        assert hints is not None
+        if not await self._check_root():
+            return False
+        await self._coordinator.check_rules(local=self.local)
+        await self._coordinator.check_unannounced(local=self.local)
+        if epoch != self._epoch or not self._open.is_set():
+            return False  # lost meanwhile: no backend would see a cookie
+        if self._schedule.slept():
+            self._rescan_if_due()
+        unwatched = hints.blind() if hints.exact else (b"",)
+        try:
+            if hints.exact:
+                await self._cookies.sync()
+        except CookieVoid:
+            return False
+        except OSError as error:  # a full disk, say: a scan proves as much as a cookie
+            root = encode_path(self.path)
+            log.warning("no_cookie", extra={"root": root, "reason": error.strerror})
+            unwatched = (b"",)
+        self._mark_unwatched(unwatched)
+        await self._dirty.clock.wait(self._dirty.clock.seq)
+        return epoch == self._epoch and not self._lost.is_set()
+
+    def _sync_answer(self) -> Freshness:
+        failures = self._dirty.failures
+        return in_sync(
+            self.clock(),
+            failures.report(time.monotonic(), SHOWN),
+            len(failures),
+            self._coordinator.unknown,
+            self._coordinator.unknown_reason(),
+        )
+
+    def freshness(self) -> Freshness:
+        """Say why the index may be stale, without waiting: never known to be fresh."""
+        dirty = self._dirty
+        lag = lag_reason(
+            dirty.pending(),
+            dirty.failures.report(time.monotonic(), 1),
+            len(dirty.failures),
+            git=self._checkout_hold.waiting,
+            scanning=dirty.scans.is_active(),
+        )
+        reason = self.availability.unresponsive or self._scan_error or self._reason or lag
+        return Freshness(False, self.clock(), reason, dirty.pending_paths(SHOWN))
+
+    def since(self, clock: Clock) -> tuple[str, ...] | None:
+        """Return the paths that were applied or left the index after a clock; None: all may have.
+
+        Never less than that, maybe more. None for a clock of another run of the daemon and for one
+        that is too old.
+        """
+        same_run = clock.epoch.rpartition(".")[0] == self._run_id
+        return self._changes.since(clock.seq) if same_run else None
+
+    def clock(self) -> Clock:
+        """Return how far the index is."""
+        return Clock(self._epoch, self._dirty.clock.applied_seq())
+
+    # -- control
+
+    @property
+    def local(self) -> bool:
+        """True if a quick check of the root cannot hang.
+
+        Hints are exact on local file systems only.
+        """
+        return self._hints is not None and self._hints.exact
+
+    def suspect(self, paths: Iterable[str]) -> None:
+        """Mark files that an answer has seen changed: maybe no event announced it."""
+        if self._state == "live":
+            for path in paths:
+                self._dirty.mark(path, scanned=True)
+
+    def follow_mapped(self, paths: tuple[str, ...]) -> None:
+        """Have each question read these files again: processes have them mapped for writing."""
+        self._coordinator.mapped = paths
+
+    async def configure(self, indexing: IndexingSettings) -> None:
+        """Use other settings: only files that come into the scope or leave it are touched."""
+        await self._coordinator.configure(indexing)
+
+    def rescan(self, reason: str, *, force: bool = False) -> None:
+        """Compare everything with the disk; with `force`, process every file again."""
+        log.debug(
+            "rescan", extra={"root": encode_path(self.path), "reason": reason, "force": force}
+        )
+        self._coordinator.force |= force
+        self._dirty.mark_tree("", urgent=False)
+        self.on_status()
+
+    def has_retries(self) -> bool:
+        """Return whether something has failed and is tried again when its time comes."""
+        return self._scan_error is not None or self._dirty.failures.has_retries()
+
+    def retry(self) -> None:
+        """Try again at once whatever failed: its cause is gone."""
+        self._dirty.retry_due(math.inf)
+        self._retry_scan.set()
+
+    # -- status
+
+    def status(self) -> RootStatus:
+        """Return the status of this moment."""
+        pending = self._dirty.pending()
+        limit = self._hints.trouble if self._hints is not None else None
+        unread = self._coordinator.unread
+        total = self._coordinator.total
+        return RootStatus(
+            state=self._live_state(limit) if self._state == "live" else self._state,
+            done=max(0, (total or 0) - pending),
+            total=total,
+            pending=pending,
+            failed=self._dirty.failures.report(time.monotonic(), FAILED_SHOWN),
+            watcher=f"{self._watcher} ({limit})" if limit else self._watcher,
+            reason=self.availability.unresponsive
+            or self._reason
+            or self._scan_error
+            or limit
+            or self._coordinator.reason(),
+            clock=self.clock(),
+            unreadable=(*unread.closed, *self._coordinator.closed_files)[:SHOWN],
+            failed_count=len(self._dirty.failures),
+        )
+
+    def _live_state(self, limit: str | None) -> str:
+        return live_state(
+            forced=self._coordinator.force,
+            git=self._checkout_hold.waiting,
+            bulk=self._dirty.queues.has_bulk(),
+            degraded=limit is not None or self._fallen_back,
         )
 
     def failed(self) -> tuple[FailedPath, ...]:
-        """Every file that could not be indexed yet, by path. Their number has no bound: `status`
-        names some.
+        """Return every file that could not be indexed yet, by path.
+
+        Their number has no bound: `status` names some.
         """
-        return self._dirty.failed(time.monotonic())
-
-    async def absence(self, path: str) -> str:
-        """Why a file is not in the index, for people. `path` is relative to the root."""
-        failed = next((file.error for file in self.failed() if file.path == path), None)
-        if failed is not None:
-            return f"{find_exclusion('failed').cause}: {failed}"
-        scope = self._survey.scope
-        if scope is None:
-            return self.freshness().reason or "the root has not been looked at yet"
-        why = await self.threads.run(why_absent, scope, self._survey.indexing, decode_path(path))
-        return why or f"it is to be indexed, and not yet: {self.freshness().reason}"
-
-    async def left_out(self, path: str) -> str | None:
-        """The rule by which a file of this path, saved or not, is not indexed; None if there is
-        none, or not known.
-        """
-        scope = self._survey.scope
-        if scope is None:
-            return None
-        return await self.threads.run(why_left_out, scope, self._survey.indexing, decode_path(path))
-
-    @property
-    def waits(self) -> bool:
-        """Whether something has failed and is tried again when its time comes."""
-        return self._scan_trouble is not None or self._dirty.retrying()
-
-    def retry(self) -> None:
-        """Its time has come: what it failed for is over."""
-        self._dirty.retry_due(math.inf)
-        self._again.set()
+        return self._dirty.failures.report(time.monotonic())

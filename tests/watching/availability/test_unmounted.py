@@ -18,7 +18,7 @@ import pytest
 from cocosearchd.model import FileRecord
 from cocosearchd.watching.availability import availability
 from cocosearchd.watching.availability.mountpoints import unmounted
-from cocosearchd.watching.live_root import LiveRoot
+from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.availability.test_mounts import Mount, mounted
 from tests.watching.support import (
     BACKENDS,
@@ -70,13 +70,13 @@ class Slow(MemoryIndex):
         return await super().file_records(under)
 
 
-async def state(live: LiveRoot, wanted: str) -> None:
+async def state(live: WatchedRoot, wanted: str) -> None:
     with anyio.fail_after(20):
         while live.status().state != wanted:
             await anyio.sleep(0.01)
 
 
-async def says_away(live: LiveRoot) -> None:
+async def says_away(live: WatchedRoot) -> None:
     await state(live, "root_missing")
     answer = await live.sync(5)
     assert (answer.fresh, AWAY in (answer.reason or "")) == (False, True), answer
@@ -233,7 +233,7 @@ async def test_a_directory_that_was_emptied_is_an_empty_index(
     index = MemoryIndex(os.fsencode(root))
 
     @contextlib.asynccontextmanager
-    async def followed() -> AsyncIterator[LiveRoot]:
+    async def followed() -> AsyncIterator[WatchedRoot]:
         async with following(root, tmp_path / "sync", index=index) as (live, _):
             await in_sync(live)
             yield live
@@ -262,14 +262,14 @@ async def test_a_root_that_nobody_asks_about_is_looked_at_now_and_then(
     """
     monkeypatch.setattr(availability, "POLL_S", 0.02)
     looks = 0
-    seen: Callable[[bytes], object] = availability._seen
+    seen: Callable[[bytes], object] = availability._inspect
 
     def counted(root: bytes) -> object:
         nonlocal looks
         looks += 1
         return seen(root)
 
-    monkeypatch.setattr(availability, "_seen", counted)
+    monkeypatch.setattr(availability, "_inspect", counted)
     async with following(root, tmp_path / "sync", index=remembered(root, "a.py")) as (live, index):
         await state(live, "root_missing")
         await anyio.sleep(0.5)

@@ -87,13 +87,13 @@ def test_a_worktree_has_a_git_directory_of_its_own(tmp_path: Path, git_dir: Path
 def test_scans_are_due_by_the_clock_and_after_activity() -> None:
     schedule = Schedule(WatchingSettings(rescan_s=600, idle_rescan_s=60), now=0)
     assert schedule.due(300) is None
-    schedule.active(310)
+    schedule.record_activity(310)
     assert schedule.due(369) is None
     assert schedule.due(370) == "quiet after changes"
     assert schedule.due(400) is None
     assert schedule.due(721) == "it is time"
     assert schedule.due(722) is None
-    schedule.scanned(1000)
+    schedule.record_scan(1000)
     assert schedule.due(1479) is None
     assert schedule.due(1721) == "it is time"
 

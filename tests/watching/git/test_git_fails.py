@@ -103,7 +103,7 @@ async def test_a_failure_that_may_pass_changes_no_rule(
         await in_sync(live)
         assert held(index) == {"a.py", "new.py"}
         assert live.status().reason is None
-    assert [record.message for record in caplog.records].count("git_silent") == 1
+    assert [record.message for record in caplog.records].count("git_unresponsive") == 1
 
 
 @pytest.mark.parametrize("failure", FAILURES)
@@ -230,7 +230,7 @@ async def test_a_repository_that_belongs_to_somebody_else_tracks_nothing_and_is_
         assert "kept.py" not in held(index)
         assert "dubious ownership" in (live.status().reason or "")
         assert live.status().state == "live"
-    assert [record.message for record in caplog.records].count("git_refuses") == 1
+    assert [record.message for record in caplog.records].count("git_refused") == 1
 
 
 async def test_a_submodule_that_was_renamed_without_git_goes_on_being_one(
@@ -274,11 +274,11 @@ def test_a_git_that_goes_on_failing_is_asked_with_longer_pauses(root: Path, git:
     git.first(FAILURES["memory"])
     scope, pauses = scope_of(root), list[float]()
     for _ in range(4):
-        trouble = scope.troubles()[b""]
+        trouble = scope.git_failures()[b""]
         pauses.append(trouble.pause_s)
-        time.sleep(max(0.0, trouble.again_at - time.monotonic()))
+        time.sleep(max(0.0, trouble.retry_at - time.monotonic()))
         assert scope.outdated()
-        scope = scope.refreshed() or scope.renewed()
+        scope = scope.refresh_git() or scope.renew()
         assert not scope.outdated()
     assert pauses == [0.05, 0.1, 0.2, 0.2]
 

@@ -80,9 +80,9 @@ async def test_ignore_files_are_read_after_the_directory_is_watched(
 def test_what_git_tracks_may_change_before_the_rules_of_the_root_are_read_again(root: Path) -> None:
     git(root, "init", "-q")
     put(root, a="1")
-    scope = Scope(os.fsencode(root), IndexingSettings()).without(b"")
+    scope = Scope(os.fsencode(root), IndexingSettings()).without_trees(b"")
     git(root, "add", "a.py")
-    fresh = scope.refreshed()
+    fresh = scope.refresh_git()
     assert fresh is not None
     assert fresh.allows(b"a.py")
 
@@ -134,19 +134,19 @@ def repository(root: Path) -> Path:
 def test_what_git_learns_while_a_scope_is_made_makes_it_outdated(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Scope._top
+    real = Scope._top_rules
 
     # Patched, because git cannot be timed to work just between two lines.
     def late(self: Scope) -> object:
         git(repository, "add", "-f", "hidden.py")  # after git was asked
         return real(self)
 
-    monkeypatch.setattr(Scope, "_top", late)
+    monkeypatch.setattr(Scope, "_top_rules", late)
     scope = Scope(os.fsencode(repository), IndexingSettings())
     monkeypatch.undo()
     assert not scope.allows(b"hidden.py")
     assert scope.outdated()
-    assert scope.renewed().allows(b"hidden.py")
+    assert scope.renew().allows(b"hidden.py")
 
 
 def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root:
     scope = Scope(os.fsencode(root), IndexingSettings())
     assert not scope.allows(b"below/hidden.py")
     git(root / "below", "add", "seen.py")
-    fresh = scope.refreshed()
+    fresh = scope.refresh_git()
     assert fresh is not None  # nothing is in that was not
     assert not fresh.outdated()
     git(root / "below", "add", "-f", "hidden.py")
@@ -165,7 +165,7 @@ def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root:
 
 
 @linux
-@pytest.mark.parametrize("asked", ["refreshed", "renewed"])
+@pytest.mark.parametrize("asked", ["refresh_git", "renew"])
 async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fresh_answer(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
@@ -185,7 +185,7 @@ async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fre
             armed.clear()
             survey = surveys[0]
             # as the hint of lib/.gitignore does
-            survey.scope = survey.scope and survey.scope.without(b"lib")
+            survey.scope = survey.scope and survey.scope.without_trees(b"lib")
         return found
 
     armed = list[bool]()

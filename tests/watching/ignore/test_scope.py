@@ -271,8 +271,8 @@ def test_excludes_file_of_the_configuration(tmp_path: Path) -> None:
     assert not scope.allows(b"x.mine.py")
     (root / ".git" / "mine").write_text("*.other.py\n")
     assert scope.outdated()
-    assert scope.refreshed() is None, "files may be in or out that were not"
-    assert scope.renewed().allows(b"x.mine.py")
+    assert scope.refresh_git() is None, "files may be in or out that were not"
+    assert scope.renew().allows(b"x.mine.py")
 
 
 def test_a_commit_is_no_reason_to_scan_but_forced_files_are(tmp_path: Path) -> None:
@@ -284,14 +284,14 @@ def test_a_commit_is_no_reason_to_scan_but_forced_files_are(tmp_path: Path) -> N
     scope = scope_of(tmp_path)
     assert not scope.allows(b"x.gen.py")
     git(tmp_path, "add", "x.py")
-    fresh = scope.refreshed()
+    fresh = scope.refresh_git()
     assert scope.outdated()
     assert fresh is not None
     assert not fresh.outdated()
     git(tmp_path, "add", "-f", "hidden/y.py")
-    assert fresh.refreshed() is None
-    assert fresh.renewed().allows(b"hidden/y.py")
-    assert not fresh.renewed().prunes(b"hidden")
+    assert fresh.refresh_git() is None
+    assert fresh.renew().allows(b"hidden/y.py")
+    assert not fresh.renew().prunes(b"hidden")
 
 
 def test_a_linked_worktree_shares_the_exclude_file(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ async def _explain_absence(index: RunningIndex, details: dict[str, Any]) -> None
     """Add to `details` why a file is not in the index: only its root knows the rules of scope."""
     absent = details.get("why_not")
     if absent is not None and absent["status"] == "not_indexed":
-        absent["reason"] = await index.root.absence(absent["path"])
+        absent["reason"] = await index.root.exclusions.reason(absent["path"])
 
 
 def _suspect_changes(

@@ -38,7 +38,7 @@ async def why_not(
 
     `status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved, below_min_score,
     ranked_lower. `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence
-    for people; `WatchedRoot.absence` knows more about a file that is not indexed.
+    for people; `ExclusionReport.reason` knows more about a file that is not indexed.
     """
     path = path.removeprefix("./").rstrip("/")
     plan = request.plan

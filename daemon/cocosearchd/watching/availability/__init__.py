@@ -1,1 +1,1 @@
-"""Whether a root and its files can be there at all: missing, unmounted, not answering."""
+"""Availability of roots and of their files: missing, not mounted, not answering."""

@@ -1,9 +1,9 @@
-"""Whether the files of a root can be there at all: a root may be missing, and a file system not
-mounted.
+"""Availability of a root: it may be missing, not mounted, or not answering.
 
-Where a file system is to be mounted lies an empty directory. That it is empty says nothing of the
-files, so they are kept as those of a missing root are. It is told from a directory that was emptied
-by the devices of what was indexed: those files were on another one than the directory is now.
+The mount point of a file system that is not mounted is an empty directory. That it is empty says
+nothing of the files, so they are kept, like those of a missing root. A directory that was really
+emptied differs by the devices of what was indexed: the files of an unmounted file system were on
+another device than the directory is now.
 """
 
 import asyncio
@@ -24,144 +24,153 @@ from cocosearchd.watching.availability.mountpoints import is_bare, is_mounted
 from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.root_threads import RootThreads
 
-# Questions look by themselves, so the beat is for those that follow an index, and for its state.
-POLL_S, CALM_POLL_S, CALM_AFTER = 0.25, 1.0, 40
+# Questions check by themselves, so the tick is for clients that follow an index, and for its state.
+POLL_S = 0.25
+CALM_POLL_S = 1.0
+CALM_AFTER = 40  # checks
 
-SILENT = "the file system of the root does not answer"
+UNRESPONSIVE = "the file system of the root does not answer"
 MISSING = "the root is missing; what was indexed of it is kept"
 REDIRECTED = (
-    "{link} is a symbolic link now, so the root is not the directory that was registered and is not read: put that"
-    " directory back, or clear this index and add the directory that you mean; what was indexed is kept"
+    "{link} is a symbolic link now, so the root is not the directory that was registered and is "
+    "not read: put that directory back, or clear this index and add the directory that you mean; "
+    "what was indexed is kept"
 )
 UNMOUNTED = (
-    "the root is empty, and what was indexed of it is on another file system: mount that again, or put something into"
-    " the directory if it is to be indexed as it is; what was indexed is kept"
+    "the root is empty, and what was indexed of it is on another file system: mount that again, or "
+    "put something into the directory if it is to be indexed as it is; what was indexed is kept"
 )
 
 
 class KnownDevices(Protocol):
-    """What must be known of the index."""
+    """The devices of the index."""
 
     async def devices(self) -> Set[int]:
-        """The devices (`st_dev`) that its files were on when they were read."""
+        """Return the devices (`st_dev`) that the files were on when they were read."""
 
 
 class RootAvailability:
-    """Looks for one root, for one event loop."""
+    """Checks one root, for one event loop.
+
+    `available` says whether the status of the root holds: not while the root is missing, or while
+    nothing is known of it. A root that is there is watched once `admit` returns True.
+    """
 
     def __init__(
-        self, root: bytes, known: KnownDevices, threads: RootThreads | None = None
+        self, root: bytes, known_devices: KnownDevices, threads: RootThreads | None = None
     ) -> None:
         threads = threads or RootThreads()
-        self._root, self._known = root, known
-        self._judged: tuple[Identity, str | None] | None = None  # of an empty directory
-        self._asked, self._looked, self._looks = asyncio.Event(), asyncio.Event(), 0
-        self._placing = SingleFlight(lambda: directory_identity(root), threads)
-        self._looking = SingleFlight(lambda: _seen(root), threads)
-        self._found: Identity | None = None
-        # whether what the root says of itself holds: not while it is missing, or not known to be
-        self.there = False
-        # a root that is there is watched once this says so
-        self.admit: Callable[[], Awaitable[bool]] = _at_once
+        self._root = root
+        self._known_devices = known_devices
+        self._bare_result: tuple[Identity, str | None] | None = None  # of an empty directory
+        self._asked = asyncio.Event()
+        self._checked = asyncio.Event()  # replaced after each check
+        self._checks = 0
+        self._identity_flight = SingleFlight(lambda: directory_identity(root), threads)
+        self._check_flight = SingleFlight(lambda: _inspect(root), threads)
+        self._identity: Identity | None = None
+        self.available = False
+        self.admit: Callable[[], Awaitable[bool]] = _admit
 
-    async def wait(self, missing: Callable[[str], None]) -> None:
-        """Returns when the root is there and admitted; `missing` is told why it is not there, at
-        each look.
+    async def wait(self, report_missing: Callable[[str], None]) -> None:
+        """Wait until the root is there and admitted.
+
+        `report_missing` is called at each check that fails, with the reason.
         """
         while True:
-            found = await self.look()
-            self.there = not isinstance(found, str)
-            if isinstance(found, str):
-                missing(found)
+            result = await self.check()
+            self.available = not isinstance(result, str)
+            if isinstance(result, str):
+                report_missing(result)
             else:
-                self._found = found
+                self._identity = result
                 if await self.admit():
                     break
-            await self.rest()
-        self._looks = 0
-        self._tell()
+            await self._rest()
+        self._checks = 0
+        self._announce_check()
 
-    def same(self) -> bool:
-        """Whether the root is the directory that it was when it was found. Blocking."""
-        return directory_identity(self._root) == self._found
+    def is_same(self) -> bool:
+        """Return whether the root is the directory that `wait` met. Blocking."""
+        return directory_identity(self._root) == self._identity
 
-    async def still(self) -> bool:
-        """As `same`, for a root whose file system may never answer."""
-        return await self._placing.seen() == self._found
+    async def check_same(self) -> bool:
+        """Do as `is_same`, for a root whose file system may never answer."""
+        return await self._identity_flight.run() == self._identity
 
-    async def answers(self) -> None:
-        """Returns when the file system of the root has said anything of it."""
-        await self._placing.seen()
+    async def wait_response(self) -> None:
+        """Wait until the file system of the root answers."""
+        await self._identity_flight.run()
 
     @property
-    def silent(self) -> str | None:
-        """What to say of a file system that does not answer."""
-        return SILENT if self._placing.silent or self._looking.silent else None
+    def unresponsive(self) -> str | None:
+        """The reason to report while the file system does not answer, else None."""
+        late = self._identity_flight.unresponsive or self._check_flight.unresponsive
+        return UNRESPONSIVE if late else None
 
-    async def look(self) -> Identity | str:
-        """Which directory the root is, or why its files are not there."""
-        found = await self._looking.seen()
-        if found is None or isinstance(found, str):
-            return found or MISSING
-        place, bare = found
+    async def check(self) -> Identity | str:
+        """Return the identity of the root, or why its files are not there."""
+        result = await self._check_flight.run()
+        if result is None or isinstance(result, str):
+            return result or MISSING
+        identity, bare = result
         if not bare:
-            self._judged = None
-            return place
-        if self._judged is None or self._judged[0] != place:
+            self._bare_result = None
+            return identity
+        if self._bare_result is None or self._bare_result[0] != identity:
             try:
-                devices = await self._known.devices()
+                devices = await self._known_devices.devices()
             except StoreUnavailable as error:
                 return (
                     f"the root is empty, and whether files are to be there cannot be told: {error}"
                 )
-            self._judged = place, UNMOUNTED if devices and place[0] not in devices else None
-        return self._judged[1] or place
+            unmounted = bool(devices) and identity[0] not in devices
+            self._bare_result = (identity, UNMOUNTED if unmounted else None)
+        return self._bare_result[1] or identity
 
-    async def rest(self) -> None:
-        """Until the next look at a root that is not there."""
-        self._looks += 1
-        self._tell()
+    async def _rest(self) -> None:
+        """Wait until the next check of a root that is not there."""
+        self._checks += 1
+        self._announce_check()
         self._asked.clear()
+        pause_s = POLL_S if self._checks < CALM_AFTER else CALM_POLL_S
         try:
-            async with asyncio.timeout(
-                seconds_to_tick(POLL_S if self._looks < CALM_AFTER else CALM_POLL_S)
-            ):
+            async with asyncio.timeout(seconds_to_tick(pause_s)):
                 await self._asked.wait()
         except TimeoutError:
             return
 
-    async def again(self) -> None:
-        """Returns when the next look has ended; it begins at once."""
+    async def check_again(self) -> None:
+        """Start the next check at once, and wait until it has ended."""
         self._asked.set()
-        await self._looked.wait()
+        await self._checked.wait()
 
-    def _tell(self) -> None:
-        event, self._looked = self._looked, asyncio.Event()
+    def _announce_check(self) -> None:
+        event = self._checked
+        self._checked = asyncio.Event()
         event.set()
 
 
-async def _at_once() -> bool:
+async def _admit() -> bool:
     return True
 
 
-def _seen(root: bytes) -> tuple[Identity, bool] | str | None:
-    """Which directory the root is, and whether something may be to be mounted there.
+def _inspect(root: bytes) -> tuple[Identity, bool] | str | None:
+    """Return the identity of the root, and whether it looks like an unused mount point.
 
     A sentence for a root that is reached through a symbolic link, None for a missing one.
     """
-    place = directory_identity(root)
-    if place is None:
+    identity = directory_identity(root)
+    if identity is None:
         return redirected(root)
     try:
         with opened_directory(root) as handle, os.scandir(handle) as listing:
-            return place, is_bare(listing) and not is_mounted(root, place[0])
+            return identity, is_bare(listing) and not is_mounted(root, identity[0])
     except OSError:
-        return place, False  # a scan says why
+        return identity, False  # a scan says why
 
 
 def redirected(root: bytes) -> str | None:
-    """What to say of a root that a symbolic link leads away from; None if there is no link in its
-    path. Blocking.
-    """
+    """Describe the symbolic link in the path of a root; None if there is none. Blocking."""
     link = first_link(root)
     return None if link is None else REDIRECTED.format(link=encode_path(link))

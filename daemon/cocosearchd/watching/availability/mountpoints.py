@@ -1,9 +1,8 @@
-"""Directories that something is to be mounted on, and is not: they look as if all that was in them
-had been deleted.
+"""Mount points on which nothing is mounted: they look as if all their files had been deleted.
 
-What tells them apart is the device of the files that are stored. It is compared with that of other
-stored files, not only with that of the directory: numbers of devices may be others after a restart,
-but what shared one still does.
+The device of the stored files tells them apart. It is compared with the device of other stored
+files, not only with that of the directory: device numbers may change with a restart, but files that
+shared a device still do.
 """
 
 import os
@@ -14,15 +13,14 @@ from cocosearchd.model import FileRecord, decode_path
 
 
 def is_bare(entries: Iterable[os.DirEntry[AnyStr]]) -> bool:
-    """Whether a directory holds nothing, or what people leave where something is to be mounted:
-    links, empty files.
+    """Return whether a directory holds nothing but links and empty files.
 
-    Raises `OSError`.
+    People leave such entries where something is to be mounted. Raises `OSError`.
     """
-    return not any(map(_is_something, entries))
+    return not any(map(_is_content, entries))
 
 
-def _is_something(entry: os.DirEntry[AnyStr]) -> bool:
+def _is_content(entry: os.DirEntry[AnyStr]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False) or (
             entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0
@@ -32,39 +30,37 @@ def _is_something(entry: os.DirEntry[AnyStr]) -> bool:
 
 
 def is_mounted(directory: bytes, device: int) -> bool:
-    """Whether a directory on this device is where its file system begins. Raises `OSError`."""
+    """Return whether a file system begins at a directory on this device. Raises `OSError`."""
     return os.lstat(os.path.join(directory, b"..")).st_dev != device
 
 
 def unmounted(
     root: bytes, bare: Iterable[str], missing: Iterable[str], stored: Mapping[str, FileRecord]
 ) -> tuple[str, ...]:
-    """Those of the bare directories whose missing files were on a file system of their own, which
-    is not there now.
+    """Return the bare directories whose missing files were on a file system that is not mounted.
+
+    It was a file system of their own: no other stored file is on it.
     """
-    lost = {directory: set[int]() for directory in bare}
-    elsewhere = set(stored)
+    lost_devices = {directory: set[int]() for directory in bare}
+    remaining = set(stored)
     for path in missing:
-        directory = _above(path, lost)
+        directory = _nearest_above(path, lost_devices)
         if directory is not None:
-            elsewhere.discard(path)
-            lost[directory].update(_device(stored[path]))
-    suspects = {directory: devices for directory, devices in lost.items() if devices}
-    if not suspects:
-        return ()
+            remaining.discard(path)
+            lost_devices[directory].update(_devices(stored[path]))
     suspects = {
         directory: devices
-        for directory, devices in suspects.items()
-        if _lost(root, directory, devices)
+        for directory, devices in lost_devices.items()
+        if devices and _not_mounted(root, directory, devices)
     }
-    others = (
-        {device for path in elsewhere for device in _device(stored[path])} if suspects else set()
-    )
-    return tuple(directory for directory, devices in suspects.items() if not devices & others)
+    if not suspects:
+        return ()
+    used = {device for path in remaining for device in _devices(stored[path])}
+    return tuple(directory for directory, devices in suspects.items() if not devices & used)
 
 
-def _above(path: str, directories: Mapping[str, object]) -> str | None:
-    """The nearest of some directories that a path is in."""
+def _nearest_above(path: str, directories: Mapping[str, object]) -> str | None:
+    """Return the nearest of the directories that a path is in."""
     while path:
         path = path.rpartition("/")[0]
         if path in directories:
@@ -72,15 +68,15 @@ def _above(path: str, directories: Mapping[str, object]) -> str | None:
     return None
 
 
-def _device(record: FileRecord) -> Iterable[int]:
+def _devices(record: FileRecord) -> Iterable[int]:
     return () if record.fingerprint is None else (record.fingerprint.device,)
 
 
-def _lost(root: bytes, directory: str, devices: set[int]) -> bool:
-    """Whether files on these devices are not to be seen from the directory as it is now."""
-    place = os.path.join(root, decode_path(directory))
+def _not_mounted(root: bytes, directory: str, devices: set[int]) -> bool:
+    """Return whether none of the devices is mounted on the directory, nor any other."""
+    path = os.path.join(root, decode_path(directory))
     try:
-        device = os.lstat(place).st_dev
-        return device not in devices and not is_mounted(place, device)
+        device = os.lstat(path).st_dev
+        return device not in devices and not is_mounted(path, device)
     except OSError:
         return False

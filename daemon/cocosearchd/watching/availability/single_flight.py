@@ -1,6 +1,4 @@
-"""Looks at what may never answer, a file server for one, in threads: however many ask and give up,
-it holds one.
-"""
+"""Calls that may never return, such as those to a file server, sharing one thread."""
 
 import asyncio
 import time
@@ -9,38 +7,45 @@ from typing import Generic, TypeVar
 
 from cocosearchd.watching.root_threads import RootThreads
 
-Seen = TypeVar("Seen")
-SILENT_S = 1.0  # a look takes milliseconds where it is answered at all
+Result = TypeVar("Result")
+UNRESPONSIVE_S = 1.0  # a call takes milliseconds where it is answered at all
 
 
-class SingleFlight(Generic[Seen]):
-    """For one event loop. Who asks while a look is under way waits for the next one, together with
-    all others.
+class SingleFlight(Generic[Result]):
+    """One call at a time, for one event loop, however many callers wait or give up.
+
+    A caller that comes while a call is running waits for the next call, together with all others.
     """
 
-    def __init__(self, look: Callable[[], Seen], threads: RootThreads | None = None) -> None:
-        self._look, self._threads = look, threads or RootThreads()
-        self._running: asyncio.Task[Seen] | None = None
-        self._next: asyncio.Task[Seen] | None = None
+    def __init__(self, call: Callable[[], Result], threads: RootThreads | None = None) -> None:
+        self._call = call
+        self._threads = threads or RootThreads()
+        self._running: asyncio.Task[Result] | None = None
+        self._next: asyncio.Task[Result] | None = None
         self._began = 0.0
 
     @property
-    def silent(self) -> bool:
-        """Whether a look has not been answered for longer than looks take."""
+    def unresponsive(self) -> bool:
+        """True while the running call takes longer than `UNRESPONSIVE_S`."""
         return (
             self._running is not None
             and not self._running.done()
-            and time.monotonic() - self._began > SILENT_S
+            and time.monotonic() - self._began > UNRESPONSIVE_S
         )
 
-    async def seen(self) -> Seen:
-        """What a look says that begins after this call. Whoever gives up leaves it to its end."""
+    async def run(self) -> Result:
+        """Return the result of a call that begins after this one.
+
+        A cancelled caller leaves the call to its end.
+        """
         if self._next is None:
-            self._next = asyncio.create_task(self._after(self._running))
+            self._next = asyncio.create_task(self._run_after(self._running))
         return await asyncio.shield(self._next)
 
-    async def _after(self, before: asyncio.Task[Seen] | None) -> Seen:
-        if before is not None:
-            await asyncio.wait({before})
-        self._running, self._next, self._began = self._next, None, time.monotonic()
-        return await self._threads.run(self._look)
+    async def _run_after(self, previous: asyncio.Task[Result] | None) -> Result:
+        if previous is not None:
+            await asyncio.wait({previous})
+        self._running = self._next
+        self._next = None
+        self._began = time.monotonic()
+        return await self._threads.run(self._call)

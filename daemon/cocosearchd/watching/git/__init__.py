@@ -1,1 +1,1 @@
-"""Repositories read without trusting them: git is started in one place only."""
+"""Git repositories, read without trusting them: only `git_command` starts git."""

@@ -1,9 +1,8 @@
-"""Holds batches while git rewrites the work tree, so that a checkout comes as one piece. Never for
-long.
+"""Holds batches for a short time while git rewrites the work tree, so that a checkout is one batch.
 
-Only looks at files that git keeps while it works; the final state never depends on it. A rebase
-that waits for a person leaves its directory behind, so that one counts only while the index or HEAD
-have just changed.
+It only checks files that git keeps while it works; the final state never depends on it. A rebase
+that waits for a person leaves its directory behind, so that directory counts only while the index
+or HEAD have just changed.
 """
 
 import os
@@ -14,50 +13,52 @@ import anyio
 
 from cocosearchd.watching.root_threads import RootThreads
 
-CAP_S = 2.0  # then a batch passes, whatever git does
-PASS_S = 0.25  # for so long
+CAP_S = 2.0  # after this time batches pass, whatever git does
+PASS_S = 0.25  # and they pass for so long
 QUIET_S = 0.05  # git writes the index last, and hints of the files may still be on their way
 POLL_S = 0.01
-# a lock that rests for longer was left over, or `git commit -a` waits for its message
+# An older lock was left over, or `git commit -a` waits for its message.
 LOCK_S = 10.0
 _LOCKS = (b"index.lock", b"HEAD.lock")
 _OPERATIONS = (b"rebase-merge", b"rebase-apply", b"MERGE_HEAD", b"CHERRY_PICK_HEAD", b"REVERT_HEAD")
 _TOUCHED = (b"index", b"HEAD", b"logs/HEAD")
 _TOUCHED_S = 0.1
-# looked at for each batch; more than that in one root are not one person's checkout
+# checked for each batch; more than that in one root are not one person's checkout
 MAX_REPOSITORIES = 32
 
 
 class CheckoutHold:
-    """One per root."""
+    """The hold of one root."""
 
     def __init__(self) -> None:
         self._held_since: float | None = None
         self._busy_at = 0.0
         self._pass_until = 0.0
-        self.waiting = False  # whether a batch does
+        self.waiting = False  # whether a batch waits
 
-    async def passed(
+    async def wait(
         self, git_dirs: Sequence[bytes], threads: RootThreads | None = None, *, local: bool = True
     ) -> None:
-        """Returns when a batch may pass. What is not `local` may hang, and is looked at in one of
-        `threads`.
+        """Wait until a batch may pass.
+
+        A root that is not `local` may hang, so it is checked in one of `threads`.
         """
         threads = threads or RootThreads()
         try:
             while True:
                 working = any_busy(git_dirs) if local else await threads.run(any_busy, git_dirs)
-                if (wait := self.wait_s(working, time.monotonic())) <= 0:
+                pause = self.wait_s(working, time.monotonic())
+                if pause <= 0:
                     return
                 self.waiting = True
-                await anyio.sleep(wait)
+                await anyio.sleep(pause)
         finally:
             self.waiting = False
 
     def wait_s(self, working: bool, now: float) -> float:
-        """How long to wait before asking again whether git is `working`; 0 lets a batch pass.
+        """Return how long to wait until the next check of git; 0 lets a batch pass.
 
-        `now` is of a monotonic clock, in seconds.
+        `working`: git is at work. `now` is of a monotonic clock, in seconds.
         """
         if now < self._pass_until:
             return 0.0
@@ -68,18 +69,19 @@ class CheckoutHold:
             self._held_since = None
             return 0.0
         if now - self._held_since >= CAP_S:
-            self._held_since, self._pass_until = None, now + PASS_S
+            self._held_since = None
+            self._pass_until = now + PASS_S
             return 0.0
         return POLL_S
 
 
 def any_busy(git_dirs: Sequence[bytes]) -> bool:
-    """Whether git is working in one of these git directories."""
+    """Return whether git is working in one of these git directories."""
     return any(busy(git_dir) for git_dir in git_dirs[:MAX_REPOSITORIES])
 
 
 def busy(git_dir: bytes) -> bool:
-    """Whether git is working in this git directory."""
+    """Return whether git is working in this git directory."""
     if _modified(git_dir, _LOCKS, LOCK_S):
         return True
     working = any(os.path.lexists(os.path.join(git_dir, name)) for name in _OPERATIONS)
@@ -87,11 +89,14 @@ def busy(git_dir: bytes) -> bool:
 
 
 def _modified(git_dir: bytes, names: Iterable[bytes], within_s: float) -> bool:
-    """Whether one of these was modified so lately. A time in the future was left by a clock that
-    was set back.
+    """Return whether one of the files was modified within `within_s` seconds.
+
+    A time in the future was left by a clock that was set back.
     """
-    now = time.time()
-    return any(abs(now - _modified_at(os.path.join(git_dir, name))) < within_s for name in names)
+    current = time.time()
+    return any(
+        abs(current - _modified_at(os.path.join(git_dir, name))) < within_s for name in names
+    )
 
 
 def _modified_at(path: bytes) -> float:

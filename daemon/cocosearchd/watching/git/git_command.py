@@ -1,11 +1,10 @@
-"""Runs `git`, the only place that does. Nothing that a repository says reaches it but bytes to be
-parsed.
+"""Runs `git`: no other module does. A repository reaches git only as bytes to be parsed.
 
-git is never pointed at a repository's own git directory while it looks for configuration: it works
-in an empty one of ours, made for the call, in which the caller puts what git is to parse. So no key
-of a repository's configuration can name a program that runs. The options and variables below are a
+git never works in a repository's own git directory while it reads configuration: it works in an
+empty one of ours, made for the call, which holds the files that git is to parse. So no key of a
+repository's configuration can name a program that runs. The options and variables below are a
 second wall behind that one, in case a system's or a user's configuration brings in more than is
-expected, or a git to come reads more than this one.
+expected, or a later git reads more than this one.
 """
 
 import contextlib
@@ -21,16 +20,16 @@ from dataclasses import dataclass, field
 from typing import IO
 
 TIMEOUT_S = 30.0
-# of a call that reads the user's configuration: a few kilobytes, unless a file of it never ends
+# For a call that reads the user's configuration: a few kilobytes, unless a file of it never ends.
 USER_TIMEOUT_S = 2.0
 CPU_S = 20  # of one call; ls-files over an index of 1,000,000 files takes less than 2
-# of address space, and what the caller adds; a git at rest has about 10 MB
+# of address space, plus the caller's own; an idle git has about 10 MB
 MEMORY_BYTES = 256 << 20
 MAX_ERROR_BYTES = 64 << 10
-SAID = 200  # characters of what git says
+MAX_REASON = 200  # characters of an error message of git
 
 # Each documented key that runs a program or opens a connection, with a value that does neither:
-# git-config(1). Keys that have a name of the repository's choice in them (`filter.<driver>.clean`)
+# git-config(1). Keys with a name of the repository's choice in them (`filter.<driver>.clean`)
 # cannot be listed; see the module.
 SWITCHED_OFF: Mapping[str, str] = {
     "core.alternateRefsCommand": "false",
@@ -61,9 +60,9 @@ SWITCHED_OFF: Mapping[str, str] = {
     "submodule.recurse": "false",
     "uploadpack.packObjectsHook": "",
 }
-# What git and its system libraries need of the daemon's environment. All else stays away, `GIT_*`
-# above all: a daemon that was started by a hook, a bisection or a rebase has those of another
-# repository.
+# The variables of the daemon that git and its system libraries need. All others are dropped,
+# `GIT_*` above all: a daemon that was started by a hook, a bisection or a rebase has the variables
+# of another repository.
 _INHERITED = (
     "DEVELOPER_DIR",
     "DYLD_LIBRARY_PATH",
@@ -72,8 +71,8 @@ _INHERITED = (
     "NIX_LD_LIBRARY_PATH",
     "TMPDIR",
 )
-# Where the user's own configuration is.
-_USERS = (
+# The location of the user's own configuration.
+_USER_CONFIG = (
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_NOSYSTEM",
     "GIT_CONFIG_SYSTEM",
@@ -101,15 +100,15 @@ _FIXED: Mapping[str, str] = {
 # Limits of the process, which `exec` keeps. A shell sets them: Python's `preexec_fn` is not safe
 # beside threads. Not every system knows a limit of address space.
 _LIMITED = 'ulimit -c 0; ulimit -t "$1"; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
-# In what git says: nothing but a person changes this. A failure that names none of these may pass.
-_FOR_GOOD = (
+# Error messages of failures that only a person ends. Any other failure may be transient.
+_PERMANENT = (
     b"git repo version",
     b"repository extension",
     b"Permission denied",
     b"Operation not permitted",
     b"unknown required extension",
     b"unknown index entry format",
-    # git writes its index beside and renames it, so that none is half written; the bounds on memory
+    # git writes a new index and renames it, so an index is never half written; the bounds on memory
     # grow with it.
     b"bad signature 0x",
     b"bad index version",
@@ -123,21 +122,21 @@ _FOR_GOOD = (
 
 
 class GitRefused(Exception):
-    """There is no git, or it does not read this repository."""
+    """git is not installed, or it does not read this repository."""
 
 
-class GitSilent(Exception):
-    """git could not be asked, or failed; it may answer soon."""
+class GitUnresponsive(Exception):
+    """git could not be started, or failed; it may answer soon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitCall:
     """One run of git in a git directory of ours.
 
-    `texts` and `links` are put into that directory: contents by name, and descriptors by name of a
-    link to them. `index` is a descriptor that git reads as its index. With `user` git reads the
-    system's and the user's configuration, and compares the conditions of its includes with
-    `git_dir`: of that git reads HEAD alone. `output_limit` and `memory` are in bytes.
+    That directory gets a file for each of `texts` (name -> content), and a symbolic link for each
+    of `links` (name -> descriptor). `index` is a descriptor that git reads as its index. With
+    `user` git reads the system's and the user's configuration, and compares the conditions of its
+    includes with `git_dir`, of which it reads HEAD alone. `output_limit` and `memory` are in bytes.
     """
 
     arguments: tuple[str, ...]
@@ -152,8 +151,9 @@ class GitCall:
 
 
 def run_git(call: GitCall) -> bytes:
-    """Return what git prints. Blocking, for at most `TIMEOUT_S`, or `USER_TIMEOUT_S`. Raises
-    `GitRefused` and `GitSilent`.
+    """Return the output of git. Blocking, for at most `TIMEOUT_S`, or `USER_TIMEOUT_S`.
+
+    Raises `GitRefused` and `GitUnresponsive`.
     """
     program = shutil.which("git", path=_search_path())
     if program is None:
@@ -162,41 +162,42 @@ def run_git(call: GitCall) -> bytes:
         with _git_directory(call) as directory:
             return _run(call, program, directory)
     except OSError as error:
-        raise GitSilent(f"git cannot be started: {error.strerror}") from error
+        raise GitUnresponsive(f"git cannot be started: {error.strerror}") from error
 
 
 def user_excludes_file() -> bytes:
-    """Return where git looks for patterns of the user when no configuration names a file; empty
-    without a home.
+    """Return the file of the user's patterns for the case that no configuration names one.
+
+    Empty without a home directory.
     """
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")
     return os.fsencode(os.path.join(home, "git", "ignore")) if os.path.isabs(home) else b""
 
 
 def user_config_files() -> tuple[bytes, ...]:
-    """Return where git looks for the user's configuration, whether or not anything is there."""
-    home, variable = os.environ.get("HOME", ""), os.environ.get("GIT_CONFIG_GLOBAL")
+    """Return the paths of the user's configuration, whether or not the files exist."""
+    home = os.environ.get("HOME", "")
+    variable = os.environ.get("GIT_CONFIG_GLOBAL")
     xdg = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    places = (
+    paths = (
         [variable]
         if variable
         else [os.path.join(home, ".gitconfig"), os.path.join(xdg, "git", "config")]
     )
-    return tuple(os.fsencode(place) for place in places)
+    return tuple(os.fsencode(path) for path in paths)
 
 
 def trusted_owners() -> frozenset[int]:
-    """Return the ids of users whose repositories git reads unasked: this one, and behind `sudo` who
-    called it.
-    """
+    """Return the ids of users that git trusts: this user, and the caller of `sudo`."""
     caller = os.environ.get("SUDO_UID", "")
     behind_sudo = os.geteuid() == 0 and caller.isdecimal() and len(caller) <= len(str(1 << 32))
     return frozenset({os.geteuid(), *([int(caller)] if behind_sudo else [])})
 
 
 def _search_path() -> str:
-    """The directories of programs that do not depend on the working directory, which may be
-    anybody's.
+    """Return the absolute directories of `PATH`.
+
+    Relative ones depend on the working directory, whose files may be of another user.
     """
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if os.path.isabs(entry))
@@ -204,8 +205,9 @@ def _search_path() -> str:
 
 @contextlib.contextmanager
 def _git_directory(call: GitCall) -> Iterator[str]:
-    """An empty repository for the time of a call, with what the call puts there. Yields the
-    directory of `.git`.
+    """Create a repository with the files of a call for the time of the call.
+
+    Yields the directory that holds `.git`.
     """
     sha256 = "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n"
     with tempfile.TemporaryDirectory(
@@ -227,14 +229,14 @@ def _git_directory(call: GitCall) -> Iterator[str]:
 
 
 def _variables(call: GitCall, directory: str) -> dict[str, str]:
-    wanted = (*_INHERITED, *_USERS) if call.user else _INHERITED
-    variables = {name: os.environ[name] for name in wanted if name in os.environ} | dict(_FIXED)
+    names = (*_INHERITED, *_USER_CONFIG) if call.user else _INHERITED
+    variables = {name: os.environ[name] for name in names if name in os.environ} | dict(_FIXED)
     if not call.user:
         variables |= {"HOME": directory, "XDG_CONFIG_HOME": directory}
         variables |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     if call.index is not None:
         variables["GIT_INDEX_FILE"] = f"/dev/fd/{call.index}"
-    # configuration, objects and references are always those in there
+    # configuration, objects and references always come from our own directory
     ours = os.path.join(directory, ".git")
     git_dir = ours if call.git_dir is None else os.fsdecode(call.git_dir)
     return variables | {"PATH": _search_path(), "GIT_DIR": git_dir, "GIT_COMMON_DIR": ours}
@@ -268,17 +270,18 @@ def _run(call: GitCall, program: str, directory: str) -> bytes:
     if process.returncode == 0:
         return output
     reason = (
-        os.fsdecode(errors.strip().partition(b"\n")[0])[:SAID]
+        os.fsdecode(errors.strip().partition(b"\n")[0])[:MAX_REASON]
         or f"git ended with {process.returncode}"
     )
-    raise (GitRefused if any(words in errors for words in _FOR_GOOD) else GitSilent)(reason)
+    raise (GitRefused if any(words in errors for words in _PERMANENT) else GitUnresponsive)(reason)
 
 
 def _communicate(
     process: subprocess.Popen[bytes], output_limit: int, timeout_s: float
 ) -> tuple[bytes, bytes]:
-    """All that it prints to both pipes, once it has ended. Raises `GitSilent` at the deadline,
-    `GitRefused` at the limit.
+    """Return the output and the errors of a process once it has ended.
+
+    Raises `GitUnresponsive` at the deadline, `GitRefused` at the limit.
     """
     assert process.stdout is not None
     assert process.stderr is not None
@@ -293,13 +296,13 @@ def _communicate(
             chunks[descriptor].append(chunk)
         process.wait(max(0.0, deadline - time.monotonic()))
     except (TimeoutError, subprocess.TimeoutExpired) as error:
-        raise GitSilent(f"git has not answered for {timeout_s:g} s") from error
+        raise GitUnresponsive(f"git has not answered for {timeout_s:g} s") from error
     output, errors = (b"".join(parts) for parts in chunks.values())
     return output, errors
 
 
 def _chunks(pipes: Sequence[IO[bytes]], deadline: float) -> Iterator[tuple[int, bytes]]:
-    """What comes out of pipes until all are closed. Raises `TimeoutError` at the deadline."""
+    """Yield chunks from pipes until all are closed. Raises `TimeoutError` at the deadline."""
     with selectors.DefaultSelector() as selector:
         for pipe in pipes:
             selector.register(pipe, selectors.EVENT_READ)
@@ -315,8 +318,9 @@ def _chunks(pipes: Sequence[IO[bytes]], deadline: float) -> Iterator[tuple[int, 
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill all processes of a call that has not ended. Its leader is not reaped yet, so its id is
-    no other's.
+    """Kill all processes of a call that has not ended.
+
+    The leader is not reaped yet, so no other process has its id.
     """
     # macOS refuses a group of zombies
     with contextlib.suppress(ProcessLookupError, PermissionError):

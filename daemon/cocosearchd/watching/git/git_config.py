@@ -1,9 +1,8 @@
-"""The values of git's configuration that shape ignore rules: the user's as git reads it, a
-repository's with care.
+"""Reads the values of git's configuration that shape ignore rules.
 
-The user may include and name files anywhere. A repository may only say values: files that it names
-are read where they are inside of it, and its text is parsed by a git that knows nothing of the
-repository.
+The user's configuration is read as git reads it: it may include and name files anywhere. A
+repository's is read with care: files that it names are read only inside of the repository, and its
+text is parsed by a git that knows nothing of the repository.
 """
 
 import os
@@ -20,7 +19,7 @@ from cocosearchd.runtime.files.regular_files import (
 from cocosearchd.watching.git.git_command import (
     GitCall,
     GitRefused,
-    GitSilent,
+    GitUnresponsive,
     run_git,
     user_config_files,
 )
@@ -28,7 +27,8 @@ from cocosearchd.watching.git.git_command import (
 MAX_CONFIG_BYTES = 1 << 20  # of one file
 MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
 MAX_OUTPUT_BYTES = 8 << 20
-MAX_INCLUDE_DEPTH, MAX_INCLUDED = 10, 32  # the depth is git's own (config.c)
+MAX_INCLUDE_DEPTH = 10  # git's own limit (config.c)
+MAX_INCLUDED = 32  # files
 _LIST = ("config", "-z", "--list")
 _CONDITION = b"includeif."
 _TRUE = (b"true", b"yes", b"on", b"1")
@@ -36,8 +36,9 @@ _TRUE = (b"true", b"yes", b"on", b"1")
 
 @dataclass(frozen=True, slots=True)
 class ConfigLine:
-    """A key, in lower case but for what a repository chose in it, and its value. `origin` is the
-    file it is from.
+    """A key with its value; `origin` is the file of the line.
+
+    The key is in lower case but for its middle part, which a repository chooses.
     """
 
     key: bytes
@@ -47,7 +48,7 @@ class ConfigLine:
 
 @dataclass(frozen=True, slots=True)
 class UserConfig:
-    """The system's and the user's configuration, in order of precedence, the last one wins."""
+    """The system's and the user's configuration, in order of precedence: the last line wins."""
 
     lines: tuple[ConfigLine, ...] = ()
 
@@ -58,13 +59,11 @@ class UserConfig:
 
     @property
     def has_conditions(self) -> bool:
-        """Whether what is included depends on the repository."""
+        """True if the included files depend on the repository."""
         return any(line.key.startswith(_CONDITION) for line in self.lines)
 
     def trusts(self, directory: bytes) -> bool:
-        """Whether `safe.directory` names a repository whose owner is somebody else:
-        git-config(1).
-        """
+        """Return whether `safe.directory` names a repository of another owner: git-config(1)."""
         trusted = False
         for line in self.lines:
             if line.key == b"safe.directory":
@@ -78,11 +77,11 @@ class UserConfig:
 
 @dataclass(frozen=True, slots=True)
 class GitConfig:
-    """What is configured for one repository.
+    """The configuration of one repository.
 
-    `excludes_file` is absolute, None where none is named; `excludes_inside` if it is to be read
-    only inside of the repository. `files` are those that the configuration comes from or may come
-    from. `remarks` say what of the repository's own configuration was not used, and why.
+    `excludes_file` is absolute, or None if no key names a file; with `excludes_inside` it is read
+    only inside of the repository. `files` are the sources of the configuration, there or not.
+    `warnings` say what of the repository's own configuration was not used, and why.
     """
 
     excludes_file: bytes | None = None
@@ -90,12 +89,13 @@ class GitConfig:
     ignore_case: bool = False
     object_format: str = "sha1"
     files: tuple[bytes, ...] = field(default=(), compare=False)
-    remarks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def read_user_config() -> UserConfig:
-    """Ask git for what the system and the user configure for every repository. Raises `GitRefused`
-    and `GitSilent`.
+    """Ask git for what the system and the user configure for every repository.
+
+    Raises `GitRefused` and `GitUnresponsive`.
     """
     return UserConfig(tuple(_user_lines()))
 
@@ -103,34 +103,34 @@ def read_user_config() -> UserConfig:
 def read_git_config(
     top: bytes, git_dir: bytes, common_dir: bytes, user: UserConfig, *, trusted: bool
 ) -> GitConfig:
-    """Read what holds for the repository whose work tree is `top`. Of one that is not `trusted`
-    nothing is read.
+    """Read the configuration of the repository whose work tree is `top`.
 
-    Blocking. Raises `GitRefused`, `GitSilent`, and `OSError` for a file that cannot be read now.
+    Of a repository that is not `trusted` nothing is read. Blocking.
+    Raises `GitRefused`, `GitUnresponsive`, and `OSError` for a file that cannot be read now.
     """
     reader = _RepositoryConfig((top, git_dir, common_dir))
     lines: Sequence[ConfigLine] = user.lines
     try:
         lines = _lines_for(git_dir, user) if trusted else user.lines
     except GitRefused as error:
-        reader.remarks.append(f"what you include by conditions is not used: {error}")
+        reader.warnings.append(f"what you include by conditions is not used: {error}")
     own = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
     if _last(own, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
         own += reader.lines(os.path.join(git_dir, b"config.worktree"))
-    chosen = next(
+    excludes = next(
         (line for line in reversed([*lines, *own]) if line.key == b"core.excludesfile"), None
     )
-    value = chosen.value if chosen is not None else b""
+    value = excludes.value if excludes is not None else b""
     absolute = os.path.join(top, os.path.expanduser(value)) if value else None
-    format_ = _last(own, b"extensions.objectformat", b"sha1").lower()
+    object_format = _last(own, b"extensions.objectformat", b"sha1").lower()
     files = {file for line in lines for file in _files_of(line, git_dir)}
     return GitConfig(
         excludes_file=absolute,
-        excludes_inside=chosen in own or (bool(value) and absolute != os.path.expanduser(value)),
+        excludes_inside=excludes in own or (bool(value) and absolute != os.path.expanduser(value)),
         ignore_case=_last([*lines, *own], b"core.ignorecase", b"false").lower() in _TRUE,
-        object_format="sha256" if format_ == b"sha256" else "sha1",
+        object_format="sha256" if object_format == b"sha256" else "sha1",
         files=tuple(sorted({os.path.normpath(file) for file in (*files, *reader.files)})),
-        remarks=tuple(reader.remarks),
+        warnings=tuple(reader.warnings),
     )
 
 
@@ -140,11 +140,12 @@ class _RepositoryConfig:
     def __init__(self, directories: Sequence[bytes]) -> None:
         self._directories = directories
         self.files = list[bytes]()
-        self.remarks = list[str]()
+        self.warnings = list[str]()
 
     def lines(self, file: bytes, depth: int = 0) -> Iterator[ConfigLine]:
-        """The lines of a file, each include replaced by what it includes; none of a file that is
-        not there.
+        """Yield the lines of a file, each include followed by the lines of its file.
+
+        A missing file has no lines.
         """
         self.files.append(file)
         try:
@@ -154,7 +155,7 @@ class _RepositoryConfig:
         except OSError as error:
             if passes(error):
                 raise
-            self.remarks.append(f"{encode_path(file)} is not read: {error.strerror}")
+            self.warnings.append(f"{encode_path(file)} is not read: {error.strerror}")
             return
         for key, value in _parse(text):
             line = ConfigLine(key, value, file)
@@ -162,13 +163,13 @@ class _RepositoryConfig:
             if key == b"include.path" and value:
                 yield from self._included(line, depth)
             elif key.startswith(_CONDITION):
-                self.remarks.append(
+                self.warnings.append(
                     f"{encode_path(file)}: a repository's conditional includes are not followed"
                 )
 
     def _included(self, line: ConfigLine, depth: int) -> Iterator[ConfigLine]:
         if depth >= MAX_INCLUDE_DEPTH or len(self.files) > MAX_INCLUDED:
-            self.remarks.append(
+            self.warnings.append(
                 f"{encode_path(line.origin)} includes too many files: the rest is not read"
             )
             return
@@ -178,7 +179,7 @@ class _RepositoryConfig:
 
 
 def _parse(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each line of a configuration. Raises `GitRefused` and `GitSilent`."""
+    """Yield the keys and values of a configuration. Raises `GitRefused` and `GitUnresponsive`."""
     call = GitCall(
         arguments=(*_LIST, "--no-includes", "--file", ".git/values"),
         texts={"values": text},
@@ -188,8 +189,9 @@ def _parse(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
-    """Lines as git reads them. Raises `GitSilent`, and `GitRefused` for a file that git would read
-    without end.
+    """Yield the lines of the user's configuration as git reads them.
+
+    Raises `GitUnresponsive`, and `GitRefused` for a file that git would read without end.
     """
     call = GitCall(
         arguments=(*_LIST, "--show-origin"),
@@ -198,22 +200,23 @@ def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
         output_limit=MAX_OUTPUT_BYTES,
     )
     for file in user_config_files():
-        _read_users(file)
+        _read_user_file(file)
     try:
         output = run_git(call)
-    except GitSilent:
+    except GitUnresponsive:
         _require_regular_includes()
         raise
     fields = iter(output.split(b"\0"))
-    for origin, entry in zip(fields, fields, strict=False):  # what follows the last NUL is nothing
+    for origin, entry in zip(fields, fields, strict=False):  # nothing follows the last NUL
         kind, _, name = origin.partition(b":")
         if kind == b"file":
             yield ConfigLine(*_key_and_value(entry), name)
 
 
-def _read_users(file: bytes) -> bytes:
-    """A file of the user's configuration, empty where git is to say what is wrong. Raises
-    `GitRefused` for an odd one.
+def _read_user_file(file: bytes) -> bytes:
+    """Read a file of the user's configuration; empty if git is to report what is wrong.
+
+    Raises `GitRefused` for an irregular file.
     """
     try:
         if os.path.samefile(file, os.devnull):  # people switch configuration off by it
@@ -228,24 +231,24 @@ def _read_users(file: bytes) -> bytes:
 
 
 def _readable_lines(text: bytes) -> Sequence[tuple[bytes, bytes]]:
-    """Keys and values of a configuration; nothing where git cannot parse it, which the caller
-    reports.
+    """Return the keys and values of a configuration, or none if git cannot parse it.
+
+    The caller reports that.
     """
     try:
         return tuple(_parse(text))
-    except GitSilent:
+    except GitUnresponsive:
         return ()
 
 
 def _require_regular_includes() -> None:
-    """Look for the odd file that git cannot read, once it failed. Raises `GitRefused` if there is
-    one.
+    """Raise `GitRefused` if an irregular file is included: it explains why git failed.
 
-    Conditions are not looked at: what one names is no less odd while it does not hold.
+    Conditions are not checked: a file is no less irregular while its condition does not hold.
     """
     files = list(user_config_files())
     for file in files:  # grows meanwhile
-        for key, value in _readable_lines(_read_users(file)):
+        for key, value in _readable_lines(_read_user_file(file)):
             included = key == b"include.path" or (
                 key.startswith(_CONDITION) and key.endswith(b".path")
             )
@@ -254,10 +257,10 @@ def _require_regular_includes() -> None:
 
 
 def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
-    """The user's configuration with what its conditions include for one repository.
+    """Return the user's configuration with its conditional includes for one repository.
 
-    git reads HEAD of the repository for that, so it must be a file that ends. Raises `GitRefused`
-    and `GitSilent`.
+    git reads HEAD of the repository for that, so HEAD must be a file that ends. Raises `GitRefused`
+    and `GitUnresponsive`.
     """
     if not user.has_conditions:
         return user.lines
@@ -266,13 +269,14 @@ def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
     except OSError:
         return user.lines
     for file in user.files:
-        _read_users(file)
+        _read_user_file(file)
     return tuple(_user_lines(git_dir))
 
 
 def _key_and_value(entry: bytes) -> tuple[bytes, bytes]:
-    """Key, lower case but for what stands between its first and last dot, and value; a key alone is
-    true.
+    """Split an entry into key and value; a key without a value is true.
+
+    The key is in lower case but for the part between its first and last dot.
     """
     name, newline, value = entry.partition(b"\n")
     section, _, rest = name.partition(b".")
@@ -285,7 +289,7 @@ def _last(lines: Sequence[ConfigLine], key: bytes, default: bytes) -> bytes:
 
 
 def _files_of(line: ConfigLine, git_dir: bytes) -> Iterator[bytes]:
-    """The files that a line of the user's configuration comes from and refers to, there or not."""
+    """Yield the file of a line and the files that the line refers to, there or not."""
     yield line.origin
     if line.value and line.key.startswith((b"include.", _CONDITION)):
         yield os.path.join(os.path.dirname(line.origin), os.path.expanduser(line.value))

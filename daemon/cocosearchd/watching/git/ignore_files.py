@@ -1,4 +1,4 @@
-"""Reads files of ignore patterns as what they are: texts that anybody may have written."""
+"""Reads files of ignore patterns, whose authors are not trusted."""
 
 import os
 from collections.abc import Iterable
@@ -18,20 +18,21 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class IgnoreText:
-    """The content of a file of patterns, empty without one. `status` is the file's; `remark` says
-    what is not used.
+    """The content of a file of patterns, empty for a missing file.
+
+    `status` is the file's; `warning` says what of it is not used.
     """
 
     content: bytes = b""
     status: os.stat_result | None = None
-    remark: str = ""
+    warning: str = ""
 
 
 def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
-    """Read a file of patterns. Raises `OSError` if it cannot be read now, and may be soon.
+    """Read a file of patterns. Raises `OSError` if it cannot be read now but may be soon.
 
-    As in git, an ignore file in the tree is not read if it is a symbolic link; nor is one in a
-    directory behind a link, since the tree ends there.
+    As in git, an ignore file in the tree is not read if it is a symbolic link, nor if a directory
+    above it is a link, since the tree ends there.
     """
     try:
         if os.path.basename(file) in IGNORE_FILES:
@@ -39,20 +40,25 @@ def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
         else:
             content, status = read_start(file, limit=MAX_BYTES + 1, follow_links=follow_links)
     except PermissionError as error:
-        # In a home directory that the daemon may not enter, the user's own file is as good as none.
+        # The user's file in a home directory that the daemon may not enter counts as missing.
         closed = not os.access(os.path.dirname(file), os.X_OK, effective_ids=True)
         return IgnoreText() if follow_links and closed else _unread(file, error)
     except OSError as error:
         return _unread(file, error)
     if len(content) <= MAX_BYTES:
         return IgnoreText(content, status)
-    whole = content[:MAX_BYTES].rpartition(b"\n")[0]  # half a pattern may say more than all of it
-    remark = f"{encode_path(file)} is larger than {MAX_BYTES // 1024:,} kB: its patterns behind that are not used"
-    return IgnoreText(whole, status, remark)
+    # Half a pattern may match more than all of it.
+    complete_lines = content[:MAX_BYTES].rpartition(b"\n")[0]
+    warning = (
+        f"{encode_path(file)} is larger than {MAX_BYTES // 1024:,} kB: "
+        "its patterns behind that are not used"
+    )
+    return IgnoreText(complete_lines, status, warning)
 
 
 def read_ignore_file_inside(file: bytes, directories: Iterable[bytes]) -> IgnoreText:
-    """Read a file of patterns that a repository names, if it is inside of one of the directories.
+    """Read a file of patterns that a repository names, if it is inside of the directories.
+
     Raises `OSError`.
     """
     try:
@@ -66,4 +72,4 @@ def _unread(file: bytes, error: OSError) -> IgnoreText:
         raise error
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return IgnoreText()
-    return IgnoreText(remark=f"{encode_path(file)} is not used: {error.strerror}")
+    return IgnoreText(warning=f"{encode_path(file)} is not used: {error.strerror}")

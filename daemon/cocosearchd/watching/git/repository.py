@@ -1,9 +1,8 @@
-"""What is known of the git repository around or below a root, without changing anything in it.
+"""Reads the git repository around or below a root, without changing anything in it.
 
-Facts that are files are read as files, with care: their author is not trusted. git itself is asked
-for what only it knows, by `git_command`: its configuration, and what it tracks. Without git, or in
-a repository that is refused, those are empty. That git fails in another way says nothing of the
-repository: see `GitTrouble`.
+Its files are read with care: their author is not trusted. git itself is asked only for its
+configuration and for what it tracks, by `git_command`. Without git, or in a repository that is
+refused, those are empty. Any other failure of git says nothing of the repository: see `GitFailure`.
 """
 
 import contextlib
@@ -27,7 +26,7 @@ from cocosearchd.watching.git.git_command import (
     MEMORY_BYTES,
     GitCall,
     GitRefused,
-    GitSilent,
+    GitUnresponsive,
     run_git,
     trusted_owners,
     user_config_files,
@@ -40,12 +39,14 @@ from cocosearchd.watching.git.ignore_files import (
     read_ignore_file_inside,
 )
 
-# Until git is asked again. A refusal ends by a change of permissions or of git itself, which no
-# stamp shows.
-RETRY_S, RETRY_MAX_S, REFUSED_S = 0.5, 30.0, 600.0
+# Pauses until git is asked again. A refusal ends by a change of permissions or of git itself, which
+# no stamp shows.
+RETRY_S = 0.5
+RETRY_MAX_S = 30.0
+REFUSED_S = 600.0
 MAX_INDEX_BYTES = 256 << 20  # chromium's, of 480,000 files, has 70 MB
 MAX_POINTER_BYTES = 8192  # of a `.git` file: a path and `gitdir: `; PATH_MAX is 4096
-MAX_SHARED = 16  # parts of a split index that are looked for
+MAX_SHARED = 16  # parts of a split index that are read
 # The extension that names the other part of a split index: its size, and an object id
 # (gitformat-index(5)). The options let git leave the directories of a sparse index (`sdir`) as they
 # are, for which it needs no objects.
@@ -63,41 +64,46 @@ Signature = tuple[Stamp | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class GitTrouble:
-    """Why git gave no answer. If it `passes`, what git said before holds meanwhile; else git has
-    nothing to say.
+class GitFailure:
+    """The reason why git gave no answer.
 
-    `again_at` is of the monotonic clock.
+    During a `transient` failure git's last answers hold; else git has no answers. `retry_at` is of
+    the monotonic clock.
     """
 
-    why: str
-    passes: bool
+    reason: str
+    transient: bool
     pause_s: float
-    again_at: float
+    retry_at: float
 
     @classmethod
-    def of(cls, error: GitRefused | GitSilent, before: "GitTrouble | None") -> "GitTrouble":
-        """`before`: what the question met the last time."""
-        passes = isinstance(error, GitSilent)
-        pause = (
-            min(before.pause_s * 2, RETRY_MAX_S)
-            if before is not None and before.passes
-            else RETRY_S
-        )
-        pause = pause if passes else REFUSED_S
-        return cls(str(error), passes, pause, time.monotonic() + pause)
+    def from_error(
+        cls, error: GitRefused | GitUnresponsive, last: "GitFailure | None"
+    ) -> "GitFailure":
+        """Make the failure of a question; `last` is the failure of the same question before."""
+        transient = isinstance(error, GitUnresponsive)
+        if not transient:
+            pause_s = REFUSED_S
+        elif last is not None and last.transient:
+            pause_s = min(last.pause_s * 2, RETRY_MAX_S)
+        else:
+            pause_s = RETRY_S
+        return cls(str(error), transient, pause_s, time.monotonic() + pause_s)
 
     @property
     def due(self) -> bool:
-        """Whether git is to be asked again."""
-        return time.monotonic() >= self.again_at
+        """True if it is time to ask git again."""
+        return time.monotonic() >= self.retry_at
+
+    @property
+    def identity(self) -> tuple[str, bool]:
+        """The part of the failure that stays the same when it repeats."""
+        return self.reason, self.transient
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A work tree: `top` is its directory, `git_dir` its own git directory, `common_dir` the one
-    worktrees share.
-    """
+    """A work tree: its directory, its own git directory, and the one that worktrees share."""
 
     top: bytes
     git_dir: bytes
@@ -106,44 +112,46 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class GitRules:
-    """What shapes the ignore rules of a repository, beside the `.gitignore` files in its tree.
+    """The ignore rules of a repository, beside the `.gitignore` files in its tree.
 
     `tracked` are relative to `top`: git never ignores what it tracks. `configured_at` is the
-    `signature` that `config` was read under, `read_at` the one that all of this was: while it
-    holds, the rules do. With a `trouble` they are not known to be those of now; `unknown` rules
-    hide everything. `remarks` say what of the repository was not used.
+    `signature` under which `config` was read, `read_at` the one under which all of this was read:
+    while it holds, the rules do. With a `failure` the rules may be outdated; `unknown` rules hide
+    everything. `warnings` say what of the repository was not used.
     """
 
     repository: Repository
-    exclude_files: tuple[bytes, ...]  # absolute, the one with precedence first
+    exclude_files: tuple[bytes, ...]  # absolute, by falling precedence
     excludes: tuple[bytes, ...]  # their contents
     ignore_case: bool
     tracked: tuple[bytes, ...] = field(repr=False)  # sorted
     config: GitConfig = field(default_factory=GitConfig, repr=False)
     configured_at: Signature = field(default=(), repr=False, compare=False)
     read_at: Signature = field(default=(), repr=False, compare=False)
-    trouble: GitTrouble | None = field(default=None, compare=False)
-    remarks: tuple[str, ...] = ()
+    failure: GitFailure | None = field(default=None, compare=False)
+    warnings: tuple[str, ...] = ()
     unknown: bool = False
 
     @property
     def files(self) -> tuple[bytes, ...]:
-        """Which a `signature` is to be taken of."""
+        """The files whose `signature` counts."""
         return (*self.exclude_files, *self.config.files)
 
     def keeps(self, path: bytes) -> bool:
-        """Whether git tracks a file, or a directory (its path ends in `/`): something in it, or a
-        submodule there.
+        """Return whether git tracks a file, or something in a directory (its path ends in `/`).
+
+        A directory that is a submodule is tracked, too.
         """
-        at = bisect_left(self.tracked, path)
-        if at < len(self.tracked) and self.tracked[at].startswith(path):
-            return path.endswith(b"/") or self.tracked[at] == path
+        index = bisect_left(self.tracked, path)
+        if index < len(self.tracked) and self.tracked[index].startswith(path):
+            return path.endswith(b"/") or self.tracked[index] == path
         return path.endswith(b"/") and self.keeps(path[:-1])
 
 
 def repository_at(directory: bytes) -> Repository | None:
-    """The repository whose work tree starts at `directory`. Raises `OSError` if that cannot be
-    known now.
+    """Return the repository whose work tree starts at `directory`.
+
+    Raises `OSError` if that cannot be known now.
     """
     marker = os.path.join(directory, b".git")
     git_dir = marker if os.path.isdir(marker) else _pointer(marker, directory, b"gitdir: ")
@@ -155,32 +163,30 @@ def repository_at(directory: bytes) -> Repository | None:
         os.path.join(common, b"objects"),
         os.path.join(common, b"refs"),
     )
-    # as git sees it
+    # the test that git makes
     return Repository(directory, git_dir, common) if all(map(os.path.exists, parts)) else None
 
 
-def marker_remark(directory: bytes) -> str:
-    """Say why the `.git` of a directory is not used, if it is neither a directory nor a file that
-    names one.
-    """
+def marker_warning(directory: bytes) -> str:
+    """Say why the `.git` of a directory is not used; empty for a directory or a pointer to one."""
     marker = os.path.join(directory, b".git")
     if os.path.isdir(marker):
         return ""
     try:
-        named = b"\0" not in read_regular(marker, limit=MAX_POINTER_BYTES, follow_links=True)
+        valid = b"\0" not in read_regular(marker, limit=MAX_POINTER_BYTES, follow_links=True)
     except IrregularFile as error:
         return f"{encode_path(marker)} is not used: {error.strerror}"
     except OSError:  # it is gone, or may be read soon
         return ""
-    return "" if named else f"{encode_path(marker)} is not used: it has a NUL"
+    return "" if valid else f"{encode_path(marker)} is not used: it has a NUL"
 
 
 def repository_around(directory: bytes) -> Repository | None:
-    """The repository whose work tree holds `directory`, nearest first."""
+    """Return the nearest repository whose work tree holds `directory`."""
     while True:
-        found = repository_at(directory)
-        if found is not None:
-            return found
+        repository = repository_at(directory)
+        if repository is not None:
+            return repository
         parent = os.path.dirname(directory)
         if parent == directory:
             return None
@@ -188,42 +194,43 @@ def repository_around(directory: bytes) -> Repository | None:
 
 
 def read_rules(
-    repository: Repository, user: Callable[[], UserConfig], before: GitRules | None = None
+    repository: Repository, read_user: Callable[[], UserConfig], last: GitRules | None = None
 ) -> GitRules:
-    """Ask git; `before` is what it said the last time. Blocking: one short process, two where it is
-    configured anew.
+    """Ask git for the rules; `last` are the rules of the last time.
 
-    What git fails to say is as it was before. Without a configuration of before everything counts
-    as ignored: nothing that one hides is to come into an index because git could not be asked.
+    A question that git fails to answer keeps its last answer. Without a last configuration
+    everything counts as ignored: no hidden file may come into an index because git could not be
+    asked. Blocking: one short process, two if the configuration has changed.
     """
-    met = before.trouble if before is not None else None
+    last_failure = last.failure if last is not None else None
     try:
-        rules, refusal = _configured(repository, user, before)
-    except GitSilent as error:
+        rules, refusal = _configured(repository, read_user, last)
+    except GitUnresponsive as error:
         files = (_info_exclude(repository),)
-        nothing = GitRules(repository, files, (b"*",), ignore_case=False, tracked=(), unknown=True)
-        return replace(before or nothing, trouble=GitTrouble.of(error, met))
+        unknown = GitRules(repository, files, (b"*",), ignore_case=False, tracked=(), unknown=True)
+        return replace(last or unknown, failure=GitFailure.from_error(error, last_failure))
     try:
         if refusal is not None:
             raise refusal
         return replace(rules, tracked=_tracked(repository, rules.config.object_format))
     except GitRefused as error:
-        return replace(rules, trouble=GitTrouble.of(error, met))
-    except GitSilent as error:
-        return replace(
-            rules, tracked=before.tracked if before else (), trouble=GitTrouble.of(error, met)
-        )
+        return replace(rules, failure=GitFailure.from_error(error, last_failure))
+    except GitUnresponsive as error:
+        tracked = last.tracked if last else ()
+        failure = GitFailure.from_error(error, last_failure)
+        return replace(rules, tracked=tracked, failure=failure)
 
 
 def outdated(rules: GitRules) -> bool:
-    """Whether the rules may have changed, or git is to be asked again. A few `stat` calls."""
-    late = rules.trouble is not None and rules.trouble.due
-    return late or signature(rules.repository, rules.files) != rules.read_at
+    """Return whether the rules may have changed, or a retry is due. A few `stat` calls."""
+    retry_due = rules.failure is not None and rules.failure.due
+    return retry_due or signature(rules.repository, rules.files) != rules.read_at
 
 
 def signature(repository: Repository, files: tuple[bytes, ...]) -> Signature:
-    """Changes whenever the rules of the repository may have changed; `files` of the rules. A few
-    `stat` calls.
+    """Return a value that changes whenever the rules of the repository may have changed.
+
+    `files` are those of the rules. A few `stat` calls.
     """
     return (
         stamp(os.path.join(repository.git_dir, b"index")),
@@ -232,8 +239,9 @@ def signature(repository: Repository, files: tuple[bytes, ...]) -> Signature:
 
 
 def _config_signature(repository: Repository, files: tuple[bytes, ...]) -> Signature:
-    """Changes whenever the configuration of the repository may have changed; `files` it comes
-    from.
+    """Return a value that changes whenever the configuration may have changed.
+
+    `files` are those that it comes from.
     """
     watched = (
         os.path.join(repository.common_dir, b"config"),
@@ -245,8 +253,9 @@ def _config_signature(repository: Repository, files: tuple[bytes, ...]) -> Signa
 
 
 def stamp(path: bytes) -> Stamp | None:
-    """Of a file, None where there is none: another one means that it may have changed. The times of
-    a file that was written may be set back (`touch -r`, `rsync -t`), but for that of its inode.
+    """Return a stamp that differs if the file may have changed; None for a missing file.
+
+    The mtime of a written file may be set back (`touch -r`, `rsync -t`), its ctime may not.
     """
     try:
         return stamp_of(os.stat(path))
@@ -254,14 +263,15 @@ def stamp(path: bytes) -> Stamp | None:
         return None
 
 
-def stamp_of(found: os.stat_result) -> Stamp:
-    """As `stamp`, of what was found."""
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return the stamp of a file with this status."""
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _pointer(file: bytes, base: bytes, prefix: bytes = b"") -> bytes | None:
-    """The path that a one-line file holds, relative to `base`. Raises `OSError` if that cannot be
-    known now.
+    """Return the path that a one-line file holds, relative to `base`.
+
+    Raises `OSError` if that cannot be known now.
     """
     try:
         line = read_regular(file, limit=MAX_POINTER_BYTES, follow_links=True).rstrip(b"\r\n")
@@ -279,15 +289,19 @@ def _info_exclude(repository: Repository) -> bytes:
 
 
 def _configured(
-    repository: Repository, user: Callable[[], UserConfig], before: GitRules | None
+    repository: Repository, read_user: Callable[[], UserConfig], last: GitRules | None
 ) -> tuple[GitRules, GitRefused | None]:
-    """The rules, but for what is tracked, and why that is not to be asked. Raises `GitSilent`."""
-    files = before.config.files if before is not None else ()
-    configured_at, refusal = _config_signature(repository, files), None
-    if before is not None and before.configured_at == configured_at and before.trouble is None:
-        config = before.config
+    """Return the rules without tracked paths, and why git must not be asked for those.
+
+    Raises `GitUnresponsive`.
+    """
+    files = last.config.files if last is not None else ()
+    configured_at = _config_signature(repository, files)
+    refusal: GitRefused | None = None
+    if last is not None and last.configured_at == configured_at and last.failure is None:
+        config = last.config
     else:
-        config, refusal = _read_config(repository, user)
+        config, refusal = _read_config(repository, read_user)
     texts = tuple(_exclude_texts(repository, config))
     rules = GitRules(
         repository,
@@ -297,81 +311,87 @@ def _configured(
         tracked=(),
         config=config,
         configured_at=configured_at,
-        remarks=(*config.remarks, *(text.remark for _, text in texts if text.remark)),
+        warnings=(*config.warnings, *(text.warning for _, text in texts if text.warning)),
     )
     return rules, refusal
 
 
 def _read_config(
-    repository: Repository, user: Callable[[], UserConfig]
+    repository: Repository, read_user: Callable[[], UserConfig]
 ) -> tuple[GitConfig, GitRefused | None]:
-    """The configuration, empty where it is refused, and why it is. Raises `GitSilent`.
+    """Return the configuration, empty if it is refused, and the refusal.
 
-    The repository's own holds where the user's is refused: what it hides stays hidden.
+    If the user's configuration is refused, the repository's own still holds: what it hides stays
+    hidden. Raises `GitUnresponsive`.
     """
-    places = (repository.top, repository.git_dir, repository.common_dir)
+    directories = (repository.top, repository.git_dir, repository.common_dir)
+    user_refusal: GitRefused | None = None
     try:
-        users, refusal = user(), None
+        user_config = read_user()
     except GitRefused as error:
-        users, refusal = UserConfig(), error
+        user_config = UserConfig()
+        user_refusal = error
     try:
-        foreign = _foreign(repository, users)
-        return read_git_config(*places, users, trusted=foreign is None), refusal or foreign
+        owner_refusal = _refuse_owner(repository, user_config)
+        config = read_git_config(*directories, user_config, trusted=owner_refusal is None)
+        return config, user_refusal or owner_refusal
     except GitRefused as error:
         return GitConfig(), error
     except OSError as error:
-        raise GitSilent(
+        raise GitUnresponsive(
             f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
         ) from error
 
 
-def _foreign(repository: Repository, user: UserConfig) -> GitRefused | None:
-    """Why a repository is refused that belongs to somebody else, as git refuses it: CVE-2022-24765,
-    safe.directory.
-    """
+def _refuse_owner(repository: Repository, user_config: UserConfig) -> GitRefused | None:
+    """Refuse a repository of another user, as git does: CVE-2022-24765, `safe.directory`."""
     top = os.path.realpath(repository.top)
-    for place in (repository.top, os.path.join(repository.top, b".git"), repository.git_dir):
-        with contextlib.suppress(OSError):  # what is gone belongs to nobody
-            owner = os.lstat(place).st_uid
-            if owner not in trusted_owners() and not user.trusts(top):
+    for path in (repository.top, os.path.join(repository.top, b".git"), repository.git_dir):
+        with contextlib.suppress(OSError):  # a missing file has no owner
+            owner = os.lstat(path).st_uid
+            if owner not in trusted_owners() and not user_config.trusts(top):
                 return GitRefused(
-                    f"dubious ownership: {encode_path(place)} belongs to user {owner}; if you trust it: "
+                    f"dubious ownership: {encode_path(path)} belongs to user {owner}; "
+                    "if you trust it: "
                     f"git config --global --add safe.directory {encode_path(top)}"
                 )
     return None
 
 
 def _exclude_texts(repository: Repository, config: GitConfig) -> Iterator[tuple[bytes, IgnoreText]]:
-    """Each file of patterns beside the tree, and what it holds. Raises `GitSilent`."""
+    """Yield each file of patterns beside the tree with its content. Raises `GitUnresponsive`."""
     inside = (repository.top, repository.git_dir, repository.common_dir)
-    chosen = config.excludes_file if config.excludes_file is not None else user_excludes_file()
+    excludes = config.excludes_file if config.excludes_file is not None else user_excludes_file()
     try:
         exclude = _info_exclude(repository)
         yield exclude, read_ignore_file_inside(exclude, inside)
-        if chosen and config.excludes_inside:
-            yield chosen, read_ignore_file_inside(chosen, inside)
-        elif chosen:
-            yield chosen, read_ignore_file(chosen, follow_links=True)
+        if excludes and config.excludes_inside:
+            yield excludes, read_ignore_file_inside(excludes, inside)
+        elif excludes:
+            yield excludes, read_ignore_file(excludes, follow_links=True)
     except OSError as error:
-        raise GitSilent(
+        raise GitUnresponsive(
             f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
         ) from error
 
 
 def _tracked(repository: Repository, object_format: str) -> tuple[bytes, ...]:
-    """The paths in the index of a repository, sorted. Raises `GitRefused` and `GitSilent`."""
+    """Return the sorted paths in the index of a repository.
+
+    Raises `GitRefused` and `GitUnresponsive`.
+    """
     path = os.path.join(repository.git_dir, b"index")
     with contextlib.ExitStack() as stack:
         try:
-            index = _descriptor(path, stack)
+            index = _open_index(path, stack)
             size = os.fstat(index).st_size
             sparse, identifiers = _extensions(index, object_format)
             shared = dict(_shared_indexes(repository, identifiers, stack))
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
-            kind = GitSilent if passes(error) else GitRefused
-            raise kind(f"{encode_path(path)}: {error.strerror}") from error
+            failure = GitUnresponsive if passes(error) else GitRefused
+            raise failure(f"{encode_path(path)}: {error.strerror}") from error
         size += sum(os.fstat(descriptor).st_size for descriptor in shared.values())
         call = GitCall(
             arguments=(
@@ -391,18 +411,17 @@ def _tracked(repository: Repository, object_format: str) -> tuple[bytes, ...]:
         return tuple(sorted(set(filter(None, run_git(call).split(b"\0")))))
 
 
-def _descriptor(path: bytes, stack: contextlib.ExitStack) -> int:
+def _open_index(path: bytes, stack: contextlib.ExitStack) -> int:
     descriptor = open_regular(path, limit=MAX_INDEX_BYTES)
     stack.callback(os.close, descriptor)
     return descriptor
 
 
 def _extensions(index: int, object_format: str) -> tuple[bool, tuple[bytes, ...]]:
-    """Whether an index may be sparse, and the object ids that may name the other part of a split
-    one.
+    """Return whether an index may be sparse, and the ids of the other parts if it may be split.
 
-    What only looks like an extension changes nothing for others: there is no such file, or no
-    directory is left out.
+    Bytes that only look like an extension do no harm: there is no such file, or no directory is
+    left out.
     """
     if not os.fstat(index).st_size:
         return False, ()
@@ -417,10 +436,8 @@ def _extensions(index: int, object_format: str) -> tuple[bool, tuple[bytes, ...]
 def _shared_indexes(
     repository: Repository, identifiers: tuple[bytes, ...], stack: contextlib.ExitStack
 ) -> Iterator[tuple[str, int]]:
-    """Name and descriptor of each other part of a split index that is there: `sharedindex.<object
-    id>`.
-    """
+    """Yield name and descriptor of each other part of a split index, `sharedindex.<object id>`."""
     for identifier in identifiers:
         name = f"sharedindex.{identifier.hex()}"
         with contextlib.suppress(FileNotFoundError):
-            yield name, _descriptor(os.path.join(repository.git_dir, name.encode()), stack)
+            yield name, _open_index(os.path.join(repository.git_dir, name.encode()), stack)

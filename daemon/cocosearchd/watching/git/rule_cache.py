@@ -1,6 +1,4 @@
-"""What git said of the repositories around and below one root: kept, and asked for again when it
-may be another.
-"""
+"""A cache of git's rules for the repositories around and below one root."""
 
 import time
 from dataclasses import replace
@@ -20,18 +18,16 @@ from cocosearchd.watching.git.repository import (
 
 
 class GitRuleCache:
-    """Kept for as long as the files that they come from stay as they are; those of before while git
-    fails.
-    """
+    """Rules stay cached while the files that they come from are unchanged, or while git fails."""
 
     def __init__(self) -> None:
         self._rules: dict[bytes, GitRules] = {}
         self._user: tuple[UserConfig, Signature] = (UserConfig(), ())
-        # why, the files then, when to ask again
+        # the reason, the signature of the files, and when to ask again
         self._refusal: tuple[str, Signature, float] = ("", (), 0.0)
 
-    def doubted(self) -> "GitRuleCache":
-        """The same, but git is asked again for each of them."""
+    def invalidated(self) -> "GitRuleCache":
+        """Return a copy that asks git again for each repository."""
         fresh = GitRuleCache()
         fresh._rules = {
             top: replace(rules, read_at=(), configured_at=())
@@ -40,48 +36,49 @@ class GitRuleCache:
         return fresh
 
     def rules(self, repository: Repository) -> GitRules:
-        """Blocking if they are not known."""
-        known = self._rules.get(repository.top)
-        if known is not None and known.repository != repository:
-            known = None
-        if known is not None and not outdated(known):
-            return known
+        """Return the rules of a repository. Blocking if they are not cached."""
+        rules = self._rules.get(repository.top)
+        if rules is not None and rules.repository != repository:
+            rules = None
+        if rules is not None and not outdated(rules):
+            return rules
         while True:  # until nothing changed while git was asked
-            files = known.files if known is not None else ()
-            before = signature(repository, files)
-            known = read_rules(repository, self.user_config, known)
-            if known.trouble is not None:  # then it is asked again anyway
-                before, files = signature(repository, known.files), known.files
-            known = self._rules[repository.top] = replace(known, read_at=before)
-            if known.files == files and not outdated(known):
-                return known
+            files = rules.files if rules is not None else ()
+            read_at = signature(repository, files)
+            rules = read_rules(repository, self.user_config, rules)
+            if rules.failure is not None:  # then it is asked again anyway
+                files = rules.files
+                read_at = signature(repository, files)
+            rules = self._rules[repository.top] = replace(rules, read_at=read_at)
+            if rules.files == files and not outdated(rules):
+                return rules
 
     def user_config(self) -> UserConfig:
-        """Return what the system and the user configure for all repositories. Raises `GitRefused`
-        and `Silent`.
+        """Return what the system and the user configure for all repositories.
+
+        Raises `GitRefused` and `GitUnresponsive`.
         """
         config, stamps = self._user
         # until nothing changed while git was asked
-        while stamps != (now := _user_signature(config)):
-            config, stamps = self._asked(now), now
-        self._user = config, stamps
+        while stamps != (current := _user_signature(config)):
+            config = self._read_user_config(current)
+            stamps = current
+        self._user = (config, stamps)
         return config
 
-    def _asked(self, stamps: Signature) -> UserConfig:
-        """The user's configuration, asked for; not soon again after a refusal, as that may take
-        seconds.
-        """
-        why, met, again_at = self._refusal
-        if why and met == stamps and time.monotonic() < again_at:
-            raise GitRefused(why)
+    def _read_user_config(self, stamps: Signature) -> UserConfig:
+        """Ask git for the user's configuration, but not soon after a slow refusal."""
+        reason, refused_stamps, retry_at = self._refusal
+        if reason and refused_stamps == stamps and time.monotonic() < retry_at:
+            raise GitRefused(reason)
         try:
             return read_user_config()
         except GitRefused as error:
-            self._refusal = str(error), stamps, time.monotonic() + RETRY_MAX_S
+            self._refusal = (str(error), stamps, time.monotonic() + RETRY_MAX_S)
             raise
 
     def default_excludes(self) -> bytes:
-        """The user's excludes file where no configuration names one."""
+        """Return the user's excludes file for the case that no configuration names one."""
         return user_excludes_file()
 
 

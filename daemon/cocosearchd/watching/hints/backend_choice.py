@@ -1,6 +1,4 @@
-"""Which backend watches a root: as configured, by the kind of its file system, else the best one
-that starts.
-"""
+"""Chooses a hints backend for a root: by settings, by file system, else the best that starts."""
 
 import os
 import sys
@@ -18,8 +16,9 @@ from cocosearchd.watching.hints.watchfiles import WatchfilesHints
 def open_hints(
     root: bytes, sync_dir: bytes, settings: WatchingSettings, sink: Sink
 ) -> tuple[Hints, str | None]:
-    """A started backend, and why it is not the preferred one. Blocking; `sync_dir` is made if it is
-    missing.
+    """Return a started backend, and why it is not the preferred one, if it is not. Blocking.
+
+    `sync_dir` is made if it is missing.
     """
     reasons = list[str]()
     try:
@@ -49,8 +48,8 @@ def _candidates(
         yield lambda: InotifyHints(root, sync_dir, unseen=remote_below(root))
     elif kind == "inotify":
         reasons.append("inotify: exists on Linux only")
-    # On Linux watchfiles is built on inotify too: where that fails, so does this, but with less to
-    # say.
+    # On Linux watchfiles is built on inotify too: where inotify fails, so does watchfiles, with a
+    # poorer message.
     if kind == "watchfiles" or (kind in ("auto", "inotify") and sys.platform != "linux"):
         yield lambda: WatchfilesHints(root, sync_dir, settings.debounce_ms)
     yield PollingHints

@@ -1,7 +1,7 @@
-"""The port of a hints backend: what it says, and what can be asked of it.
+"""The interface of a hints backend, and the hints it sends.
 
-Hints only say where to look. They may be late, repeated, in any order, and too many; an `exact`
-backend never leaves one out without saying `HintsLost` or naming the directory in `blind`.
+Hints only say where to look. They may be late, repeated, in any order, and too many. An `exact`
+backend never omits one without sending `HintsLost` or naming the directory in `blind`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,32 +11,28 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class DirtyHint:
-    """Something about one file. `path` is relative to the root."""
+    """A possible change of one file. `path` is relative to the root."""
 
     path: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DirtyTreeHint:
-    """Something about a directory and all below it, or about what was one. b"" is the root."""
+    """A possible change of a directory or former directory and all below it. b"" is the root."""
 
     path: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HintsLost:
-    """Events were lost, or the root is another directory now: this backend is of no use any
-    more.
-    """
+    """The end of a backend: events were lost, or the root is another directory now."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cookie:
-    """A file of this name was made in the sync directory; all that changed before has been said
-    before.
-    """
+    """A new file in the sync directory; hints of all earlier changes have been sent before."""
 
     name: bytes
 
@@ -46,12 +42,13 @@ Sink = Callable[[Sequence[Hint]], object]  # called from a thread of the backend
 
 
 class HintsUnavailable(Exception):
-    """A backend that cannot be used for this root. The message says why, for people."""
+    """Raised by a backend that cannot be used for this root. The message says why, for people."""
 
 
 class Hints(Protocol):
-    """One root's source of hints. `start` once, `close` once; `watch` and `blind` from any thread
-    in between.
+    """The source of hints of one root.
+
+    Call `start` once and `close` once; `watch` and `blind` from any thread in between.
     """
 
     @property
@@ -59,24 +56,23 @@ class Hints(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether a cookie proves that all earlier changes outside of `blind` have been said."""
+        """True if a cookie proves that all earlier changes outside of `blind` were reported."""
 
     @property
     def trouble(self) -> str | None:
-        """Why it sees less than it should, and what to do."""
+        """The reason why the backend misses changes, and what to do; None if it does not."""
 
     def start(self, sink: Sink) -> None:
-        """Raises `HintsUnavailable`. What changes after this in watched directories will be
-        said.
-        """
+        """Start to report changes in watched directories. Raises `HintsUnavailable`."""
 
     def watch(self, directory: bytes) -> None:
-        """About to list this directory (relative to the root): watch it first. Never raises, may be
-        repeated.
+        """Watch a directory (relative to the root) that is about to be listed.
+
+        Never raises, may be repeated.
         """
 
     def blind(self) -> tuple[bytes, ...]:
-        """Directories below which nothing will be said; the caller must scan them."""
+        """Return the directories without reports at and below them; the caller must scan them."""
 
     def close(self) -> None:
-        """Ends the threads of the backend. May be repeated."""
+        """End the threads of the backend. May be repeated."""

@@ -1,8 +1,8 @@
-"""Linux: watches each directory that is listed, sees overflow, and never reads a directory itself.
+"""The backend for Linux: watches each listed directory and notices overflows.
 
-The scanner calls `watch` before it lists a directory, so nothing is created unseen between the two.
-A new directory is only named; the scan that follows watches it. Opening and reading files makes no
-events here: the indexer's own reads must not fill the queue.
+It never reads a directory. The scanner calls `watch` before it lists a directory, so nothing is
+created unseen between the two. A new directory is only named; the scan that follows watches it. No
+events are requested for opening and reading files: the indexer's own reads must not fill the queue.
 """
 
 import contextlib
@@ -50,26 +50,26 @@ if sys.platform == "linux":
 _LIMITS = Path("/proc/sys/fs/inotify")
 # Other programs of this user need watches too, and the kernel counts per user.
 SHARE_OF_WATCHES = 0.75
-# A file that git replaces makes four events, told in two or three pieces when they are taken in as
-# they come; a program that rewrites a tree is let go on for a moment instead. The kernel holds
-# thousands of events meanwhile, and a cookie may come so much later.
-BURST_READS, BURST_S, GATHER_S = 16, 0.02, 0.005
+# A file that git replaces makes four events, in two or three reads if they are read at once. While
+# a program rewrites a tree, reading pauses for a moment instead. The kernel holds thousands of
+# events meanwhile, and a cookie is delayed by at most the pause.
+BURST_READS = 16
+BURST_S = 0.02
+GATHER_S = 0.005
 
 
 class Burst:
-    """Tells a program that rewrites a tree, whose events are worth gathering, from a person who
-    saves files.
-    """
+    """Detects a program that rewrites a tree: only its events are worth gathering."""
 
     def __init__(self) -> None:
-        self._read_at, self._reads = 0.0, 0
+        self._read_at = 0.0
+        self._reads = 0
 
     def pause(self, now: float, hints: Collection[Hint]) -> float:
-        """How long to let events gather, in seconds, after a read that told so much. `now` is of a
-        monotonic clock.
+        """Return the pause in seconds after a read with these hints, in which events gather.
 
-        Questions that come one after another each have a cookie: they are no tree that changes, and
-        wait for it.
+        `now` is of a monotonic clock. Questions that come one after another each have a cookie and
+        wait for it: they are no changing tree.
         """
         if hints and all(isinstance(hint, Cookie) for hint in hints):
             return 0.0
@@ -79,7 +79,7 @@ class Burst:
 
 
 class InotifyHints:
-    """See `Hints`. `sync_dir` must exist and lie outside of the root."""
+    """The `Hints` of inotify. `sync_dir` must exist and lie outside of the root."""
 
     name = "inotify"
     exact = True
@@ -91,21 +91,25 @@ class InotifyHints:
         budget: int | None = None,
         unseen: tuple[bytes, ...] = (),
     ) -> None:
-        """`budget` bounds the number of watches; by default a share of the kernel's limit.
+        """Watch nothing yet.
 
-        `unseen` are directories whose file system makes no events.
+        `budget` bounds the number of watches; by default a share of the kernel's limit. `unseen`
+        are directories whose file system makes no events.
         """
         self._unseen = unseen
-        self._root, self._sync_dir = root, sync_dir
+        self._root = root
+        self._sync_dir = sync_dir
         self._budget = _default_budget() if budget is None else budget
-        self._lock = threading.Lock()  # over the maps and the calls that change what they describe
+        self._lock = threading.Lock()  # guards the maps, and the calls that change the watches
         self._path_of: dict[int, bytes] = {}
         self._descriptor_of: dict[bytes, int] = {}
         self._children: dict[bytes, set[bytes]] = {}
         self._blind: set[bytes] = set()
         self._trouble: str | None = None
-        self._sync = self._parent = -1
-        self._above = set[int]()  # the parent and all above it
+        # watch descriptors
+        self._sync = -1
+        self._parent = -1
+        self._ancestors = set[int]()  # the parent and all above it
         self._mounts: MountWatch | None = None
         self._closed = False
 
@@ -115,23 +119,23 @@ class InotifyHints:
         return self._trouble
 
     def start(self, sink: Sink) -> None:
-        """Raises `HintsUnavailable` if there are no more inotify instances."""
+        """Start the thread. Raises `HintsUnavailable` if no inotify instances are left."""
         try:
             self._inotify = INotify(nonblocking=True)
         except OSError as error:
-            raise HintsUnavailable(_instances(error)) from error
+            raise HintsUnavailable(_instance_error(error)) from error
         try:
             self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             self._inotify.close()
-            raise HintsUnavailable(_instances(error)) from error
+            raise HintsUnavailable(_instance_error(error)) from error
         try:
             self._mounts = MountWatch(self._root)
             self._sync = self._inotify.add_watch(self._sync_dir, _SYNC_MASK)
             self._path_of[self._inotify.add_watch(self._root, _MASK)] = b""
         except OSError as error:
             self._release()
-            raise HintsUnavailable(_watches(error)) from error
+            raise HintsUnavailable(_watch_error(error)) from error
         self._watch_above()
         self._thread = threading.Thread(
             target=self._drain, args=(sink,), name="inotify", daemon=True
@@ -139,28 +143,29 @@ class InotifyHints:
         self._thread.start()
 
     def watch(self, directory: bytes) -> None:
-        """Adds a watch, or learns that the directory has a new name."""
+        """Add a watch, or note the new name of a watched directory."""
         with self._lock:
             if self._closed:
                 return
             if any(
-                directory == place or directory.startswith(place + b"/") for place in self._unseen
+                directory == unseen or directory.startswith(unseen + b"/")
+                for unseen in self._unseen
             ):
                 return
             if directory not in self._descriptor_of and len(self._descriptor_of) >= self._budget:
-                self._miss(directory, f"more than {self._budget} directories")
+                self._add_blind(directory, f"more than {self._budget} directories")
                 return
-            place = os.path.join(self._root, directory)
+            path = os.path.join(self._root, directory)
             try:
-                descriptor = self._inotify.add_watch(place, _MASK)
+                descriptor = self._inotify.add_watch(path, _MASK)
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.ENOMEM):
-                    self._miss(directory, _watches(error))
-                # gone again or unreadable: its parent's watch tells, and so does the listing that
-                # follows
+                    self._add_blind(directory, _watch_error(error))
+                # Gone again or unreadable: the watch of its parent and the listing that follows
+                # notice it.
                 return
             if self._path_of.get(descriptor, directory) != directory and self._through_link(
-                directory, place
+                directory, path
             ):
                 return
             self._blind.discard(directory)
@@ -169,12 +174,12 @@ class InotifyHints:
             self._enter(directory, descriptor)
 
     def blind(self) -> tuple[bytes, ...]:
-        """Directories that got no watch."""
+        """Return the directories without a watch."""
         with self._lock:
             return (*self._unseen, *self._blind)
 
     def close(self) -> None:
-        """Ends the thread."""
+        """End the thread."""
         with self._lock:
             if self._closed:
                 return
@@ -183,12 +188,12 @@ class InotifyHints:
         self._thread.join()
         self._release()
 
-    def _through_link(self, directory: bytes, place: bytes) -> bool:
-        """Whether a link was put on the way to a directory that is watched under its real name."""
+    def _through_link(self, directory: bytes, path: bytes) -> bool:
+        """Return whether a symbolic link was put into the path of a watched directory."""
         try:
-            return without_links(place) != os.path.join(
-                without_links(self._root), directory
-            ).rstrip(b"/")
+            return without_links(path) != os.path.join(without_links(self._root), directory).rstrip(
+                b"/"
+            )
         except OSError:  # more links than can be followed
             return True
 
@@ -201,38 +206,34 @@ class InotifyHints:
             self._mounts.close()
 
     def _watch_above(self) -> None:
-        """A root that is renamed, removed or made again is told by its parent; not being able to is
-        no loss.
+        """Watch the directories above the root, so that its renaming and removal are noticed.
 
-        One that is away with a directory above it for a moment is the same one before and after,
-        and whoever looked meanwhile found nothing.
+        A root that is moved away with a directory above it for a moment is the same before and
+        after, but a scan meanwhile would meet no files.
         """
         directory = self._root
         while (above := os.path.dirname(directory)) != directory:
-            # Where it cannot be watched: the root's identity is looked at on every sync and every
-            # second as well.
+            # An unwatched directory is no loss: the root's identity is checked on every sync and
+            # every second as well.
             with contextlib.suppress(OSError):
                 nearest = directory == self._root
                 descriptor = self._inotify.add_watch(
                     above, _PARENT_MASK if nearest else _ABOVE_MASK
                 )
-                self._above.add(descriptor)
+                self._ancestors.add(descriptor)
                 self._parent = descriptor if nearest else self._parent
             directory = above
 
-    def _miss(self, directory: bytes, why: str) -> None:
+    def _add_blind(self, directory: bytes, reason: str) -> None:
         self._blind.add(directory)
-        self._trouble = f"directories that are polled: {len(self._blind)}, as {why}; {_raise_limit('max_user_watches')}"
+        advice = _raise_limit("max_user_watches")
+        self._trouble = f"directories that are polled: {len(self._blind)}, as {reason}; {advice}"
 
     def _enter(self, directory: bytes, descriptor: int) -> None:
-        # A moved directory keeps its descriptor, so what it was called before is not trusted.
-        before = self._path_of.get(descriptor)
-        if (
-            before is not None
-            and before != directory
-            and self._descriptor_of.get(before) == descriptor
-        ):
-            del self._descriptor_of[before]
+        # A moved directory keeps its descriptor, so its old name is not trusted.
+        old = self._path_of.get(descriptor)
+        if old is not None and old != directory and self._descriptor_of.get(old) == descriptor:
+            del self._descriptor_of[old]
         self._path_of[descriptor] = directory
         self._descriptor_of[directory] = descriptor
         if directory:
@@ -245,7 +246,8 @@ class InotifyHints:
         mounts = self._mounts
         assert mounts is not None
         poller.register(mounts.fileno(), select.POLLPRI)
-        closing, burst = select.poll(), Burst()
+        closing = select.poll()
+        burst = Burst()
         closing.register(self._wake_read, select.POLLIN)
         while True:
             ready = poller.poll()
@@ -269,8 +271,8 @@ class InotifyHints:
         if event.mask & flags.Q_OVERFLOW:
             hints[HintsLost("the kernel's queue of events overflowed")] = None
         elif event.wd == self._sync:
-            self._of_sync(event, hints)
-        elif event.wd in self._above:
+            self._translate_sync(event, hints)
+        elif event.wd in self._ancestors:
             if event.mask & flags.MOVE_SELF:
                 hints[HintsLost("a directory above the root was moved")] = None
             elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(
@@ -278,19 +280,21 @@ class InotifyHints:
             ):
                 hints[HintsLost("the root was replaced")] = None
         elif event.wd in self._path_of:
-            self._of_directory(event, self._path_of[event.wd], hints)
+            self._translate_directory(event, self._path_of[event.wd], hints)
 
-    def _of_sync(self, event: "Event", hints: dict[Hint, None]) -> None:
+    def _translate_sync(self, event: "Event", hints: dict[Hint, None]) -> None:
         if event.mask & flags.CREATE:
             hints[Cookie(os.fsencode(event.name))] = None
         elif event.mask & (flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT):
             hints[HintsLost("the sync directory was removed")] = None
 
-    def _of_directory(self, event: "Event", directory: bytes, hints: dict[Hint, None]) -> None:
+    def _translate_directory(
+        self, event: "Event", directory: bytes, hints: dict[Hint, None]
+    ) -> None:
         if event.mask & flags.UNMOUNT:
             hints[HintsLost("a file system was unmounted")] = None
         elif event.mask & flags.IGNORED:
-            self._leave(event.wd, directory)
+            self._drop_watch(event.wd, directory)
         elif not event.name:
             if not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
                 hints[HintsLost("the root was moved or removed")] = None
@@ -301,15 +305,15 @@ class InotifyHints:
             path = directory + b"/" + name if directory else name
             if event.mask & flags.ISDIR:
                 if event.mask & flags.MOVED_FROM:
-                    self._forget(path)
+                    self._remove_watches(path)
                 elif event.mask & flags.DELETE:
                     self._blind.discard(path)
                 hints[DirtyTreeHint(path)] = None
             else:
                 hints[DirtyHint(path)] = None
 
-    def _leave(self, descriptor: int, directory: bytes) -> None:
-        """The kernel has removed the watch, as the directory is gone."""
+    def _drop_watch(self, descriptor: int, directory: bytes) -> None:
+        """Forget a watch that the kernel has removed, as the directory is gone."""
         del self._path_of[descriptor]
         if self._descriptor_of.get(directory) == descriptor:
             del self._descriptor_of[directory]
@@ -317,8 +321,8 @@ class InotifyHints:
             if not self._children.get(directory, True):
                 del self._children[directory]
 
-    def _forget(self, top: bytes) -> None:
-        """The directory went elsewhere: its watches speak of paths that are not known."""
+    def _remove_watches(self, top: bytes) -> None:
+        """Remove the watches of a directory that was moved away: their new paths are not known."""
         stack = [top]
         self._children.get(top.rpartition(b"/")[0], set()).discard(top)
         while stack:
@@ -341,17 +345,20 @@ def _default_budget() -> int:
         return 1 << 16
 
 
-def _instances(error: OSError) -> str:
+def _instance_error(error: OSError) -> str:
     if error.errno == errno.EMFILE:  # of the process or of the user
         try:
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError:
-            return "no file handles are left; raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
+            return (
+                "no file handles are left; "
+                "raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
+            )
         return f"no inotify instances are left; {_raise_limit('max_user_instances')}"
     return f"inotify cannot be used: {error.strerror}"
 
 
-def _watches(error: OSError) -> str:
+def _watch_error(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return "the kernel has no more inotify watches for this user"
     return f"the root cannot be watched: {error.strerror}"

@@ -1,14 +1,12 @@
-"""What is mounted where: which file systems make no events, and when one comes or goes below a root
-(Linux).
-"""
+"""Mounts (Linux): file systems without events, and changes of mounts below a root."""
 
 import os
 import select
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-# File systems whose changes from elsewhere make no events here (inotify(7), "Limitations";
-# containers' shared mounts).
+# File systems without events for changes by other machines (inotify(7), "Limitations"; containers'
+# shared mounts).
 REMOTE = frozenset(
     [
         "9p",
@@ -39,8 +37,7 @@ REMOTE = frozenset(
         "fuse.vmhgfs-fuse",
     ]
 )
-# File systems by which Linux shows itself and its devices (filesystems(5)): what looks like a file
-# there is none.
+# File systems of the kernel and its devices (filesystems(5)): their entries are no real files.
 KERNEL = frozenset(
     [
         "binfmt_misc",
@@ -67,80 +64,88 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 class MountWatch:
-    """Notices what is mounted and unmounted at and below a root: no directory tells of what is put
-    on top of it.
-    """
+    """Notices mounts and unmounts at and below a root: they make no event in a directory."""
 
     def __init__(self, root: bytes) -> None:
-        """Raises `OSError` where there is no such file."""
-        self._root, self._file = root, os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
+        """Open the table of mounts. Raises `OSError` where there is none."""
+        self._root = root
+        self._file = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
         self._poller = select.poll()
         self._poller.register(self._file, select.POLLPRI)
-        self._known = self._below()
+        self._lines = self._lines_below()
 
     def fileno(self) -> int:
-        """To be polled for `POLLPRI`, which tells once of each change of any mount."""
+        """Return a descriptor to poll for `POLLPRI`, which reports each change of a mount once."""
         return self._file
 
-    def changed(self, told: bool) -> bool:
-        """Whether a mount has changed there; `told` is whether polling has just said so."""
-        if not self._poller.poll(0) and not told:
+    def changed(self, polled: bool) -> bool:
+        """Return whether a mount below the root has changed; `polled`: a poll has just reported."""
+        if not self._poller.poll(0) and not polled:
             return False
-        before, self._known = self._known, self._below()
-        return before != self._known
+        old = self._lines
+        self._lines = self._lines_below()
+        return old != self._lines
 
     def close(self) -> None:
-        """The watch is over."""
+        """End the watch."""
         os.close(self._file)
 
-    def _below(self) -> tuple[bytes, ...]:
-        lead = self._root.rstrip(b"/") + b"/"
+    def _lines_below(self) -> tuple[bytes, ...]:
+        prefix = self._root.rstrip(b"/") + b"/"
         # the same table; a descriptor that is polled need not be read
         lines = _MOUNTS.read_bytes().splitlines()
-        return tuple(line for line in lines if (_point(line) + b"/").startswith(lead))
+        return tuple(line for line in lines if (_mount_point(line) + b"/").startswith(prefix))
 
 
 def file_system(path: bytes, mounts: Path = _MOUNTS) -> str:
-    """The type of the file system a path is on, "" if that cannot be told. `mounts` is as in
-    proc_pid_mountinfo(5).
+    """Return the type of the file system that a path is on, "" if it is not known.
+
+    `mounts` is a file as in proc_pid_mountinfo(5).
     """
-    best, kind = b"", ""
-    for point, type_ in _mounted(mounts):
+    best = b""
+    kind = ""
+    for point, mount_kind in _read_mounts(mounts):
         inside = path == point or path.startswith(point.rstrip(b"/") + b"/")
         if inside and len(point) >= len(best):  # of two mounts on one point the later one is on top
-            best, kind = point, type_
+            best = point
+            kind = mount_kind
     return kind
 
 
 def remote_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
-    """Mount points inside of a root whose changes make no events, relative to it."""
+    """Return mount points inside of a root whose changes make no events, relative to it."""
     return _below(root, REMOTE, mounts)
 
 
 def kernel_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
-    """Mount points inside of a root where the kernel shows itself, relative to it."""
+    """Return mount points of the kernel's file systems inside of a root, relative to it."""
     return _below(root, KERNEL, mounts)
 
 
 def _below(root: bytes, kinds: Collection[str], mounts: Path) -> tuple[bytes, ...]:
-    lead = root.rstrip(b"/") + b"/"
+    prefix = root.rstrip(b"/") + b"/"
     return tuple(
-        p.removeprefix(lead) for p, kind in _mounted(mounts) if kind in kinds and p.startswith(lead)
+        point.removeprefix(prefix)
+        for point, kind in _read_mounts(mounts)
+        if kind in kinds and point.startswith(prefix)
     )
 
 
-def _mounted(mounts: Path) -> Iterator[tuple[bytes, str]]:
-    """Mount points and types, in the order of mounting."""
+def _read_mounts(mounts: Path) -> Iterator[tuple[bytes, str]]:
+    """Yield mount points and types, in the order of mounting."""
     try:
         lines = mounts.read_bytes().splitlines()
     except OSError:
         return
     for line in lines:
-        yield _point(line), line.partition(b" - ")[2].split(b" ")[0].decode("ascii", "replace")
+        yield (
+            _mount_point(line),
+            line.partition(b" - ")[2].split(b" ")[0].decode("ascii", "replace"),
+        )
 
 
-def _point(line: bytes) -> bytes:
-    """Where a line of mountinfo says that something is mounted."""
+def _mount_point(line: bytes) -> bytes:
+    """Return the mount point of a line of mountinfo."""
     return _unescape(line.split(b" ")[4])
 
 

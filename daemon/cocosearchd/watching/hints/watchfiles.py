@@ -1,8 +1,8 @@
-"""macOS and Windows, or by choice: notify's recursive watch through `watchfiles`.
+"""A backend for macOS and Windows, or by choice: notify's recursive watch through `watchfiles`.
 
-It hides lost events and misses what happens in directories it does not watch yet, so it is not
-`exact`: hints come quickly, but a sync is a scan. Every directory it names, and every name that is
-gone, is looked at with all below it.
+It hides lost events and misses changes in directories it does not watch yet, so it is not `exact`:
+hints come quickly, but a sync is a scan. A hint for a directory, or for a name that is gone, covers
+all below it.
 """
 
 import os
@@ -24,33 +24,36 @@ from cocosearchd.watching.hints.base import (
 )
 
 STEP_SHARE = 10  # of the debounce: how long quiet must last to report at once
-START_S, PROBE_S, PROBE = 10.0, 0.05, b"probe"
+START_S = 10.0  # then the backend counts as broken
+PROBE_S = 0.05
+PROBE = b"probe"
 _FAILURES = (OSError, RuntimeError)  # WatchfilesRustInternalError is a RuntimeError
 
 
 class WatchfilesHints:
-    """See `Hints`. `sync_dir` must exist and lie outside of the root."""
+    """The `Hints` of `watchfiles`. `sync_dir` must exist and lie outside of the root."""
 
     name = "watchfiles"
     exact = False
     trouble: str | None = None
 
     def __init__(self, root: bytes, sync_dir: bytes, debounce_ms: int) -> None:
-        self._root, self._sync_dir, self._debounce_ms = root, sync_dir, debounce_ms
-        self._stop, self._started = threading.Event(), threading.Event()
+        self._root = root
+        self._sync_dir = sync_dir
+        self._debounce_ms = debounce_ms
+        self._stop = threading.Event()
+        self._started = threading.Event()
         self._failure: str | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, sink: Sink) -> None:
-        """Returns when the first event has come through. Raises `HintsUnavailable`."""
+        """Wait until the first event has arrived. Raises `HintsUnavailable`."""
         self._thread = threading.Thread(
             target=self._run, args=(sink,), name="watchfiles", daemon=True
         )
         self._thread.start()
-        probe, end = (
-            Path(os.fsdecode(os.path.join(self._sync_dir, PROBE))),
-            time.monotonic() + START_S,
-        )
+        probe = Path(os.fsdecode(os.path.join(self._sync_dir, PROBE)))
+        end = time.monotonic() + START_S
         while not self._started.wait(PROBE_S):
             if self._failure is not None or time.monotonic() > end:
                 self.close()
@@ -67,14 +70,14 @@ class WatchfilesHints:
                 ) from error
 
     def watch(self, directory: bytes) -> None:
-        """The watch is recursive already."""
+        """Do nothing: the watch is recursive already."""
 
     def blind(self) -> tuple[bytes, ...]:
-        """Nowhere for certain, but see `exact`."""
+        """Return no directories: none is certainly unwatched, but see `exact`."""
         return ()
 
     def close(self) -> None:
-        """Ends the thread, within about the debounce time."""
+        """End the thread, within about the debounce time."""
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()

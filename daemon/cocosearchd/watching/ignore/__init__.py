@@ -1,1 +1,1 @@
-"""Which paths are in: built-in exclusions, git's ignore rules, the user's patterns."""
+"""The scope of a root: built-in exclusions, git's ignore rules, the user's patterns."""

@@ -1,10 +1,10 @@
-"""What is never indexed unless somebody asks for it, as ignore patterns."""
+"""Built-in exclusions as ignore patterns: files that are indexed only on request."""
 
 from cocosearchd.model import encode_path
 from cocosearchd.watching.ignore import patterns
 
-# Bytes of a path as it is stored. PostgreSQL's B-trees take rows of 2,704 with what belongs to
-# them, and a path that is longer would fail the files that are stored together with it.
+# Bytes of a stored path. PostgreSQL's B-trees take rows of at most 2,704 bytes, overhead included,
+# and a longer path would fail the files that are stored together with it.
 LONGEST_PATH = 2_600
 LENGTH_RULE = f"paths have at most {LONGEST_PATH:,} bytes"
 LONGEST_NAME = 255  # bytes of one part of a path (NAME_MAX in limits.h)
@@ -72,10 +72,9 @@ go.sum
 *.map
 """
 )
-# Where builds put their results, by custom. What git tracks in there is source all the same.
+# Usual output directories of builds. Files in them that git tracks are source all the same.
 OUTPUT_DIRECTORIES = patterns.parse(b"build/\ndist/\ntarget/\nout/\nbin/\nobj/\n")
-# Files that hold secrets, told by their names. Their content is looked at as well, when they are
-# read.
+# Names of files that hold secrets. When a file is read, its content is checked as well.
 SECRETS = patterns.parse(
     b"""\
 .env
@@ -134,5 +133,5 @@ secrets.toml
 
 
 def too_long(path: bytes) -> bool:
-    """Whether a path cannot be stored. A byte of it takes four at most."""
+    """Return whether a path cannot be stored. A byte of it takes four at most."""
     return 4 * len(path) > LONGEST_PATH and len(encode_path(path).encode()) > LONGEST_PATH

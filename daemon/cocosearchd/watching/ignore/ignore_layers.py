@@ -1,6 +1,4 @@
-"""Ignore files in effect for the entries of a directory, the nearest first, and the decision they
-come to. Pure.
-"""
+"""Ignore layers: the ignore files in effect for a directory, and their decision. Pure."""
 
 import os
 from collections.abc import Iterable
@@ -13,11 +11,10 @@ from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
 
 @dataclass(frozen=True, slots=True)
 class IgnoreLayer:
-    """An ignore file in effect: `base` is the length of its directory in paths relative to the
-    root, with `/`.
+    """An ignore file in effect.
 
-    Above the root, `outer` is what precedes paths of the root in paths relative to the file's
-    directory.
+    `base` is the length of its directory in paths relative to the root, with `/`. For a file above
+    the root, `outer` is the prefix that makes a path of the root relative to the file's directory.
     """
 
     patterns: Patterns
@@ -27,7 +24,7 @@ class IgnoreLayer:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRules:
-    """What applies to the entries of one directory. Layers are in order of precedence.
+    """The rules for the entries of one directory. Layers are in order of precedence.
 
     `rules` are of the repository that the directory is in; its work tree starts `base` bytes into
     paths relative to the root, or `outer` above it.
@@ -35,8 +32,8 @@ class DirectoryRules:
 
     out: bool  # excluded itself, so everything in it is
     hidden: bool = False  # excluded itself, but git tracks something in it
-    ours: tuple[IgnoreLayer, ...] = ()
-    gits: tuple[IgnoreLayer, ...] = ()
+    own_layers: tuple[IgnoreLayer, ...] = ()  # of `.cocosearchignore`
+    git_layers: tuple[IgnoreLayer, ...] = ()
     rules: GitRules | None = None
     base: int = 0
     outer: bytes = b""
@@ -57,7 +54,7 @@ def by_git(folder: DirectoryRules, path: bytes, name: bytes) -> bool:
     return (
         folder.hidden
         or default_patterns.OUTPUT_DIRECTORIES.ignores(path, name) is True
-        or first_decision(folder.gits, path, name) is True
+        or first_decision(folder.git_layers, path, name) is True
     )
 
 
@@ -69,15 +66,16 @@ def first_decision(layers: Iterable[IgnoreLayer], path: bytes, name: bytes) -> b
     return None
 
 
-def omission(place: str, parsed: Patterns) -> str:
-    """What to say of patterns that are not used; empty if all are."""
+def omission_warning(source: str, parsed: Patterns) -> str:
+    """Describe the patterns of a source that are not used; empty if all are."""
     if not parsed.omitted:
         return ""
     bounds = (
-        f"at most {patterns.MAX_WILDCARDS:,} with wildcards, of {patterns.MAX_WILDCARD_BYTES:,} bytes each"
+        f"at most {patterns.MAX_WILDCARDS:,} with wildcards,"
+        f" of {patterns.MAX_WILDCARD_BYTES:,} bytes each"
         f" and {patterns.MAX_WILDCARDS_BYTES:,} together, are"
     )
-    return f"{place}: {parsed.omitted:,} of its patterns are not used ({bounds})"
+    return f"{source}: {parsed.omitted:,} of its patterns are not used ({bounds})"
 
 
 def patterns_of_settings(*lines: str) -> Patterns:

@@ -1,7 +1,6 @@
-"""Why a file is not in an index, in one sentence: what the disk says of it, else which rule leaves
-it out.
+"""Explains in one sentence why a file is not in an index: its state on disk, else the rule.
 
-For people who ask, so it may take its time: ignore files are read anew, to name the line that
+For questions of people, so it need not be fast: ignore files are read again, to name the line that
 decides.
 """
 
@@ -21,8 +20,9 @@ _TOO_LONG = f"it is left out by its length: {default_patterns.LENGTH_RULE}"
 
 
 def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
-    """The reason, for a path relative to the root; None for a file that belongs into the index.
-    Blocking.
+    """Say why a path is not in the index; None for a file that belongs there. Blocking.
+
+    The path is relative to the root.
     """
     if path.startswith(b"/") or b".." in path.split(b"/"):
         return f"it is outside of the root {encode_path(scope.root)}"
@@ -32,15 +32,14 @@ def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | N
     try:
         return _on_disk(scope.root, path) or _by_rules(scope, settings, path)
     except OSError as error:
-        place = (
-            f"{encode_path(os.fsencode(error.filename))}: " if error.filename is not None else ""
-        )
-        return f"the rules that decide cannot be read now: {place}{error.strerror}; ask again soon"
+        file = f"{encode_path(os.fsencode(error.filename))}: " if error.filename is not None else ""
+        return f"the rules that decide cannot be read now: {file}{error.strerror}; ask again soon"
 
 
 def why_left_out(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
-    """Which rule leaves a path out, whether or not there is a file; None if none does or can be
-    read now. Blocking.
+    """Return the rule that leaves a path out, whether or not there is a file. Blocking.
+
+    None if there is no such rule, or if the rules cannot be read now.
     """
     try:
         return None if scope.allows(path) else _by_rules(scope, settings, path)
@@ -49,18 +48,18 @@ def why_left_out(scope: Scope, settings: IndexingSettings, path: bytes) -> str |
 
 
 def _on_disk(root: bytes, path: bytes) -> str | None:
-    """What is at the path is no file of the root."""
+    """Say why the path is no regular file of the root, if it is none."""
     parts = path.split(b"/")
     for depth in range(1, len(parts) + 1):
-        here = b"/".join(parts[:depth])
+        parent = b"/".join(parts[:depth])
         try:
-            mode = os.lstat(os.path.join(root, here)).st_mode
+            mode = os.lstat(os.path.join(root, parent)).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return "there is no such file"
         except OSError as error:
             return f"it cannot be looked at: {error.strerror}"
         if stat.S_ISLNK(mode):
-            return f"{encode_path(here)} is a symbolic link, and links are not followed"
+            return f"{encode_path(parent)} is a symbolic link, and links are not followed"
     if stat.S_ISDIR(mode):
         return "it is a directory: name a file in it"
     return None if stat.S_ISREG(mode) else "it is no regular file"
@@ -69,7 +68,8 @@ def _on_disk(root: bytes, path: bytes) -> str | None:
 def _by_rules(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
     for directory in _above(path):
         if scope.excludes(directory, directory=True):
-            return f"its directory {encode_path(directory)}/ is left out by {_rule(scope, settings, directory + b'/')}"
+            rule = _rule(scope, settings, directory + b"/")
+            return f"its directory {encode_path(directory)}/ is left out by {rule}"
     if scope.excludes(path):
         return f"it is left out by {_rule(scope, settings, path)}"
     if scope.allows(path):
@@ -87,53 +87,57 @@ def _by_rules(scope: Scope, settings: IndexingSettings, path: bytes) -> str | No
 
 
 def _above(path: bytes) -> Iterator[bytes]:
-    """The directories that a path is in, the outermost first."""
+    """Yield the directories that a path is in, the outermost first."""
     parts = path.split(b"/")[:-1]
     return (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
 def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> str:
-    """Which rule leaves out an entry that is left out; a directory ends in `/`. In the order of
-    `Scope`.
+    """Return the rule that excludes an excluded entry; a directory ends in `/`.
+
+    The order is that of `Scope`.
     """
     if default_patterns.too_long(entry):
         return f"its length: {default_patterns.LENGTH_RULE}"
     name = entry.rstrip(b"/").rpartition(b"/")[2] + (b"/" if entry.endswith(b"/") else b"")
-    ours = patterns.parse("\n".join((*settings.exclude, *settings.extend_exclude)).encode())
-    if name.rstrip(b"/") != b".git" and ours.ignores(entry, name):
+    settings_patterns = patterns.parse(
+        "\n".join((*settings.exclude, *settings.extend_exclude)).encode()
+    )
+    if name.rstrip(b"/") != b".git" and settings_patterns.ignores(entry, name):
         return "indexing.exclude or indexing.extend_exclude"
-    if found := _line(scope.root, entry, name, b".cocosearchignore", up=False):
-        return found
+    line = _deciding_line(scope.root, entry, name, b".cocosearchignore", above_root=False)
+    if line:
+        return line
     if default_patterns.EXCLUDED.ignores(entry, name):
         return "the built-in exclusions (what tools install, generate or keep for themselves)"
     if default_patterns.OUTPUT_DIRECTORIES.ignores(entry, name):
         return "the built-in exclusions: what builds put out, unless git tracks it"
     return (
-        _line(scope.root, entry, name, b".gitignore", up=True)
+        _deciding_line(scope.root, entry, name, b".gitignore", above_root=True)
         or "git's info/exclude or core.excludesFile"
     )
 
 
-def _line(root: bytes, entry: bytes, name: bytes, file_name: bytes, *, up: bool) -> str | None:
-    """Place and text of the line that decides, in the nearest file of this name; `up`: also above
-    the root.
+def _deciding_line(
+    root: bytes, entry: bytes, name: bytes, file_name: bytes, *, above_root: bool
+) -> str | None:
+    """Return file, number and text of the line that decides, in the nearest file of this name.
+
+    With `above_root` also in files of a repository above the root.
     """
-    place = os.path.join(root, entry.rstrip(b"/"))
+    path = os.path.join(root, entry.rstrip(b"/"))
     end = b"/" if entry.endswith(b"/") else b""
-    directory = os.path.dirname(place)
+    directory = os.path.dirname(path)
     while True:
         file = os.path.join(directory, file_name)
         text = read_ignore_file(file, follow_links=False).content
-        found = patterns.deciding(text, os.path.relpath(place, directory) + end, name)
-        if found is not None:
-            number, line = found
-            shown = (
-                os.path.relpath(file, root)
-                if not up or file.startswith(root.rstrip(b"/") + b"/")
-                else file
-            )
-            return f"{encode_path(shown)}:{number}: {encode_path(line)}"
-        top = repository_at(directory) is not None if up else directory == root
+        match = patterns.deciding_line(text, os.path.relpath(path, directory) + end, name)
+        if match is not None:
+            number, line = match
+            in_root = not above_root or file.startswith(root.rstrip(b"/") + b"/")
+            label = os.path.relpath(file, root) if in_root else file
+            return f"{encode_path(label)}:{number}: {encode_path(line)}"
+        top = repository_at(directory) is not None if above_root else directory == root
         if top or os.path.dirname(directory) == directory:
             return None
         directory = os.path.dirname(directory)

@@ -1,4 +1,4 @@
-"""Lists of ignore patterns with git's meaning of them. Pure: bytes in, a decision out.
+"""Parses and matches ignore patterns as git does. Pure: bytes in, a decision out.
 
 The rules are those of gitignore(5), with the details of git's `dir.c` and `wildmatch.c`: the last
 pattern that matches decides, `!` keeps, a trailing `/` matches directories only, a pattern without
@@ -27,13 +27,14 @@ _CLASSES = {
     b"xdigit": rb"0-9a-fA-F",
 }
 _NEVER = rb"(?!)"
-_Test = Callable[[bytes], object]  # true or false of a name or path
+_Matcher = Callable[[bytes], object]  # true or false for a name or path
 
 
-# Bounds on what has a wildcard; whole names and paths are looked up, however many there are. Of
-# 4,000 public ignore files in use none comes near: the longest have some 2,000 lines. Paths have at
+# Bounds on patterns with a wildcard; whole names and paths are looked up, however many there are.
+# None of 4,000 public ignore files comes near: the longest have some 2,000 lines. Paths have at
 # most 4,096 bytes, names 255.
-MAX_WILDCARD_BYTES, MAX_WILDCARDS = 1024, 4096
+MAX_WILDCARD_BYTES = 1024
+MAX_WILDCARDS = 4096
 MAX_WILDCARDS_BYTES = 128 << 10  # of all of them together: the worst cost one path 0.13 s
 # Bytes of rules in one regular expression: it runs without letting other threads run.
 _CHUNK_BYTES = 4096
@@ -41,30 +42,30 @@ _CHUNK_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Neighbouring patterns that decide alike, so that their order does not matter. Directories end
-    in `/` here.
+    """Neighbouring patterns with the same decision, so that their order does not matter.
+
+    Directories end in `/` here.
     """
 
     ignored: bool
     names: frozenset[bytes]  # whole names without wildcards, the common case
     paths: frozenset[bytes]  # whole relative paths without wildcards
-    matches_name: _Test | None  # the last part
-    matches_path: _Test | None  # the whole relative path
+    matches_name: _Matcher | None  # the last part
+    matches_path: _Matcher | None  # the whole relative path
 
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
     """The patterns of one ignore file, in effect below its directory.
 
-    `omitted` counts those that are not used because they are too long, or come after too many.
+    `omitted` counts the patterns that are not used, as they are too long or too many.
     """
 
     groups: tuple[_Group, ...]  # last one first
     omitted: int = 0
 
     def ignores(self, path: bytes, name: bytes) -> bool | None:
-        """Whether these patterns ignore (True) or keep (False) a path; None if they do not speak of
-        it.
+        """Return whether these patterns ignore (True) or keep (False) a path; None: no match.
 
         `path` is relative to the directory of the file; `name` is its last part; both end in `/`
         for a directory.
@@ -84,9 +85,11 @@ EMPTY = Patterns(())
 
 
 def parse(text: bytes, *, ignore_case: bool = False) -> Patterns:
-    """The patterns of an ignore file with this content."""
+    """Return the patterns of an ignore file with this content."""
     runs: list[tuple[bool, list[bytes]]] = []
-    wildcards = size = omitted = 0
+    wildcards = 0
+    size = 0
+    omitted = 0
     for line in _lines(text):
         if _SPECIAL.search(line):
             wildcards += 1
@@ -107,15 +110,13 @@ def parse(text: bytes, *, ignore_case: bool = False) -> Patterns:
     )
 
 
-def deciding(text: bytes, path: bytes, name: bytes) -> tuple[int, bytes] | None:
-    """Number (from 1) and text of the line of an ignore file that decides on a path; None if none
-    speaks of it.
-    """
-    found = None
+def deciding_line(text: bytes, path: bytes, name: bytes) -> tuple[int, bytes] | None:
+    """Return number (from 1) and text of the line that decides on a path; None if none does."""
+    match = None
     for number, line in enumerate(text.removeprefix(_BOM).split(b"\n"), 1):
         if parse(line).ignores(path, name) is not None:
-            found = number, line.strip()
-    return found
+            match = (number, line.strip())
+    return match
 
 
 def _lines(text: bytes) -> Iterator[bytes]:
@@ -128,96 +129,107 @@ def _lines(text: bytes) -> Iterator[bytes]:
 def _without_trailing_spaces(line: bytes) -> bytes:
     if not line.endswith(b" "):
         return line
-    kept = at = 0  # spaces behind `kept` are trailing so far
+    end = 0  # spaces behind `end` are trailing so far
+    at = 0
     while at < len(line):
         if line[at : at + 1] == b"\\":
             if at + 1 == len(line):
                 return line
             at += 2
-            kept = at
+            end = at
             continue
         at += 1
         if line[at - 1 : at] != b" ":
-            kept = at
-    return line[:kept]
+            end = at
+    return line[:end]
 
 
 def _group(ignored: bool, lines: Iterable[bytes], ignore_case: bool) -> _Group:
-    names, paths = set[bytes](), set[bytes]()
-    name_rules, path_rules = list[bytes](), list[bytes]()
+    names = set[bytes]()
+    paths = set[bytes]()
+    name_rules = list[bytes]()
+    path_rules = list[bytes]()
     for line in lines:
         directory = line.endswith(b"/")
         pattern = line[:-1] if directory else line
         in_names = b"/" not in pattern
         literals, rules = (names, name_rules) if in_names else (paths, path_rules)
         if _SPECIAL.search(pattern):
-            # What a rule matches never ends in the `/` that marks a directory.
+            # The match of a rule never ends in the `/` that marks a directory.
             tail = rb"(?<!/)/" if directory else rb"(?<!/)/?"
-            one = rb"." if in_names else rb"[^/]"
-            rules.append(_rule(pattern.removeprefix(b"/"), one, ignore_case) + tail)
+            any_byte = rb"." if in_names else rb"[^/]"
+            rules.append(_rule(pattern.removeprefix(b"/"), any_byte, ignore_case) + tail)
         elif pattern:
-            whole = pattern.removeprefix(b"/")
-            literals |= {whole + b"/"} if directory else {whole, whole + b"/"}
+            literal = pattern.removeprefix(b"/")
+            literals |= {literal + b"/"} if directory else {literal, literal + b"/"}
     if ignore_case:
-        tests = _test(name_rules, folded=names), _test(path_rules, folded=paths)
-        return _Group(ignored, frozenset(), frozenset(), *tests)
-    return _Group(ignored, frozenset(names), frozenset(paths), _test(name_rules), _test(path_rules))
+        name_matcher = _matcher(name_rules, folded=names)
+        path_matcher = _matcher(path_rules, folded=paths)
+        return _Group(ignored, frozenset(), frozenset(), name_matcher, path_matcher)
+    return _Group(
+        ignored, frozenset(names), frozenset(paths), _matcher(name_rules), _matcher(path_rules)
+    )
 
 
-def _test(rules: Iterable[bytes], folded: Iterable[bytes] | None = None) -> _Test | None:
-    """Whether one of the rules matches; with `folded`, in any case, or is one of these; None if
-    there are none.
+def _matcher(rules: Iterable[bytes], folded: Iterable[bytes] | None = None) -> _Matcher | None:
+    """Return a function that matches what one of the rules matches; None without rules.
+
+    With `folded` it ignores case, and matches these literals as well.
     """
     flags = re.DOTALL | (re.IGNORECASE if folded is not None else 0)
-    tests: list[_Test] = [re.compile(chunk, flags).match for chunk in _chunks(rules)]
+    matchers: list[_Matcher] = [re.compile(chunk, flags).match for chunk in _chunks(rules)]
     if folded:
         literals = frozenset(literal.lower() for literal in folded)
-        tests.append(lambda text: text.lower() in literals)
-    if len(tests) > 1:
-        return lambda text: any(test(text) for test in tests)
-    return tests[0] if tests else None
+        matchers.append(lambda text: text.lower() in literals)
+    if len(matchers) > 1:
+        return lambda text: any(matcher(text) for matcher in matchers)
+    return matchers[0] if matchers else None
 
 
 def _chunks(rules: Iterable[bytes]) -> Iterator[bytes]:
-    """Regular expressions that match what one of the rules does, none of them long."""
-    chunk, size = list[bytes](), 0
+    """Yield regular expressions of bounded length that match what one of the rules matches."""
+    chunk = list[bytes]()
+    size = 0
     for rule in rules:
         if chunk and size + len(rule) > _CHUNK_BYTES:
             yield b"(?:" + b"|".join(chunk) + rb")\Z"
-            chunk, size = [], 0
+            chunk = []
+            size = 0
         chunk.append(rule)
         size += len(rule)
     if chunk:
         yield b"(?:" + b"|".join(chunk) + rb")\Z"
 
 
-def _rule(pattern: bytes, one: bytes, ignore_case: bool) -> bytes:
-    """A regular expression for a pattern, without the mark of a directory; it takes linear time,
-    see `_joined`.
+def _rule(pattern: bytes, any_byte: bytes, ignore_case: bool) -> bytes:
+    """Return a regular expression for a pattern without the mark of a directory.
 
-    `one` matches one byte of a name: anything where there is nothing but a name, as that is faster.
+    It takes linear time, see `_join`. `any_byte` matches one byte of a name: where the text is only
+    a name, it matches anything, as that is faster.
     """
-    # git compares what precedes the first wildcard literally and starts wildmatch behind it:
+    # git compares the part before the first wildcard literally and starts wildmatch behind it:
     # `a**/b` is `a`, `**/b`.
     special = _SPECIAL.search(pattern)
     split = special.start() if special else len(pattern)
-    pieces = _pieces(pattern[split:], one, ignore_case)
-    return _NEVER if pieces is None else re.escape(pattern[:split]) + _joined(pieces, one)
+    pieces = _pieces(pattern[split:], any_byte, ignore_case)
+    return _NEVER if pieces is None else re.escape(pattern[:split]) + _join(pieces, any_byte)
 
 
-_STAR, _ANY, _DIRECTORIES = b"*", b"**", b"**/"
-_FIRST_PLACE = {_ANY: rb".*?", _DIRECTORIES: rb"(?:[^/]*+/)*?"}
-_ANY_PLACE = {_ANY: rb".*", _DIRECTORIES: rb"(?:.*/)?"}
+_STAR = b"*"
+_ANY = b"**"
+_DIRECTORIES = b"**/"
+_FIRST_MATCH = {_ANY: rb".*?", _DIRECTORIES: rb"(?:[^/]*+/)*?"}
+_EACH_MATCH = {_ANY: rb".*", _DIRECTORIES: rb"(?:.*/)?"}
 
 
-def _pieces(pattern: bytes, one: bytes, ignore_case: bool) -> list[tuple[bytes, bytes]] | None:
-    """A wildmatch pattern as wildcards, each with a regular expression of fixed width for what
-    follows it.
+def _pieces(pattern: bytes, any_byte: bytes, ignore_case: bool) -> list[tuple[bytes, bytes]] | None:
+    """Split a wildmatch pattern into wildcards, each with the expression for the text after it.
 
-    The first wildcard is empty. None if the pattern matches nothing. But for a literal `/`, nothing
-    of fixed width matches `/`.
+    These regular expressions have a fixed width; but for a literal `/`, none matches `/`. The first
+    wildcard is empty. None if the pattern matches nothing.
     """
-    pieces, at = [(b"", b"")], 0
+    pieces = [(b"", b"")]
+    at = 0
     while at < len(pattern):
         char = pattern[at : at + 1]
         if char == b"*":
@@ -225,56 +237,63 @@ def _pieces(pattern: bytes, one: bytes, ignore_case: bool) -> list[tuple[bytes, 
             pieces.append((star, b""))
             continue
         if char == b"[":
-            found = _bracket(pattern, at + 1, ignore_case)
-            if found is None:
+            bracket = _bracket(pattern, at + 1, ignore_case)
+            if bracket is None:
                 return None
-            rule, at = found
+            rule, at = bracket
         elif char == b"\\":
             if at + 1 == len(pattern):
                 return None
             escaped = pattern[at + 1 : at + 2]
-            # git folds the case of the path, and not of what is escaped
+            # git folds the case of the path, but not of an escaped character
             if ignore_case and escaped.isupper():
                 return None
-            rule, at = re.escape(escaped), at + 2
+            rule = re.escape(escaped)
+            at += 2
         else:
-            rule, at = one if char == b"?" else re.escape(char), at + 1
+            rule = any_byte if char == b"?" else re.escape(char)
+            at += 1
         pieces[-1] = (pieces[-1][0], pieces[-1][1] + rule)
     return pieces
 
 
-def _joined(pieces: list[tuple[bytes, bytes]], one: bytes) -> bytes:
-    """A regular expression for wildcards and what follows each, which takes linear time.
+def _join(pieces: list[tuple[bytes, bytes]], any_byte: bytes) -> bytes:
+    """Return a regular expression for wildcards and the text after each; it takes linear time.
 
-    A wildcard that others follow settles with the first place at which the text after it is found:
-    `(?>...)` gives it not back. That loses no match:
+    A wildcard that is followed by another takes the first position at which the text after it
+    matches: `(?>...)` never gives it back. That loses no match:
 
-    - `*`, then `fixed`, then another wildcard in the same stretch between `**`. Let `fixed` be found at p and at q,
-      p < q, with no `/` up to q. If `fixed` has no `/`, then there is none from p to where it ends at q, and the next
-      wildcard can take that as well. If it has one, say behind u, there is a `/` at p + |u|; it is not before q, so u
-      covers it at q, and u matches no `/`: there is no such q.
-    - `**`, then a stretch, then another `**`. The stretch ends in `/`, as a `**` stands behind one, and where it ends
-      follows from where it begins, by the count of its `/`. Whatever a later place leaves to the next `**`, an earlier
-      one leaves it as well, in whole directories.
+    - `*`, then `fixed`, then another wildcard in the same stretch between `**`. Let `fixed` match
+      at p and at q, p < q, with no `/` up to q. If `fixed` has no `/`, then there is none from p to
+      its end at q, and the next wildcard can take that as well. If it has one, say behind u, there
+      is a `/` at p + |u|; it is not before q, so u covers it at q, and u matches no `/`: there is
+      no such q.
+    - `**`, then a stretch, then another `**`. The stretch ends in `/`, as a `**` stands behind one,
+      and its end follows from its start, by the count of its `/`. Whatever a later position leaves
+      to the next `**`, an earlier one leaves as well, in whole directories.
 
-    The last wildcard tries each place, at the cost of what follows it. So each byte of the pattern
-    meets each byte of the text at most a few times.
+    The last wildcard tries each position, at the cost of the text after it. So each byte of the
+    pattern meets each byte of the text at most a few times.
     """
-    out = stretch = b""
-    wide_follows = star_follows = False
+    out = b""
+    stretch = b""
+    wide_follows = False
+    star_follows = False
     for wildcard, fixed in reversed(pieces):
         if wildcard in (_ANY, _DIRECTORIES):
             rest = fixed + stretch
             out = (
-                b"(?>" + _FIRST_PLACE[wildcard] + rest + b")"
+                b"(?>" + _FIRST_MATCH[wildcard] + rest + b")"
                 if wide_follows
-                else _ANY_PLACE[wildcard] + rest
+                else _EACH_MATCH[wildcard] + rest
             ) + out
-            stretch, wide_follows, star_follows = b"", True, False
+            stretch = b""
+            wide_follows = True
+            star_follows = False
         elif wildcard == _STAR:
             settled = star_follows or wide_follows
             stretch = (
-                b"(?>" + one + b"*?" + fixed + b")" if settled else one + b"*" + fixed
+                b"(?>" + any_byte + b"*?" + fixed + b")" if settled else any_byte + b"*" + fixed
             ) + stretch
             star_follows = True
         else:
@@ -283,7 +302,7 @@ def _joined(pieces: list[tuple[bytes, bytes]], one: bytes) -> bytes:
 
 
 def _stars(pattern: bytes, at: int) -> tuple[bytes, int]:
-    """What the stars at a place are, and where they end."""
+    """Return the wildcard that the stars at a position form, and their end."""
     end = at
     while pattern[end : end + 1] == b"*":
         end += 1
@@ -297,15 +316,17 @@ def _stars(pattern: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _bracket(pattern: bytes, at: int, ignore_case: bool) -> tuple[bytes, int] | None:
-    """The set whose `[` is before `at`, and where it ends; None if it is never closed, which
-    matches nothing.
+    """Return the set whose `[` is before `at`, and its end; None if it is never closed.
 
-    Without case git puts the text into lower case, ranges and classes into both, and single letters
-    into none: `[A]` matches nothing then (wildmatch.c).
+    A set that is never closed matches nothing. If case is ignored, git puts the text into lower
+    case, ranges and classes into both, and single letters into none: `[A]` matches nothing then
+    (wildmatch.c).
     """
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
-    members, previous, first = list[bytes](), b"", True
+    members = list[bytes]()
+    previous = b""
+    first = True
     while first or pattern[at : at + 1] != b"]":
         char = pattern[at : at + 1]
         following = pattern[at + 1 : at + 2]
@@ -324,7 +345,8 @@ def _bracket(pattern: bytes, at: int, ignore_case: bool) -> tuple[bytes, int] | 
                 if name not in _CLASSES:
                     return None
                 members.append(_CLASSES[name])
-                previous, at = b"", close + 1
+                previous = b""
+                at = close + 1
             else:
                 members.append(re.escape(char))  # not closed by `:]`, so a plain `[`
                 at += 1

@@ -1,12 +1,11 @@
-"""Scope: is this path in? Built-in exclusions, then ignore rules as git has them, then the user's
-patterns, then types.
+"""Decides which paths of a root are in scope, by exclusions, ignore rules, patterns and types.
 
 A Scope is a snapshot: it reads each ignore file once, when it first needs it. Edits of ignore files
-make a new one, so that no decision mixes old and new rules. Safe to use from several threads. What
-reads one raises `OSError` where that cannot be done now: an ignore file that is not known is not an
-empty one.
+make a new one, so that no decision mixes old and new rules. Safe to use from several threads.
+Methods that read an ignore file raise `OSError` if that cannot be done now: an ignore file that is
+not known is not an empty one.
 
-Precedence, the first that speaks decides: the user's `exclude` patterns (`!` takes back) ·
+Precedence, the first rule that matches decides: the user's `exclude` patterns (`!` takes back) ·
 `.cocosearchignore`, nearest first · built-in exclusions · what git tracks stays · build output
 directories · `.gitignore`, nearest first · `info/exclude` · `core.excludesFile`. As in git, nothing
 is taken back from inside of an excluded directory.
@@ -21,12 +20,12 @@ from cocosearchd.languages.detect import is_supported
 from cocosearchd.model import encode_path
 from cocosearchd.watching.git.ignore_files import IgnoreText, read_ignore_file
 from cocosearchd.watching.git.repository import (
+    GitFailure,
     GitRules,
-    GitTrouble,
     Repository,
     Signature,
     Stamp,
-    marker_remark,
+    marker_warning,
     outdated,
     repository_around,
     repository_at,
@@ -40,7 +39,7 @@ from cocosearchd.watching.ignore.ignore_layers import (
     IgnoreLayer,
     by_git,
     first_decision,
-    omission,
+    omission_warning,
     parse_patterns,
     parts_below,
     patterns_of_settings,
@@ -49,189 +48,201 @@ from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
 
 
 class Scope:
-    """Which paths of one root are in. Paths are bytes, relative to the root, without a leading or
-    trailing `/`.
-    """
+    """The scope of one root. Paths are bytes, relative to the root, without `/` at either end."""
 
     def __init__(
-        self, root: bytes, settings: IndexingSettings, facts: GitRuleCache | None = None
+        self, root: bytes, settings: IndexingSettings, rule_cache: GitRuleCache | None = None
     ) -> None:
-        """Blocking: asks git where `facts` are not known."""
+        """Read the rules around the root. Blocking: asks git for what is not in `rule_cache`."""
         self.root = root
-        self._facts = facts or GitRuleCache()
-        self._decide_by(settings)
-        self._nested: dict[bytes, GitRules] = {}
+        self._rule_cache = rule_cache or GitRuleCache()
+        self._set_patterns(settings)
+        self._nested: dict[bytes, GitRules] = {}  # directory -> rules of the repository there
         # directories with a `.git` that is no repository, or not yet
-        self._unborn: set[bytes] = set()
-        # ignore files with other names; what those write makes no event here
+        self._incomplete: set[bytes] = set()
+        # ignore files with other names; a write by such a name makes no event here
         self._linked: dict[bytes, Stamp] = {}
-        # ignore files of which something is not used -> what, and why
-        self._remarks: dict[bytes, str] = {}
-        self._above = self._stamps_above()
-        self._trouble: GitTrouble | None = None
-        self._around = self._find_around()
-        self._folders = {b"": self._top()}
+        # ignore files that are not used completely -> a sentence with the reason
+        self._warnings: dict[bytes, str] = {}
+        self._stamps_outside = self._read_stamps_outside()
+        self._failure: GitFailure | None = None
+        self._around = self._rules_around()
+        self._folders = {b"": self._top_rules()}
 
-    def _decide_by(self, settings: IndexingSettings) -> None:
+    def _set_patterns(self, settings: IndexingSettings) -> None:
         self._settings = settings
         self._exclude = patterns_of_settings(*settings.exclude, *settings.extend_exclude)
         self._include = patterns_of_settings(*settings.include) if settings.include else None
-        self._also = patterns_of_settings(*settings.extend_include)
+        self._extend_include = patterns_of_settings(*settings.extend_include)
 
-    def renewed(self) -> "Scope":
-        """The scope of now. Blocking."""
-        return Scope(self.root, self._settings, self._facts)
+    def renew(self, settings: IndexingSettings | None = None) -> "Scope":
+        """Return the current scope. Blocking.
 
-    def anew(self, settings: IndexingSettings) -> "Scope":
-        """The scope of now by other settings, with git asked again whatever is known. Blocking."""
-        return Scope(self.root, settings, self._facts.doubted())
-
-    def by(self, settings: IndexingSettings) -> "Scope":
-        """The same scope by other settings, with what git said before: while none can be made anew.
-        Reads nothing.
+        With `settings`, decide by them, and ask git again whatever is cached.
         """
-        fresh = self.without(b"")
-        fresh._decide_by(settings)
+        if settings is None:
+            return Scope(self.root, self._settings, self._rule_cache)
+        return Scope(self.root, settings, self._rule_cache.invalidated())
+
+    def with_settings(self, settings: IndexingSettings) -> "Scope":
+        """Return the same scope by other settings, with git's old answers. Reads nothing.
+
+        For the time in which `renew` fails.
+        """
+        fresh = self.without_trees(b"")
+        fresh._set_patterns(settings)
         if not settings.respect_gitignore:
             fresh._around = None
         return fresh
 
-    def without(self, *trees: bytes) -> "Scope":
-        """The same scope, but the ignore files at and below these directories will be read
-        again.
+    def without_trees(self, *trees: bytes) -> "Scope":
+        """Return the same scope without the rules at and below these directories.
+
+        Their ignore files will be read again.
         """
         fresh = Scope.__new__(Scope)
         fresh.__dict__.update(self.__dict__)
-        leads = tuple(tree + b"/" if tree else b"" for tree in trees)
+        prefixes = tuple(tree + b"/" if tree else b"" for tree in trees)
         fresh._folders = {
-            p: f for p, f in list(self._folders.items()) if not (p + b"/").startswith(leads)
+            p: f for p, f in list(self._folders.items()) if not (p + b"/").startswith(prefixes)
         }
         fresh._nested = {p: r for p, r in list(self._nested.items()) if p in fresh._folders}
-        fresh._unborn = {p for p in list(self._unborn) if p in fresh._folders or not p}
+        fresh._incomplete = {p for p in list(self._incomplete) if p in fresh._folders or not p}
         fresh._linked = {
             p: s for p, s in list(self._linked.items()) if p.rpartition(b"/")[0] in fresh._folders
         }
-        again = self._folders.keys() - fresh._folders.keys()
-        fresh._remarks = {
-            p: r for p, r in list(self._remarks.items()) if p.rpartition(b"/")[0] not in again
+        dropped = self._folders.keys() - fresh._folders.keys()
+        fresh._warnings = {
+            p: w for p, w in list(self._warnings.items()) if p.rpartition(b"/")[0] not in dropped
         }
         return fresh
 
-    def entered(self, directory: bytes) -> None:
-        """The directory, which is not pruned, is watched now: rules of it that were read before may
-        be older.
+    def reread_on_entry(self, directory: bytes) -> None:
+        """Drop the rules of a directory in scope that is watched from now on.
+
+        Rules that were read before the watch may be outdated without an event.
         """
         if directory:
             self._folders.pop(directory, None)
 
     def outdated(self) -> bool:
-        """Whether rules of which no event tells may have changed. A few `stat` calls for each
-        repository.
+        """Return whether rules that no event announces may have changed.
+
+        A few `stat` calls for each repository.
         """
-        late = self._trouble is not None and self._trouble.due
+        retry_due = self._failure is not None and self._failure.due
         return (
-            late or any(map(outdated, self.git_rules())) or self._seen_otherwise() or self._born()
+            retry_due
+            or any(map(outdated, self.git_rules()))
+            or self._ignore_files_changed()
+            or self._repository_completed()
         )
 
-    def _seen_otherwise(self) -> bool:
-        """Whether ignore files above the root, or those with several names, are not as they
-        were.
-        """
-        linked = (
-            stamp(os.path.join(self.root, path)) != seen
-            for path, seen in list(self._linked.items())
+    def _ignore_files_changed(self) -> bool:
+        """Return whether ignore files above the root, or with several names, have changed."""
+        linked_changed = (
+            stamp(os.path.join(self.root, path)) != old for path, old in list(self._linked.items())
         )
-        return self._stamps_above() != self._above or any(linked)
+        return self._read_stamps_outside() != self._stamps_outside or any(linked_changed)
 
-    def troubles(self) -> dict[bytes, GitTrouble]:
-        """Directories of repositories that git did not answer for. Of one around the root, "" is
-        the directory.
+    def git_failures(self) -> dict[bytes, GitFailure]:
+        """Return the failures of git by directory of the repository.
+
+        For a repository around the root the directory is b"".
         """
-        around = self._trouble or (self._around.trouble if self._around else None)
-        found = {directory: rules.trouble for directory, rules in list(self._nested.items())}
+        around = self._failure or (self._around.failure if self._around else None)
+        nested = {directory: rules.failure for directory, rules in list(self._nested.items())}
         return {
-            directory: trouble for directory, trouble in ({b"": around} | found).items() if trouble
+            directory: failure for directory, failure in ({b"": around} | nested).items() if failure
         }
 
-    def doubts(self) -> tuple[bytes, ...]:
-        """Directories of which git could not be asked for now: that something in them is out of
-        scope may be wrong.
-        """
-        return tuple(directory for directory, trouble in self.troubles().items() if trouble.passes)
+    def uncertain_directories(self) -> tuple[bytes, ...]:
+        """Return the directories for which git fails now: exclusions in them may be wrong."""
+        failures = self.git_failures()
+        return tuple(directory for directory, failure in failures.items() if failure.transient)
 
-    def remarks(self) -> tuple[str, ...]:
-        """What of ignore files and repositories is not used, and why: one sentence each."""
-        of_git = (remark for rules in self.git_rules() for remark in rules.remarks)
+    def warnings(self) -> tuple[str, ...]:
+        """Say in a sentence each what of ignore files and repositories is not used, and why."""
+        git_warnings = (warning for rules in self.git_rules() for warning in rules.warnings)
         settings = {
             "exclude": self._exclude,
             "include": self._include or EMPTY,
-            "extend_include": self._also,
+            "extend_include": self._extend_include,
         }
-        of_settings = (omission(f"indexing.{name}", parsed) for name, parsed in settings.items())
-        return tuple(
-            filter(None, dict.fromkeys((*of_git, *of_settings, *list(self._remarks.values()))))
+        omissions = (
+            omission_warning(f"indexing.{name}", parsed) for name, parsed in settings.items()
         )
+        file_warnings = list(self._warnings.values())
+        return tuple(filter(None, dict.fromkeys((*git_warnings, *omissions, *file_warnings))))
 
-    def _born(self) -> bool:
-        """Whether `git init` has got further: no event comes from inside of a `.git`."""
+    def _repository_completed(self) -> bool:
+        """Return whether `git init` has made progress: no event comes from inside of a `.git`."""
         return any(
-            repository_at(os.path.join(self.root, directory)) for directory in list(self._unborn)
+            repository_at(os.path.join(self.root, directory))
+            for directory in list(self._incomplete)
         )
 
-    def _stamps_above(self) -> Signature:
-        """Of what no event tells: ignore files and repositories above the root, and the user's
-        patterns without one.
+    def _read_stamps_outside(self) -> Signature:
+        """Return the stamps of the files outside of the root that shape its rules.
+
+        No event announces them: ignore files and repositories above the root, and the user's
+        patterns for roots without a repository.
         """
         if not self._settings.respect_gitignore:
             return ()
-        found = [stamp(self._facts.default_excludes())]
+        stamps = [stamp(self._rule_cache.default_excludes())]
         directory = self.root
         while (parent := os.path.dirname(directory)) != directory:
             directory = parent
             repository = (
                 stamp(os.path.join(directory, b".git")) if repository_at(directory) else None
             )
-            # The time of a git directory is of no account, as it changes all the time.
-            found += [
+            # Only the inode of a git directory counts: its times change all the time.
+            stamps += [
                 stamp(os.path.join(directory, b".gitignore")),
                 repository and (repository[0], 0, 0, 0),
             ]
-        return tuple(found)
+        return tuple(stamps)
 
-    def refreshed(self) -> "Scope | None":
-        """A scope that knows what git knows now; None if files may be in or out that were not: then
-        all is to be seen.
+    def refresh_git(self) -> "Scope | None":
+        """Return a scope with git's current answers, if they change no decision.
 
-        Every `git add` and `git commit` comes by here. Blocking.
+        None if files may come into the scope or leave it: then the whole root must be scanned.
+        Every `git add` and `git commit` ends here. Blocking.
         """
-        fresh = self.renewed()
-        if fresh._above != self._above or self._seen_otherwise() or self._born():
+        fresh = self.renew()
+        if (
+            fresh._stamps_outside != self._stamps_outside
+            or self._ignore_files_changed()
+            or self._repository_completed()
+        ):
             return None
-        fresh._unborn |= self._unborn
+        fresh._incomplete |= self._incomplete
         fresh._linked = self._linked | fresh._linked
-        fresh._remarks = self._remarks | fresh._remarks
+        fresh._warnings = self._warnings | fresh._warnings
         if fresh._around != self._around and not self._harmless(b"", self._around, fresh._around):
             return None
         for directory, old in list(self._nested.items()):
             repository = repository_at(os.path.join(self.root, directory))
-            new = self._facts.rules(repository) if repository else None
+            new = self._rule_cache.rules(repository) if repository else None
             if new != old and not self._harmless(directory + b"/", old, new):
                 return None
             if new is not None:
-                # what it knows before a path leads there: it would not notice a change
+                # Known before a path leads there, so that a later change is noticed.
                 fresh._nested[directory] = new
-        answers = set(self.doubts()) - set(fresh.doubts())
-        return None if answers else fresh  # what was kept while git failed may have to go
+        recovered = set(self.uncertain_directories()) - set(fresh.uncertain_directories())
+        return None if recovered else fresh  # files kept while git failed may have to go
 
-    def _harmless(self, lead: bytes, old: GitRules | None, new: GitRules | None) -> bool:
-        """Whether a repository tracks more or less than before, but nothing that rules would
-        hide.
+    def _harmless(self, prefix: bytes, old: GitRules | None, new: GitRules | None) -> bool:
+        """Return whether two rules differ only in tracked paths that no rule would hide.
+
+        `prefix` is the directory of the repository with a `/`, or b"" for one around the root.
         """
         if old is None or new is None or replace(old, tracked=()) != replace(new, tracked=()):
             return False
-        outer = self._folder(b"").outer if not lead else b""
+        outer = self._folder(b"").outer if not prefix else b""
         changed = (path for path in set(old.tracked) ^ set(new.tracked) if path.startswith(outer))
-        inner = (lead + path.removeprefix(outer) for path in changed)
+        inner = (prefix + path.removeprefix(outer) for path in changed)
         return not any(self._hides_file(path) or self._hides_submodule(path) for path in inner)
 
     def _hides_file(self, path: bytes) -> bool:
@@ -241,12 +252,13 @@ class Scope:
         return os.path.isdir(os.path.join(self.root, path)) and self._hidden_directory(path)
 
     def git_rules(self) -> tuple[GitRules, ...]:
-        """The rules of every repository met so far, the one around the root first."""
+        """Return the rules of every repository met so far, the one around the root first."""
         return (*([self._around] if self._around else ()), *list(self._nested.values()))
 
     def prunes(self, directory: bytes) -> bool:
-        """Whether nothing in a directory can be in scope. Reads what is above the directory only:
-        see `entered`.
+        """Return whether nothing in a directory can be in scope.
+
+        Reads only what is above the directory: see `reread_on_entry`.
         """
         if not directory:
             return False
@@ -258,41 +270,42 @@ class Scope:
         return out
 
     def allows(self, path: bytes) -> bool:
-        """Whether a file is in scope, if it is a regular file."""
+        """Return whether a path is in scope, if it is a regular file."""
         directory, _, name = path.rpartition(b"/")
         return self.considers(name) and self._allows_in(self._folder(directory), path, name)
 
     def considers(self, name: bytes) -> bool:
-        """Whether files of this name can be in scope at all; cheap, reads nothing."""
-        wanted = (
-            self._include is not None or self._also is not EMPTY or is_supported(encode_path(name))
+        """Return whether files of this name can be in scope at all. Cheap, reads nothing."""
+        possible = (
+            self._include is not None
+            or self._extend_include is not EMPTY
+            or is_supported(encode_path(name))
         )
-        return wanted and not self._secret(name, name)
+        return possible and not self._secret(name, name)
 
     def filter_files(self, directory: bytes, names: Iterable[bytes]) -> list[bytes]:
-        """The names of a directory's files that are in scope."""
+        """Return the names of a directory's files that are in scope."""
         folder = self._folder(directory)
-        lead = directory + b"/" if directory else b""
-        return (
-            []
-            if folder.out
-            else [name for name in names if self._allows_in(folder, lead + name, name)]
-        )
+        if folder.out:
+            return []
+        prefix = directory + b"/" if directory else b""
+        return [name for name in names if self._allows_in(folder, prefix + name, name)]
 
     def excludes(self, path: bytes, *, directory: bool = False) -> bool:
-        """Whether ignore rules and exclusions leave a path out, whatever its type is."""
+        """Return whether ignore rules and exclusions leave a path out, whatever its type is."""
         above, _, name = path.rpartition(b"/")
         end = b"/" if directory else b""
         folder = self._folder(above)
         return folder.out or self._excluded(folder, path + end, name + end)
 
     def _allows_in(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
-        """Also of a name that is not considered: what leaves a name out leaves out every path that
-        ends in it.
+        """Return whether a file of a folder is in scope. Names need not be considered first.
+
+        A rule that leaves a name out leaves out every path that ends in it.
         """
         if folder.out or self._excluded(folder, path, name) or self._secret(path, name):
             return False
-        if self._also is not EMPTY and self._also.ignores(path, name) is True:
+        if self._extend_include is not EMPTY and self._extend_include.ignores(path, name) is True:
             return True
         if self._include is not None:
             return self._include.ignores(path, name) is True
@@ -305,13 +318,13 @@ class Scope:
         )
 
     def _excluded(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
-        """Of an entry of `folder`; directories end in `/`."""
+        """Return whether a rule excludes an entry of `folder`; directories end in `/`."""
         if name == b".git/" or name == b".git" or default_patterns.too_long(path):
-            # whatever a cloned repository's own settings take back: credentials may be in there
+            # even if a cloned repository's settings take it back: it may hold credentials
             return True
         decision = self._exclude.ignores(path, name)
         if decision is None:
-            decision = first_decision(folder.ours, path, name)
+            decision = first_decision(folder.own_layers, path, name)
         if decision is not None:
             return decision
         return default_patterns.EXCLUDED.ignores(path, name) is True or (
@@ -319,7 +332,7 @@ class Scope:
         )
 
     def _hidden(self, path: bytes) -> bool:
-        """Whether a file would be out, or is, if nothing were tracked."""
+        """Return whether a file is out, or would be if git did not track it."""
         directory, _, name = path.rpartition(b"/")
         folder = self._folder(directory)
         above = bool(directory) and self._hidden_directory(directory)
@@ -335,10 +348,10 @@ class Scope:
 
     def _folder(self, directory: bytes) -> DirectoryRules:
         missing = list[bytes]()
-        while (found := self._folders.get(directory)) is None and directory:
+        while (nearest := self._folders.get(directory)) is None and directory:
             missing.append(directory)
             directory = directory.rpartition(b"/")[0]
-        folder = found or self._folders.setdefault(b"", self._top())
+        folder = nearest or self._folders.setdefault(b"", self._top_rules())
         for path in reversed(missing):
             folder = self._folders[path] = self._make_folder(path, folder)
         return folder
@@ -347,107 +360,108 @@ class Scope:
         name = directory.rpartition(b"/")[2]
         if parent.out or self._excluded(parent, directory + b"/", name + b"/"):
             return DirectoryRules(out=True)
-        place, base = os.path.join(self.root, directory), len(directory) + 1
+        base = len(directory) + 1
         nested = self._repository_at(directory) if self._settings.respect_gitignore else None
         if nested is not None:  # rules of the repository above end here
-            known = self._nested.get(directory)
-            rules = (
-                known
-                if known is not None and known.repository == nested
-                else self._facts.rules(nested)
-            )
+            rules = self._nested.get(directory)
+            if rules is None or rules.repository != nested:
+                rules = self._rule_cache.rules(nested)
             self._nested[directory] = rules
             layers = tuple(IgnoreLayer(exclude, base) for exclude in self._excludes(rules))
-            parent = replace(parent, hidden=False, gits=layers, rules=rules, base=base, outer=b"")
+            parent = replace(
+                parent, hidden=False, git_layers=layers, rules=rules, base=base, outer=b""
+            )
         elif by_git(parent, directory + b"/", name + b"/") and parent.tracks(directory + b"/"):
             parent = replace(parent, hidden=True)
-        return self._with_files(parent, place, base)
+        return self._with_files(parent, os.path.join(self.root, directory), base)
 
-    def _find_around(self) -> GitRules | None:
+    def _rules_around(self) -> GitRules | None:
         if not self._settings.respect_gitignore:
             return None
         repository = self._repository_at(b"") or repository_around(self.root)
         if repository is None:
             return None
-        rules = self._facts.rules(repository)
+        rules = self._rule_cache.rules(repository)
         if rules.unknown or not self._hides_root(rules):
             return rules
-        self._trouble = (
-            rules.trouble if rules.trouble is not None and rules.trouble.passes else None
-        )
-        return None  # somebody wants an ignored directory indexed: then only what is in it counts
+        transient = rules.failure is not None and rules.failure.transient
+        self._failure = rules.failure if transient else None
+        return None  # the user wants an ignored directory indexed: only rules in it count
 
     def _hides_root(self, rules: GitRules) -> bool:
-        """Whether a repository ignores the root or a directory above it, by patterns alone:
-        gitignore(5).
+        """Return whether patterns of a repository ignore the root or a directory above it.
+
+        See gitignore(5).
         """
-        top, directory = rules.repository.top, b""
+        top = rules.repository.top
+        directory = b""
         layers = [IgnoreLayer(exclude, 0) for exclude in self._excludes(rules)]
         for part in parts_below(top, self.root):
-            here = self._patterns(
-                os.path.join(top, directory, b".gitignore"), ignore_case=rules.ignore_case
-            )
-            layers.insert(0, IgnoreLayer(here, len(directory)))
+            file = os.path.join(top, directory, b".gitignore")
+            patterns = self._patterns(file, ignore_case=rules.ignore_case)
+            layers.insert(0, IgnoreLayer(patterns, len(directory)))
             directory += part + b"/"
             if first_decision(layers, directory, part + b"/") is True:
                 return True
         return False
 
     def _repository_at(self, directory: bytes) -> Repository | None:
-        place = os.path.join(self.root, directory) if directory else self.root
-        found = repository_at(place)
+        path = os.path.join(self.root, directory) if directory else self.root
+        repository = repository_at(path)
         marker = os.path.join(directory, b".git")
-        self._remarks.pop(marker, None)
-        if found is None and os.path.lexists(os.path.join(place, b".git")):
-            self._unborn.add(directory)
-            if remark := marker_remark(place):
-                self._remarks[marker] = remark
-        return found
+        self._warnings.pop(marker, None)
+        if repository is None and os.path.lexists(os.path.join(path, b".git")):
+            self._incomplete.add(directory)
+            if warning := marker_warning(path):
+                self._warnings[marker] = warning
+        return repository
 
-    def _top(self) -> DirectoryRules:
-        folder, around = DirectoryRules(out=False), self._around
+    def _top_rules(self) -> DirectoryRules:
+        folder = DirectoryRules(out=False)
+        around = self._around
         if around is not None:
-            folder = self._below_top(around)
+            folder = self._rules_below_top(around)
         elif self._settings.respect_gitignore:
             layer = IgnoreLayer(
                 self._patterns(
-                    self._facts.default_excludes(), ignore_case=False, follow_links=True
+                    self._rule_cache.default_excludes(), ignore_case=False, follow_links=True
                 ),
                 0,
             )
-            folder = replace(folder, gits=(layer,))
+            folder = replace(folder, git_layers=(layer,))
         return self._with_files(folder, self.root, 0)
 
-    def _below_top(self, around: GitRules) -> DirectoryRules:
-        """What the repository around the root, which may start above it, says of the root's
-        entries.
+    def _rules_below_top(self, around: GitRules) -> DirectoryRules:
+        """Return the rules of the repository around the root for the root's entries.
+
+        Its top is the root, or a directory above it.
         """
-        top, case = around.repository.top, around.ignore_case
+        top = around.repository.top
         parts = parts_below(top, self.root)
-        lead = b"".join(part + b"/" for part in parts)
-        layers = [IgnoreLayer(exclude, 0, lead) for exclude in self._excludes(around)]
+        outer = b"".join(part + b"/" for part in parts)
+        layers = [IgnoreLayer(exclude, 0, outer) for exclude in self._excludes(around)]
         for depth in range(len(parts)):
-            rules = self._patterns(
-                os.path.join(top, *parts[:depth], b".gitignore"), ignore_case=case
-            )
-            layers.insert(0, IgnoreLayer(rules, 0, b"".join(part + b"/" for part in parts[depth:])))
-        return DirectoryRules(out=False, gits=tuple(layers), rules=around, outer=lead)
+            file = os.path.join(top, *parts[:depth], b".gitignore")
+            patterns = self._patterns(file, ignore_case=around.ignore_case)
+            below = b"".join(part + b"/" for part in parts[depth:])
+            layers.insert(0, IgnoreLayer(patterns, 0, below))
+        return DirectoryRules(out=False, git_layers=tuple(layers), rules=around, outer=outer)
 
-    def _with_files(self, folder: DirectoryRules, place: bytes, base: int) -> DirectoryRules:
+    def _with_files(self, folder: DirectoryRules, path: bytes, base: int) -> DirectoryRules:
+        """Add the ignore files of the directory itself. `path` is absolute."""
         if self._settings.respect_gitignore:
-            theirs = self._in_tree(
-                os.path.join(place, b".gitignore"), ignore_case=folder.ignore_case
-            )
-            if theirs is not EMPTY:
-                folder = replace(folder, gits=(IgnoreLayer(theirs, base), *folder.gits))
-        ours = self._in_tree(os.path.join(place, b".cocosearchignore"), ignore_case=False)
-        return (
-            folder
-            if ours is EMPTY
-            else replace(folder, ours=(IgnoreLayer(ours, base), *folder.ours))
-        )
+            file = os.path.join(path, b".gitignore")
+            git_patterns = self._patterns_in_tree(file, ignore_case=folder.ignore_case)
+            if git_patterns is not EMPTY:
+                layer = IgnoreLayer(git_patterns, base)
+                folder = replace(folder, git_layers=(layer, *folder.git_layers))
+        file = os.path.join(path, b".cocosearchignore")
+        patterns = self._patterns_in_tree(file, ignore_case=False)
+        if patterns is EMPTY:
+            return folder
+        return replace(folder, own_layers=(IgnoreLayer(patterns, base), *folder.own_layers))
 
-    def _in_tree(self, file: bytes, *, ignore_case: bool) -> Patterns:
+    def _patterns_in_tree(self, file: bytes, *, ignore_case: bool) -> Patterns:
         # As git: an ignore file in the tree that is a symbolic link is not read.
         text = read_ignore_file(file, follow_links=False)
         if text.status is not None and text.status.st_nlink > 1:
@@ -455,12 +469,12 @@ class Scope:
         return self._parsed(file, text, ignore_case=ignore_case)
 
     def _patterns(self, file: bytes, *, ignore_case: bool, follow_links: bool = False) -> Patterns:
-        """Of a file above or beside the tree. Raises `OSError`."""
+        """Return the patterns of a file above or beside the tree. Raises `OSError`."""
         text = read_ignore_file(file, follow_links=follow_links) if file else IgnoreText()
         return self._parsed(file, text, ignore_case=ignore_case)
 
     def _excludes(self, rules: GitRules) -> list[Patterns]:
-        """The patterns of a repository that are in no tree, those with precedence first."""
+        """Return the patterns of a repository that are in no tree, by falling precedence."""
         files = zip(rules.exclude_files, rules.excludes, strict=True)
         return [
             self._parsed(file, IgnoreText(text), ignore_case=rules.ignore_case)
@@ -470,7 +484,7 @@ class Scope:
     def _parsed(self, file: bytes, text: IgnoreText, *, ignore_case: bool) -> Patterns:
         parsed = parse_patterns(text.content, ignore_case)
         key = os.path.relpath(file, self.root) if file else b""
-        self._remarks.pop(key, None)
-        if remark := text.remark or omission(encode_path(file), parsed):
-            self._remarks[key] = remark
+        self._warnings.pop(key, None)
+        if warning := text.warning or omission_warning(encode_path(file), parsed):
+            self._warnings[key] = warning
         return parsed

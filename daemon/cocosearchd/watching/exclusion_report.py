@@ -1,0 +1,50 @@
+"""Reports why files of a watched root are not in its index."""
+
+from collections.abc import Callable
+
+from cocosearchd.exclusion import find_exclusion
+from cocosearchd.model import decode_path
+from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
+from cocosearchd.watching.reconciler import FailedPaths
+from cocosearchd.watching.root_threads import RootThreads
+from cocosearchd.watching.scan_coordinator import ScanCoordinator
+
+
+class ExclusionReport:
+    """Answers for one watched root. Paths are relative to the root."""
+
+    def __init__(
+        self,
+        coordinator: ScanCoordinator,
+        failures: FailedPaths,
+        threads: RootThreads,
+        lag_reason: Callable[[], str | None],
+    ) -> None:
+        """`lag_reason` says why the index may be behind the disk."""
+        self._coordinator = coordinator
+        self._failures = failures
+        self._threads = threads
+        self._lag_reason = lag_reason
+
+    async def reason(self, path: str) -> str:
+        """Say why a file is not in the index."""
+        error = self._failures.error(path)
+        if error is not None:
+            return f"{find_exclusion('failed').cause}: {error}"
+        scope = self._coordinator.scope
+        if scope is None:
+            return self._lag_reason() or "the root has not been looked at yet"
+        indexing = self._coordinator.indexing
+        reason = await self._threads.run(why_absent, scope, indexing, decode_path(path))
+        return reason or f"it is to be indexed, and not yet: {self._lag_reason()}"
+
+    async def rule(self, path: str) -> str | None:
+        """Return the rule that leaves out files of this path, saved or not.
+
+        None if there is no such rule, or if it is not known.
+        """
+        scope = self._coordinator.scope
+        if scope is None:
+            return None
+        indexing = self._coordinator.indexing
+        return await self._threads.run(why_left_out, scope, indexing, decode_path(path))
