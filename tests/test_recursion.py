@@ -17,7 +17,7 @@ BOUNDED = {
         "__main__.py",
         "_first_failure",
     ): "groups of exceptions are nested as task groups of the program are",
-    ("batching.py", "_ask_or_split"): "halves a batch: its depth is the logarithm of its length",
+    ("batching.py", "_embed_or_split"): "halves a batch: its depth is the logarithm of its length",
     ("cocoindex_app.py", "IndexApp._confirm"): "calls itself once, with again=False",
     ("cut_points.py", "_cut"): "goes at most _MAX_ROUNDS deep",
     (

@@ -1,4 +1,4 @@
-"""Text to vectors: one protocol (`base`), several providers, opened by `open`.
+"""Turns text into vectors: one protocol (`base`), several providers, opened by `factory`.
 
 Nothing here knows files, chunks or PostgreSQL.
 """

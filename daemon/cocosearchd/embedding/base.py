@@ -1,4 +1,4 @@
-"""The port to whatever turns text into vectors."""
+"""The protocol of embedders, which turn text into vectors."""
 
 import hashlib
 import json
@@ -14,11 +14,11 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class EmbedderFingerprint:
-    """Everything that changes a vector. Where the model is reached (URL, key) is not part of it."""
+    """Everything that changes a vector. The way to the model (URL, key) is not part of it."""
 
     provider: str
     model: str
-    revision: str  # digest of the weights, or what the provider gives for it
+    revision: str  # digest of the weights, or the provider's substitute for it
     dimension: int
     document_prefix: str = ""
     query_prefix: str = ""
@@ -29,11 +29,11 @@ class EmbedderFingerprint:
     dtype: str = "float16"  # as stored
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Sorted name-value pairs, all text: what `model.IndexIdentity.embedder` holds."""
+        """Return sorted name-value pairs, all text, for `model.IndexIdentity.embedder`."""
         return tuple(sorted((name, str(value)) for name, value in asdict(self).items()))
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON of `pairs`."""
+        """SHA-256 of the canonical JSON of `pairs`, in hexadecimal."""
         return pairs_digest(self.pairs())
 
     def __str__(self) -> str:
@@ -41,25 +41,23 @@ class EmbedderFingerprint:
 
 
 def pairs_digest(pairs: tuple[tuple[str, str], ...]) -> str:
-    """The digest of a fingerprint that has these pairs."""
+    """Compute the digest of a fingerprint with these pairs."""
     return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 
 
 @runtime_checkable
 class Pingable(Protocol):
-    """An embedder behind a server, which can be asked whether it is there."""
+    """An embedder behind a server that can be asked whether it answers."""
 
     async def ping(self, *, prove: bool) -> bool:
-        """Ask by a request that nobody pays for; whether that proves that texts are embedded.
+        """Send a request that costs nothing; return True if it proves that texts are embedded.
 
-        `prove`: embed a word, unless that costs somebody something. Raises
-        `errors.EmbedderUnavailable`.
+        `prove`: embed a word, unless that costs money. Raises `errors.EmbedderUnavailable`.
         """
 
 
 class Embedder(Protocol):
-    """Turns texts into L2-normalised float32 vectors. A text of which nothing is known gives the
-    zero vector.
+    """Turns texts into L2-normalised float32 vectors. Unknown text gives the zero vector.
 
     Methods raise `errors.EmbedderUnavailable` when the model cannot be reached; the caller waits
     and tries again.
@@ -67,13 +65,13 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> EmbedderFingerprint:
-        """Known after `open_embedder`; constant for the life of the object."""
+        """The fingerprint, known after `open_embedder`; constant for the life of the object."""
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Shape ``(len(texts), dimension)``, in the order of the texts."""
+        """Embed texts: shape ``(len(texts), dimension)``, in the order of the texts."""
 
     async def embed_query(self, text: str) -> Vectors:
-        """Shape ``(dimension,)``."""
+        """Embed a query: shape ``(dimension,)``."""
 
     async def aclose(self) -> None:
         """Release connections. Idempotent."""

@@ -1,8 +1,7 @@
-"""Embedders by what they make: the configured one, and those that indexes were made by before the
-settings changed.
+"""Embedders by fingerprint: the configured one, and those of indexes that older settings made.
 
-As with `open`, importing this module is cheap: the catalogue, with its HTTP client, is loaded when
-it is asked for.
+Importing this module is cheap, as with `factory`: the catalogue, with its HTTP client, is loaded
+when it is needed.
 """
 
 import asyncio
@@ -36,36 +35,38 @@ class EmbedderRegistry:
         open_embedder: OpenEmbedder,
         api_key: str = "",
     ) -> None:
-        """`open_embedder` opens what settings say; it raises `EmbedderUnavailable` and `BadSettings` as
-        `open_embedder`.
+        """Keep the parts; nothing is opened yet.
+
+        `open_embedder` opens the embedder of settings, and raises `EmbedderUnavailable` and
+        `BadSettings` as the function in `factory` does.
         """
-        self.configured, self._settings, self._open = configured, settings, open_embedder
+        self.configured = configured
+        self._settings = settings
+        self._open = open_embedder
         self._api_key = api_key
-        self._former: dict[Pairs, LazyEmbedder] = {}
+        self._previous: dict[Pairs, LazyEmbedder] = {}
 
     def get(self, pairs: Pairs) -> LazyEmbedder:
-        """The embedder that makes such vectors. What it is asked raises `EmbedderUnavailable` when
-        there is none now.
+        """Return the embedder of such vectors; its calls raise `EmbedderUnavailable` without one.
 
-        While the configured one has not been reached, it counts as the one that is meant by its
-        provider.
+        Until the configured embedder has been reached, it is recognised by its provider alone.
         """
-        known = self.configured.error is None
-        if (
-            self.configured.fingerprint.pairs() == pairs
-            if known
-            else dict(pairs)["provider"] == self._settings.provider
-        ):
+        if self.configured.error is None:
+            is_configured = self.configured.fingerprint.pairs() == pairs
+        else:
+            is_configured = dict(pairs)["provider"] == self._settings.provider
+        if is_configured:
             return self.configured
-        if pairs not in self._former:
-            self._former[pairs] = LazyEmbedder(
+        if pairs not in self._previous:
+            self._previous[pairs] = LazyEmbedder(
                 partial(self._opened, pairs), query_timeout_s(settings_for(self._settings, pairs))
             )
-        return self._former[pairs]
+        return self._previous[pairs]
 
     async def recheck_configured(self) -> None:
-        """See that the configured one is known, as it is now. Raises `EmbedderUnavailable`,
-        `BadSettings`.
+        """Check which model the configured embedder has now.
+
+        Raises `EmbedderUnavailable`, `BadSettings`.
         """
         if self._settings.provider in SERVERS:
             await self.configured.reopen()
@@ -73,7 +74,7 @@ class EmbedderRegistry:
             await self.configured.open()
 
     async def models(self) -> "tuple[CatalogueEntry, ...]":
-        """What could be used."""
+        """List the models that could be used."""
         opened = self.configured.fingerprint if self.configured.error is None else None
         module: Any = await asyncio.to_thread(importlib.import_module, CATALOGUE)
         models: tuple[CatalogueEntry, ...] = await module.catalogue(
@@ -82,56 +83,56 @@ class EmbedderRegistry:
         return models
 
     async def aclose(self) -> None:
-        """Release all of them."""
-        for embedder in (self.configured, *self._former.values()):
+        """Close all of them."""
+        for embedder in (self.configured, *self._previous.values()):
             await embedder.aclose()
 
     async def _opened(self, pairs: Pairs) -> Embedder:
-        made = dict(pairs)
-        what = f"{made['provider']}/{made['model']} of the index"
-        if made["provider"] not in PROVIDERS:
-            raise EmbedderUnavailable(f"{what} is not known to this version")
+        values = dict(pairs)
+        label = f"{values['provider']}/{values['model']} of the index"
+        if values["provider"] not in PROVIDERS:
+            raise EmbedderUnavailable(f"{label} is not known to this version")
         settings = settings_for(self._settings, pairs)
-        if made["provider"] == "openai" != self._settings.provider and not settings.url:
+        if values["provider"] == "openai" != self._settings.provider and not settings.url:
             # It may have been on this machine; by default, texts would go to a server on the
             # internet.
             raise EmbedderUnavailable(
-                f"{what} is not asked: where its server was is not in the settings any more"
+                f"{label} is not asked: where its server was is not in the settings any more"
             )
         try:
             embedder = await self._open(settings)
         except BadSettings as error:
             raise EmbedderUnavailable(
-                f"{what} cannot be used: {error.message}", error.hint
+                f"{label} cannot be used: {error.message}", error.hint
             ) from error
         if embedder.fingerprint.pairs() != pairs:
             await embedder.aclose()
-            raise EmbedderUnavailable(f"{what} is gone: there is another one of its name")
+            raise EmbedderUnavailable(f"{label} is gone: there is another one of its name")
         return embedder
 
 
 def settings_for(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
-    """The settings that an embedder of this fingerprint had; where it is reached is as now."""
-    made = dict(pairs)
-    # The fingerprint of a local model holds the name of its directory only; the settings may still
-    # know where it is.
-    local = made["provider"] == settings.provider and settings.model.rstrip("/").endswith(
-        "/" + made["model"]
+    """Return the settings of the embedder with this fingerprint, with the present URL."""
+    values = dict(pairs)
+    # The fingerprint of a local model has the name of its directory only; the settings may still
+    # have the path.
+    is_local = values["provider"] == settings.provider and settings.model.rstrip("/").endswith(
+        "/" + values["model"]
     )
-    # The URL is that of the configured server; where that is none, it has been left there by one
-    # like OpenAI's.
-    here = (
-        made["provider"] == settings.provider
+    # The URL is that of the configured server. Where no server is configured, it was left there by
+    # one like OpenAI's.
+    has_url = (
+        values["provider"] == settings.provider
         if settings.provider in SERVERS
-        else made["provider"] == "openai"
+        else values["provider"] == "openai"
     )
     return replace(
         settings,
-        provider=made["provider"],  # type: ignore[arg-type]
-        model=settings.model if local else made["model"],
-        url=settings.url if here else "",
-        dimension=int(made["dimension"]),
-        document_prefix=made["document_prefix"],
-        query_prefix=made["query_prefix"],
-        max_tokens=int(made["max_tokens"]),
+        provider=values["provider"],  # type: ignore[arg-type]
+        model=settings.model if is_local else values["model"],
+        url=settings.url if has_url else "",
+        dimension=int(values["dimension"]),
+        document_prefix=values["document_prefix"],
+        query_prefix=values["query_prefix"],
+        max_tokens=int(values["max_tokens"]),
     )

@@ -1,8 +1,7 @@
-"""One way to get an embedder: a table of providers, and a probe that the model answers with what it
-promises.
+"""Opens embedders: a table of providers, and a check that the model keeps its promises.
 
-Importing this module is cheap. A provider's module, with its client library, is loaded only when it
-is the one chosen: that is what `importlib` is for here, and why the table holds names.
+Importing this module is cheap. A provider's module, with its client library, is loaded only when
+the provider is chosen; so the table has names, and `importlib` loads them.
 """
 
 import importlib
@@ -15,7 +14,7 @@ from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
 Provider = Literal["builtin", "ollama", "openai", "onnx", "sentence-transformers"]
 
-# provider -> (module, its opener). An opener is `async (settings, api_key) -> Embedder`.
+# provider -> (module, opener in it). An opener is `async (settings, api_key) -> Embedder`.
 PROVIDERS: dict[Provider, tuple[str, str]] = {
     "builtin": ("cocosearchd.embedding.providers.builtin", "open_builtin"),
     "ollama": ("cocosearchd.embedding.providers.ollama", "open_ollama"),
@@ -28,20 +27,22 @@ PROVIDERS: dict[Provider, tuple[str, str]] = {
 }
 
 
-SERVERS = {"ollama", "openai"}  # what they are asked may take as long as they like
+SERVERS = {"ollama", "openai"}  # providers whose requests may take any time
 EXTRAS = {"onnx", "sentence-transformers"}
 
 
 def query_timeout_s(settings: EmbedderSettings) -> float | None:
-    """How long a question waits for its vector, in seconds; None: a model in this process is waited
-    for.
+    """Return how long a query waits for its vector, in seconds.
+
+    None: no limit, for a model in this process.
     """
     return settings.query_timeout_s if settings.provider in SERVERS else None
 
 
 def api_key(settings: EmbedderSettings, environment: Mapping[str, str]) -> str:
-    """The key of the embedding server, "" for none; without the end of a line, which files of keys
-    have.
+    """Return the key of the embedding server, "" for none.
+
+    The end of a line, which key files have, is removed.
     """
     key = environment.get("COCOSEARCH_EMBEDDER_API_KEY") or environment.get(
         settings.api_key_variable, ""
@@ -50,11 +51,11 @@ def api_key(settings: EmbedderSettings, environment: Mapping[str, str]) -> str:
 
 
 async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedder:
-    """The embedder that the settings name, reached and probed once; its fingerprint is complete.
+    """Open the embedder that the settings name, and probe it once; its fingerprint is complete.
 
-    `api_key` is for providers that need one; the caller reads it from the environment variable the
-    settings name. Raises `EmbedderUnavailable` when the model does not answer (wait and try again),
-    `BadSettings` when it never can.
+    `api_key` is for providers that need one; the caller reads it from the environment variable that
+    the settings name. Raises `EmbedderUnavailable` when the model does not answer (wait and try
+    again), `BadSettings` when it never can.
     """
     module_name, opener = PROVIDERS[settings.provider]
     try:
@@ -67,14 +68,15 @@ async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedd
             f"pip install 'cocosearchd[{settings.provider}]'",
         ) from error
     embedder = cast(Embedder, await getattr(module, opener)(settings, api_key))
-    found = embedder.fingerprint.dimension
-    if settings.dimension not in (0, found):
+    dimension = embedder.fingerprint.dimension
+    if settings.dimension not in (0, dimension):
         await embedder.aclose()
         raise BadSettings(
-            f"{embedder.fingerprint} gives {found} dimensions, the settings ask for {settings.dimension}",
-            f"set embedder.dimension to {found} or remove it",
+            f"{embedder.fingerprint} gives {dimension} dimensions, "
+            f"the settings ask for {settings.dimension}",
+            f"set embedder.dimension to {dimension} or remove it",
         )
-    if found <= 0:
+    if dimension <= 0:
         await embedder.aclose()
         raise EmbedderUnavailable(
             f"{settings.provider} answered with an empty vector", "check the model's name"

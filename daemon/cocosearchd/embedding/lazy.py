@@ -1,7 +1,7 @@
-"""An embedder that may not be there yet: opened at first use, and again after a pause when it could
-not be.
+"""An embedder that is opened at first use, and again after a pause when that failed.
 
-The daemon starts, watches and finds words while a model server is down; it becomes whole by itself.
+The daemon starts, watches files and searches words while a model server is down; once the server
+is back, vectors work without a restart.
 """
 
 import asyncio
@@ -15,27 +15,30 @@ from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Pingable, 
 from cocosearchd.errors import BadSettings, EmbedderSilent, EmbedderUnavailable
 from cocosearchd.runtime.deadlines import ends_within
 
-# A question that meets a dead server must not wait for its time-out again and again.
+# Queries must not wait for the timeout of a dead server again and again.
 RETRY_S = 2.0
-# Nor be patient while earlier ones are still not answered. So many go on by themselves, as a model
-# that is being loaded should be. A failure of a server that is not asked again unless somebody
-# needs a vector, as each costs something.
+# The time for which a failure counts. A server whose requests cost money is not asked again before
+# a caller needs a vector.
 FAILURE_TTL_S = 60.0
-BUSY_TIMEOUT_S, PENDING_LIMIT = 0.25, 4
+# The timeout of a query while earlier ones are still unanswered, and the limit of these. They go
+# on in the background, since a model may be loading.
+BUSY_TIMEOUT_S = 0.25
+PENDING_LIMIT = 4
 
 
 class LazyEmbedder:
-    """Implements `Embedder` over `open_embedder`. `fingerprint` raises `EmbedderUnavailable` until the
-    first success.
+    """Implements `Embedder` over the embedder that a function opens.
 
-    A question waits `query_timeout_s` for its vector; None: as long as it takes.
+    `fingerprint` raises `EmbedderUnavailable` until the first success. A query waits
+    `query_timeout_s` for its vector; None: without limit.
     """
 
     def __init__(
         self, open_embedder: Callable[[], Awaitable[Embedder]], query_timeout_s: float | None = None
     ) -> None:
-        self._open_embedder, self._query_timeout_s = open_embedder, query_timeout_s
-        self._late = set[asyncio.Task[Vectors]]()  # nobody waits for them any more
+        self._open_embedder = open_embedder
+        self._query_timeout_s = query_timeout_s
+        self._pending = set[asyncio.Task[Vectors]]()  # queries that have timed out
         self._embedder: Embedder | None = None
         self._replaced = list[Embedder]()
         self._error = EmbedderUnavailable(
@@ -48,14 +51,14 @@ class LazyEmbedder:
 
     @property
     def error(self) -> EmbedderUnavailable | None:
-        """Why it is not there; None when it is."""
+        """The reason why the embedder is not open; None when it is."""
         return self._error if self._embedder is None else None
 
     async def ping(self) -> None:
-        """Ask whether the model is there, at no cost. Raises `EmbedderUnavailable`.
+        """Ask whether the model answers, at no cost. Raises `EmbedderUnavailable`.
 
-        What the last call failed of counts as well, until one succeeds, or for `FAILURE_TTL_S` where
-        trying costs something.
+        The failure of the last call counts too, until a call succeeds, or for `FAILURE_TTL_S` where
+        a request costs money.
         """
         if self._embedder is None:
             raise self._error
@@ -68,17 +71,16 @@ class LazyEmbedder:
 
     @property
     def fingerprint(self) -> EmbedderFingerprint:
-        """Of the opened embedder."""
+        """The fingerprint of the opened embedder."""
         if self._embedder is None:
             raise self._error
         return self._embedder.fingerprint
 
     async def open(self) -> Embedder:
-        """The embedder, opened now if need be. Raises `EmbedderUnavailable`, at once within
-        `RETRY_S` of a failure.
+        """Return the embedder; open it now if needed.
 
-        And `BadSettings` where it cannot be what the settings say: a server that comes late tells
-        so late.
+        Raises `EmbedderUnavailable`, at once within `RETRY_S` of a failure, and `BadSettings` where
+        the settings cannot work, which a server that starts late reveals late.
         """
         async with self._opening:
             if self._embedder is None:
@@ -87,52 +89,51 @@ class LazyEmbedder:
                 try:
                     self._embedder = await self._open_embedder()
                 except (EmbedderUnavailable, BadSettings) as error:
-                    self._error, self._tried_at = (
-                        EmbedderUnavailable(error.message, error.hint),
-                        time.monotonic(),
-                    )
+                    self._error = EmbedderUnavailable(error.message, error.hint)
+                    self._tried_at = time.monotonic()
                     raise
             return self._embedder
 
     async def reopen(self) -> None:
-        """Ask anew what there is: a server may have another model under the same name. Raises as
-        `opened`.
+        """Check which model the server has now: another one may have taken the name.
 
-        One that cannot be asked now has the model that is known.
+        Raises as `open`.
+
+        A server that does not answer now counts as unchanged.
         """
-        before = await self.open()
+        current = await self.open()
         async with self._opening:
             try:
-                now = await self._open_embedder()
+                reopened = await self._open_embedder()
             except EmbedderUnavailable:
                 return
-            if now.fingerprint == before.fingerprint:
-                await now.aclose()
+            if reopened.fingerprint == current.fingerprint:
+                await reopened.aclose()
                 return
-            self._replaced.append(before)  # questions may still be under way
-            self._embedder = now
+            self._replaced.append(current)  # closed later: queries may still use it
+            self._embedder = reopened
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """As `Embedder`."""
+        """See `Embedder`."""
         embedder = await self.open()
         with self._outcome():
             return await embedder.embed_documents(texts)
 
     async def embed_query(self, text: str) -> Vectors:
-        """As `Embedder`."""
+        """See `Embedder`."""
         if self._query_timeout_s is None:
             return await self._vector(text)
-        query_timeout_s = (
-            min(BUSY_TIMEOUT_S, self._query_timeout_s) if self._late else self._query_timeout_s
-        )
-        if len(self._late) >= PENDING_LIMIT:
-            raise _silent(self._query_timeout_s)
+        timeout_s = self._query_timeout_s
+        if self._pending:
+            timeout_s = min(BUSY_TIMEOUT_S, timeout_s)
+        if len(self._pending) >= PENDING_LIMIT:
+            raise _timed_out(self._query_timeout_s)
         task = asyncio.create_task(self._vector(text))
-        if not await ends_within(task, query_timeout_s):
-            self._late.add(task)
-            task.add_done_callback(self._late.discard)
+        if not await ends_within(task, timeout_s):
+            self._pending.add(task)
+            task.add_done_callback(self._pending.discard)
             with self._outcome():
-                raise _silent(self._query_timeout_s)
+                raise _timed_out(self._query_timeout_s)
         return task.result()
 
     async def _vector(self, text: str) -> Vectors:
@@ -145,23 +146,24 @@ class LazyEmbedder:
 
     @contextlib.contextmanager
     def _outcome(self) -> Iterator[None]:
-        """Remember what a call comes to."""
+        """Record whether a call fails."""
         try:
             yield
         except EmbedderUnavailable as error:
-            self._failure, self._failed_at = error, time.monotonic()
+            self._failure = error
+            self._failed_at = time.monotonic()
             raise
         self._failure = None
 
     async def aclose(self) -> None:
-        """As `Embedder`."""
-        for task in self._late:
+        """See `Embedder`."""
+        for task in self._pending:
             task.cancel()
         for embedder in (*self._replaced, *filter(None, (self._embedder,))):
             await embedder.aclose()
 
 
-def _silent(seconds: float) -> EmbedderUnavailable:
+def _timed_out(seconds: float) -> EmbedderUnavailable:
     return EmbedderSilent(
         f"the model server has not answered for {seconds:g} s",
         "it may be loading the model, or busy with files",

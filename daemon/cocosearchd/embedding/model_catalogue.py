@@ -1,6 +1,4 @@
-"""Which models could be used from here, one line each: what is shipped, installed, on a server, or
-missing and why.
-"""
+"""Lists the models that could be used here: shipped, installed, on a server, or missing and why."""
 
 import asyncio
 import importlib.util
@@ -17,14 +15,14 @@ from cocosearchd.embedding.factory import PROVIDERS
 from cocosearchd.embedding.model_server import display_url, is_loopback, redact
 from cocosearchd.embedding.providers import builtin
 
-TIMEOUT_S = 2.0  # a person looks at the list; a server that takes longer is as good as away
+TIMEOUT_S = 2.0  # a person waits for the list; a slower server counts as unreachable
 
 State = Literal["in use", "available", "unreachable", "not installed", "not configured"]
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A model, or a provider without one. `detail`: where it is, or what to do."""
+    """A model, or a provider without one. `detail`: its location, or what to do."""
 
     provider: str
     model: str
@@ -35,11 +33,14 @@ class CatalogueEntry:
 async def list_models(
     settings: EmbedderSettings, opened: EmbedderFingerprint | None, api_key: str
 ) -> tuple[CatalogueEntry, ...]:
-    """By provider, in the order of `open.PROVIDERS`. `opened` is the configured one's, if it could
-    be reached.
+    """List the models by provider, in the order of `factory.PROVIDERS`.
+
+    `opened` is the fingerprint of the configured embedder, if it could be reached.
     """
-    found = [model for provider in PROVIDERS for model in await _LOOKS[provider](settings, api_key)]
-    return tuple(_in_use(model, opened) for model in found)
+    models = [
+        model for provider in PROVIDERS for model in await _LISTERS[provider](settings, api_key)
+    ]
+    return tuple(_in_use(model, opened) for model in models)
 
 
 def _in_use(model: CatalogueEntry, opened: EmbedderFingerprint | None) -> CatalogueEntry:
@@ -59,12 +60,12 @@ async def _ollama(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
     url = (
         settings.url if settings.provider == "ollama" and settings.url else settings.ollama_url
     ).rstrip("/")
-    reply, trouble = await _asked(f"{url}/api/tags", {})
-    if trouble:
-        return [CatalogueEntry("ollama", "", "unreachable", f"{display_url(url)}: {trouble}")]
+    reply, problem = await _fetch_json(f"{url}/api/tags", {})
+    if problem:
+        return [CatalogueEntry("ollama", "", "unreachable", f"{display_url(url)}: {problem}")]
     listed = reply.get("models")
     names = (
-        [str(each.get("name", "")) for each in listed if isinstance(each, dict)]
+        [str(item.get("name", "")) for item in listed if isinstance(item, dict)]
         if isinstance(listed, list)
         else []
     )
@@ -92,13 +93,13 @@ async def _openai(settings: EmbedderSettings, api_key: str) -> list[CatalogueEnt
         ]
     url = settings.url.rstrip("/") or "https://api.openai.com/v1"
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    _, trouble = await _asked(f"{url}/models", headers)
+    _, problem = await _fetch_json(f"{url}/models", headers)
     return [
         CatalogueEntry(
             "openai",
             settings.model,
-            "unreachable" if trouble else "available",
-            trouble or display_url(url),
+            "unreachable" if problem else "available",
+            problem or display_url(url),
         )
     ]
 
@@ -142,8 +143,8 @@ async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> li
     return [CatalogueEntry("sentence-transformers", settings.model, "available", "")]
 
 
-async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str]:
-    """A JSON object, or why there is none."""
+async def _fetch_json(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str]:
+    """Fetch a JSON object; if that fails, the second value says why."""
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),
@@ -153,7 +154,7 @@ async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str
         ):
             reply = await client.get(url)
             reply.raise_for_status()
-            found = reply.json()
+            body = reply.json()
     except (
         httpx.HTTPError,
         httpx.InvalidURL,
@@ -164,14 +165,14 @@ async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str
     ) as error:
         text = redact(str(error), url, headers.get("Authorization", "").removeprefix("Bearer "))
         return {}, text.splitlines()[0] if text else type(error).__name__
-    return (found, "") if isinstance(found, dict) else ({}, "the answer is no object")
+    return (body, "") if isinstance(body, dict) else ({}, "the answer is no object")
 
 
 def _installed(*modules: str) -> bool:
     return all(importlib.util.find_spec(module) is not None for module in modules)
 
 
-_LOOKS: dict[str, Callable[[EmbedderSettings, str], Awaitable[list[CatalogueEntry]]]] = {
+_LISTERS: dict[str, Callable[[EmbedderSettings, str], Awaitable[list[CatalogueEntry]]]] = {
     "builtin": _builtin,
     "ollama": _ollama,
     "openai": _openai,

@@ -1,6 +1,4 @@
-"""What asking a model server takes, whichever it is: its URL, a client, and what is said when it is
-silent.
-"""
+"""Helps providers with a model server: its URL, its client, messages when it does not answer."""
 
 import ipaddress
 import urllib.parse
@@ -14,10 +12,10 @@ from cocosearchd.runtime.masking import find_secrets, mask_address, mask_secrets
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL points at this machine: then the environment's proxies, which are for the
-    network, are not used.
+    """Tell whether a URL points at this machine.
 
-    True for `localhost` and loopback addresses; the scheme may be missing. Names are not resolved.
+    Then the environment's proxies, which are for the network, are not used. True for `localhost`
+    and loopback addresses; the scheme may be missing. Names are not resolved.
     """
     host = urllib.parse.urlsplit(url if "//" in url else f"//{url}").hostname or ""
     try:
@@ -27,34 +25,30 @@ def is_loopback(url: str) -> bool:
 
 
 def display_url(url: str) -> str:
-    """The URL as it may be logged."""
+    """Return the URL without secrets, for logs and messages."""
     return mask_address(url)
 
 
 def redact(text: str, url: str, *secrets: str) -> str:
-    """What a server or a library says of a request to `url`: it may quote the address or the
-    key.
-    """
+    """Remove the secrets that a message about a request to `url` may quote."""
     return mask_urls(mask_secrets(text, (*find_secrets(url), *filter(None, secrets))))
 
 
 @contextmanager
 def client_settings_errors(url: str) -> Iterator[None]:
-    """Turns into `BadSettings` what keeps a client from being made: the URL, or the environment's
-    proxies.
-    """
+    """Turn errors of the URL or of the environment's proxies into `BadSettings`."""
     try:
         yield
-    # the last: a proxy that speaks SOCKS
+    # ImportError: a SOCKS proxy needs another package.
     except (httpx.InvalidURL, ValueError, ImportError) as error:
         raise BadSettings(
             f"{display_url(url)} cannot be asked: {redact(str(error), url)}",
-            "look at its URL, and at the proxies of the environment",
+            "check its URL, and the proxies of the environment",
         ) from None
 
 
 def no_answer_message(url: str, error: Exception) -> str:
-    """That a server has not answered, for people."""
+    """Say that a server does not answer, for people."""
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         return f"{display_url(url)} is too slow"
     reason = redact(str(error), url)

@@ -1,7 +1,7 @@
-"""An embedder whose fingerprint is known before it is reached, from what an index was made by.
+"""An embedder that has its fingerprint before its server is reached, from the record of an index.
 
-A file whose content is stored needs no vector, nor does one that is deleted: an index is kept while
-its model server is away, and only texts that are new wait for it.
+A file whose content is stored needs no vector, nor does a deleted one: so an index is updated while
+its model server is down, and only new texts wait for it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,12 +11,14 @@ from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
 from cocosearchd.errors import EmbedderUnavailable
 
 Pairs = tuple[tuple[str, str], ...]
-_WHOLE_NUMBERS, _TRUTHS = ("dimension", "max_tokens"), {"True": True, "False": False}
+_INTEGERS = ("dimension", "max_tokens")
+_BOOLEANS = {"True": True, "False": False}
 
 
 class OfflineEmbedder:
-    """Implements `Embedder` over what `open_embedder` gives each time, which must have the promised
-    fingerprint.
+    """Implements `Embedder` over an embedder that is opened for each call.
+
+    It must have the promised fingerprint.
     """
 
     def __init__(
@@ -26,15 +28,15 @@ class OfflineEmbedder:
         self._open_embedder = open_embedder
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """As `Embedder`."""
+        """See `Embedder`."""
         return await (await self._opened()).embed_documents(texts)
 
     async def embed_query(self, text: str) -> Vectors:
-        """As `Embedder`."""
+        """See `Embedder`."""
         return await (await self._opened()).embed_query(text)
 
     async def aclose(self) -> None:
-        """As `Embedder`: who opens it closes it."""
+        """Do nothing: the embedder is closed by its opener."""
 
     async def _opened(self) -> Embedder:
         embedder = await self._open_embedder()
@@ -47,11 +49,11 @@ class OfflineEmbedder:
 
 
 def fingerprint_from_pairs(pairs: Pairs) -> EmbedderFingerprint | None:
-    """The fingerprint that has these pairs; None of a version that wrote others."""
+    """Build the fingerprint with these pairs; None if another version wrote others."""
     values: dict[str, Any] = dict(pairs)
     try:
-        values |= {name: int(values[name]) for name in _WHOLE_NUMBERS}
-        values["normalised"] = _TRUTHS[values["normalised"]]
+        values |= {name: int(values[name]) for name in _INTEGERS}
+        values["normalised"] = _BOOLEANS[values["normalised"]]
         fingerprint = EmbedderFingerprint(**values)
     except (KeyError, ValueError, TypeError):
         return None

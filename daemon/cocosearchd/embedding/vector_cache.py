@@ -1,7 +1,6 @@
-"""Vectors by the text they were made of, in one file for each embedder: what was computed once is
-not again.
+"""Caches vectors by their text, in a file for each embedder.
 
-Shared by all indexes: branches, worktrees and copies of a project hold the same texts.
+All indexes share it: branches, worktrees and copies of a project have the same texts.
 """
 
 import hashlib
@@ -12,19 +11,19 @@ from numpy.typing import NDArray
 
 from cocosearchd.runtime.disk_cache import DiskCache
 
-Half = NDArray[np.float16]
+Float16Vector = NDArray[np.float16]
 
 
 def text_key(text: str) -> bytes:
-    """Of a text as it is embedded."""
+    """Hash a text as it is embedded."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class VectorCache(DiskCache):
-    """Vectors of one embedder, as halves of shape (dimension,)."""
+    """A disk cache for the vectors of one embedder, float16 of shape (dimension,)."""
 
-    def vectors(self, keys: Sequence[bytes], dimension: int) -> dict[bytes, Half]:
-        """The known ones."""
+    def vectors(self, keys: Sequence[bytes], dimension: int) -> dict[bytes, Float16Vector]:
+        """Look up vectors; keys that are not cached are left out."""
         size = dimension * 2
         return {
             key: np.frombuffer(raw, np.float16)
@@ -32,6 +31,6 @@ class VectorCache(DiskCache):
             if len(raw) == size
         }
 
-    def put_vectors(self, vectors: Iterable[tuple[bytes, Half]]) -> None:
-        """Keep vectors."""
+    def put_vectors(self, vectors: Iterable[tuple[bytes, Float16Vector]]) -> None:
+        """Cache vectors by key."""
         self.put((key, vector.astype(np.float16).tobytes()) for key, vector in vectors)

@@ -17,16 +17,19 @@ Condition = tuple[sql.Composable, dict[str, Any]]
 _Restriction = tuple[Any, dict[str, Any]]
 
 # Rows older than `symbol_kinds` have one symbol, and the last parts of the other names.
-_KIND = """(symbol_kinds && {kinds}::text[] or (symbol_kinds is null and symbol_type = any({kinds}::text[])))"""
+_KIND = """(symbol_kinds && {kinds}::text[]
+    or (symbol_kinds is null and symbol_type = any({kinds}::text[])))"""
 _NAME = """(exists (select from unnest(symbol_names) as s(name) where name ~* {name})
     or (symbol_kinds is null and exists (
-        select from unnest(array_append(definitions, symbol_name)) as s(name) where name ~* {name})))"""
+        select from unnest(array_append(definitions, symbol_name)) as s(name)
+        where name ~* {name})))"""
 # A single definition with the kind and the name; `&&` makes the query use the index.
 _KIND_AND_NAME = """((symbol_kinds && {kinds}::text[] and exists (
         select from unnest(symbol_kinds, symbol_names) as s(kind, name)
         where kind = any({kinds}::text[]) and name ~* {name}))
     or (symbol_kinds is null and symbol_type = any({kinds}::text[]) and exists (
-        select from unnest(array_append(definitions, symbol_name)) as s(name) where name ~* {name})))"""
+        select from unnest(array_append(definitions, symbol_name)) as s(name)
+        where name ~* {name})))"""
 
 
 def filter_sql(where: Filter) -> Condition:

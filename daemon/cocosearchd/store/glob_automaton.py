@@ -15,7 +15,7 @@ _CACHED = 4096  # characters whose transitions are cached
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a glob: `one` character or `several` that match `rule`, `anything`, or `directories`.
+    """A step: `one` character or `several` that match `rule`, `anything`, or `directories`.
 
     All but `one` may match nothing; a match of `directories` ends in `/`.
     """

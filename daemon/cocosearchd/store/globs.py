@@ -1,9 +1,9 @@
-"""Translates globs into regular expressions that PostgreSQL and Python read alike, and into matchers.
+"""Translates globs into regular expressions, for PostgreSQL and Python alike, and into matchers.
 
 Pure. PostgreSQL's engine is an automaton that matches in linear time. Python's engine backtracks,
 for hours where several stars share a name, so Python gets only expressions that cannot backtrack,
-or an automaton of ours. All functions raise `InvalidInput` for ranges such as `[z-a]`, and for globs
-longer than any path.
+or an automaton of ours. All functions raise `InvalidInput` for ranges such as `[z-a]`, and for
+globs longer than any path.
 """
 
 import re
@@ -129,7 +129,7 @@ def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
 
 
 def longest_literal(glob: str) -> str:
-    """Find the longest run of ASCII letters, digits and underscores that every match contains, or "".
+    """Find the longest run of ASCII letters, digits and underscores in every match, or "".
 
     The case of a match may differ.
 

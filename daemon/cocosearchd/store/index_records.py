@@ -1,4 +1,4 @@
-"""The registry of indexes, and small reads outside the two flows: file records, statistics, parse health."""
+"""The registry of indexes, and small reads outside the two flows: file records, statistics."""
 
 import asyncio
 import hashlib
@@ -102,7 +102,10 @@ def identity_digest(identity: IndexIdentity) -> bytes:
 
 
 async def incarnation(db: Database) -> str:
-    """Read the UUID of this database. Side indexes and caches of another database never match it."""
+    """Read the UUID of this database.
+
+    Side indexes and caches of another database never match it.
+    """
     async with db.connection() as connection:
         row = await (await connection.execute(statement("incarnation"))).fetchone()
     assert row, "the registry has one row"
@@ -331,7 +334,7 @@ async def unparsed_files(
 
 
 async def table_digest(db: Database, record: IndexRecord) -> tuple[int, str, str, str]:
-    """Return the number of chunks, and digests of chunks (vectors included), files and parse results.
+    """Return the number of chunks, and digests of chunks with vectors, files and parse results.
 
     They are equal for two indexes of the same files under the same settings.
     """

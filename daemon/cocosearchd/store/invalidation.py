@@ -39,10 +39,10 @@ async def invalidate(
     made_with: Mapping[str, str],
     affected: AffectedFiles,
 ) -> tuple[IndexRecord, int]:
-    """Store the settings that shape rows from now on; return the index and the number of invalid files.
+    """Store the new settings of rows; return the index and the number of files to read again.
 
-    The embedder of `identity` must be that of the index: its rows stay. Nobody may write files under
-    the old settings meanwhile. Raises `NotFound`.
+    The embedder of `identity` must be that of the index: its rows stay. Nobody may write files
+    under the old settings meanwhile. Raises `NotFound`.
     """
     assert identity.embedder == record.identity.embedder, "vectors of two embedders never mix"
     number = {"number": record.number}

@@ -1,10 +1,10 @@
 -- Every statement of the store. {chunks}, {files}, {parses} and {spares} stand for tables of one index; %(name)s is a value.
--- `-- name:` begins a statement; the comment below it says what it is for.
--- {columns}, {live}, {place}, {place_in_file} and {asked} stand for what is written under these names. `offset 0` keeps a
--- part by itself: what it gives is worked out once for a row.
+-- `-- name:` starts a statement; the comment below it describes it. {columns}, {live}, {place}, {place_in_file} and {asked}
+-- stand for the parts of these names. `offset 0` keeps PostgreSQL from merging a subquery into the query: its values are
+-- computed once a row. {spares} has the retained chunks, and `ordinal` is the number of a chunk.
 
 -- name: daemon_role_is_ready
--- In the embedded server: the role that the daemon connects as owns everything of its own, and is no superuser.
+-- For the embedded server: the role of the daemon owns everything that is not PostgreSQL's, and is no superuser.
 select exists (select from pg_roles where rolname = 'cocosearchd' and rolcanlogin and not rolsuper)
     and exists (select from pg_extension where extname = 'vector')
     and (select pg_get_userbyid(datdba) from pg_database where datname = current_database()) = 'cocosearchd'
@@ -15,7 +15,7 @@ select exists (select from pg_roles where rolname = 'cocosearchd' and rolcanlogi
     )
 
 -- name: make_daemon_role
--- As superuser. The extension is made here because only a superuser may; identity sequences follow their tables.
+-- Run as superuser. The extension is created here because only a superuser may; identity sequences follow their tables.
 do $$
 declare
     relation regclass;
@@ -38,11 +38,12 @@ end
 $$
 
 -- name: begin_schema_change
--- It may wait longer than a search: for another one, whose daemon may have been killed, and for running queries.
+-- A schema change may wait longer than a search: for another change, whose daemon may have been killed, and for running
+-- queries.
 select set_config('statement_timeout', '0', true), set_config('lock_timeout', '60s', true)
 
 -- name: lock_schema
--- One change at a time in the whole database. A statement of its own, so that the times of before do not count for it.
+-- Allows one change at a time in the whole database. A separate statement, so that the new timeouts apply to it.
 select pg_advisory_xact_lock(109356061589506)
 
 -- name: registry_exists
@@ -58,12 +59,12 @@ update cocosearch_registry set version = %(version)s where version <> %(version)
 select incarnation::text from cocosearch_registry
 
 -- name: name_session
--- After a while without a sign of life the server ends it; what there is of a machine that is gone would hold its locks.
+-- The server ends the session of a machine that is gone after about 50 s; until then the session holds its locks.
 select set_config('application_name', %(name)s, false), set_config('tcp_keepalives_idle', '20', false),
        set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
 
 -- name: registry_schema
--- Where the registry is, or will be.
+-- The schema of the registry, or the one in which it will be created.
 select coalesce(
     (select relnamespace::regnamespace::text from pg_class where oid = to_regclass('cocosearch_registry')),
     current_schema()
@@ -73,21 +74,21 @@ select coalesce(
 select pg_try_advisory_lock(%(key)s)
 
 -- name: instance_lock_holder
--- Who has the lock: the name of its session, and where it comes from.
+-- The holder of the lock: the name of its session, and the address it comes from.
 select application_name, coalesce(host(client_addr), 'this machine')
 from pg_locks join pg_stat_activity using (pid)
 where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database())
   and classid::bigint << 32 | objid::bigint = %(key)s and objsubid = 1
 
 -- name: indexes
--- All of them, or the one of a name, or those of a standing.
+-- All indexes, the one of a name, or those of a role.
 select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation, made_with
 from cocosearch_indexes
 where (%(name)s::text is null or name = %(name)s) and (%(standing)s::text is null or standing = %(standing)s)
 order by number
 
 -- name: index_conflict
--- What a new index would collide with.
+-- Indexes that a new one would collide with.
 select name, root from cocosearch_indexes where standing = 'current' and (name = %(name)s or root = %(root)s)
 
 -- name: taken_slugs
@@ -104,14 +105,14 @@ from cocosearch_registry
 update cocosearch_indexes set standing = 'former', name = %(away)s || '-' where number = %(old)s
 
 -- name: promote_index
--- Its generation is above that of the index whose name it takes: no generation of a name is used for two contents.
+-- The new generation is above that of the replaced index: no generation of a name is used for two contents.
 update cocosearch_indexes
 set standing = 'current', name = %(name)s, last_change = now(),
     generation = greatest(generation, (select generation from cocosearch_indexes where number = %(old)s)) + 1
 where number = %(new)s
 
 -- name: set_chunker
--- No row has changed by that alone, so it is no new generation.
+-- The rows are unchanged, so there is no new generation.
 update cocosearch_indexes
 set chunker = %(chunker)s, header_version = %(header_version)s, identity = %(identity)s
 where number = %(number)s
@@ -120,8 +121,8 @@ where number = %(number)s
 update cocosearch_indexes set made_with = %(made_with)s where number = %(number)s
 
 -- name: clear_fingerprints
--- Of the files that other settings would make other rows of: a scan then reads them again. Bytes 17 to 24 of a
--- fingerprint are the size.
+-- Clears those of the files whose rows other settings would shape differently: a scan then reads these files again. Bytes
+-- 17 to 24 of a fingerprint are the size.
 update {files} set fingerprint = null
 where fingerprint is not null and (
     %(everything)s or language_id = any(%(languages)s::text[]) or skip_reason = any(%(skipped)s::text[])
@@ -154,22 +155,22 @@ select generation from cocosearch_indexes where number = %(number)s
 select skip_reason, count(*), coalesce(sum(chunk_count), 0) from {files} group by skip_reason order by skip_reason
 
 -- name: file_records
--- `first` and `last` bound the paths below a directory; both null: all.
+-- The files at or below a path; an empty path is the root.
 select filename, content_hash, fingerprint, generation, chunk_count, language_id, skip_reason
 from {files}
 where %(under)s = '' or filename = %(under)s or (filename >= %(under)s || '/' and filename < %(under)s || '0')
 order by filename
 
 -- name: devices
--- What the files of an index were on when they were read: the first of the six numbers of a fingerprint.
+-- The devices of the files of an index when they were read: the first of the six numbers of a fingerprint.
 select distinct substring(fingerprint for 8) from {files} where fingerprint is not null
 
 -- name: file_generations
--- Of the files that have chunks.
+-- The generations of the files that have chunks.
 select filename, generation from {files} where chunk_count > 0
 
 -- name: damaged_files
--- Files whose chunks are not those that their row says, and chunks of no file.
+-- Files whose chunks differ from those in their row, and chunks without a file.
 select filename
 from (
     select filename, coalesce(chunk_count, 0) + coalesce(cardinality(s.ordinals), 0) as expected,
@@ -205,7 +206,7 @@ select language, parse_status, count(*) from {parses} group by language, parse_s
 select skip_reason, count(*) from {files} where skip_reason is not null group by skip_reason order by skip_reason
 
 -- name: excluded_files
--- Files that are not searched, by the order of reasons in `codes`; unknown reasons first.
+-- Files that are not searched, in the order of the reasons in `codes`; unknown reasons first.
 select filename, skip_reason
 from {files}
 where skip_reason is not null
@@ -213,7 +214,7 @@ order by array_position(%(codes)s::text[], skip_reason) nulls first, filename
 limit %(limit)s
 
 -- name: unparsed_files
--- Files that are searched as plain text, as no parser may have them: their parse message begins with `mark`.
+-- Files that are searched as plain text, since no parser accepts them: their parse message begins with `mark`.
 select filename, error_message
 from {parses}
 where parse_status = 'error' and starts_with(error_message, %(mark)s)
@@ -221,11 +222,11 @@ order by filename
 limit %(limit)s
 
 -- name: count_outdated_chunks
--- Chunks whose rows are older than the columns of their symbols.
+-- Chunks that are older than the columns of their symbols.
 select count(*) from {chunks} where symbol_kinds is null and {live}
 
 -- name: parse_failures
--- Files that did not parse completely, then those that were left out, with the reason.
+-- Files that did not parse completely, then skipped files with the reason.
 select filename, language, status, error_count, message
 from (
     select filename, language, parse_status as status, error_count, error_message as message
@@ -238,8 +239,8 @@ order by status, error_count desc, filename
 limit %(limit)s
 
 -- name: table_digest
--- What a fresh index of the same files must equal, byte for byte. Fingerprints, generations, ordinals and times differ
--- by nature.
+-- The contents that a fresh index of the same files must equal, byte for byte. Fingerprints, generations, chunk numbers and
+-- times differ by nature.
 select
     (select count(*) from {chunks}) - (select coalesce(sum(cardinality(ordinals)), 0) from {spares}),
     (select md5(coalesce(string_agg(md5(row(c.filename, int8range(p.start, p.start + c.byte_count), c.content_text,
@@ -253,14 +254,14 @@ select
         order by filename), '')) from {parses})
 
 -- name: lock_files
--- Until the end of the transaction, in one order everywhere. A statement of its own, so that what is read next is read
+-- Locks until the end of the transaction, in the same order everywhere. A separate statement, so that the next read comes
 -- after the wait.
 select pg_advisory_xact_lock({number}, key)
 from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[]) as given(filename) order by 1) as keys
 
 -- name: stored_files
--- All that a write compares with, in the order asked; nulls where there is nothing. Of each row 28 bytes: its ordinal, how
--- long it is, its hash (which another version may have made longer or shorter).
+-- Everything that a write compares with, in the order of the paths; nulls where there is nothing. Each row of chunks gives 28
+-- bytes: its number, its length, its digest (which another version may have made longer or shorter).
 select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
        p.language, p.parse_status, p.error_count, p.error_message,
        f.ordinals::text, f.starts::text, f.first_lines::text, c.rows, s.ordinals::text
@@ -288,7 +289,7 @@ copy {chunks} (filename, ordinal, content_text, content_tsv_input, embedding, bl
 from stdin (format binary)
 
 -- name: bump_generation
--- No row: the index is gone, or is now one of another identity, and nothing of this transaction may stay.
+-- No row: the index is gone, or has another identity by now, and nothing of this transaction may stay.
 update cocosearch_indexes
 set generation = generation + 1, last_change = now()
 where number = {number} and identity = %(identity)s
@@ -335,7 +336,7 @@ from unnest(%(filenames)s::text[], %(fingerprints)s::bytea[]) as given(filename,
 where f.filename = given.filename and f.fingerprint is distinct from given.fingerprint
 
 -- name: refresh_fingerprints
--- Sets what has changed, and names every file whose stored hash is the one that was seen.
+-- Stores the changed fingerprints, and names every file whose stored hash is the one that was read.
 with seen as materialized (
     select * from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[])
         as given(filename, content_hash, fingerprint)
@@ -352,8 +353,8 @@ select f.filename from {files} f join seen using (filename) where f.content_hash
 delete from {parses} where filename = any(%(filenames)s::text[])
 
 -- name: delete_files
--- What they held stays, as spare rows, in place of those that were so. Rows of no file go. Arrays are taken apart: a search
--- in one for each row of a large file is no end of work.
+-- The chunks of a deleted file are retained, in place of those retained before. Rows without a file are deleted. Arrays are
+-- unnested: searching one again for each row of a large file would take too long.
 with file as (delete from {files} where filename = any(%(filenames)s::text[]) returning filename, ordinals),
      parse as (delete from {parses} where filename = any(%(filenames)s::text[]) returning 1),
      spare as (
@@ -380,7 +381,7 @@ with file as (delete from {files} where filename = any(%(filenames)s::text[]) re
 select exists (select from file) or exists (select from parse)
 
 -- name: columns
--- Of every candidate, in the order of the fields of `Candidate`; a score follows. c: the chunk, p: where it is.
+-- The columns of a candidate, in the order of the fields of `Candidate`; a score follows. c: the chunk, p: its position.
 c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, c.language_id, c.block_type,
 c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
 
@@ -388,8 +389,9 @@ c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c
 select exists (select from {spares})
 
 -- name: live
--- Of a row of chunks: that it is no spare one. Where it is asked, spare rows are left out as well, but behind a limit.
--- Of `any` PostgreSQL would expect that nearly all rows are spare ones, and would not go by an index until it has enough.
+-- Condition on a row of chunks: it is not a retained one. Statements that join a position drop retained rows as well, but
+-- only behind a limit. With `any`, PostgreSQL would estimate that nearly all rows are retained, and would not use an index
+-- until it has enough rows.
 not exists (
     select from {spares} s
     where s.filename = {chunks}.filename
@@ -397,11 +399,11 @@ not exists (
 )
 
 -- name: filter_live
--- Of a row of chunks: that it passes a filter and is no spare one.
+-- Condition on a row of chunks: it passes a filter and is live.
 {filter} and {live}
 
 -- name: place
--- Where a chunk c is, as p, if it is no spare one.
+-- The position of a chunk c, as p, if the chunk is live.
 lateral (
     select starts[width_bucket(c.ordinal, ordinals)] as start, first_lines[width_bucket(c.ordinal, ordinals)] as line
     from {files}
@@ -410,7 +412,7 @@ lateral (
 ) as p
 
 -- name: place_in_file
--- As place, where the file f of the chunk is at hand.
+-- The position as in place, where the file f of the chunk is joined already.
 lateral (
     select f.starts[width_bucket(c.ordinal, f.ordinals)] as start,
            f.first_lines[width_bucket(c.ordinal, f.ordinals)] as line
@@ -419,8 +421,8 @@ lateral (
 ) as p
 
 -- name: asked
--- Some places, what is known of their files, and where there the last chunk begins that is not behind them. No two
--- chunks of a file begin at the same byte.
+-- Keys of chunks with the state of their files, and with the last chunk that begins at or before each key. No two chunks of
+-- a file begin at the same byte.
 unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as asked(filename, a, b, turn)
 cross join lateral (
     select filename, content_hash, generation, scopes, ordinals[width_bucket(a, starts)] as ordinal,
@@ -429,7 +431,7 @@ cross join lateral (
 ) as p
 
 -- name: vector_exact
--- `offset 0` keeps the vector index out: every matching row is compared.
+-- `offset 0` excludes the vector index: every matching row is compared.
 with best as materialized (
     select filename, ordinal, distance
     from (
@@ -446,7 +448,8 @@ from best join {chunks} c using (filename, ordinal), {place}
 order by best.distance, filename, ordinal
 
 -- name: vector_nearest
--- The order must be the bare distance, or the vector index is not used. A relaxed scan comes unordered, so sort again.
+-- The order must be the bare distance, or the vector index is not used. A relaxed scan returns rows unordered, so they are
+-- sorted again.
 with best as materialized (
     select filename, ordinal, embedding <=> %(vector)s::halfvec as distance
     from {chunks}
@@ -459,7 +462,7 @@ from best join {chunks} c using (filename, ordinal), {place}
 order by best.distance, filename, ordinal
 
 -- name: set_vector_scan
--- For one transaction: on through the index until enough rows pass the filter.
+-- For one transaction: scan the index until enough rows pass the filter.
 select set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('hnsw.ef_search', %(breadth)s::text, true),
        set_config('hnsw.max_scan_tuples', '20000', true)
@@ -468,7 +471,7 @@ select set_config('hnsw.iterative_scan', 'relaxed_order', true),
 select coalesce((select indisvalid from pg_index where indexrelid = to_regclass({chunks_vector_name})), false)
 
 -- name: estimate_matches
--- PostgreSQL's own estimate from its statistics; nothing is read.
+-- PostgreSQL's estimate from its statistics; nothing is read.
 explain (format json) select from {chunks} where {filter}
 
 -- name: count_path_matches
@@ -487,7 +490,7 @@ from best join {chunks} c using (filename, ordinal), {place}
 order by best.score desc, filename, ordinal
 
 -- name: first_matches
--- Where there are no words to rank by.
+-- For queries without words to rank by.
 with best as materialized (
     select filename, ordinal from {chunks} where {filter} order by filename, ordinal limit %(limit)s
 )
@@ -496,7 +499,7 @@ from best join {chunks} c using (filename, ordinal), {place}
 order by c.filename, c.ordinal
 
 -- name: term_frequencies
--- The lexemes of a text with the share of chunks that hold them, as of the last ANALYZE; 0: rare or not known.
+-- The lexemes of a text with the share of chunks that contain them, as of the last ANALYZE; 0: rare or unknown.
 select term, coalesce(frequency, 0),
        (select greatest(reltuples, 0) from pg_class where oid = to_regclass({chunks_name}))
 from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as given(term)
@@ -511,7 +514,7 @@ left join (
 order by 2, 1
 
 -- name: keyword_any
--- ts_rank knows no rarity, so each term is weighted; 1: divided by the logarithm of the length.
+-- ts_rank ignores rarity, so each term is weighted; 1: divide by the logarithm of the length.
 with best as materialized (
     select filename, ordinal, (
         select sum(weight * ts_rank(content_tsv, term::tsquery, 1))
@@ -527,15 +530,15 @@ from best join {chunks} c using (filename, ordinal), {place}
 order by best.score desc, filename, ordinal
 
 -- name: rank_texts
--- The rank of texts that are in no table, in their order; 0: not every term is there.
+-- The rank of texts that are in no table, in their order; 0: a term is missing.
 select case when document @@ asked then ts_rank(document, asked) else 0 end
 from unnest(%(texts)s::text[]) with ordinality as given(text, n),
      to_tsvector('simple', given.text) as document, plainto_tsquery('simple', %(asked)s) as asked
 order by n
 
 -- name: chunks_with_files
--- Some chunks, their files and the generation of the index, as of one moment. One row of nulls when there is none of the
--- chunks; no row: the index is gone.
+-- Chunks, their files and the generation of the index, as of one moment. A single row of nulls: none of the chunks exists; no
+-- row: the index is gone.
 select {columns}, 0::float8, i.generation, p.content_hash, p.generation, p.scopes
 from cocosearch_indexes i
 left join (
@@ -545,7 +548,7 @@ where i.number = {number}
 order by turn
 
 -- name: list_symbols
--- With every symbol of a chunk, so that the one that was asked for can be shown.
+-- Each chunk comes with all its symbols, so that the one that matches can be shown.
 select {columns}, 0::float8, symbol_kinds, symbol_names
 from (
     select * from {chunks} where symbol_name is not null and {filter} order by filename, ordinal limit %(limit)s
@@ -553,7 +556,7 @@ from (
 order by c.filename, c.ordinal
 
 -- name: symbols_at
--- Some chunks, each with every symbol in it, as list_symbols has them.
+-- Chunks by their keys, each with all its symbols, as in list_symbols.
 select {columns}, 0::float8, symbol_kinds, symbol_names
 from {asked} join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal) and (p.start, c.byte_count) = (a, b - a)
 
@@ -568,8 +571,8 @@ where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
 order by f.filename, c.ordinal
 
 -- name: file_texts
--- As file_chunks, with what an index in memory is made of only; vectors as they are sent. Rows of before symbol_kinds know
--- one kind, for all their names.
+-- Like file_chunks, but only with the contents of an index in memory; vectors in wire format. Rows older than symbol_kinds
+-- have one kind, for all their names.
 select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, c.content_text,
        c.definitions, c.header,
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
@@ -583,8 +586,8 @@ where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
 order by f.filename, c.ordinal
 
 -- name: few_texts
--- As file_texts, of few files. Each is looked up by itself: until PostgreSQL has statistics it expects hundreds of chunks
--- in a file, and would rather read the whole table.
+-- Like file_texts, for few files. Each file is looked up separately: until PostgreSQL has statistics it expects hundreds of
+-- chunks in a file, and would rather read the whole table.
 select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, c.content_text,
        c.definitions, c.header,
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
@@ -598,7 +601,7 @@ where f.filename = any(%(filenames)s::text[])
 order by f.filename, c.ordinal
 
 -- name: file_digests
--- What tells whether the chunks of a file are those it once had: of each what file_texts says as a digest, all together.
+-- One digest a file over the digests of its chunks in file_texts, to tell whether its chunks are unchanged.
 select f.filename, f.generation, f.language_id, found.digest
 from {files} f
 join lateral (
@@ -609,7 +612,7 @@ join lateral (
 where f.filename = any(%(filenames)s::text[])
 
 -- name: file_states
--- Of some files and of the whole index, in one snapshot. No row: the index is gone.
+-- The states of files and of the index, in one snapshot. No row: the index is gone.
 select generation,
        array(select filename from {files} where filename = any(%(filenames)s::text[]) order by filename),
        array(select content_hash from {files} where filename = any(%(filenames)s::text[]) order by filename),
@@ -622,7 +625,7 @@ where number = {number}
 select count(*) from {chunks} where filename = %(filename)s and {filter} and {live}
 
 -- name: lock_maintenance
--- For the session, since an index cannot be built concurrently inside a transaction.
+-- Locks for the session, since an index cannot be built concurrently inside a transaction.
 select pg_try_advisory_lock(25444, {number})
 
 -- name: unlock_maintenance
@@ -651,7 +654,7 @@ reindex index concurrently {chunks_vector}
 drop index concurrently if exists {chunks_vector}
 
 -- name: expired_retained_chunks
--- Files whose spare rows are as old, or the oldest while there are more spare rows than may be.
+-- Files whose retained chunks are too old, and the oldest while there are more retained chunks than allowed.
 select filename
 from (
     select filename, since,
@@ -662,7 +665,7 @@ from (
 where beyond or since < now() - make_interval(secs => %(age_s)s)
 
 -- name: drop_retained_chunks
--- Of files that are locked.
+-- The files must be locked.
 with old as (delete from {spares} where filename = any(%(filenames)s::text[]) returning filename, ordinals),
      gone as (
          delete from {chunks} c using old where c.filename = old.filename and c.ordinal = any(old.ordinals) returning 1
@@ -676,7 +679,7 @@ vacuum (analyze) {chunks}
 analyze {chunks}
 
 -- name: phrases_in_files
--- Of some files: the generation, and the first bytes of the chunks that hold phrases, packed; null: none does.
+-- Files with their generation and the first bytes of the chunks that contain phrases, packed; null: no chunk does.
 select f.filename, f.generation,
        (select string_agg(int8send(f.starts[width_bucket(ordinal, f.ordinals)]), ''::bytea)
         from {chunks}
@@ -685,15 +688,15 @@ from {files} f
 where f.filename = any(%(filenames)s::text[])
 
 -- name: phrases_in_chunks
--- Of the files of some chunks: the generation, and the first bytes of those of the chunks that hold phrases, packed; null:
--- none does.
+-- The files of chunks, with their generation and the first bytes of those of the chunks that contain phrases, packed; null:
+-- no chunk does.
 select p.filename, p.generation, string_agg(int8send(a), ''::bytea) filter (where {filter})
 from {asked}
 left join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal) and (p.start, c.byte_count) = (a, b - a)
 group by p.filename, p.generation
 
 -- name: phrases_anywhere
--- Of all chunks that pass a filter, by file: the first bytes, packed.
+-- The first bytes of all chunks that pass a filter, by file, packed.
 select f.filename,
        (select string_agg(int8send(f.starts[width_bucket(ordinal, f.ordinals)]), ''::bytea)
         from unnest(found) as ordinal)
@@ -703,6 +706,6 @@ from (
 join {files} f using (filename)
 
 -- name: set_phrase_scan
--- For one transaction: room to remember every row that the index of words names, as one of which only the page is known is
--- read for nothing; and an end to it.
+-- For one transaction: memory for every row that the index of words returns, since a lossy page means reading rows for
+-- nothing; and a time limit.
 select set_config('work_mem', '64MB', true), set_config('statement_timeout', %(limit_ms)s::text, true)

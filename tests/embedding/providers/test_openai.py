@@ -143,7 +143,7 @@ async def test_an_answer_without_vectors_is_said_to_be_one(
     settings: EmbedderSettings, script: Script
 ) -> None:
     script.dialect = "nothing"
-    with pytest.raises(EmbedderUnavailable, match="what is not embeddings"):
+    with pytest.raises(EmbedderUnavailable, match="does not answer with embeddings"):
         await open_embedder(settings)
 
 

@@ -1,5 +1,6 @@
-"""The embedder that works everywhere at once: no download, no service, NumPy only. See
-`data/MODEL_CARD.md`.
+"""The embedder that works everywhere at once: no download, no service, NumPy only.
+
+See `data/MODEL_CARD.md`.
 """
 
 import json
@@ -15,7 +16,7 @@ NAME = "static_v2"
 
 
 class BuiltinEmbedder:
-    """The shipped model. Made by `open_builtin`; for one thread, as an `Encoder` is."""
+    """The shipped model. Made by `open_builtin`; for one thread, like `Encoder`."""
 
     def __init__(self) -> None:
         model = load(DATA, NAME)
@@ -25,33 +26,35 @@ class BuiltinEmbedder:
         self._encoder = Encoder(model)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """See `base.Embedder`. Blocks for about 0.1 ms of CPU a kilobyte: less than handing it to a
-        thread costs.
+        """See `base.Embedder`.
+
+        Blocks for about 0.1 ms of CPU a kilobyte: less than a thread costs.
         """
         return self.documents(texts)
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """As `embed_documents`, without an event loop."""
+        """Embed as `embed_documents`, without an event loop."""
         return self._encoder.documents(texts)
 
     async def embed_query(self, text: str) -> Vectors:
-        """See `base.Embedder`. Words of a query count alike; in a document those of the header
-        count more.
+        """See `base.Embedder`.
+
+        All words of a query weigh alike; in a document those of the header weigh more.
         """
         row: Vectors = self._encoder.queries([text])[0]
         return row
 
     async def aclose(self) -> None:
-        """The mapped file goes with the object."""
+        """Do nothing: the mapped file is closed with the object."""
 
 
 def version() -> str:
-    """The name of the shipped model, as fingerprints have it."""
+    """Return the name of the shipped model, as in fingerprints."""
     return str(json.loads((DATA / f"{NAME}.json").read_text("utf-8"))["version"])
 
 
 async def open_builtin(settings: EmbedderSettings, api_key: str) -> BuiltinEmbedder:
-    """The model takes no settings and no key; the parameters are those of every provider.
+    """Open the shipped model. It takes no settings and no key; the parameters are the same for all.
 
     Raises `EmbedderUnavailable` when the installation is damaged.
     """

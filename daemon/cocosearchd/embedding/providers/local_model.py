@@ -1,4 +1,4 @@
-"""Vectors from a model that is loaded into this process, whatever library runs it."""
+"""Vectors from a model in this process, with any library."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from cocosearchd.embedding.batching import embed_by_length
 
 
 class LocalEmbedder:
-    """One loaded model. Blocking work runs in threads."""
+    """A loaded model. Blocking work runs in threads."""
 
     def __init__(
         self,
@@ -16,11 +16,10 @@ class LocalEmbedder:
         fingerprint: EmbedderFingerprint,
         batch_size: int,
     ) -> None:
-        """`encode` gives texts, at most `batch_size`, a row each: shape ``(n,
-        fingerprint.dimension)``.
-        """
+        """`encode` turns up to `batch_size` texts into rows of ``(n, fingerprint.dimension)``."""
         self.fingerprint = fingerprint
-        self._encode, self._batch_size = encode, batch_size
+        self._encode = encode
+        self._batch_size = batch_size
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """See `base.Embedder`."""
@@ -32,10 +31,10 @@ class LocalEmbedder:
         return row
 
     async def aclose(self) -> None:
-        """Memory goes with the object."""
+        """Do nothing: the memory is freed with the object."""
 
     async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
-        async def ask(batch: Sequence[str]) -> Vectors:
+        async def embed(batch: Sequence[str]) -> Vectors:
             return await asyncio.to_thread(self._encode, [prefix + text for text in batch])
 
-        return await embed_by_length(texts, self.fingerprint.dimension, self._batch_size, ask)
+        return await embed_by_length(texts, self.fingerprint.dimension, self._batch_size, embed)

@@ -1,6 +1,6 @@
 """Vectors from an Ollama server, through its own client.
 
-No waiting and no retries here: who calls knows whether a person or a background task is waiting.
+Nothing here waits or retries: the caller knows whether a person or a background task is waiting.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from cocosearchd.embedding.model_server import (
 from cocosearchd.errors import EmbedderUnavailable
 
 DEFAULT_MODEL = "nomic-embed-text"
-# What the makers of a model trained it with; the server adds none. From the model cards.
+# The prefixes that a model was trained with, from the model cards; the server adds none.
 PREFIXES = {
     "nomic-embed-text": ("search_document: ", "search_query: "),
     "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
     "snowflake-arctic-embed": ("", "Represent this sentence for searching relevant passages: "),
 }
-# 400: this input; 500: also what an input can cause (a vector that is not a number). All else
-# concerns the server.
+# 400: this input is refused; 500: may be caused by the input too (a vector that is not a number).
+# All other statuses concern the server.
 INPUT_STATUS = {400, 500}
 
 
 class OllamaEmbedder:
-    """One model of one server. Made by `open_ollama`."""
+    """A model of a server. Made by `open_ollama`."""
 
     def __init__(
         self,
@@ -49,34 +49,37 @@ class OllamaEmbedder:
         self._settings = settings
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """See `base.Embedder`. Raises `EmbedderUnavailable` also when other weights may have made
-        them by then.
+        """See `base.Embedder`.
+
+        Raises `EmbedderUnavailable` also if the weights may have changed meanwhile.
         """
         vectors = await self._embed(texts, self.fingerprint.document_prefix)
-        await self._require_same()
+        await self._require_same_weights()
         return vectors
 
     async def embed_query(self, text: str) -> Vectors:
         """See `base.Embedder`."""
         rows, _ = await asyncio.gather(
-            self._embed([text], self.fingerprint.query_prefix), self._require_same()
+            self._embed([text], self.fingerprint.query_prefix), self._require_same_weights()
         )
         row: Vectors = rows[0]
         return row
 
-    async def _require_same(self) -> None:
-        """`ollama pull` puts other weights under the same name while this runs, and the answers
-        look the same.
+    async def _require_same_weights(self) -> None:
+        """Raise `EmbedderUnavailable` if the weights have changed.
+
+        `ollama pull` replaces the weights of a name while this runs, and the answers look the same.
         """
-        url, model = self._settings.url or self._settings.ollama_url, self.fingerprint.model
+        url = self._settings.url or self._settings.ollama_url
+        model = self.fingerprint.model
         if await _digest(self._client, self._settings, url, model) != self.fingerprint.revision:
             raise EmbedderUnavailable(
                 f"Ollama has another {model} than before", "cocosearchctl reindex NAME"
             )
 
     async def ping(self, *, prove: bool) -> bool:
-        """See `base.Pingable`: the list of models, which also tells of other weights."""
-        await (self.embed_query(PROBE) if prove else self._require_same())
+        """See `base.Pingable`: requests the list of models, which shows changed weights too."""
+        await (self.embed_query(PROBE) if prove else self._require_same_weights())
         return prove
 
     async def aclose(self) -> None:
@@ -84,24 +87,25 @@ class OllamaEmbedder:
         await _close(self._client)
 
     async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
-        async def ask(batch: Sequence[str]) -> Vectors:
-            return await _ask(
+        async def embed(batch: Sequence[str]) -> Vectors:
+            return await _request_vectors(
                 self._client,
                 self._settings,
                 self.fingerprint.model,
                 [prefix + text for text in batch],
             )
 
-        return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, ask)
+        return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, embed)
 
 
 async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedder:
-    """Ask the server which digest the model has and how long its vectors are.
+    """Ask the server for the digest of the model and the length of its vectors.
 
     The key belongs to another service and is not sent. Raises `EmbedderUnavailable`.
     """
     del api_key
-    url, model = settings.url or settings.ollama_url, settings.model or DEFAULT_MODEL
+    url = settings.url or settings.ollama_url
+    model = settings.model or DEFAULT_MODEL
     with client_settings_errors(url):
         client = ollama.AsyncClient(
             host=url, timeout=settings.timeout_s, trust_env=not is_loopback(url)
@@ -110,7 +114,7 @@ async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedde
         on_failure.push_async_callback(_close, client)
         digest = await _digest(client, settings, url, model)
         try:
-            probe = await _ask(client, settings, model, [PROBE])
+            probe = await _request_vectors(client, settings, model, [PROBE])
         except BatchRefused as refusal:
             raise EmbedderUnavailable(
                 f"Ollama does not embed with {model}: {refusal}", "use an embedding model"
@@ -130,17 +134,15 @@ async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedde
 
 
 async def _close(client: ollama.AsyncClient) -> None:
-    close: Callable[[], Awaitable[None]] = client.close  # which the client leaves untyped
+    close: Callable[[], Awaitable[None]] = client.close  # the client leaves it untyped
     await close()
 
 
 async def _digest(
     client: ollama.AsyncClient, settings: EmbedderSettings, url: str, model: str
 ) -> str:
-    """What /api/tags gives for the model: changes with every `ollama pull` that brings other
-    weights.
-    """
-    wanted = model if ":" in model else f"{model}:latest"
+    """Read the digest of the model from /api/tags: it changes with the weights."""
+    full_name = model if ":" in model else f"{model}:latest"
     try:
         async with asyncio.timeout(settings.timeout_s):
             listed = await client.list()
@@ -156,20 +158,21 @@ async def _digest(
             f"what answers at {display_url(url)} is not Ollama: {redact(str(error), url)}",
             "set COCOSEARCH_OLLAMA_URL",
         ) from None
-    for known in listed.models:
-        if known.model == wanted:
-            return known.digest or ""
+    for entry in listed.models:
+        if entry.model == full_name:
+            return entry.digest or ""
     raise _missing(model)
 
 
-async def _ask(
+async def _request_vectors(
     client: ollama.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str]
 ) -> Vectors:
-    """One request. Shape ``(n, d)`` as the server says; raises `BatchRefused` and
-    `EmbedderUnavailable`.
+    """Send a request. Shape ``(n, d)``, as the server says.
+
+    Raises `BatchRefused` and `EmbedderUnavailable`.
     """
     try:
-        # httpx's is for each byte: an answer may drip for ever
+        # httpx's timeout is per byte, and an answer may drip for ever.
         async with asyncio.timeout(settings.timeout_s):
             reply = await client.embed(
                 model,
@@ -179,7 +182,7 @@ async def _ask(
                 options={"num_ctx": settings.max_tokens} if settings.max_tokens else None,
             )
     except ollama.ResponseError as error:
-        # by status: the texts differ between versions
+        # Decided by status, since the texts differ between versions.
         if error.status_code == httpx.codes.NOT_FOUND:
             raise _missing(model) from None
         reason = redact(str(error), settings.url or settings.ollama_url)
@@ -208,11 +211,10 @@ def _missing(model: str) -> EmbedderUnavailable:
 
 
 def _unreachable(url: str, error: Exception) -> EmbedderUnavailable:
-    said = (
-        no_answer_message(url, error)
-        if not isinstance(error, ConnectionError)
-        else f"{display_url(url)} does not answer"
-    )
+    if isinstance(error, ConnectionError):
+        message = f"{display_url(url)} does not answer"
+    else:
+        message = no_answer_message(url, error)
     return EmbedderUnavailable(
-        f"Ollama at {said}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL"
+        f"Ollama at {message}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL"
     )

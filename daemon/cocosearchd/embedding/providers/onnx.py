@@ -1,6 +1,4 @@
-"""Vectors from a local directory with `model.onnx` and `tokenizer.json`: any encoder. An optional
-extra.
-"""
+"""Vectors from a local directory with `model.onnx` and `tokenizer.json`. An optional extra."""
 
 import asyncio
 import hashlib
@@ -18,7 +16,7 @@ from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.providers.local_model import LocalEmbedder
 from cocosearchd.errors import BadSettings
 
-DEFAULT_MAX_TOKENS = 256  # what small sentence encoders are trained with
+DEFAULT_MAX_TOKENS = 256  # the length that small sentence encoders are trained with
 
 
 async def open_onnx(settings: EmbedderSettings, api_key: str) -> LocalEmbedder:
@@ -58,17 +56,19 @@ def _load(settings: EmbedderSettings) -> LocalEmbedder:
 
 
 def encode(session: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
-    """Shape ``(n, d)``: the model's sentence vectors, or the mean of its token vectors where it
-    gives those.
+    """Encode texts: shape ``(n, d)``.
+
+    The result is the model's sentence vectors, or the mean of its token vectors if it gives those.
     """
-    encoded = tokenizer.encode_batch(list(texts))
-    mask = np.array([one.attention_mask for one in encoded], dtype=np.int64)
-    given = {
-        "input_ids": np.array([one.ids for one in encoded], dtype=np.int64),
+    encodings = tokenizer.encode_batch(list(texts))
+    mask = np.array([encoding.attention_mask for encoding in encodings], dtype=np.int64)
+    inputs = {
+        "input_ids": np.array([encoding.ids for encoding in encodings], dtype=np.int64),
         "attention_mask": mask,
-        "token_type_ids": np.array([one.type_ids for one in encoded], dtype=np.int64),
+        "token_type_ids": np.array([encoding.type_ids for encoding in encodings], dtype=np.int64),
     }
-    output = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})[0]
+    names = [parameter.name for parameter in session.get_inputs()]
+    output = session.run(None, {name: inputs[name] for name in names})[0]
     if output.ndim == 2:
         return np.asarray(output, dtype=np.float32)
     weights = mask[:, :, None].astype(np.float32)

@@ -1,5 +1,6 @@
-"""Vectors from any server with an OpenAI-compatible `POST /embeddings`: hosted, vLLM, llama.cpp, LM
-Studio, a proxy.
+"""Vectors from a server with an OpenAI-compatible `POST /embeddings`.
+
+Hosted services, vLLM, llama.cpp, LM Studio, or a proxy.
 """
 
 import asyncio
@@ -27,15 +28,15 @@ from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
 DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "text-embedding-3-small"
-# Rate limits are the normal way of such servers to ask for a pause. More than this is for the
-# caller to wait out.
+# Rate limits are the normal way of such servers to ask for a pause. Longer ones are left to the
+# caller.
 PAUSES_S = (0.5, 1.0, 2.0)
 LONGEST_PAUSE_S = 20.0
-USED_S = 60.0  # after a question, for which a server elsewhere is asked whether it is still there
+USED_S = 60.0  # for so long after a query, a remote server is checked
 
 
 class OpenAIEmbedder:
-    """One model of one server. Made by `open_openai`."""
+    """A model of a server. Made by `open_openai`."""
 
     def __init__(
         self,
@@ -49,33 +50,34 @@ class OpenAIEmbedder:
         self._used_at = time.monotonic()
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """See `base.Embedder`. Pauses when the server says that it is asked too often."""
+        """See `base.Embedder`. Pauses when the server limits the rate."""
 
-        async def ask(batch: Sequence[str]) -> Vectors:
+        async def embed(batch: Sequence[str]) -> Vectors:
             prefixed = [self.fingerprint.document_prefix + text for text in batch]
-            return await _ask(
+            return await _request_vectors(
                 self._client, self._settings, self.fingerprint.model, prefixed, PAUSES_S
             )
 
-        return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, ask)
+        return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, embed)
 
     async def embed_query(self, text: str) -> Vectors:
         """See `base.Embedder`. Never pauses: a person is waiting."""
 
-        async def ask(batch: Sequence[str]) -> Vectors:
+        async def embed(batch: Sequence[str]) -> Vectors:
             self._used_at = time.monotonic()
             prefixed = [self.fingerprint.query_prefix + text for text in batch]
-            return await _ask(self._client, self._settings, self.fingerprint.model, prefixed, ())
+            return await _request_vectors(
+                self._client, self._settings, self.fingerprint.model, prefixed, ()
+            )
 
-        row: Vectors = (await embed_all([text], self.fingerprint.dimension, 1, ask))[0]
+        row: Vectors = (await embed_all([text], self.fingerprint.dimension, 1, embed))[0]
         return row
 
     async def ping(self, *, prove: bool) -> bool:
-        """See `base.Pingable`: the list of models, which costs nothing and which not every server
-        has.
+        """See `base.Pingable`: requests the list of models, which is free.
 
-        A server elsewhere is asked only for a while after it was used, and never for a vector: that
-        has its price.
+        Some servers have no such list. A remote server is asked only for a while after a query,
+        and never for a vector, which costs money.
         """
         local = is_loopback(str(self._client.base_url))
         if prove and local:
@@ -97,7 +99,7 @@ class OpenAIEmbedder:
                 no_answer_message(str(self._client.base_url), error), "check embedder.url"
             ) from error
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise _refused_key(status, self._settings)
+            raise _key_refused(status, self._settings)
 
     async def aclose(self) -> None:
         """Close the connections; idempotent."""
@@ -105,10 +107,11 @@ class OpenAIEmbedder:
 
 
 async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedder:
-    """Ask once, to learn the dimension. Such servers tell no revision; the model's name stands for
-    it.
+    """Embed a word, to learn the dimension.
 
-    Raises `EmbedderUnavailable`, and `BadSettings` for what cannot be asked, whoever answers.
+    Such servers have no revision: the model's name replaces it.
+
+    Raises `EmbedderUnavailable`, and `BadSettings` for a request that no server can be sent.
     """
     model = settings.model or DEFAULT_MODEL
     url = (settings.url or DEFAULT_URL).rstrip("/")
@@ -128,7 +131,7 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
     async with contextlib.AsyncExitStack() as on_failure:
         on_failure.push_async_callback(client.aclose)
         try:
-            probe = await _ask(client, settings, model, [PROBE], ())
+            probe = await _request_vectors(client, settings, model, [PROBE], ())
         except BatchRefused as refusal:
             raise EmbedderUnavailable(
                 f"{display_url(url)} does not embed: {refusal}", "check embedder.model"
@@ -146,15 +149,16 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
     return OpenAIEmbedder(client, fingerprint, settings)
 
 
-async def _ask(
+async def _request_vectors(
     client: httpx.AsyncClient,
     settings: EmbedderSettings,
     model: str,
     texts: list[str],
     pauses_s: Sequence[float],
 ) -> Vectors:
-    """One request, repeated after a pause while it is answered with 429. Raises `BatchRefused`,
-    `EmbedderUnavailable`.
+    """Send a request, again after a pause while the answer is 429.
+
+    Raises `BatchRefused`, `EmbedderUnavailable`.
     """
     body: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
     if settings.dimension:
@@ -162,14 +166,14 @@ async def _ask(
     url = str(client.base_url)
     for pause_s in (*pauses_s, None):
         try:
-            # httpx's is for each byte: an answer may drip for ever
+            # httpx's timeout is per byte, and an answer may drip for ever.
             async with asyncio.timeout(settings.timeout_s):
                 reply = await client.post("/embeddings", json=body)
         except (httpx.HTTPError, TimeoutError) as error:
             raise EmbedderUnavailable(no_answer_message(url, error), "check embedder.url") from None
         if reply.status_code != httpx.codes.TOO_MANY_REQUESTS or pause_s is None:
             break
-        await anyio.sleep(min(_asked_pause_s(reply, pause_s), LONGEST_PAUSE_S))
+        await anyio.sleep(min(_retry_after_s(reply, pause_s), LONGEST_PAUSE_S))
     _raise_for(reply, settings, url)
     try:
         items = sorted(reply.json()["data"], key=lambda item: int(item["index"]))
@@ -180,19 +184,17 @@ async def _ask(
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         reason = redact(str(error), url)
         raise EmbedderUnavailable(
-            f"{display_url(url)} answers what is not embeddings: {reason}", "check the URL"
+            f"{display_url(url)} does not answer with embeddings: {reason}", "check the URL"
         ) from None
 
 
 def _raise_for(reply: httpx.Response, settings: EmbedderSettings, url: str) -> None:
-    status, key = (
-        reply.status_code,
-        reply.request.headers.get("Authorization", "").removeprefix("Bearer "),
-    )
-    # servers quote keys that they refuse
+    status = reply.status_code
+    # Servers quote the keys that they refuse.
+    key = reply.request.headers.get("Authorization", "").removeprefix("Bearer ")
     text = redact(" ".join(reply.text.split()), url, key)[:200]
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise _refused_key(status, settings)
+        raise _key_refused(status, settings)
     if status == httpx.codes.NOT_FOUND:
         raise EmbedderUnavailable(
             f"the embedding server knows no such model or path: {text}", "check embedder.model"
@@ -209,25 +211,23 @@ def _raise_for(reply: httpx.Response, settings: EmbedderSettings, url: str) -> N
         )
 
 
-def _refused_key(status: int, settings: EmbedderSettings) -> EmbedderUnavailable:
+def _key_refused(status: int, settings: EmbedderSettings) -> EmbedderUnavailable:
     return EmbedderUnavailable(
         f"the embedding server refuses the key ({status})", f"set {settings.api_key_variable}"
     )
 
 
-def _asked_pause_s(reply: httpx.Response, otherwise_s: float) -> float:
-    """The seconds of Retry-After; its other form, a date, is rare and gets the default."""
+def _retry_after_s(reply: httpx.Response, default_s: float) -> float:
+    """Read the seconds of Retry-After; its other form, a date, is rare and gets the default."""
     try:
-        asked_s = float(reply.headers.get("retry-after", ""))
+        seconds = float(reply.headers.get("retry-after", ""))
     except ValueError:
-        return otherwise_s
-    return asked_s if asked_s >= 0 else otherwise_s  # "nan" is a number as well
+        return default_s
+    return seconds if seconds >= 0 else default_s  # "nan" is a number as well
 
 
 def _floats(value: str | list[float]) -> Vectors:
-    """A vector as JSON numbers or, as some servers always do, as base64 of little-endian
-    float32.
-    """
+    """Read a vector: JSON numbers or, from some servers, base64 of little-endian float32."""
     if isinstance(value, str):
         return np.frombuffer(base64.b64decode(value), dtype="<f4").astype(np.float32)
     return np.asarray(value, dtype=np.float32)

@@ -1,5 +1,6 @@
-"""Vectors from a sentence-transformers model, by name or directory. An optional extra that brings
-torch.
+"""Vectors from a sentence-transformers model, by name or directory.
+
+An optional extra, with torch.
 """
 
 import asyncio
@@ -22,8 +23,9 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 
 async def open_sentence_transformers(settings: EmbedderSettings, api_key: str) -> LocalEmbedder:
-    """Load the model; the library downloads it on first use. Raises `EmbedderUnavailable`,
-    `BadSettings`.
+    """Load the model; the library downloads it at first use.
+
+    Raises `EmbedderUnavailable`, `BadSettings`.
     """
     del api_key
     return await asyncio.to_thread(_load, settings)
@@ -38,7 +40,7 @@ def _load(settings: EmbedderSettings) -> LocalEmbedder:
             device="cpu",
             trust_remote_code=False,
         )
-    except OSError as error:  # not on disk and not to be had
+    except OSError as error:  # neither on disk nor downloadable
         raise EmbedderUnavailable(
             f"cannot load {name}: {error}", "check the name and the network"
         ) from error
@@ -58,24 +60,24 @@ def _load(settings: EmbedderSettings) -> LocalEmbedder:
         encode(model, ["probe"]).shape[1],
         settings.document_prefix or "",
         settings.query_prefix or "",
-        _longest(model.max_seq_length),
+        _token_limit(model.max_seq_length),
     )
     return LocalEmbedder(partial(encode, model), fingerprint, settings.batch_size)
 
 
 def encode(model: Any, texts: Sequence[str]) -> Vectors:
-    """Shape ``(n, d)``."""
+    """Encode texts: shape ``(n, d)``."""
     rows = model.encode(list(texts), batch_size=len(texts), show_progress_bar=False)
     return np.asarray(rows, dtype=np.float32)
 
 
-def _longest(tokens: float | None) -> int:
-    """0: no limit. Tables of word vectors say so with infinity."""
+def _token_limit(tokens: float | None) -> int:
+    """Return the limit of tokens; 0: none. Tables of word vectors have infinity."""
     return int(tokens) if tokens and math.isfinite(tokens) else 0
 
 
 def _digest(home: Path) -> str:
-    """Of every file of a local model: other weights under the same name are another model."""
+    """Digest every file of a local model: other weights under the same name are another model."""
     digest = hashlib.sha256()
     for path in sorted(path for path in home.rglob("*") if path.is_file()):
         digest.update(f"{path.relative_to(home)}\0".encode())

@@ -1,15 +1,17 @@
-"""Applies a static model: a text is the weighted sum of its words' vectors, at length 1. NumPy
-only, one thread.
+"""Applies a static model: a text's vector is the weighted sum of its words' vectors, at length 1.
 
-A document is a header line and a body. What a chunk is called says more than what is in it, so the
-header weighs a fixed share of the body however long that is, and in it the path, up to the first
-blank, less than the names after it.
+NumPy only, one thread.
+
+A document is a header line and a body. The name of a chunk says more than its content, so the
+header has a fixed share of the body's weight, however long the body is. In the header the path, up
+to the first blank, weighs less than the names after it.
 
 Files of a model `NAME` in a directory, all made by `training`:
-- `NAME.json`: version, dimension, `TermWeights`, buckets and the SHA-256 over the weighing and the other three
-  in the order given here;
-- `NAME.words`: one known word a line, the number of the line is its row;
-- `NAME.rows.npy`: int8 ``(words + buckets, dimension)``, stays in the page cache: it is mapped, not read;
+- `NAME.json`: version, dimension, `TermWeights`, buckets and the SHA-256 over the weights and the
+  other three files, in this order;
+- `NAME.words`: a known word a line; the number of the line is its row;
+- `NAME.rows.npy`: int8 ``(words + buckets, dimension)``, mapped, not read: it stays in the page
+  cache;
 - `NAME.scales.npy`: float32 ``(words + buckets,)``; a row's vector is row x scale.
 """
 
@@ -33,28 +35,27 @@ from cocosearchd.errors import EmbedderUnavailable
 PARTS = (".words", ".rows.npy", ".scales.npy")
 _RUN = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
-# Both bound memory, about 10 MB and 4 MB: identifiers repeat within a project, not for ever.
-CACHED_RUNS, CACHED_UNKNOWN_WORDS = 60_000, 4096
-_BLOCK = 16  # texts at a time: the vectors of their words, about 1 MB, stay in a core's cache
-_LEARNED = 64  # words at a time, for the same reason
-# word number -> how often: in the body, in the header
+# Limits of the caches, about 10 MB and 4 MB: identifiers repeat within a project, not for ever.
+CACHED_RUNS = 60_000
+CACHED_UNKNOWN_WORDS = 4096
+_BLOCK_TEXTS = 16  # the vectors of their words, about 1 MB, stay in a core's cache
+_BLOCK_WORDS = 64  # limited for the same reason
+# Word number -> number of occurrences, in the body and in the header.
 Counts = tuple[Mapping[int, float], Mapping[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class TermWeights:
-    """What a word counts: n ** power if it occurs n times, in a document's body and in its header
-    by themselves.
-    """
+    """The weights of words: n ** power for n occurrences, separately in body and header."""
 
     power: float
-    header: float  # sum of the weights of a header for each 1 of the body's sum + 1
-    path: float  # of an occurrence in a name, one in the path counts so much
+    header: float  # the sum of a header's weights, as a multiple of the body's sum + 1
+    path: float  # weight of an occurrence in the path; one in a name has 1
 
 
 @dataclass(frozen=True, slots=True)
 class StaticModel:
-    """What the files hold."""
+    """The contents of the files."""
 
     version: str
     sha256: str
@@ -71,8 +72,9 @@ class StaticModel:
 
 
 def load(home: Path, name: str) -> StaticModel:
-    """Map the model. Raises `EmbedderUnavailable` when a file is missing or not the one that was
-    trained.
+    """Map the model.
+
+    Raises `EmbedderUnavailable` when a file is missing or is not the trained one.
     """
     try:
         about = json.loads((home / f"{name}.json").read_text("utf-8"))
@@ -80,20 +82,23 @@ def load(home: Path, name: str) -> StaticModel:
         digest = model_digest(home, name, weighing)
         if digest != about["sha256"]:
             raise EmbedderUnavailable(
-                f"the built-in model {name} is damaged: {digest[:12]}…", "install cocosearchd again"
+                f"the built-in model {name} is damaged: {digest[:12]}…",
+                "install cocosearchd again",
             )
-        known = tuple((home / f"{name}.words").read_text("utf-8").split("\n"))
+        vocabulary = tuple((home / f"{name}.words").read_text("utf-8").split("\n"))
         rows = np.load(home / f"{name}.rows.npy", mmap_mode="r", allow_pickle=False)
         scales = np.load(home / f"{name}.scales.npy", allow_pickle=False)
     except OSError as error:
         raise EmbedderUnavailable(
             f"the built-in model {name} cannot be read: {error}", "install cocosearchd again"
         ) from error
-    return StaticModel(about["version"], digest, weighing, about["buckets"], known, rows, scales)
+    return StaticModel(
+        about["version"], digest, weighing, about["buckets"], vocabulary, rows, scales
+    )
 
 
 def model_digest(home: Path, name: str, weighing: TermWeights) -> str:
-    """SHA-256 over all that shapes a vector, as `NAME.json` records it."""
+    """SHA-256 over everything that shapes a vector, as in `NAME.json`."""
     digest = hashlib.sha256(repr((weighing.power, weighing.header, weighing.path)).encode())
     for part in PARTS:
         digest.update((home / f"{name}{part}").read_bytes())
@@ -101,8 +106,9 @@ def model_digest(home: Path, name: str, weighing: TermWeights) -> str:
 
 
 def letter_runs(text: str) -> list[str]:
-    """The stretches of letters and digits of a text without accents, in order. Words never reach
-    across them.
+    """Split a text into runs of letters and digits without accents, in order.
+
+    Words never extend beyond a run.
     """
     if text.isascii():
         return text.translate(_BLANKS).split()  # four times as fast as the pattern
@@ -110,76 +116,79 @@ def letter_runs(text: str) -> list[str]:
 
 
 class ComputedDict(dict[str, tuple[int, ...]]):
-    """A dictionary that finds out what it is asked for the first time."""
+    """A dictionary that computes and stores missing values."""
 
-    def __init__(self, find_out: Callable[[str], tuple[int, ...]]) -> None:
+    def __init__(self, compute: Callable[[str], tuple[int, ...]]) -> None:
         super().__init__()
-        self._find_out = find_out
+        self._compute = compute
 
     def __missing__(self, key: str) -> tuple[int, ...]:
-        value = self[key] = self._find_out(key)
+        value = self[key] = self._compute(key)
         return value
 
 
 class _UnknownWords:
-    """Words that are not in the vocabulary, numbered beyond the matrix in order of appearance, and
-    their vectors.
+    """Words outside the vocabulary, numbered beyond the matrix as they appear, and their vectors.
 
-    A word's is the mean of those of its pieces, zero where the model has none. They are made when
-    they are asked for, many at a time: one by one, that was a sixth of all the time.
+    The vector of a word is the mean of its pieces' vectors, zero where the model has no pieces.
+    Vectors are computed when they are needed, many at a time: one by one they took a sixth of all
+    the time.
     """
 
     def __init__(self, model: StaticModel, rows: NDArray[np.int8], scales: Vectors) -> None:
         self.first = len(rows)  # number
-        self._rows, self._scales = rows, scales
-        self._pieces, self._buckets = len(model.words), model.buckets
+        self._rows = rows
+        self._scales = scales
+        self._first_piece = len(model.words)
+        self._buckets = model.buckets
         self._numbers = dict[str, int]()
-        self._waiting = list[str]()  # without a vector yet, the last ones
-        self._vectors = np.zeros((_LEARNED, model.dimension), np.float32)
+        self._pending = list[str]()  # the last ones, without a vector yet
+        self._vectors = np.zeros((_BLOCK_WORDS, model.dimension), np.float32)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def number(self, word: str) -> int:
-        """Of a word that is not in the vocabulary."""
+        """Number a word that is not in the vocabulary."""
         number = self._numbers.get(word)
         if number is None:
             number = self._numbers[word] = self.first + len(self._numbers)
-            self._waiting.append(word)
+            self._pending.append(word)
         return number
 
     def vectors(self, numbers: NDArray[np.int64]) -> Vectors:
-        """Of words by number."""
-        if self._waiting:
-            self._learn()
+        """Return the vectors of words by number."""
+        if self._pending:
+            self._compute_pending()
         return self._vectors.take(numbers - self.first, axis=0)
 
     def clear(self) -> None:
-        """Forget them all."""
+        """Forget all words."""
         self._numbers.clear()
-        self._waiting.clear()
+        self._pending.clear()
 
-    def _learn(self) -> None:
-        number, self._vectors = len(self) - len(self._waiting), _with_room(self._vectors, len(self))
+    def _compute_pending(self) -> None:
+        number = len(self) - len(self._pending)
+        self._vectors = _with_room(self._vectors, len(self))
         self._vectors[number : len(self)] = 0
-        for start in range(0, len(self._waiting) if self._buckets else 0, _LEARNED):
-            found = [
-                pieces(word, self._buckets) for word in self._waiting[start : start + _LEARNED]
-            ]
-            sizes = [len(each) for each in found]
-            places = np.fromiter(chain.from_iterable(found), np.int64, sum(sizes)) + self._pieces
-            weights = self._scales.take(places) / np.repeat(np.array(sizes, np.float32), sizes)
-            rows = self._rows.take(places, axis=0).astype(np.float32)
+        for start in range(0, len(self._pending) if self._buckets else 0, _BLOCK_WORDS):
+            batch = self._pending[start : start + _BLOCK_WORDS]
+            word_pieces = [pieces(word, self._buckets) for word in batch]
+            sizes = [len(numbers) for numbers in word_pieces]
+            flat = np.fromiter(chain.from_iterable(word_pieces), np.int64, sum(sizes))
+            positions = flat + self._first_piece
+            weights = self._scales.take(positions) / np.repeat(np.array(sizes, np.float32), sizes)
+            rows = self._rows.take(positions, axis=0).astype(np.float32)
             ends = np.cumsum(sizes).tolist()
             for row, (first, last) in enumerate(
                 zip([0, *ends], ends, strict=False), number + start
             ):
                 np.dot(weights[first:last], rows[first:last], out=self._vectors[row])
-        self._waiting.clear()
+        self._pending.clear()
 
 
 def _with_room(rows: Vectors, count: int) -> Vectors:
-    """The rows in an array that has at least `count` of them, and seldom has to grow."""
+    """Return the rows in an array of at least `count` rows, which seldom has to grow."""
     if count <= len(rows):
         return rows
     larger = np.zeros((max(count, 2 * len(rows)), rows.shape[1]), np.float32)
@@ -188,36 +197,42 @@ def _with_room(rows: Vectors, count: int) -> Vectors:
 
 
 class Encoder:
-    """Texts -> vectors with one model. Remembers what identifiers consist of; not to be shared
-    between threads.
+    """Turns texts into vectors with a model.
+
+    Caches the words of identifiers; not to be shared between threads.
     """
 
     def __init__(self, model: StaticModel) -> None:
         self._model = model
-        # As plain arrays: the class of a mapped one costs more in each call than the call itself.
-        self._rows, self._scales = np.asarray(model.rows), np.asarray(model.scales)
-        self._known = {word: number for number, word in enumerate(model.words)}
+        # Plain arrays: the class of a mapped one costs more in each call than the call itself.
+        self._rows = np.asarray(model.rows)
+        self._scales = np.asarray(model.scales)
+        self._vocabulary = {word: number for number, word in enumerate(model.words)}
         self._unknown = _UnknownWords(model, self._rows, self._scales)
-        # runs, and those with unknown words
-        self._runs, self._strange = ComputedDict(self._words_of), list[str]()
+        self._runs = ComputedDict(self._word_numbers)
+        self._unknown_runs = list[str]()  # those with unknown words
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """Shape ``(len(texts), dimension)``, L2-normalised rows; a text without a letter or digit
-        gives a zero row.
+        """Encode queries: shape ``(len(texts), dimension)``, L2-normalised rows.
+
+        A text without a letter or digit gives a zero row.
         """
-        return self._encoded(texts, self._query)
+        return self._encode(texts, self._query)
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """As `queries`, of texts whose first line is a header: a path, and names after a blank."""
-        return self._encoded(texts, self._document)
+        """Encode documents as `queries` does.
 
-    def _encoded(self, texts: Sequence[str], counted: Callable[[str], Counts]) -> Vectors:
+        Their first line is a header: a path, and names after a blank.
+        """
+        return self._encode(texts, self._document)
+
+    def _encode(self, texts: Sequence[str], count: Callable[[str], Counts]) -> Vectors:
         vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
-        for start in range(0, len(texts), _BLOCK):
+        for start in range(0, len(texts), _BLOCK_TEXTS):
             if len(self._runs) > CACHED_RUNS or len(self._unknown) > CACHED_UNKNOWN_WORDS:
                 self._forget()
-            block = slice(start, start + _BLOCK)
-            self._add([counted(text) for text in texts[block]], vectors[block])
+            block = slice(start, start + _BLOCK_TEXTS)
+            self._add([count(text) for text in texts[block]], vectors[block])
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         vectors /= np.where(lengths > 0, lengths, 1)[:, None]
         return vectors
@@ -237,25 +252,27 @@ class Encoder:
         return counts
 
     def _numbers(self, text: str) -> Iterable[int]:
-        """The words in order, as numbers. Half of all the time goes here: no loop of ours
-        inside.
+        """Return the words in order, as numbers.
+
+        Half of all the time is spent here, so there is no Python loop inside.
         """
         return chain.from_iterable(map(self._runs.__getitem__, letter_runs(text)))
 
-    def _words_of(self, run: str) -> tuple[int, ...]:
-        found = words(run)
-        numbers = tuple(map(self._known.get, found))
+    def _word_numbers(self, run: str) -> tuple[int, ...]:
+        run_words = words(run)
+        numbers = tuple(map(self._vocabulary.get, run_words))
         if None not in numbers:
             return cast(tuple[int, ...], numbers)
-        self._strange.append(run)
+        self._unknown_runs.append(run)
         return tuple(
             self._unknown.number(word) if number is None else number
-            for word, number in zip(found, numbers, strict=True)
+            for word, number in zip(run_words, numbers, strict=True)
         )
 
     def _add(self, texts: Sequence[Counts], sums: Vectors) -> None:
-        """Add to each row the vectors of its text's words. All at once but the last step: calls of
-        NumPy cost most.
+        """Add to each row the vectors of its text's words.
+
+        All texts at once but for the last step, since calls of NumPy cost most.
         """
         parts = [part for text in texts for part in text]
         sizes = [len(part) for part in parts]
@@ -265,9 +282,9 @@ class Encoder:
             np.fromiter(counts, dtype=np.float32, count=len(numbers)) ** self._model.weighing.power
         )
         part_of = np.repeat(np.arange(len(parts)), sizes)
-        inside, above = np.bincount(part_of, weights, len(parts)).reshape(-1, 2).T
+        body, header = np.bincount(part_of, weights, len(parts)).reshape(-1, 2).T
         shares = np.ones((len(texts), 2), dtype=np.float32)
-        shares[:, 1] = self._model.weighing.header * (inside + 1) / np.where(above > 0, above, 1)
+        shares[:, 1] = self._model.weighing.header * (body + 1) / np.where(header > 0, header, 1)
         weights *= shares.ravel()[part_of]
         vectors = self._vectors(numbers, weights)
         ends = np.cumsum(sizes)[1::2].tolist()
@@ -275,26 +292,25 @@ class Encoder:
             np.dot(weights[start:end], vectors[start:end], out=row)
 
     def _vectors(self, numbers: NDArray[np.int64], weights: Vectors) -> Vectors:
-        """The unscaled rows of words; their scales go into `weights`, which are fewer."""
+        """Return the unscaled rows of words; multiply their scales into the `weights`."""
         unknown = np.flatnonzero(numbers >= self._unknown.first)
         if not len(unknown):
             weights *= self._scales.take(numbers)
             return self._rows.take(numbers, axis=0).astype(np.float32)
-        given = self._unknown.vectors(numbers[unknown])
+        unknown_vectors = self._unknown.vectors(numbers[unknown])
         numbers[unknown] = 0
-        scales, vectors = (
-            self._scales.take(numbers),
-            self._rows.take(numbers, axis=0).astype(np.float32),
-        )
-        scales[unknown], vectors[unknown] = 1, given
+        scales = self._scales.take(numbers)
+        vectors = self._rows.take(numbers, axis=0).astype(np.float32)
+        scales[unknown] = 1
+        vectors[unknown] = unknown_vectors
         weights *= scales
         return vectors
 
     def _forget(self) -> None:
         if len(self._runs) > CACHED_RUNS:
             self._runs.clear()
-        # Runs of known words alone stay: no number of theirs is given anew.
-        for run in self._strange:
+        # Runs of vocabulary words stay, since their numbers are not reused.
+        for run in self._unknown_runs:
             self._runs.pop(run, None)
-        self._strange.clear()
+        self._unknown_runs.clear()
         self._unknown.clear()

@@ -1,8 +1,8 @@
-"""Text to lower-case words, for the built-in model only.
+"""Splits text into lower-case words, for the built-in model only.
 
 The weights in `data/` were trained on exactly this splitting, so it must not drift: a change here
-is a new version of the model. That is why it is not `languages.identifiers`, which may improve at
-any time.
+is a new version of the model. Therefore it is not `languages.identifiers`, which may improve at any
+time.
 """
 
 import re
@@ -15,13 +15,13 @@ from cocosearchd.model import stream_safe
 # digits, and runs of letters that are not ASCII.
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 PIECE_LENGTHS = (3, 4, 5)
-# of a longer one the beginning speaks: it is a digest or a run of letters without humps
+# Of a longer word only the beginning counts: it is a digest, or a run of letters without humps.
 LONGEST_WORD = 40
 _MARK = re.compile(r"[\u0300-\u036f]")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in order, with repetitions: `getHTTPServer2` gives get, http, server, 2.
+    """Split a text into words, with repetitions: `getHTTPServer2` gives get, http, server, 2.
 
     Accents are dropped, so that é is e. Underscores, punctuation and blanks only separate.
     """
@@ -29,22 +29,21 @@ def words(text: str) -> list[str]:
 
 
 def strip_accents(text: str) -> str:
-    """Without accents and typographic variants: é is e, and the ligature fi is f and i."""
+    """Remove accents and typographic variants: é is e, and the ligature fi is f and i."""
     return (
         text if text.isascii() else _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text)))
     )
 
 
 def pieces(word: str, buckets: int) -> list[int]:
-    """Numbers below `buckets` for the character runs of a word, 3 to 5 long with its ends marked,
-    in order.
+    """Number the character runs of a word, in order: 3 to 5 characters, the word's ends marked.
 
-    Words that share runs share numbers: this is how a word that was never seen gets a vector.
-    CRC-32 is used because it is the same everywhere; the numbers of unrelated runs may collide.
+    The numbers are below `buckets`. Words that share runs share numbers: so an unseen word gets a
+    vector. CRC-32 is the same everywhere; the numbers of unrelated runs may collide.
     """
     marked = f"<{word[:LONGEST_WORD]}>"
     ends = range(len(marked) + 1)
-    if marked.isascii():  # encoded once
+    if marked.isascii():  # encode once
         raw = marked.encode()
         runs = [raw[end - length : end] for length in PIECE_LENGTHS for end in ends[length:]]
     else:

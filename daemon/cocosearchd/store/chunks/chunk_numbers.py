@@ -37,8 +37,9 @@ def assign_numbers(
 
 
 def _fill_gaps(stored: Sequence[int | None], barred: Sequence[int]) -> list[int]:
-    """Number every position of which `stored` has no number; the result is shorter where there is
-    no room.
+    """Number every position that has no number in `stored`.
+
+    The result is shorter where there is no room.
     """
     numbers = list[int]()
     missing = 0
@@ -56,8 +57,9 @@ def _fill_gaps(stored: Sequence[int | None], barred: Sequence[int]) -> list[int]
 def _numbers_between(
     low: int | None, high: int | None, count: int, barred: Sequence[int]
 ) -> Sequence[int]:
-    """Return `count` new numbers, far from each other and from their neighbours; empty if there is
-    no room.
+    """Return `count` new numbers, far from each other and from their neighbours.
+
+    The result is empty if there is no room.
 
     The `barred` numbers, ascending, count as neighbours as well. Within the file the widest gap is
     used, at an end of the file the first gap that is wide enough.
@@ -114,7 +116,7 @@ def _match_rows(old: Sequence[Content], contents: Sequence[Content]) -> list[int
 def _match_by_content(
     old: Sequence[Content], contents: Sequence[Content], first_row: int
 ) -> list[int | None]:
-    """Match rows as `_match_rows` does, by content alone; `old` are the rows from `first_row` on."""
+    """Match rows by content alone; `old` are the rows from `first_row` on."""
     unmatched = dict[Content, deque[int]]()
     for row, content in enumerate(old, first_row):
         unmatched.setdefault(content, deque()).append(row)

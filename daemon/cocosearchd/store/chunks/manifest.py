@@ -106,9 +106,7 @@ def new_positions(manifest: ChunkManifest, chunks: bytes) -> tuple[int, ...]:
 def _match_stored(
     manifest: ChunkManifest, chunks: bytes
 ) -> tuple[Mapping[int, Content], Sequence[int], Set[int]]:
-    """Return the stored contents by number, the number of each position, and the numbers that
-    stay.
-    """
+    """Return stored contents by number, the number of each position, and the staying numbers."""
     old = {number: (size, digest) for number, size, digest in _STORED.iter_unpack(chunks)}
     return old, *assign_numbers(old, manifest.contents, old.keys())
 
@@ -143,9 +141,7 @@ def stored_chunk_order(chunks: Sequence[Chunk]) -> list[int]:
 
 
 def chunk_symbols(chunk: Chunk) -> list[tuple[str, str]]:
-    """List (kind, qualified name) without repetitions: the chunk's own symbol, then those defined
-    in it.
-    """
+    """List (kind, qualified name): the chunk's own symbol, then those defined in it, each once."""
     pairs = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
     if chunk.symbol_type and chunk.symbol_name:
         pairs.insert(0, (chunk.symbol_type, chunk.symbol_name))

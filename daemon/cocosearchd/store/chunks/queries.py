@@ -1,4 +1,4 @@
-"""Runs the statements of both flows: `replace_files` is the one write transaction, the searches read."""
+"""Runs the statements of both flows: one write transaction, `replace_files`, and the searches."""
 
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -414,7 +414,7 @@ async def _with_live(
 
 
 async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
-    """Choose the rarest terms of `text`: the values of the statement keyword_any, or {} without terms.
+    """Choose the rarest terms of `text`: parameters of the statement keyword_any, {} without terms.
 
     Rarest first, as many as are expected to match no more rows than can be ranked in time.
     """

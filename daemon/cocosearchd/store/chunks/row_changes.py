@@ -1,4 +1,4 @@
-"""Applies the differences of files in a write transaction: rows of chunks, of files, of retained chunks."""
+"""Writes the differences of files: rows of chunks, of files and of retained chunks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -17,8 +17,8 @@ from cocosearchd.store.chunks.rows import (
 from cocosearchd.store.connection.database import Connection
 from cocosearchd.store.connection.statements import statement
 
-# For statements of every change that have a single plan, however large the tables are: planning them
-# took longer than executing them.
+# For statements of every change that have a single plan, however large the tables are: planning
+# them took longer than executing them.
 PREPARE = True
 TURN_ITEMS = 8  # files compared or rows sent before other tasks run: at most 2 ms
 T = TypeVar("T")

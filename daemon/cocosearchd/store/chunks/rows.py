@@ -113,8 +113,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A chunk as a side index needs it. `keywords` is header and content after identifier
-    splitting.
+    """A chunk as a side index needs it.
+
+    `keywords` is header and content after identifier splitting.
     """
 
     start_byte: int
@@ -159,8 +160,9 @@ class FileChange:
 
 
 class FileRows:
-    """The rows of a file. Only those that are not stored yet are built, which are few in most
-    changes.
+    """The rows of a file.
+
+    Only rows that are not stored yet are built, which are few in most changes.
     """
 
     def __init__(self, write: FileWrite, dimension: int) -> None:
@@ -206,7 +208,7 @@ class FileRows:
         return FileChange(self.write.path, file, parse, diff.gone, new, changed_retained, differs)
 
     def _diff(self, stored: StoredFile) -> ManifestDiff:
-        """Reuse the caller's diff if the file is still stored as it was then; else compare again."""
+        """Reuse the caller's diff if the stored state is unchanged; otherwise compare again."""
         diff = self.write.diff
         if diff is not None and diff.stored == stored:
             return diff
@@ -274,9 +276,7 @@ def candidate_from_row(row: Sequence[Any]) -> Candidate:
 def name_matching_symbol(
     hit: Candidate, symbols: Sequence[tuple[str, str]], where: Filter
 ) -> Candidate:
-    """Name a hit after the first of its symbols, (kind, qualified name), that passes the symbol
-    filter.
-    """
+    """Name a hit after its first symbol, (kind, qualified name), that passes the symbol filter."""
     matches = symbol_matcher(where.symbol_name or "*")
     for kind, name in ((hit.symbol_type or "", hit.symbol_name or ""), *symbols):
         if name and (not where.symbol_types or kind in where.symbol_types) and matches(name):

@@ -1,4 +1,4 @@
-"""Maintains the vector index of an index: builds it once it pays, rebuilds it when worn, drops it.
+"""Maintains the vector index of an index: builds it when it pays, rebuilds a worn one, drops it.
 
 A build takes minutes of CPU for a million chunks, so callers run it when the daemon is idle.
 Searches and writes go on meanwhile.

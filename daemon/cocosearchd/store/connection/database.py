@@ -109,12 +109,13 @@ class Database:
     ) -> AsyncIterator["Database"]:
         """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and open a pool to it.
 
-        A checkout waits `checkout_timeout_s` for a server that restarts, and `LIVENESS_TIMEOUT_S` for
-        a frozen one. An answer may take a little longer than statement_timeout.
+        A checkout waits `checkout_timeout_s` for a server that restarts, and `LIVENESS_TIMEOUT_S`
+        for a frozen one. An answer may take a little longer than statement_timeout.
 
-        `series` is the number of a series of processes of which one lives at a time. A killed process
-        does not end its transactions: a commit that the server has received may still be under way.
-        Before this returns, everything that earlier processes of the series began has ended.
+        `series` is the number of a series of processes of which one lives at a time. A killed
+        process does not end its transactions: a commit that the server has received may still be
+        under way. Before this returns, everything that earlier processes of the series began has
+        ended.
 
         Installs the extension where it is available and allowed. Raises `StoreUnavailable`, with a
         sentence and a hint for each cause, and never shows a password.
@@ -156,8 +157,8 @@ class Database:
     async def connection(self) -> AsyncIterator[Connection]:
         """Check out a connection in autocommit mode. For modules of the store only.
 
-        Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for other errors
-        of the server.
+        Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for other
+        errors of the server.
         """
         async with self._connected(self._checkout_timeout_s) as connection:
             yield connection
@@ -205,8 +206,8 @@ class Database:
     async def session(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
         """Open a separate connection with other settings, for long work.
 
-        It is closed at the end in any case, and with it everything that belongs to a session. Raises
-        as `connection` does.
+        It is closed at the end in any case, and with it everything that belongs to a session.
+        Raises as `connection` does.
         """
         base = conninfo_to_dict(self._conninfo).get("options") or ""
         options = " ".join([str(base), *(f"-c {name}={value}" for name, value in settings.items())])
@@ -224,7 +225,7 @@ class Database:
     async def wait_for_predecessors(
         self, series: int, limit_s: float = PREDECESSORS_LIMIT_S
     ) -> None:
-        """Wait until all that dead processes of a series began has ended; none may be alive any more.
+        """Wait until all work of the processes of a series has ended; none may be alive any more.
 
         For processes that read what such processes wrote: rows read before would lack their last
         commits. Raises `StoreUnavailable` after `limit_s`.
@@ -323,7 +324,10 @@ async def _wait_for_predecessors(connection: Connection, series: int) -> None:
 async def _check(
     conninfo: str, series: int | None, answer_timeout_s: float | None, *, is_ours: bool
 ) -> tuple[str, str]:
-    """Return the versions of server and pgvector of a usable database. Raises `StoreUnavailable`."""
+    """Return the versions of server and pgvector of a usable database.
+
+    Raises `StoreUnavailable`.
+    """
     connect = partial(MonitoredConnection.connect, conninfo, **_CONNECT)
     try:
         connection = await connect()

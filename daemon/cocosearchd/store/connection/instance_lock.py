@@ -31,8 +31,8 @@ class LockHeld(StoreUnavailable):
 async def hold_instance_lock(db: Database, *, task_status: TaskStatus[None]) -> None:
     """Hold the lock of the registry until cancelled; `task_status` is started once it is held.
 
-    A lost session is replaced. Raises `LockHeld` when another daemon uses the registry, at the start
-    or later; before the first session, any `StoreUnavailable`.
+    A lost session is replaced. Raises `LockHeld` when another daemon uses the registry, at the
+    start or later; before the first session, any `StoreUnavailable`.
     """
     name = f"cocosearchd-{secrets.token_hex(8)}"
     started = False
@@ -84,7 +84,8 @@ async def _acquire(connection: Connection, name: str) -> None:
             if row and not ours and anyio.current_time() >= end:
                 raise LockHeld(
                     f"another cocosearchd, from {row[1]}, uses this database",
-                    "stop that one, or give this one its own database or schema in COCOSEARCH_DATABASE_URL",
+                    "stop that one, or give this one its own database or schema in "
+                    "COCOSEARCH_DATABASE_URL",
                 )
             await anyio.sleep(RETRY_INTERVAL_S if ours else RETRY_INTERVAL_S / 10)
 

@@ -1,5 +1,6 @@
-"""Connections that hang up on an unresponsive server: a stopped one, or one behind a network that
-drops all packets.
+"""Connections that hang up on an unresponsive server.
+
+The server may be stopped, or behind a network that drops all packets.
 
 A live server answers each statement within `statement_timeout`, if only with an error. A frozen one
 never does, and does not even answer a request to cancel; the driver would wait for both. Hanging up
@@ -29,7 +30,10 @@ class Unresponsive(psycopg.OperationalError):
 
 
 class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """Waits `answer_timeout_s` for each answer, then hangs up and raises `Unresponsive`; None: for ever."""
+    """A connection that hangs up when the server does not answer.
+
+    It waits `answer_timeout_s` for each answer, then raises `Unresponsive`; None: no limit.
+    """
 
     answer_timeout_s: float | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -67,7 +71,7 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         await super().cancel_safe(timeout=min(timeout, LIVENESS_TIMEOUT_S))
 
     def _expect(self, within_s: float | None) -> None:
-        """Hang up unless there is an answer within so many seconds from now; None: stop the timer."""
+        """Hang up unless an answer comes within so many seconds; None: stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

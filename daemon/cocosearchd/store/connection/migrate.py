@@ -1,4 +1,4 @@
-"""Upgrades the registry and the tables of each index to the newest schema, under an advisory lock."""
+"""Upgrades the registry and the tables of each index to the newest schema, under a lock."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -51,7 +51,7 @@ async def schema_change(
 async def registered_indexes(
     connection: Connection, name: str | None = None, role: str | None = None
 ) -> tuple[IndexRecord, ...]:
-    """List the indexes in the registry by number: all, the one of a `name`, or those of a `role`."""
+    """List the registered indexes by number: all, the one of a `name`, or those of a `role`."""
     rows = await (
         await connection.execute(statement("indexes"), {"name": name, "standing": role})
     ).fetchall()
@@ -94,7 +94,8 @@ def _pending(family: str, version: int) -> tuple[str, ...]:
     texts = migrations(family)
     if version > len(texts):
         raise StoreUnavailable(
-            f"the database was made by a newer cocosearchd (schema {version}, this one knows {len(texts)})",
+            f"the database was made by a newer cocosearchd "
+            f"(schema {version}, this one knows {len(texts)})",
             "upgrade cocosearchd, or use another database",
         )
     return texts[version:]

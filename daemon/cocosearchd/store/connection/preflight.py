@@ -70,7 +70,8 @@ def _check_encoding(connection: MonitoredConnection) -> None:
     if encoding != "UTF8":
         raise StoreUnavailable(
             f"database {connection.info.dbname} is encoded as {encoding}: UTF8 is needed",
-            "make another (createdb -T template0 -E UTF8 NAME) and name it in COCOSEARCH_DATABASE_URL",
+            "make another (createdb -T template0 -E UTF8 NAME) and name it in "
+            "COCOSEARCH_DATABASE_URL",
         )
 
 
@@ -93,7 +94,8 @@ async def _ensure_pgvector(connection: MonitoredConnection) -> str:
     if row and not row[2]:
         user, path = connection.info.user, ", ".join(dict.fromkeys(("public", row[1])))
         raise StoreUnavailable(
-            f"pgvector is in schema {row[1]} of database {connection.info.dbname}, where user {user} does not look",
+            f"pgvector is in schema {row[1]} of database {connection.info.dbname}, "
+            f"where user {user} does not look",
             f"name that schema in the search_path: ALTER ROLE {user} SET search_path = {path}",
         )
     return version
@@ -107,13 +109,15 @@ async def _create_pgvector(connection: MonitoredConnection) -> None:
             await connection.execute("create extension if not exists vector")
     except psycopg.errors.InsufficientPrivilege:
         raise StoreUnavailable(
-            f"pgvector is not enabled in database {database}, and user {connection.info.user} may not enable it",
+            f"pgvector is not enabled in database {database}, "
+            f"and user {connection.info.user} may not enable it",
             f"let a superuser run CREATE EXTENSION vector in database {database}",
         ) from None
     except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
         raise StoreUnavailable(
             "the server has no pgvector",
-            "install pgvector 0.8 or newer on the server (Debian: the package postgresql-<major>-pgvector)",
+            "install pgvector 0.8 or newer on the server "
+            "(Debian: the package postgresql-<major>-pgvector)",
         ) from None
 
 
@@ -154,10 +158,12 @@ def connection_error(conninfo: str, error: psycopg.OperationalError) -> StoreUna
     if "unsupported startup parameter" in text:
         return StoreUnavailable(
             f"what answers at {host}:{port} is a pooler that refuses settings of a session",
-            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL; a few connections are kept open and used again",
+            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL; "
+            "a few connections are kept open and used again",
         )
-    reason = (text.strip().splitlines() or ["no answer"])[0]
+    line = (text.strip().splitlines() or ["no answer"])[0]
+    reason = line.rpartition("failed: ")[2] or line
     return StoreUnavailable(
-        f"PostgreSQL at {host}:{port} cannot be reached: {reason.rpartition('failed: ')[2] or reason}",
+        f"PostgreSQL at {host}:{port} cannot be reached: {reason}",
         "check that it runs and that host and port in COCOSEARCH_DATABASE_URL are right",
     )

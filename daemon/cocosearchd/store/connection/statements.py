@@ -36,7 +36,7 @@ def migrations(family: str) -> tuple[str, ...]:
 def statement(
     name: str, record: IndexRecord | None = None, **parts: sql.Composable
 ) -> sql.Composed | bytes:
-    """Return a statement of queries.sql, its braces filled with the tables of an index and `parts`."""
+    """Return a statement of queries.sql, filled with the tables of an index and `parts`."""
     if parts:
         return compose(named_statements()[name], record, **parts)
     return _compose_cached(
@@ -46,7 +46,7 @@ def statement(
 
 def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
     """Fill the braces of `text`; a literal brace is doubled."""
-    # The texts are the project's own files: all else enters them as an Identifier or a Literal only.
+    # The texts are the project's own files: all else enters as an Identifier or a Literal.
     names = _tables(record.slug, record.number, record.dimension) if record else {}
     return sql.SQL(text).format(**names, **parts)
 

@@ -1,4 +1,4 @@
--- What is embedded and found. Every key starts with filename, so that a distributed PostgreSQL can shard by it.
+-- The chunks of files. Every key starts with filename, so that a distributed PostgreSQL can shard by it.
 -- No row is ever updated: an update would enter all indexes again.
 create table {chunks} (
     -- "C": sorted by byte on every server, and a prefix is a range of the key.
@@ -9,7 +9,7 @@ create table {chunks} (
     -- Header and content after identifier splitting.
     content_tsv_input text not null,
     content_tsv tsvector not null generated always as (to_tsvector('simple', content_tsv_input)) stored,
-    -- L2-normalised; null: nothing is known of the text.
+    -- L2-normalised; null: the model knows nothing of the text.
     embedding halfvec({dimension}),
     block_type text not null,
     hierarchy text not null,
@@ -19,11 +19,11 @@ create table {chunks} (
     symbol_signature text,
     start_line integer not null,
     end_line integer not null,
-    -- Names defined inside, in order.
+    -- Names defined in the chunk, in order.
     definitions text[] not null,
     -- Embedded and keyword-indexed in front of the content, never shown.
     header text not null,
-    -- Of everything above but embedding and location: rows with equal hashes in equal places are not written again.
+    -- Digest of everything above but embedding and location: rows with equal digests in equal places are not written again.
     chunk_hash bytea not null,
     constraint {chunks_key} primary key (filename, location)
 );
@@ -32,10 +32,10 @@ create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate 
 create index {chunks_language} on {chunks} (language_id);
 create index {chunks_symbol} on {chunks} (symbol_type) where symbol_type is not null;
 
--- What is known of each file. Its row is written in the transaction of its chunks.
+-- The state of each file. Its row is written in the transaction of its chunks.
 create table {files} (
     filename text collate "C" not null,
-    -- blake2b, 16 bytes, of the file's bytes.
+    -- blake2b of the file's bytes, 16 bytes.
     content_hash bytea not null,
     -- device, inode, size, mtime_ns, ctime_ns, mode: six big-endian 64-bit numbers; null: read the file again.
     fingerprint bytea,
@@ -44,7 +44,7 @@ create table {files} (
     symbol_count integer not null,
     language_id text not null,
     skip_reason text,
-    -- Where its definitions lie, packed by languages.scopes, to widen hits; null: not known.
+    -- The ranges of its definitions, packed by languages.scopes, to widen hits; null: not known.
     scopes bytea,
     constraint {files_key} primary key (filename)
 );

@@ -1,5 +1,5 @@
--- Rows of chunks are not updated any more: where in its file a chunk is, is kept with the file, and the key of a chunk
--- is an ordinal, which it keeps. The ordinals of what is there ascend as places do: 22 bits are for the length.
+-- Rows of chunks are not updated any more: the position of a chunk is stored with its file, and the key of a chunk is a
+-- number (ordinal) that stays. The numbers of existing chunks ascend with the position: 22 bits are for the length.
 alter table {files}
     add column ordinals bigint[] not null default '{{}}',
     add column starts bigint[] not null default '{{}}',
@@ -20,11 +20,11 @@ from (
     from {chunks} group by filename
 ) as c
 where c.filename = f.filename;
--- All indexes are made anew by this. The one of vectors takes longest, and is not needed at once: it is made again when
--- there is nothing else to do.
+-- This rebuilds all indexes. The vector index takes longest and is not needed at once: it is built again when the daemon
+-- is idle.
 drop index if exists {chunks_vector};
 alter table {chunks} drop constraint {chunks_key};
--- From version 18 on, PostgreSQL names these after their columns: they are made again under the new names.
+-- From version 18 on, PostgreSQL names these constraints after their columns: they are created again under the new names.
 alter table {chunks}
     alter column location drop not null,
     alter column start_line drop not null,

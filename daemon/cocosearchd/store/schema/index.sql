@@ -1,16 +1,16 @@
--- What is embedded and found. Every key starts with filename, so that a distributed PostgreSQL can shard by it.
--- No row is ever updated: an update would enter all indexes again. Where in its file a chunk is, which
--- changes with what is above it, is kept with the file.
+-- The chunks of files. Every key starts with filename, so that a distributed PostgreSQL can shard by it.
+-- No row is ever updated: an update would enter all indexes again. The position of a chunk in its file changes with the
+-- text above it, so it is stored with the file.
 create table {chunks} (
     -- "C": sorted by byte on every server, and a prefix is a range of the key.
     filename text collate "C" not null,
-    -- Ascends with the place; is kept where that changes.
+    -- The number of the chunk: ascends with the position, and stays when the position changes.
     ordinal bigint not null,
     content_text text not null,
     -- Header and content after identifier splitting.
     content_tsv_input text not null,
     content_tsv tsvector not null generated always as (to_tsvector('simple', content_tsv_input)) stored,
-    -- L2-normalised; null: nothing is known of the text.
+    -- L2-normalised; null: the model knows nothing of the text.
     embedding halfvec({dimension}),
     block_type text not null,
     hierarchy text not null,
@@ -18,34 +18,34 @@ create table {chunks} (
     symbol_type text,
     symbol_name text,
     symbol_signature text,
-    -- How long it is in the file.
+    -- Length in the file.
     byte_count integer not null,
     line_count integer not null,
-    -- Names defined inside, in order.
+    -- Names defined in the chunk, in order.
     definitions text[] not null,
     -- Embedded and keyword-indexed in front of the content, never shown.
     header text not null,
-    -- Of everything but embedding, bytes and ordinal: what is stored already is not written again.
+    -- Digest of everything but embedding, position and number: a chunk that is stored already is not written again.
     chunk_hash bytea not null,
-    -- Every definition that starts inside, and the one the chunk itself is part of: kind by kind, and qualified name by
-    -- name, in one order. Null in rows of before these columns.
+    -- Every definition that starts in the chunk, and the one that the chunk is part of: kinds and qualified names, in the
+    -- same order. Null in rows older than these columns.
     symbol_kinds text[],
     symbol_names text[],
     constraint {chunks_key} primary key (filename, ordinal)
 );
--- Words of new rows wait in a list until there are enough of them to enter the index together: kilobytes. A search reads
--- the list as well; full, it adds half a millisecond.
+-- Words of new rows wait in a list (limit in kilobytes) and enter the index together. A search reads the list as well; a
+-- full one adds half a millisecond.
 create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate = on, gin_pending_list_limit = 1024);
 create index {chunks_language} on {chunks} (language_id);
 create index {chunks_kinds} on {chunks} using gin (symbol_kinds)
     with (fastupdate = on, gin_pending_list_limit = 128);
--- Holds rows of before symbol_kinds only: it makes them quick to find by kind, and to count.
+-- Has only rows older than symbol_kinds: finds them by kind, and counts them, quickly.
 create index {chunks_symbol} on {chunks} (symbol_type) where symbol_kinds is null;
 
--- What is known of each file. Its row is written in the transaction of its chunks.
+-- The state of each file. Its row is written in the transaction of its chunks.
 create table {files} (
     filename text collate "C" not null,
-    -- blake2b, 16 bytes, of the file's bytes.
+    -- blake2b of the file's bytes, 16 bytes.
     content_hash bytea not null,
     -- device, inode, size, mtime_ns, ctime_ns, mode: six big-endian 64-bit numbers; null: read the file again.
     fingerprint bytea,
@@ -54,15 +54,15 @@ create table {files} (
     symbol_count integer not null,
     language_id text not null,
     skip_reason text,
-    -- Where its definitions lie, packed by languages.scopes, to widen hits; null: not known.
+    -- The ranges of its definitions, packed by languages.scopes, to widen hits; null: not known.
     scopes bytea,
-    -- Where its chunks are, by place: of each its ordinal, first byte and first line (from 1).
+    -- Its chunks by position: number, first byte and first line (from 1) of each.
     ordinals bigint[] not null default '{{}}',
     starts bigint[] not null default '{{}}',
     first_lines integer[] not null default '{{}}',
     constraint {files_key} primary key (filename)
 ) with (toast_tuple_target = 8160);
--- They are read chunk by chunk, so up to about 400 chunks they stay in the row as they are, and only then are packed.
+-- They are read chunk by chunk, so up to about 400 chunks they stay in the row uncompressed.
 alter table {files}
     alter column ordinals set storage main,
     alter column starts set storage main,
@@ -80,12 +80,13 @@ create table {parses} (
     constraint {parses_key} primary key (filename)
 );
 
--- Chunks of what a file held before, which no question sees: it may come back. The file itself may be gone.
+-- Retained chunks: those of the previous content of a file, which may come back. No query sees them. The file itself may
+-- be gone.
 create table {spares} (
     filename text collate "C" not null,
     ordinals bigint[] not null,
     since timestamptz not null default now(),
     constraint {spares_key} primary key (filename)
 ) with (toast_tuple_target = 8160);
--- Looked into row by row, as those of the files are.
+-- Read row by row, like the arrays of the files.
 alter table {spares} alter column ordinals set storage main;

@@ -1,4 +1,4 @@
-"""Chooses the account of the embedded server where the daemon is root: one that no other program uses.
+"""Chooses an account for the embedded server of a root daemon: one that no other program uses.
 
 PostgreSQL refuses to run as root. An account that other services share, such as `nobody`, would let
 each of them read and change the index, and make the daemon read directories as root.

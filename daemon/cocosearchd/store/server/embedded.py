@@ -139,7 +139,10 @@ class EmbeddedPostgres:
         return self.dsn
 
     def stop(self) -> None:
-        """Shut down fast and wait for it; a server that does not end is told to quit at once. Idempotent."""
+        """Shut down fast and wait for it; a server that does not end is told to quit at once.
+
+        Idempotent.
+        """
         server = self._postmaster()
         if server is None:
             return
@@ -178,7 +181,7 @@ class EmbeddedPostgres:
         return self.running() and (self.run / SOCKET).exists()
 
     def handle(self) -> int | None:
-        """Open a descriptor that becomes readable when the server ends: see `open_process_handle`."""
+        """Open a descriptor that becomes readable when the server ends, or None."""
         server = self._postmaster()
         descriptor = None if server is None else open_process_handle(server.pid)
         if descriptor is not None and self._postmaster() != server:
@@ -215,8 +218,8 @@ class EmbeddedPostgres:
     def _take_over(self) -> None:
         """Transfer data of a shared account, or data half transferred, to the account.
 
-        A crash at any point is repaired by the next call: the directory is root's, and closed, until
-        everything below it has its new owner.
+        A crash at any point is repaired by the next call: the directory is root's, and closed,
+        until everything below it has its new owner.
         """
         folder = self.home / "pg"
         previous_owner = owner(folder)
@@ -272,8 +275,8 @@ class EmbeddedPostgres:
         # code point.
         builtin = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
         locale = builtin if install.major >= 17 else ("--locale=C.UTF-8",)
-        # Shared memory is then in files below `part`, where other processes of a lent account cannot
-        # open it.
+        # Shared memory is then in files below `part`, where other processes of a lent account
+        # cannot open it.
         memory = ("--set", "dynamic_shared_memory_type=mmap") if install.major >= 16 else ()
         command = (
             install.bin / "initdb",

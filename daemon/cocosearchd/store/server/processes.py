@@ -22,7 +22,8 @@ LINUX = sys.platform == "linux"
 class Process:
     """A process. The arguments in `command` are separated by single spaces; a zombie has none.
 
-    `started` tells processes of one id apart: clock ticks after the boot, 0 where there is no /proc.
+    `started` tells processes of one id apart: clock ticks after the boot, 0 where there is no
+    /proc.
     """
 
     pid: int
@@ -33,7 +34,9 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The properties that a process cannot choose freely. A path is empty if the caller may not see it.
+    """The properties that a process cannot choose freely.
+
+    A path is empty if the caller may not see it.
 
     As root without CAP_SYS_PTRACE, which is usual in containers, paths of other users' processes
     cannot be seen.

@@ -1,8 +1,8 @@
-"""Access rules and roles of the embedded server: the kernel identifies the user, without a password.
+"""Access rules and roles of the embedded server: the kernel identifies the user, no password.
 
 `peer` (PostgreSQL's manual, 20.9) asks the kernel for the user at the other end of the socket. The
-map lets in a single user, that of the daemon. The daemon connects as a role that owns its tables and
-may run no program and read no file of the server; the superuser creates that role and the
+map lets in a single user, that of the daemon. The daemon connects as a role that owns its tables
+and may run no program and read no file of the server; the superuser creates that role and the
 extension, and is used for nothing else.
 """
 
