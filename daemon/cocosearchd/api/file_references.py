@@ -89,7 +89,7 @@ async def first_result(
     topic: str | None,
     read: Callable[[Indexes, str], Awaitable[Result]],
 ) -> Result:
-    """Result of `read` for the first candidate file that exists: as results name it, then from `cwd`.
+    """Result of `read` for the first existing candidate: as results name it, then from `cwd`.
 
     With no index named or around `cwd`, all indexes are candidates. Raises the first `NotFound` if
     the file is in none of them.

@@ -1,7 +1,7 @@
 """Health of the dependencies of the daemon, probed in the background so that no answer waits.
 
 A probe is cheap: it asks a server whether it answers, and costs no paid call. A probe that hangs is
-abandoned, and the dependency counts as unresponsive. Outcomes of real calls can be reported as well.
+abandoned, and the dependency counts as unresponsive. Outcomes of real calls can be reported too.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Health:
             )
 
     async def probe_within(self, within_s: float) -> PartHealth:
-        """The current condition, or the last one if the probe takes longer than `within_s` seconds."""
+        """The current condition, or the last one if the probe takes longer than `within_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 return await self.probe()

@@ -1,4 +1,4 @@
-"""State of an index as front ends show it: progress, status, and a warning about outdated chunks."""
+"""Progress and status of an index for front ends, and the warning about outdated chunks."""
 
 import contextlib
 from dataclasses import replace
@@ -19,7 +19,7 @@ STATUS_S = 2.0  # `status` is what people ask for when something hangs
 
 
 class IndexReports:
-    """Reads the state of indexes. Answers while PostgreSQL is away, with what is known without it."""
+    """Reads the state of indexes. Without PostgreSQL it reports what the daemon itself knows."""
 
     def __init__(self, db: Database, updater: Updater) -> None:
         self._db = db

@@ -63,7 +63,7 @@ class OverlayChange:
 
 @dataclass(slots=True)
 class _Session:
-    """Unsaved files by root and path. The root stays when an index is rebuilt, its number does not."""
+    """Unsaved files by root and path: the root stays when an index is rebuilt."""
 
     files: dict[tuple[bytes, str], OverlayFile] = field(default_factory=dict)  # by root and path
     # the embedder of the vectors of each file
@@ -140,7 +140,7 @@ class OverlaySessions:
     def clear(
         self, session: str, record: IndexRecord | None = None, path: str | None = None
     ) -> OverlayChange:
-        """Drop the text of a file, of all files of an index, or of all; disk content counts again."""
+        """Drop the text of a file, an index, or the session; the disk counts again."""
         unsaved = self._session(session)
         for key in list(unsaved.latest):
             if record is None or (key[0] == record.root and path in (None, key[1])):
@@ -264,6 +264,6 @@ def _check(data: bytes, path: str, rules: OverlayRules) -> None:
         raise not_searchable(path, skip)
 
 
-def not_searchable(path: str, why: str) -> Refused:
+def not_searchable(path: str, reason: str) -> Refused:
     """Make the error for text that would not be searched if it were saved."""
-    return Refused(f"{path} would not be searched on disk either: {why}", "leave it out")
+    return Refused(f"{path} would not be searched on disk either: {reason}", "leave it out")

@@ -87,7 +87,7 @@ def _digest(result: SearchResult) -> bytes:
 
 
 async def next_batch(commits: MemoryObjectReceiveStream[Commit]) -> tuple[Commit, ...]:
-    """The commits of the next moment, merged to one for each index; none at the end of the stream."""
+    """The next commits, merged to one for each index; none at the end of the stream."""
     try:
         first = await commits.receive()
     except anyio.EndOfStream:

@@ -21,7 +21,7 @@ WAIT_S = 20.0
 
 
 def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
-    """Settings of the nearest directory, from `project` upwards, with files of settings. Blocking."""
+    """Settings of the nearest directory upwards that has files of settings. Blocking."""
     resolved = Path(project).resolve()  # as a root is registered
     for directory in (resolved, *resolved.parents):
         settings = read_index_settings(os.fsencode(directory), loaded)
@@ -33,7 +33,7 @@ def project_settings(loaded: LoadedSettings, project: str) -> IndexSettings:
 async def check_settings(
     read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str
 ) -> AsyncIterator[Finding]:
-    """Yield findings in the order of the daemon's start; none after settings that cannot be read."""
+    """Findings in the order of the daemon's start; unreadable settings are the last one."""
     try:
         loaded = await anyio.to_thread.run_sync(read)
     except BadSettings as error:

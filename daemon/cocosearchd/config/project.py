@@ -138,7 +138,7 @@ def _relative(text: str, directory: Path) -> str:
 
 
 def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator[SettingEntry]:
-    """Entries that a project may set, by their canonical keys; the rest is ignored with a warning."""
+    """Entries that a project may set, by canonical keys; warn about ignored ones."""
     daemon_entries: list[SettingEntry] = []
     foreign_entries: list[SettingEntry] = []
     for entry in entries:

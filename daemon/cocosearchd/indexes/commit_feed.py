@@ -1,4 +1,4 @@
-"""Publish commits to subscribers. A subscriber that is too slow is cut off, and has to ask again."""
+"""Publish commits to subscribers; cut off one that is too slow, and has to ask again."""
 
 import asyncio
 import logging

@@ -78,7 +78,7 @@ class RunningIndex:
         self.stamp_reader = SingleFlight(lambda: read_stamps(self.record.root), self.root.threads)
 
     def reporter(self, task: str) -> Callable[[str | None], None]:
-        """The callback for `supervise`: records the failure of a task, and None when it runs again."""
+        """Make a callback for `supervise`, which records the failure of a task."""
 
         def report(sentence: str | None) -> None:
             if sentence is None:

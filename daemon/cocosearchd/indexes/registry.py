@@ -540,7 +540,7 @@ class IndexRegistry:
                         await self._config.follow(index)
 
     async def configure(self, loaded: LoadedSettings | None = None) -> None:
-        """Follow changed settings of the daemon that concern indexes, and changed symbol queries."""
+        """Apply changed settings of the daemon that concern indexes, and symbol queries."""
         async with self._lock:
             await self._config.read(loaded or self._config.loaded)
         async with anyio.create_task_group() as tasks:

@@ -81,7 +81,7 @@ class DiskCache:
             self._fresh.update(values)
 
     def flush_soon(self) -> None:
-        """Write new values within `FLUSH_S`, in a thread. For the event loop that calls `aclose`."""
+        """Write new values after `FLUSH_S` in a thread; the event loop must call `aclose`."""
         if self._soon is None and self._fresh:
             self._soon = asyncio.create_task(self._flush_soon())
 
@@ -118,7 +118,7 @@ class DiskCache:
         self._flushing = {}
 
     def close(self) -> None:
-        """As `aclose`, without an event loop."""
+        """Write new values and close, without an event loop."""
         self.flush()
         self._reader.close()
         self._writer.close()
@@ -169,7 +169,7 @@ class DiskCache:
             )
 
     def _replace_file(self) -> None:
-        """Replace a file that SQLite cannot read in part: reads would fail, also after a restart."""
+        """Replace a damaged file: reads would fail, also after a restart."""
         writer = self._recreate()
         reader = _reader(self._path)
         self._damaged = False

@@ -1,9 +1,8 @@
-"""Masks secrets in URLs and connection strings, the one place for it: settings, status, errors and
-logs use this. Pure.
+"""Mask secrets in URLs and connection strings, for settings, status, errors and logs. Pure.
 
 An address may hold a secret in any part: `https://KEY@host`, `/v1/KEY`, `?key=KEY`, `#KEY`,
-`password=KEY`. What is not known to be harmless is masked, so a parameter that nobody thought of is
-as well.
+`password=KEY`. Only values that are known to be harmless stay, so unknown parameters are masked as
+well.
 """
 
 import json
@@ -62,11 +61,11 @@ HARMLESS = frozenset(
     }
 )
 DATABASE_SCHEMES = ("postgresql", "postgres")
-LONG_NAME = 12  # a user's name that may be a token; shorter ones are words of other texts as well
-SHORTEST_SECRET = 4  # what is shorter is found in every text, and guessed at once
-SHORTEST_PIECE = 8  # of a secret that an error quotes in part: a client cut the address elsewhere
+LONG_NAME = 12  # a user's name of this length may be a token; shorter ones occur in other texts
+SHORTEST_SECRET = 4  # shorter secrets occur in every text, and are easily guessed
+SHORTEST_PIECE = 8  # of a secret that an error quotes in part, because a client split the address
 _DELIMITER = re.compile(r"[/?#@:;&=\s'\"\\]")
-# Each of these takes linear time: a run of letters is looked at once, from its beginning.
+# Each of these takes linear time: a run of letters is matched once, from its beginning.
 _URL = re.compile(r"(?<![A-Za-z0-9+.-])(?P<scheme>[A-Za-z0-9+.-]++)://(?P<rest>[^\s\"'<>|]*)")
 # A keyword of a connection string and its value; libpq allows blanks around "=", and quotes with
 # escapes.
@@ -81,7 +80,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def mask_address(address: str) -> str:
-    """A URL, with or without a scheme, or a connection string of libpq, without secrets."""
+    """Mask the secrets of a URL, with or without a scheme, or of a connection string of libpq."""
     if "://" in address:
         return mask_urls(address)
     if _is_connection_string(address):
@@ -90,7 +89,7 @@ def mask_address(address: str) -> str:
 
 
 def mask_urls(text: str) -> str:
-    """Any text, the URLs in it without secrets."""
+    """Mask the secrets of all URLs in a text."""
     if "://" not in text:
         return text
     return _URL.sub(
@@ -99,9 +98,7 @@ def mask_urls(text: str) -> str:
 
 
 def find_secrets(*addresses: str) -> tuple[str, ...]:
-    """The secrets that `mask_address` leaves out of addresses, as written and as decoded, the
-    longest first.
-    """
+    """Secrets that `mask_address` masks, as written and as decoded, the longest first."""
     parts = {part for address in addresses for part in _parts(address)}
     pieces = {
         piece for part in parts for piece in _DELIMITER.split(part) if len(piece) >= SHORTEST_PIECE
@@ -115,7 +112,7 @@ def find_secrets(*addresses: str) -> tuple[str, ...]:
 
 
 def mask_secrets(text: str, secrets: Iterable[str]) -> str:
-    """`text` in which each of `secrets` is masked, also as JSON writes it."""
+    """Mask each of `secrets` in a text, also as JSON writes it."""
     for secret in secrets:
         text = text.replace(secret, MASK).replace(json.dumps(secret)[1:-1], MASK)
     return text
@@ -128,24 +125,24 @@ def _forms(part: str) -> set[str]:
 
 def _is_connection_string(text: str) -> bool:
     return any(
-        found["name"].lower() in HARMLESS or "pass" in found["name"]
-        for found in _KEYWORD.finditer(text)
+        match["name"].lower() in HARMLESS or "pass" in match["name"]
+        for match in _KEYWORD.finditer(text)
     )
 
 
-def _masked_keyword(found: re.Match[str]) -> str:
-    value = mask_urls(found["value"]) if found["name"].lower() in HARMLESS else MASK
-    return f"{found['name']}{found['equals']}{value}"
+def _masked_keyword(match: re.Match[str]) -> str:
+    value = mask_urls(match["value"]) if match["name"].lower() in HARMLESS else MASK
+    return f"{match['name']}{match['equals']}{value}"
 
 
 def _masked_rest(scheme: str, rest: str) -> str:
-    """A URL behind `scheme://`."""
+    """Mask the part of a URL behind `scheme://`."""
     authority, path, query, fragment = _split(rest)
     user, at, host = authority.rpartition("@")
-    shown = f"{_masked_user(scheme, user)}{at}{host}{_masked_path(path)}"
+    masked = f"{_masked_user(scheme, user)}{at}{host}{_masked_path(path)}"
     if query is not None:
-        shown += "?" + _PAIR.sub(lambda pair: _masked_pair(pair[0]), query)
-    return shown if fragment is None else f"{shown}#{MASK}"
+        masked += "?" + _PAIR.sub(lambda pair: _masked_pair(pair[0]), query)
+    return masked if fragment is None else f"{masked}#{MASK}"
 
 
 def _split(rest: str) -> tuple[str, str, str | None, str | None]:
@@ -159,19 +156,17 @@ def _split(rest: str) -> tuple[str, str, str | None, str | None]:
 
 
 def _authority_end(rest: str, start: int) -> int:
-    return next((place for place in range(start, len(rest)) if rest[place] in "/?#"), len(rest))
+    return next((index for index in range(start, len(rest)) if rest[index] in "/?#"), len(rest))
 
 
 def _has_cut_password(authority: str) -> bool:
-    """Whether a password was cut at a "/", "?" or "#" that is not encoded: behind the colon stands
-    no port.
-    """
+    """True if an unencoded "/", "?" or "#" has split a password: no port follows the colon."""
     _, colon, behind = authority.rpartition(":")
     return bool(colon) and "]" not in authority and not behind.isdecimal()
 
 
 def _masked_user(scheme: str, user: str) -> str:
-    """The name of a database's user is shown; anybody else's may be a token."""
+    """Mask a user, except the name of a database's user: any other name may be a token."""
     name, colon, _ = user.partition(":")
     if scheme in DATABASE_SCHEMES and colon:
         return f"{name}:{MASK}"
@@ -179,16 +174,14 @@ def _masked_user(scheme: str, user: str) -> str:
 
 
 def _masked_path(path: str) -> str:
-    """A path without segments that look like keys, and without the values of parameters
-    (`;name=value`).
-    """
+    """Mask segments of a path that look like keys, and values of parameters (`;name=value`)."""
     path = _PARAMETER.sub(rf"\g<name>{MASK}", path)
     return "/".join(MASK if _is_key_like(segment) else segment for segment in path.split("/"))
 
 
 def _is_key_like(segment: str) -> bool:
     decoded = urllib.parse.unquote(segment)
-    words = (found[0] for found in _LONG_WORD.finditer(decoded))
+    words = (match[0] for match in _LONG_WORD.finditer(decoded))
     return any(not word.isalpha() and not word.isdecimal() for word in words) or bool(
         _UUID.search(decoded)
     )
@@ -206,7 +199,7 @@ def _masked_pair(pair: str) -> str:
 
 
 def _parts(address: str) -> Iterator[str]:
-    """The texts of an address that may be secrets, whichever of them are masked."""
+    """Texts of an address that may be secrets, before the choice of masked ones."""
     for url in _URL.finditer(address):
         authority, path, query, fragment = _split(url["rest"])
         user = authority.rpartition("@")[0]
@@ -215,7 +208,7 @@ def _parts(address: str) -> Iterator[str]:
         yield from (password,) if database else (user, password)
         yield name if colon and not database and len(name) >= LONG_NAME else ""
         yield from filter(_is_key_like, path.split("/"))
-        yield from (found["value"] for found in _PARAMETER.finditer(path))
+        yield from (match["value"] for match in _PARAMETER.finditer(path))
         for pair in _PAIR_END.split(query or ""):
             name, equals, value = pair.partition("=")
             if urllib.parse.unquote_plus(name).lower() not in HARMLESS:
@@ -224,6 +217,6 @@ def _parts(address: str) -> Iterator[str]:
     if "://" not in address and "@" in address:
         yield from _parts(f"any://{address}")
     if "://" not in address and _is_connection_string(address):
-        for found in _KEYWORD.finditer(address):
-            if found["name"].lower() not in HARMLESS:
-                yield _ESCAPED.sub(r"\1", found["value"].strip("'"))
+        for match in _KEYWORD.finditer(address):
+            if match["name"].lower() not in HARMLESS:
+                yield _ESCAPED.sub(r"\1", match["value"].strip("'"))

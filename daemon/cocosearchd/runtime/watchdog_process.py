@@ -92,7 +92,7 @@ def send_signals(daemon: int, within_s: float, *numbers: int) -> bool:
 
 
 def leave_mark(file: str, daemon: int) -> None:
-    """Record the freeze in a file: work under way may be its cause, and the next start avoids it."""
+    """Record the freeze in a file, so that the next start avoids work that may be its cause."""
     try:
         handle = os.open(
             file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600

@@ -1,4 +1,4 @@
-"""The verb `watch`: commits as they become searchable, life of indexes, matches of saved queries."""
+"""The verb `watch`: searchable commits, life of indexes, matches of saved queries."""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Opens paths without following symbolic links, in any component: no check comes before the use.
+"""Open paths without following symbolic links in any component, with no check before the use.
 
 On Linux 5.6 and later this is one call, openat2(2) with `RESOLVE_NO_SYMLINKS`, which refuses magic
 links (`/proc/self/fd/3`) as well. Elsewhere, or where a sandbox forbids that call, each component
@@ -22,7 +22,7 @@ _O_PATH = getattr(os, "O_PATH", 0)
 LOOKUP = _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 # A kernel without the call, and the answers of seccomp filters that do not know it.
 _UNSUPPORTED = frozenset([errno.ENOSYS, errno.EPERM])
-# What a path fails with that leads to nothing, or through something else than directories.
+# Errors of a path that does not exist, or leads through something else than directories.
 ABSENT = frozenset([errno.ENOENT, errno.ENOTDIR, errno.ELOOP])
 
 Identity = tuple[int, int]  # (device, inode)
@@ -35,10 +35,9 @@ class _OpenHow(ctypes.Structure):
 
 
 def without_links(path: bytes) -> bytes:
-    """Return where a path leads to, as `os.path.realpath`. Raises `OSError` for a chain of a
-    thousand links.
+    """Resolve all links of a path, like `os.path.realpath`.
 
-    The kernel follows 40.
+    Raises `OSError` for a chain of a thousand links; the kernel follows 40.
     """
     try:
         return os.path.realpath(path)
@@ -47,8 +46,7 @@ def without_links(path: bytes) -> bytes:
 
 
 def open_absolute(path: bytes, flags: int) -> int:
-    """Open an absolute path for reading, no component of which is a symbolic link. Raises
-    `OSError`.
+    """Open an absolute path without symbolic links for reading. Raises `OSError`.
 
     Never waits for the writer of a pipe. The caller closes the descriptor.
     """
@@ -56,10 +54,10 @@ def open_absolute(path: bytes, flags: int) -> int:
 
 
 def open_below(folder: int, path: bytes, flags: int) -> int:
-    """Open a path relative to an open directory; raises `ValueError` for one that holds a NUL. See
-    `open_absolute`.
+    """Open a path relative to an open directory, like `open_absolute`.
 
-    Raises `FileNotFoundError` for a path with `..`: such a one may lead out of the directory.
+    Raises `ValueError` for a path with a NUL, and `FileNotFoundError` for a path with `..`, which
+    may lead out of the directory.
     """
     if b".." in path.split(b"/"):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -72,9 +70,7 @@ def open_below(folder: int, path: bytes, flags: int) -> int:
 
 
 def open_chain(folder: int, path: bytes, flags: int) -> int:
-    """Open each component below the one before it, with `O_NOFOLLOW`: for systems without
-    openat2(2).
-    """
+    """Open each component below its parent with `O_NOFOLLOW`, for systems without openat2(2)."""
     *parents, name = [part for part in path.split(b"/") if part] or [b"."]
     current = os.open(b"/", LOOKUP) if path.startswith(b"/") else os.dup(folder)
     try:
@@ -92,16 +88,12 @@ def open_chain(folder: int, path: bytes, flags: int) -> int:
 
 
 def status_of(path: bytes) -> os.stat_result:
-    """As `lstat`, of an absolute path whose directories are no symbolic links either. Raises
-    `OSError`.
-
-    A last component that is a link fails too.
-    """
+    """Status of an absolute path without symbolic links in any component. Raises `OSError`."""
     return status_below(_AT_FDCWD, path)
 
 
 def status_below(folder: int, path: bytes) -> os.stat_result:
-    """As `status_of`, of a path relative to an open directory."""
+    """Status of a path relative to an open directory, like `status_of`."""
     handle = open_below(folder, path, _O_PATH)
     try:
         return os.fstat(handle)
@@ -120,20 +112,16 @@ def opened_directory(path: bytes) -> Iterator[int]:
 
 
 def directory_identity(path: bytes) -> Identity | None:
-    """Which directory is at an absolute path; None if there is none, or a symbolic link is on the
-    way to it.
-    """
+    """Identity of the directory at an absolute path; None if missing or behind a symbolic link."""
     try:
-        found = status_of(path)
+        status = status_of(path)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
 def first_link(path: bytes) -> bytes | None:
-    """The outermost component of an absolute path that is a symbolic link. For messages: it may
-    change at once.
-    """
+    """The outermost symbolic link in an absolute path; only for messages, as it may change."""
     parts = path.split(b"/")
     above = (b"/".join(parts[:depth]) for depth in range(2, len(parts) + 1))
     return next(filter(os.path.islink, above), None)
@@ -141,7 +129,7 @@ def first_link(path: bytes) -> bytes | None:
 
 @cache
 def _openat2() -> Callable[[int, bytes, int], int] | None:
-    """The system call; None where there is none."""
+    """The system call openat2(2), None if the system lacks it."""
     library = ctypes.CDLL(None, use_errno=True)
     if not _O_PATH or not hasattr(library, "syscall"):
         return None

@@ -1,9 +1,8 @@
-"""Careful reading of files that anybody may have written: regular files alone, within a bound,
-without waiting.
+"""Read untrusted files: only regular ones, up to a limit, and without waiting.
 
-A repository's author chooses what lies at a path: a FIFO without a writer, a device that never ends
-or that acts when it is opened, a link to either. So a path is looked at before it is opened, and
-the open file is looked at again.
+A repository's author chooses what a path names: a FIFO without a writer, a device that never ends
+or that acts when it is opened, a link to either. So the status of a path is checked before it is
+opened, and that of the open file again.
 """
 
 import errno
@@ -14,8 +13,7 @@ from collections.abc import Iterable
 from cocosearchd.runtime.files.nofollow import open_absolute, status_of, without_links
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-# A file that cannot be read for one of these may be read soon; for any other error it is as good as
-# not there.
+# Temporary errors: the file may be readable soon. After any other error it counts as missing.
 _PASSING = frozenset(
     [
         errno.EMFILE,
@@ -33,8 +31,9 @@ Path = bytes | str | os.PathLike[str]
 
 
 class IrregularFile(OSError):
-    """A path that names no regular file, or one that may not be read here. `strerror` says why, for
-    people.
+    """A path that names no regular file, or a file that may not be read here.
+
+    `strerror` is the reason, for messages.
     """
 
     def __init__(self, reason: str, path: Path) -> None:
@@ -42,8 +41,7 @@ class IrregularFile(OSError):
 
 
 def open_in_tree(path: bytes, *, limit: int = _ANY_SIZE) -> int:
-    """Return a descriptor of a regular file of at most `limit` bytes; no part of its absolute path
-    is a link.
+    """Open a regular file of at most `limit` bytes by an absolute path without links.
 
     Raises as `open_regular` does.
     """
@@ -60,46 +58,41 @@ def open_in_tree(path: bytes, *, limit: int = _ANY_SIZE) -> int:
 
 
 def open_regular(path: Path, *, limit: int, follow_links: bool = False) -> int:
-    """Return a descriptor of a regular file of at most `limit` bytes; the caller closes it.
+    """Open a regular file of at most `limit` bytes; the caller closes the descriptor.
 
-    `follow_links` speaks of the last part of the path alone. Raises `IrregularFile`, and `OSError`
-    where the system refuses.
+    `follow_links` concerns only the last part of the path. Raises `IrregularFile`, and `OSError` of
+    the system.
     """
     _check(_status(path, follow_links=follow_links), path, limit)
     return _checked(os.open(path, _FLAGS if follow_links else _FLAGS | os.O_NOFOLLOW), path, limit)
 
 
 def read_regular(path: Path, *, limit: int, follow_links: bool = False) -> bytes:
-    """Return the content of a regular file of at most `limit` bytes. Raises as `open_regular`
-    does.
-    """
-    return _whole(open_regular(path, limit=limit, follow_links=follow_links), path, limit)
+    """Read a regular file of at most `limit` bytes. Raises as `open_regular` does."""
+    return _read_all(open_regular(path, limit=limit, follow_links=follow_links), path, limit)
 
 
 def read_in_tree(path: bytes, *, limit: int) -> bytes:
-    """As `read_regular`, of a file that is opened by `open_in_tree`."""
-    return _whole(open_in_tree(path, limit=limit), path, limit)
+    """Read a file that is opened by `open_in_tree`, of at most `limit` bytes."""
+    return _read_all(open_in_tree(path, limit=limit), path, limit)
 
 
 def read_start(
     path: Path, *, limit: int, follow_links: bool = False
 ) -> tuple[bytes, os.stat_result]:
-    """Return at most `limit` bytes from the start of a regular file of any size, and its status
-    before that.
-    """
+    """Read at most `limit` bytes from the start of a regular file of any size; also its status."""
     return _start(open_regular(path, limit=_ANY_SIZE, follow_links=follow_links), limit)
 
 
 def read_start_in_tree(path: bytes, *, limit: int) -> tuple[bytes, os.stat_result]:
-    """As `read_start`, of a file that is opened by `open_in_tree`."""
+    """Read the start of a file that is opened by `open_in_tree`, like `read_start`."""
     return _start(open_in_tree(path), limit)
 
 
 def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
-    """Return where a path leads to when all links are followed, if that is inside of one of the
-    directories.
+    """Resolve all links of a path that must lead into one of the directories.
 
-    Raises `IrregularFile` if it is not, or if the path cannot be one.
+    Raises `IrregularFile` if it leads elsewhere, or if the path is invalid.
     """
     if b"\0" in path:
         raise IrregularFile("its path has a NUL", path)
@@ -116,11 +109,11 @@ def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
 
 
 def passes(error: OSError) -> bool:
-    """Whether a file may be read soon that could not be read by this error."""
+    """True for a temporary error, after which a file may be readable soon."""
     return error.errno in _PASSING
 
 
-def _whole(handle: int, path: Path, limit: int) -> bytes:
+def _read_all(handle: int, path: Path, limit: int) -> bytes:
     with os.fdopen(handle, "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:  # it grew since it was opened
@@ -134,7 +127,7 @@ def _start(handle: int, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def _checked(handle: int, path: Path, limit: int) -> int:
-    """The descriptor, or an error after it was closed."""
+    """Check the open file; closes the descriptor on an error."""
     try:
         _check(os.fstat(handle), path, limit)
     except IrregularFile:
