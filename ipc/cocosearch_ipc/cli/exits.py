@@ -31,6 +31,6 @@ INTERRUPTED = 130
 _OF_CODE = {-32602: USAGE, -32601: FAILED, -32001: NOT_RUNNING}
 
 
-def of(code: int) -> int:
+def from_rpc_code(code: int) -> int:
     """Return the exit code for a JSON-RPC error code."""
     return _OF_CODE.get(code, FAILED)

@@ -24,7 +24,7 @@ LONGEST_NUMBER = 15
 def main() -> int:
     """Run the command line of this process; return its exit code."""
     arguments = sys.argv[1:]
-    output.stand_in()
+    output.replace_closed_streams()
     try:
         code = run(arguments, address.environment())
         output.flush()
@@ -33,11 +33,11 @@ def main() -> int:
         output.error(failed.message, failed.hint, as_json="--json" in arguments, **details)
         if failed.exit_code is not None:
             return failed.exit_code
-        return exits.NOT_RUNNING if failed.reason else exits.of(failed.code)
+        return exits.NOT_RUNNING if failed.reason else exits.from_rpc_code(failed.code)
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        output.silence()
+        output.discard_output()
         return exits.OK
     # a missing current directory, a full or read-only disk, a file of another user
     except OSError as error:

@@ -15,7 +15,7 @@ def command(env: Mapping[str, str]) -> list[str]:
     return [path] if path else [sys.executable, "-m", "cocosearchd"]
 
 
-def own(env: Mapping[str, str]) -> str:
+def ctl_path(env: Mapping[str, str]) -> str:
     """Return the path of `cocosearchctl` itself, for the configuration of other programs."""
     beside = Path(sys.executable).with_name("cocosearchctl")
     return (
@@ -25,7 +25,7 @@ def own(env: Mapping[str, str]) -> str:
     )
 
 
-def shipped(folder: str) -> Path:
+def shipped_folder(folder: str) -> Path:
     """Return the folder `systemd` or `launchd` of the installed package, or of a checkout."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "shipped" / folder

@@ -26,7 +26,7 @@ def run(
 
     `how` is text, compact, json or grep.
     """
-    reply = asked(params, env, None if how == "json" else _other)
+    reply = fetch_results(params, env, None if how == "json" else _other)
     if how == "json":
         output.document(reply)
     elif how == "compact":
@@ -42,14 +42,14 @@ def run(
     return reply
 
 
-def asked(
+def fetch_results(
     params: dict[str, Any], env: Mapping[str, str], other: Callable[[str], object] | None = None
 ) -> dict[str, Any]:
     """Return the reply of `search`. `other` has the meaning it has in `client.call`."""
-    return waited(env, "search", with_place(params), other)
+    return call_and_wait(env, "search", with_cwd(params), other)
 
 
-def waited(
+def call_and_wait(
     env: Mapping[str, str],
     method: str,
     params: dict[str, Any],
@@ -61,7 +61,7 @@ def waited(
     def silent() -> None:
         from cocosearch_ipc.cli.running import service_manager
 
-        service_manager.look(env)
+        service_manager.require_healthy(env)
 
     reply: dict[str, Any] = client.call(
         address.rpc_socket(env), method, params, patience_s, other, silent
@@ -73,7 +73,7 @@ def _other(version: str) -> None:
     output.note(f"hint: {client.upgrade(version)}")
 
 
-def with_place(params: dict[str, Any]) -> dict[str, Any]:
+def with_cwd(params: dict[str, Any]) -> dict[str, Any]:
     """Add the current directory to parameters that name no index."""
     if any(params.get(name) for name in ("index", "indexes", "topics", "all_indexes")):
         return params

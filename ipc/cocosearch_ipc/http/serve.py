@@ -29,7 +29,7 @@ from cocosearch_ipc.client import peer_pid, peer_uid
 from cocosearch_ipc.http.app import FrontEnd
 from cocosearch_ipc.http.connection_slots import PeerFinder, Slot, choose_victim
 from cocosearch_ipc.http.guard import HAS_TOKEN
-from cocosearch_ipc.http.sockets import BACKLOG, BoundSockets, renewed
+from cocosearch_ipc.http.sockets import BACKLOG, BoundSockets, renew
 from cocosearch_ipc.protocol import Failure
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class _Listening:
         with self._looking:
             while True:
                 try:
-                    bound = await anyio.to_thread.run_sync(renewed, self.bound)
+                    bound = await anyio.to_thread.run_sync(renew, self.bound)
                 except (Failure, OSError) as error:
                     if str(error) != last_error:
                         log.error(

@@ -1,7 +1,7 @@
 """Binds the daemon's sockets, or inherits them from systemd or launchd. Standard library only.
 
 A lock file beside the socket shows if a daemon runs: the socket file itself survives `kill -9`.
-Cleanup programs may remove either file, or the directory, while the daemon runs; `renewed` creates
+Cleanup programs may remove either file, or the directory, while the daemon runs; `renew` creates
 them again.
 """
 
@@ -130,7 +130,7 @@ def bind(
     return BoundSockets(rpc, bridge, tcp, lock, files, owned, lacking, tls)
 
 
-def renewed(bound: BoundSockets) -> BoundSockets:
+def renew(bound: BoundSockets) -> BoundSockets:
     """Return `bound` if its files still exist, else a copy with new sockets and a new lock.
 
     Only missing files are created again. The directory is created again too, but none above it,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc.render.line_range import in_results, place
+from cocosearch_ipc.render.line_range import in_results, parse_location
 from cocosearch_ipc.workspace_protocol import FindRelatedRequest, GetFileReply, GetFileRequest
 
 # About 12,000 tokens: clients refuse or truncate answers of 25,000 tokens, and an assistant often
@@ -20,13 +20,13 @@ Reply = TypeVar("Reply")
 async def read(engine: Any, request: GetFileRequest) -> GetFileReply:
     """Return the file, or its first lines up to the limit. Raises `Failure`."""
     try:
-        return bounded(await by_shown_path(engine.get_file, request))
+        return truncate(await by_shown_path(engine.get_file, request))
     except p.Failure as failure:
-        path, first, last = place(request.path)
+        path, first, last = parse_location(request.path)
         if failure.code != p.NOT_FOUND or first is None or request.start_line or request.end_line:
             raise
     request = replace(request, path=path, start_line=first, end_line=last)
-    return bounded(await by_shown_path(engine.get_file, request))
+    return truncate(await by_shown_path(engine.get_file, request))
 
 
 async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Request) -> Reply:
@@ -40,7 +40,7 @@ async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Req
     return await ask(replace(request, path=path))
 
 
-def bounded(reply: GetFileReply) -> GetFileReply:
+def truncate(reply: GetFileReply) -> GetFileReply:
     """Return the first lines within `MOST_CHARS`, but at least one line."""
     if len(reply.content) <= MOST_CHARS:
         return reply

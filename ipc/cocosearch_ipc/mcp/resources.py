@@ -43,7 +43,9 @@ def _numbers(server: FastMCP, engine: p.Engine) -> None:
     async def index_stats(name: str) -> str:
         """Files, chunks, symbols, languages and parse health of one index."""
         try:
-            reply = await engine.index_stats(tool_calls.checked(p.StatsRequest(index=name)))
+            reply = await engine.index_stats(
+                tool_calls.validate_request(p.StatsRequest(index=name))
+            )
         except p.Failure as failure:
             raise ResourceError(
                 str(tool_calls.tool_error(failure)), log_level=logging.DEBUG
@@ -66,7 +68,7 @@ def _files(server: FastMCP, engine: workspace_protocol.WorkspaceEngine) -> None:
         """
         try:
             reply = await engine.get_file(
-                tool_calls.checked(workspace_protocol.GetFileRequest(path, index=name))
+                tool_calls.validate_request(workspace_protocol.GetFileRequest(path, index=name))
             )
         except p.Failure as failure:
             raise ResourceError(
@@ -93,7 +95,7 @@ class _Listed(Middleware):
         call_next: CallNext[mcp_types.ListResourcesRequest, Sequence[Resource]],
     ) -> Sequence[Resource]:
         fixed = await call_next(context)
-        reply = await tool_calls.called(self._engine.list_indexes(p.Empty()))
+        reply = await tool_calls.await_reply(self._engine.list_indexes(p.Empty()))
         return [*fixed, *(_of_index(index) for index in reply.indexes)]
 
 
@@ -104,7 +106,7 @@ def _of_index(index: p.IndexStatus) -> Resource:
             "name": index.name,
             "title": f"Index {index.name}",
             "description": visible_name(
-                tool_calls.spelled(f"Numbers of the index of {index.root}.")
+                tool_calls.escape_names(f"Numbers of the index of {index.root}.")
             ),
             "mime_type": "application/json",
         }

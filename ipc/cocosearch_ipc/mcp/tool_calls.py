@@ -67,14 +67,15 @@ async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
         return project
     if not project.directories:
         return ToolScope(None)
-    located = await called(
-        engine.locate(checked(workspace_protocol.LocateRequest(project.directories)))
+    located = await await_reply(
+        engine.locate(validate_request(workspace_protocol.LocateRequest(project.directories)))
     )
     if located.index is not None:
         return ToolScope(located.index)
     if project.said:
+        directory = project.directories[0]
         raise ToolError(
-            f"{visible_name(spelled(project.directories[0]))} is not indexed yet.\n{offer(project.directories[0])}\n"
+            f"{visible_name(escape_names(directory))} is not indexed yet.\n{offer(directory)}\n"
             "To search another project, name its index: list_indexes shows them.",
             log_level=logging.DEBUG,
         )
@@ -83,12 +84,12 @@ async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
 
 def offer(directory: str) -> str:
     """Return the exact call that makes a directory searchable."""
-    if spelled(directory) != directory:
+    if escape_names(directory) != directory:
         return "To index it, run `cocosearchctl up .` in it: its name is not UTF-8, so no tool accepts it"
     return f"To index it, call index_codebase(path={json.dumps(directory, ensure_ascii=False)})"
 
 
-async def called(call: Awaitable[Reply], directory: str | None = None) -> Reply:
+async def await_reply(call: Awaitable[Reply], directory: str | None = None) -> Reply:
     """Await an engine call. Raises `ToolError` with the hint."""
     try:
         return await call
@@ -96,12 +97,12 @@ async def called(call: Awaitable[Reply], directory: str | None = None) -> Reply:
         raise tool_error(failure, directory) from failure
 
 
-async def answered(
+async def await_result(
     call: Any, as_text: Callable[[Any], str], scope: ToolScope | None = None
 ) -> ToolResult:
     """Await an engine call and return its reply as a result. Raises `ToolError` with the hint."""
     directory = scope.cwd if scope else None
-    reply = await called(call, directory)
+    reply = await await_reply(call, directory)
     text = as_text(reply)
     if directory:
         # Begin with the warning that the results belong to another project.
@@ -118,7 +119,7 @@ def _said_index(reply: object) -> str:
 
 def result(reply: object, text: str) -> ToolResult:
     """Return a reply as text and as structured content in the shape of JSON-RPC's result."""
-    return ToolResult(content=visible(spelled(text)), structured_content=structured(reply))
+    return ToolResult(content=visible(escape_names(text)), structured_content=structured(reply))
 
 
 def structured(reply: object) -> Any:
@@ -131,7 +132,7 @@ def structured(reply: object) -> Any:
     return _spelled_all(values) if rb"\ud" in encoded else values
 
 
-def spelled(text: str) -> str:
+def escape_names(text: str) -> str:
     """Replace bytes that are not UTF-8 (PEP 383) by hexadecimal escapes, as in paths of results."""
     return (
         text
@@ -145,14 +146,14 @@ def _spelled_all(value: Any) -> Any:
         return {name: _spelled_all(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_spelled_all(item) for item in value]
-    return spelled(value) if isinstance(value, str) else value
+    return escape_names(value) if isinstance(value, str) else value
 
 
 def tool_error(failure: p.Failure, where: str | None = None) -> ToolError:
     """Return the failure with its hint; for an unindexed directory, also the call that indexes it."""
     change = f"\n{offer(where)}" if where and failure.code == p.NOT_FOUND else ""
     hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
-    text = visible(spelled(f"{failure.message}{hint}{change}"))
+    text = visible(escape_names(f"{failure.message}{hint}{change}"))
     return ToolError(text, log_level=logging.DEBUG)  # an error of the caller, not of the daemon
 
 
@@ -163,14 +164,14 @@ def _of_tools(hint: str) -> str:
     return hint
 
 
-def several(value: str | list[str] | None) -> tuple[str, ...]:
+def split_names(value: str | list[str] | None) -> tuple[str, ...]:
     """Return one text, a list of texts, or a text with commas, as a tuple."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return tuple(value or ())
 
 
-def checked(request: Any) -> Any:
+def validate_request(request: Any) -> Any:
     """Apply the checks of JSON-RPC's parameters: refuse NUL characters and invalid Unicode."""
     values = {name: value for name, value in shapes.plain(request).items() if value is not None}
     try:

@@ -98,9 +98,9 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             index=scope.index,
             cwd=scope.cwd,
             limit=limit,
-            languages=tool_calls.several(language),
+            languages=tool_calls.split_names(language),
             paths=tuple(paths or ()),
-            symbol_types=tool_calls.several(symbol_type),
+            symbol_types=tool_calls.split_names(symbol_type),
             symbol_name=symbol_name,
             profile=profile,
             use_hybrid=use_hybrid_search,
@@ -110,8 +110,8 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             use_cache=not no_cache,
             budget_tokens=budget_tokens,
         )
-        return await tool_calls.answered(
-            engine.search(tool_calls.checked(request)), compact_text.search, scope
+        return await tool_calls.await_result(
+            engine.search(tool_calls.validate_request(request)), compact_text.search, scope
         )
 
 
@@ -123,7 +123,7 @@ def _indexes(server: FastMCP, engine: p.Engine) -> None:
     )
     async def list_indexes() -> Any:
         """List all indexes with root directory, state and size."""
-        return await tool_calls.answered(engine.list_indexes(p.Empty()), compact_text.indexes)
+        return await tool_calls.await_result(engine.list_indexes(p.Empty()), compact_text.indexes)
 
     @server.tool(
         title="Index statistics",
@@ -146,8 +146,8 @@ def _indexes(server: FastMCP, engine: p.Engine) -> None:
         request = p.StatsRequest(
             index=scope.index, cwd=scope.cwd, include_failures=include_failures
         )
-        return await tool_calls.answered(
-            engine.index_stats(tool_calls.checked(request)), compact_text.stats, scope
+        return await tool_calls.await_result(
+            engine.index_stats(tool_calls.validate_request(request)), compact_text.stats, scope
         )
 
 
@@ -174,7 +174,10 @@ def _index_codebase(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> Non
         first. Cancelling only stops the wait: the daemon continues to index.
         """
         permitted = await _permitted(
-            ctx, engine, roots, tool_calls.checked(p.IndexCodebaseRequest(path, index_name))
+            ctx,
+            engine,
+            roots,
+            tool_calls.validate_request(p.IndexCodebaseRequest(path, index_name)),
         )
         if isinstance(permitted, mcp_types.InputRequiredResult):
             return permitted
@@ -203,14 +206,14 @@ def _clear_index(server: FastMCP, engine: p.Engine) -> None:
         """Remove an index and stop watching its directory. The files on disk are not touched. Ask
         the user first.
         """
-        request = tool_calls.checked(p.IndexRequest(index=index_name))
-        listed = await tool_calls.called(engine.list_indexes(p.Empty()))
+        request = tool_calls.validate_request(p.IndexRequest(index=index_name))
+        listed = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
         root = next((index.root for index in listed.indexes if index.name == index_name), None)
         if root is not None:  # otherwise the engine refuses and lists the indexes
-            question = f"Delete the index {index_name} of {tool_calls.spelled(root)}? Its files are not touched."
+            question = f"Delete the index {index_name} of {tool_calls.escape_names(root)}? Its files are not touched."
             if question_to_client := await consent.require_consent(ctx, question, "Delete it"):
                 return question_to_client
-        return await tool_calls.answered(engine.clear_index(request), compact_text.cleared)
+        return await tool_calls.await_result(engine.clear_index(request), compact_text.cleared)
 
 
 async def _permitted(
@@ -221,7 +224,7 @@ async def _permitted(
     A directory that is already watched needs neither. Raises `ToolError`.
     """
     real = await anyio.to_thread.run_sync(real_path, request.path, abandon_on_cancel=True)
-    listed = await tool_calls.called(engine.list_indexes(p.Empty()))
+    listed = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
     if not request.path.startswith("/") or real in {index.root for index in listed.indexes}:
         return request
     if ctx.request_state != real:  # otherwise it was checked before the question
@@ -234,9 +237,7 @@ async def _permitted(
             )
         except p.Failure as failure:
             raise tool_calls.tool_error(failure) from failure
-    question = (
-        f"Index {tool_calls.spelled(real)}, watch it from now on, and let assistants search it?"
-    )
+    question = f"Index {tool_calls.escape_names(real)}, watch it from now on, and let assistants search it?"
     question_to_client = await consent.require_consent(ctx, question, "Index it", real)
     return question_to_client or replace(request, path=real)
 
@@ -259,6 +260,6 @@ async def _follow(
     async with aclosing(progress):  # a caller may cancel during a report
         async for last in progress:
             await ctx.report_progress(
-                last.done, last.total, tool_calls.spelled(compact_text.progress(last))
+                last.done, last.total, tool_calls.escape_names(compact_text.progress(last))
             )
     return last

@@ -11,7 +11,7 @@ from pydantic import Field
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol
 from cocosearch_ipc.mcp import compact_text, file_reading, tool_calls
-from cocosearch_ipc.render.line_range import place as place_of
+from cocosearch_ipc.render.line_range import parse_location as place_of
 from cocosearch_ipc.render.visible import visible_name
 from cocosearch_ipc.rpc import shapes
 from cocosearch_ipc.rpc.methods import METHODS
@@ -44,7 +44,7 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
     @server.tool(title="List topics", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_topics() -> Any:
         """List all topics with their indexes. A topic is a group of indexes that narrows `search`."""
-        reply = await tool_calls.called(engine.list_indexes(p.Empty()))
+        reply = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
         topics = sorted({topic for index in reply.indexes for topic in index.topics})
         entries = [
             {"topic": t, "indexes": [i.name for i in reply.indexes if t in i.topics]}
@@ -59,7 +59,7 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
     @server.tool(title="List sources", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_sources() -> Any:
         """List all indexed directories with their topics and sizes."""
-        reply = await tool_calls.called(engine.list_indexes(p.Empty()))
+        reply = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
         entries = [
             {
                 "name": i.name,
@@ -97,8 +97,8 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             limit=top_k,
             reranker=RERANKERS.get(reranker or "", reranker),
         )
-        return await tool_calls.answered(
-            engine.search(tool_calls.checked(request)), compact_text.search
+        return await tool_calls.await_result(
+            engine.search(tool_calls.validate_request(request)), compact_text.search
         )
 
     @server.tool(
@@ -125,8 +125,8 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         request = p.SearchRequest(
             query, scope.index, cwd=scope.cwd, limit=limit, explain=True, why_not=why_not
         )
-        return await tool_calls.answered(
-            engine.search(tool_calls.checked(request)), compact_text.explained, scope
+        return await tool_calls.await_result(
+            engine.search(tool_calls.validate_request(request)), compact_text.explained, scope
         )
 
 
@@ -150,8 +150,8 @@ def _fresh(server: FastMCP, engine: p.Engine) -> None:
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = p.SyncRequest(index=scope.index, cwd=scope.cwd, timeout_ms=int(timeout_s * 1000))
-        return await tool_calls.answered(
-            engine.sync(tool_calls.checked(request)), compact_text.synced, scope
+        return await tool_calls.await_result(
+            engine.sync(tool_calls.validate_request(request)), compact_text.synced, scope
         )
 
 
@@ -191,8 +191,8 @@ def _list_files(server: FastMCP, engine: Any) -> None:
             limit=limit,
             cursor=cursor,
         )
-        return await tool_calls.answered(
-            engine.list_files(tool_calls.checked(request)), compact_text.files, scope
+        return await tool_calls.await_result(
+            engine.list_files(tool_calls.validate_request(request)), compact_text.files, scope
         )
 
 
@@ -232,8 +232,8 @@ def _get_file(server: FastMCP, engine: Any) -> None:
             compact_text.file,
             last=end_line or (place_of(filename)[2] if start_line is None else None),
         )
-        return await tool_calls.answered(
-            file_reading.read(engine, tool_calls.checked(request)), as_text, scope
+        return await tool_calls.await_result(
+            file_reading.read(engine, tool_calls.validate_request(request)), as_text, scope
         )
 
 
@@ -259,5 +259,7 @@ def _find_related(server: FastMCP, engine: Any) -> None:
         request = workspace_protocol.FindRelatedRequest(
             filename, line, index=scope.index, cwd=scope.cwd, limit=limit
         )
-        related = file_reading.by_shown_path(engine.find_related, tool_calls.checked(request))
-        return await tool_calls.answered(related, compact_text.search, scope)
+        related = file_reading.by_shown_path(
+            engine.find_related, tool_calls.validate_request(request)
+        )
+        return await tool_calls.await_result(related, compact_text.search, scope)

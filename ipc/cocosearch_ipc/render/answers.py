@@ -36,7 +36,7 @@ def text(
 
     `lex` splits the code of a snippet into lines of coloured pieces.
     """
-    words = highlight.wanted(reply["query"])
+    words = highlight.term_pattern(reply["query"])
     has_index_names = reply.get("index") is None
     for number, hit in enumerate(reply["results"], 1):
         yield _head(number, hit, style, roots, has_index_names)
@@ -77,10 +77,10 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
         f"note: {output.printable(warning, keep='')}" for warning in reply.get("notes") or ()
     )
     if not reply["fresh"]:
-        yield f"not fresh: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
+        yield f"not fresh: {describe_staleness(reply['stale_reason'], reply.get('pending') or ())}"
 
 
-def lacking(reason: str | None, pending: Sequence[str]) -> str:
+def describe_staleness(reason: str | None, pending: Sequence[str]) -> str:
     """Return the reason why an answer may be outdated, and the first pending paths."""
     paths = ", ".join(output.printable(path, keep="") for path in pending[:PENDING])
     more = ", …" if len(pending) > PENDING else ""
@@ -95,19 +95,19 @@ def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[
         path = hit["path"]
         if root := roots.get(hit["index"]):
             path = os.path.relpath(os.path.join(root, path), cwd)
-        line = place(hit, reply.get("query") or "")
+        line = line_to_open(hit, reply.get("query") or "")
         text = hit["content"].split("\n")[line - hit["start_line"]].strip()
         yield f"{output.printable(path, keep='')}:{line}:{output.printable(text, keep='')}"
 
 
-def place(hit: Mapping[str, Any], query: str) -> int:
+def line_to_open(hit: Mapping[str, Any], query: str) -> int:
     """Return the line of a result to open.
 
     This is the first line with text, unless only a later line contains the name in the query.
     """
     lines = hit["content"].split("\n")
-    names = highlight.named(query)
-    words = highlight.wanted(query)
+    names = highlight.name_pattern(query)
+    words = highlight.term_pattern(query)
     first = next((n for n, line in enumerate(lines) if line.strip()), 0)
     matches = [n for n, line in enumerate(lines) if names is not None and names.search(line)]
     is_first = not matches or (words is not None and words.search(lines[first]))
@@ -254,7 +254,7 @@ def _foot(reply: dict[str, Any], style: output.Style) -> str:
     state = (
         "fresh"
         if reply["fresh"]
-        else f"NOT FRESH: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
+        else f"NOT FRESH: {describe_staleness(reply['stale_reason'], reply.get('pending') or ())}"
     )
     colour = (output.DIM,) if reply["fresh"] else (output.BOLD, output.YELLOW)
     return style.paint(f"{count} of {where}{took}{cached}, {state}", *colour)

@@ -80,7 +80,7 @@ def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
     return rows
 
 
-def wanted(query: str) -> re.Pattern[str] | None:
+def term_pattern(query: str) -> re.Pattern[str] | None:
     """Compile a pattern for the terms of `query`: exact names, and words in all their forms.
 
     A word matches where a word, or a part of a camelCase name, begins.
@@ -92,7 +92,7 @@ def wanted(query: str) -> re.Pattern[str] | None:
     return re.compile("|".join(forms)) if forms else None
 
 
-def named(query: str) -> re.Pattern[str] | None:
+def name_pattern(query: str) -> re.Pattern[str] | None:
     """Compile a pattern for the names in `query`: its only word, else words that no sentence has."""
     words = _WORD.findall(_asked(query))
     names = (

@@ -30,7 +30,7 @@ def where(
     return f"{path}:{first}-{last}{hit}"
 
 
-def place(text: str) -> tuple[str, int | None, int | None]:
+def parse_location(text: str) -> tuple[str, int | None, int | None]:
     """Parse `path`, `path:3` or `path:3-9` into path, first and last line."""
     match = _PLACE.fullmatch(text)
     if match is None:

@@ -76,7 +76,7 @@ def line(text: str = "") -> None:
     sys.stdout.write(_encodable(text, sys.stdout) + "\n")
 
 
-def exactly(text: str) -> None:
+def write_unchanged(text: str) -> None:
     """Write `text` to standard output unchanged, including line ends: for files and pipes."""
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
@@ -111,7 +111,7 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def stand_in() -> None:
+def replace_closed_streams() -> None:
     """Replace closed standard streams by streams to the null device.
 
     Otherwise the next opened file would take the number of the closed stream.
@@ -121,7 +121,7 @@ def stand_in() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - stays open until the process ends
 
 
-def silence() -> None:
+def discard_output() -> None:
     """Redirect standard output to the null device after a broken pipe, for the interpreter's flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -12,7 +12,9 @@ def values(reply: Mapping[str, Any], style: output.Style) -> Iterator[str]:
     """Yield one line per setting: key, value, layer and source. Default values are dim."""
     if reply.get("index"):
         yield style.paint(f"of index {reply['index']}", output.BOLD)
-    rows = [(entry["key"], shown(entry["value"]), _origin(entry)) for entry in reply["values"]]
+    rows = [
+        (entry["key"], format_value(entry["value"]), _origin(entry)) for entry in reply["values"]
+    ]
     for entry, line in zip(reply["values"], tables.table(rows), strict=True):
         yield style.paint(line, output.DIM) if entry["layer"] == "default" else line
     for note in reply.get("notes") or ():
@@ -28,7 +30,7 @@ def findings(entries: Sequence[Mapping[str, str]], style: output.Style) -> Itera
             yield f"      {output.printable(finding['fix'], keep='')}"
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value in the notation of the settings file."""
     if value is None or value == "" or value == []:
         return "-"

@@ -147,7 +147,7 @@ class ReplSession:
         }
 
     def _ask(self, text: str) -> Iterator[str]:
-        reply = self.call("search", query.with_place(self.choices.params(text)))
+        reply = self.call("search", query.with_cwd(self.choices.params(text)))
         self.hits = reply["results"]
         self.asked = reply["query"]
         if self.as_json:
@@ -177,7 +177,7 @@ class ReplSession:
             time.sleep(PAUSE_S)
 
     def _patience_s(self, path: str) -> float:
-        if termination.locked(Path(path).with_suffix(".lock")):
+        if termination.is_locked(Path(path).with_suffix(".lock")):
             return PATIENCE_S
         return GAP_S if self.answered else 0.0
 
@@ -226,7 +226,7 @@ class ReplSession:
         if number is None or number > len(self.hits):
             raise InvalidLine(f"there is no result {rest}: the last answer had {len(self.hits)}")
         hit = self.hits[number - 1]
-        command = query_options.editing(hit, self.asked, self.env)
+        command = query_options.editor_command(hit, self.asked, self.env)
         output.flush()
         try:
             subprocess.run(

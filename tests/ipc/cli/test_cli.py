@@ -152,7 +152,7 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     options += " --reranker spacy --no-hybrid --no-cache"
     options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9 --budget-chars 8"
     args = parser.parser().parse_args(["query", "q", *options.split()])
-    found = query_options.params_of(args)
+    found = query_options.search_params(args)
     defaults = p.SearchRequest("q")
     assert set(found) <= set(p.SearchRequest.__slots__)
     left_out = {name for name in p.SearchRequest.__slots__ if name not in found}
@@ -453,7 +453,7 @@ def test_a_number_that_python_does_not_read_is_refused(served: Served, line: str
     done = ctl(served, *line.format("9" * 5000).split())
     assert (done.returncode, done.stderr.count("\n")) == (exits.USAGE, 1)
     assert done.stderr.startswith("error: ")
-    assert line_range.place("a.py:" + "9" * 5000) == ("a.py:" + "9" * 5000, None, None)
+    assert line_range.parse_location("a.py:" + "9" * 5000) == ("a.py:" + "9" * 5000, None, None)
 
 
 def test_an_interrupt_and_a_closed_pipe_leave_no_traceback(served: Served) -> None:
@@ -587,9 +587,9 @@ def test_every_verb_has_help_with_an_example_and_a_function(
 
 
 def test_places_in_files() -> None:
-    assert line_range.place("a/b:c.py:3-9") == ("a/b:c.py", 3, 9)
-    assert line_range.place("a.py:3") == ("a.py", 3, 3)
-    assert line_range.place("a.py") == ("a.py", None, None)
+    assert line_range.parse_location("a/b:c.py:3-9") == ("a/b:c.py", 3, 9)
+    assert line_range.parse_location("a.py:3") == ("a.py", 3, 3)
+    assert line_range.parse_location("a.py") == ("a.py", None, None)
 
 
 def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,7 +75,7 @@ def test_open_and_links_name_a_file_as_the_disk_does(
 ) -> None:
     monkeypatch.setattr("cocosearch_ipc.cli.query.roots", lambda _: {"demo": "/srv"})
     found = hit("x") | {"index": "demo", "path": encode_path(name)}
-    assert os.fsencode(query_options.editing(found, "x", {})[-1]) == b"/srv/" + name
+    assert os.fsencode(query_options.editor_command(found, "x", {})[-1]) == b"/srv/" + name
     shown = answers.text(
         reply("x", found), output.Style(colour=False, links=True), {"demo": "/srv"}
     )

@@ -89,14 +89,14 @@ def test_code_has_colours(language: str, code: str, painted: str) -> None:
     ],
 )
 def test_words_that_were_asked_for_are_marked(query: str, found: str, not_found: str) -> None:
-    words = highlight.wanted(query)
+    words = highlight.term_pattern(query)
     assert words is not None
     assert [word for word in found.split() if not words.search(word)] == []
     assert [word for word in not_found.split() if words.search(word)] == []
 
 
 def test_a_question_of_fillers_marks_nothing() -> None:
-    assert highlight.wanted("where is it and how") is None
+    assert highlight.term_pattern("where is it and how") is None
 
 
 def test_a_cut_line_keeps_its_colours_apart_and_says_that_it_is_cut() -> None:
@@ -162,7 +162,7 @@ def test_an_explanation_has_stages_tables_and_an_outline() -> None:
     ],
 )
 def test_every_editor_goes_to_the_line(program: str, command: list[str]) -> None:
-    assert query_options.editor(program, "/a b", 3) == command
+    assert query_options.goto_command(program, "/a b", 3) == command
 
 
 def test_a_state_is_painted_where_it_stands() -> None:
@@ -332,7 +332,10 @@ def test_editors_go_to_the_name_that_was_asked_for(asked: str, line: str) -> Non
     found = hit("\nfirst = 1\nretry_limit = 3\nsecond_limit = 2\n")
     assert list(answers.grep(reply(asked, found), {}, "")) == [line]
     number = line.split(":")[1]
-    assert query_options.editor("vi", "a.py", answers.place(found, asked))[1] == f"+{number}"
+    assert (
+        query_options.goto_command("vi", "a.py", answers.line_to_open(found, asked))[1]
+        == f"+{number}"
+    )
 
 
 @pytest.mark.parametrize(

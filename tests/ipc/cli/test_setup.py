@@ -347,7 +347,7 @@ def test_a_service_that_fails_is_not_waited_for(
 def test_a_service_that_may_still_come_is_waited_for(systemd: dict[str, str], shown: str) -> None:
     """With 69 its database is not there yet."""
     assert run(["service", "install"], systemd) == exits.OK
-    service_manager.look(systemd | {"SHOWS": shown})
+    service_manager.require_healthy(systemd | {"SHOWS": shown})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
@@ -412,7 +412,7 @@ def test_doctor_sees_a_service_of_another_version_and_one_that_failed(
     assert found() == ("fail", "cocosearchctl logs, then cocosearchctl service start"), (
         "a person's change is no version"
     )
-    unit.write_bytes(unit_files.marked(b"# of another version\n"))
+    unit.write_bytes(unit_files.add_mark(b"# of another version\n"))
     assert found() == ("warn", "cocosearchctl service install")
     assert service_manager.journal(systemd, 5, follow=True) is not None
     assert (
@@ -425,7 +425,7 @@ def test_doctor_sees_a_bridge_that_is_gone_and_a_listener_that_does_not_answer(
     served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "cocosearch_ipc.http.serve.renewed", lambda bound: bound
+        "cocosearch_ipc.http.serve.renew", lambda bound: bound
     )  # it would be there again within seconds
     for _ in range(20):  # a look that has begun may still make it again
         (served.run / "mcp.sock").unlink(missing_ok=True)

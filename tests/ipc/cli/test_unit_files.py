@@ -58,7 +58,7 @@ def test_a_unit_of_another_version_is_replaced_and_what_a_person_changed_in_it_i
     unit = units / "cocosearchd.service"
     socket = units / "cocosearchd.socket"
     unit.write_text("[Service]\nNice=15\n")  # written by a version that left no mark, or by hand
-    socket.write_bytes(unit_files.marked(b"[Socket]\n"))
+    socket.write_bytes(unit_files.add_mark(b"[Socket]\n"))
     assert run(["service", "install"], env) == exits.OK
     assert (
         unit.with_name("cocosearchd.service.before-cocosearch").read_text()
@@ -219,9 +219,11 @@ def test_templates_from_which_other_users_start_services_stay(tmp_path: Path) ->
 def test_a_property_list_is_marked_as_well(tmp_path: Path) -> None:
     content = b'<?xml version="1.0"?>\n<plist/>\n'
     path = tmp_path / "agent.plist"
-    path.write_bytes(unit_files.marked(content))
-    assert unit_files.look(path, unit_files.marked(content)) is ExistingUnit.CURRENT
-    assert unit_files.look(path, unit_files.marked(content + b"\n")) is ExistingUnit.OLDER
+    path.write_bytes(unit_files.add_mark(content))
+    assert unit_files.compare_file(path, unit_files.add_mark(content)) is ExistingUnit.CURRENT
+    assert unit_files.compare_file(path, unit_files.add_mark(content + b"\n")) is ExistingUnit.OLDER
     path.write_bytes(path.read_bytes().replace(b"<plist/>", b"<plist />"))
-    assert unit_files.look(path, unit_files.marked(content)) is ExistingUnit.CHANGED
-    assert unit_files.look(path, unit_files.marked(content + b"\n")) is ExistingUnit.UNKNOWN
+    assert unit_files.compare_file(path, unit_files.add_mark(content)) is ExistingUnit.CHANGED
+    assert (
+        unit_files.compare_file(path, unit_files.add_mark(content + b"\n")) is ExistingUnit.UNKNOWN
+    )

@@ -16,7 +16,7 @@ import pytest
 from cocosearch_ipc import client
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.http import serve
-from cocosearch_ipc.http.sockets import bind, renewed
+from cocosearch_ipc.http.sockets import bind, renew
 from tests.ipc.conftest import Served
 
 ABOUT = {"name": "test", "version": "1"}
@@ -106,13 +106,13 @@ def test_a_directory_that_cannot_be_made_is_made_when_it_can(
     bound = bind(above / "run" / "rpc.sock", above / "run" / "mcp.sock", port=None)
     shutil.rmtree(above)
     with pytest.raises(FileNotFoundError):
-        renewed(bound)
+        renew(bound)
     assert not above.exists()
     above.mkdir()
-    found = renewed(bound)
+    found = renew(bound)
     assert found is not bound
     assert client.reachable(str(above / "run" / "rpc.sock"))
-    assert renewed(found) is found
+    assert renew(found) is found
     bound.close()
     assert client.reachable(str(above / "run" / "rpc.sock")), "it closes what is its own"
     found.close()
@@ -125,10 +125,10 @@ def test_the_place_of_another_daemon_is_left_to_it(tmp_path: Path) -> None:
     shutil.rmtree(run)
     second = bind(run / "rpc.sock", run / "mcp.sock", port=None)
     with pytest.raises(p.Failure, match="is already running"):
-        renewed(first)
+        renew(first)
     first.close()
     assert client.reachable(str(run / "rpc.sock"))
-    assert renewed(second) is second
+    assert renew(second) is second
     second.close()
 
 
@@ -141,7 +141,7 @@ def test_the_socket_of_a_service_manager_is_made_again(tmp_path: Path) -> None:
     shutil.rmtree(run)  # before the daemon was started by it
     bound = bind(run / "rpc.sock", run / "mcp.sock", port=None, inherited={"rpc": given})
     assert not client.reachable(str(run / "rpc.sock"))
-    found = renewed(bound)
+    found = renew(bound)
     assert client.reachable(str(run / "rpc.sock"))
     found.close()
     given.close()
@@ -155,5 +155,5 @@ def test_a_directory_of_another_user_is_not_taken(tmp_path: Path) -> None:
     run.mkdir(mode=0o700)
     os.chown(run, 65534, 65534)
     with pytest.raises(p.Failure, match="belongs to another user"):
-        renewed(bound)
+        renew(bound)
     bound.close()

@@ -94,11 +94,11 @@ def test_one_line_is_given_whole() -> None:
     reply = w.GetFileReply(
         "demo", "a.js", "javascript", "x" * (file_reading.MOST_CHARS + 1), 1, 1, 1, True
     )
-    assert file_reading.bounded(reply) == reply
+    assert file_reading.truncate(reply) == reply
     two = w.GetFileReply(
         "demo", "a.js", "javascript", f"{'x' * file_reading.MOST_CHARS}y\nz\n", 1, 2, 2, True
     )
-    assert (file_reading.bounded(two).end_line, len(file_reading.bounded(two).content)) == (
+    assert (file_reading.truncate(two).end_line, len(file_reading.truncate(two).content)) == (
         1,
         file_reading.MOST_CHARS + 2,
     )
@@ -106,7 +106,7 @@ def test_one_line_is_given_whole() -> None:
 
 def test_blank_lines_at_a_cut_are_counted() -> None:
     content = "a\n" + "\n" * (2 * file_reading.MOST_CHARS)
-    cut = file_reading.bounded(
+    cut = file_reading.truncate(
         w.GetFileReply("demo", "a.txt", "text", content, 1, content.count("\n"), 99, True)
     )
     assert cut.end_line == cut.content.count("\n") == file_reading.MOST_CHARS - 1

@@ -207,7 +207,7 @@ def _starts(env: Env, index: str, progress: "_Progress") -> Iterator[Figure]:
         ("python -c pass", [sys.executable, "-c", "pass"]),
         (
             "cocosearchctl query",
-            [program.own(env), "query", QUESTIONS[0], "--index", index, "--limit", "3"],
+            [program.ctl_path(env), "query", QUESTIONS[0], "--index", index, "--limit", "3"],
         ),
     )
     cpu = list[float]()
@@ -247,7 +247,7 @@ def _own_index(path: str) -> str | None:
         if not index["name"].startswith(PREFIX)
     ]
     with contextlib.suppress(client.CallFailed):
-        default = str(client.call(path, "index_stats", query.with_place({}))["index"])
+        default = str(client.call(path, "index_stats", query.with_cwd({}))["index"])
         return default if not default.startswith(PREFIX) else None
     return str(max(candidates, key=lambda index: index["chunks"])["name"]) if candidates else None
 

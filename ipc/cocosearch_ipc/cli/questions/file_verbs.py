@@ -10,18 +10,18 @@ from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
 from cocosearch_ipc.cli.questions import query_options, subscription
 from cocosearch_ipc.render import answers, output, tables
-from cocosearch_ipc.render.line_range import place
+from cocosearch_ipc.render.line_range import parse_location
 
 Env = Mapping[str, str]
 
 
 def files(args: argparse.Namespace, env: Env) -> int:
     """Print indexed files, page by page up to the limit."""
-    params = query.with_place({"index": args.index} if args.index else {})
+    params = query.with_cwd({"index": args.index} if args.index else {})
     params |= {
         name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value
     }
-    reply = _listed(params | query_options.patience(args), env, args.limit)
+    reply = _listed(params | query_options.sync_params(args), env, args.limit)
     if args.json:
         output.document(reply)
         return exits.OK
@@ -29,7 +29,7 @@ def files(args: argparse.Namespace, env: Env) -> int:
     cursor = reply["cursor"]
     if not reply.get("fresh"):
         output.note(
-            f"not fresh: {answers.lacking(reply.get('stale_reason'), reply.get('pending') or ())}"
+            f"not fresh: {answers.describe_staleness(reply.get('stale_reason'), reply.get('pending') or ())}"
         )
     if cursor:
         output.note(f"there are more than {args.limit} files: raise --limit")
@@ -58,7 +58,7 @@ def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
             | {"limit": min(1000, limit - len(entries))}
             | ({"cursor": cursor} if cursor else {})
         )
-        reply = query.waited(env, "list_files", page)
+        reply = query.call_and_wait(env, "list_files", page)
         entries = entries + reply["files"]
         cursor = reply["cursor"]
         if not merged:
@@ -72,8 +72,8 @@ def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
 
 def cat(args: argparse.Namespace, env: Env) -> int:
     """Print a file of an index, or the lines FIRST-LAST of it."""
-    path, first, last = place(args.place)
-    params = query.with_place({"index": args.index} if args.index else {}) | {"path": path}
+    path, first, last = parse_location(args.place)
+    params = query.with_cwd({"index": args.index} if args.index else {}) | {"path": path}
     params |= {
         name: line for name, line in (("start_line", first), ("end_line", last)) if line is not None
     }
@@ -89,14 +89,16 @@ def cat(args: argparse.Namespace, env: Env) -> int:
     if sys.stdout.isatty():
         output.line(output.printable(reply["content"].removesuffix("\n")))
     else:
-        output.exactly(reply["content"] + ("" if first is None and reply["fresh"] else "\n"))
+        output.write_unchanged(
+            reply["content"] + ("" if first is None and reply["fresh"] else "\n")
+        )
     return exits.OK
 
 
 def related(args: argparse.Namespace, env: Env) -> int:
     """Print code in other files that is similar to the definition at PATH:LINE."""
-    path, line, _ = place(args.place)
-    params = query.with_place({"index": args.index} if args.index else {}) | {
+    path, line, _ = parse_location(args.place)
+    params = query.with_cwd({"index": args.index} if args.index else {}) | {
         "path": path,
         "line": 1 if line is None else line,
     }
@@ -129,7 +131,7 @@ def watch(args: argparse.Namespace, env: Env) -> int:
                 as_json=args.json,
             )
             return exits.USAGE
-        params = query.with_place(params | {"since": {"epoch": epoch, "seq": int(number)}})
+        params = query.with_cwd(params | {"since": {"epoch": epoch, "seq": int(number)}})
     if sys.stdout.isatty() and not args.json:
         output.note("printing changes as they become searchable; Ctrl-C stops")
     for event in subscription.events(address.rpc_socket(env), params, output.note):

@@ -14,7 +14,7 @@ from cocosearch_ipc.cli.questions import query_options
 from cocosearch_ipc.cli.running import daemon_process
 from cocosearch_ipc.cli.setup import listener
 from cocosearch_ipc.render import output, tables
-from cocosearch_ipc.render.answers import lacking
+from cocosearch_ipc.render.answers import describe_staleness
 from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
@@ -49,7 +49,7 @@ def up(args: argparse.Namespace, env: Env) -> int:
             waited = client.call(address.rpc_socket(env), "sync", {"index": reply["index"]}, 60.0)
             if not waited["fresh"]:
                 progress.say(
-                    f"{reply['index']}: not fresh: {lacking(waited['reason'], waited['pending'])}"
+                    f"{reply['index']}: not fresh: {describe_staleness(waited['reason'], waited['pending'])}"
                 )
     if args.json:
         output.document(reply | {"progress": last})
@@ -120,8 +120,8 @@ def list_indexes(args: argparse.Namespace, env: Env) -> int:
 
 def stats(args: argparse.Namespace, env: Env) -> int:
     """Print the counts of one index."""
-    params = query.with_place(_given(index=args.name)) | _given(include_failures=args.failures)
-    reply = query.waited(env, "index_stats", params | query_options.patience(args))
+    params = query.with_cwd(_given(index=args.name)) | _given(include_failures=args.failures)
+    reply = query.call_and_wait(env, "index_stats", params | query_options.sync_params(args))
     if args.json:
         output.document(reply)
     else:
@@ -132,7 +132,7 @@ def stats(args: argparse.Namespace, env: Env) -> int:
 
 def sync(args: argparse.Namespace, env: Env) -> int:
     """Wait until all earlier changes are searchable; exit code 1 if the time is too short."""
-    params = query.with_place(_given(index=args.named or args.name))
+    params = query.with_cwd(_given(index=args.named or args.name))
     end = time.monotonic() + args.timeout
     reply = _synced(env, params, min(args.timeout, SHORT_S))
     progress = Progress()
@@ -157,7 +157,7 @@ def sync(args: argparse.Namespace, env: Env) -> int:
         state = (
             "fresh"
             if reply["fresh"]
-            else f"not fresh: {lacking(reply['reason'], reply['pending'])}"
+            else f"not fresh: {describe_staleness(reply['reason'], reply['pending'])}"
         )
         names = reply["fresh"] and reply.get("indexes")
         refused = reply.get("refused") or {}
@@ -177,9 +177,7 @@ def _synced(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any
 
 def reindex(args: argparse.Namespace, env: Env) -> int:
     """Index every file again with the current settings."""
-    reply = client.call(
-        address.rpc_socket(env), "reindex", query.with_place(_given(index=args.name))
-    )
+    reply = client.call(address.rpc_socket(env), "reindex", query.with_cwd(_given(index=args.name)))
     progress = Progress()
     last = reply if args.no_wait else _follow(env, reply["index"], reply, progress)
     if args.json:

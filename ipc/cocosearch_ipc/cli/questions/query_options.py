@@ -38,7 +38,7 @@ SHORT = ("mate", "kate", "xed")  # -l LINE PATH
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Search; print the results and, with `--explain` or `--why-not`, the explanation."""
-    params = params_of(args)
+    params = search_params(args)
     if args.open is not None:
         return open_hit(params, env, args.open, as_json=args.json)
     how = "json" if args.json else args.format
@@ -52,12 +52,12 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool = False) -> int:
     """Open `$VISUAL` or `$EDITOR` at the `number`th result, in place of this process."""
-    reply = query.asked(params, env)
+    reply = query.fetch_results(params, env)
     hits = reply["results"]
     if not 1 <= number <= len(hits):
         output.error(f"there is no result {number}", f"the answer has {len(hits)}", as_json=as_json)
         return exits.FAILED
-    command = editing(hits[number - 1], reply["query"], env)
+    command = editor_command(hits[number - 1], reply["query"], env)
     output.flush()
     try:
         os.execvp(command[0], command)  # noqa: S606 - the user's own editor
@@ -66,15 +66,15 @@ def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool = F
     return exits.FAILED
 
 
-def editing(hit: Mapping[str, Any], question: str, env: Env) -> list[str]:
+def editor_command(hit: Mapping[str, Any], question: str, env: Env) -> list[str]:
     """Return the command that opens a result in the user's editor."""
     path = os.path.join(query.roots(env)[hit["index"]], on_disk(hit["path"]))
-    return editor(
-        env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.place(hit, question)
+    return goto_command(
+        env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.line_to_open(hit, question)
     )
 
 
-def editor(program: str, path: str, line: int) -> list[str]:
+def goto_command(program: str, path: str, line: int) -> list[str]:
     """Return the command that opens `path` at `line`. `program` is a command with its options."""
     try:
         words = shlex.split(program) or ["vi"]
@@ -92,14 +92,14 @@ def editor(program: str, path: str, line: int) -> list[str]:
     return [*words, f"+{line}", path]
 
 
-def patience(args: argparse.Namespace) -> dict[str, Any]:
+def sync_params(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameter for the wait for changes, if the user set it."""
     if args.sync_timeout is None:
         return {}
     return {"sync_timeout_ms": round(min(args.sync_timeout, LONGEST_SYNC_S) * 1000)}
 
 
-def params_of(args: argparse.Namespace) -> dict[str, Any]:
+def search_params(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of `search`: only those that the user set."""
     repeatable = ("language", "path", "not_path", "symbol_type", "topic")
     plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "why_not")
@@ -110,7 +110,7 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     params |= {
         name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)
     }
-    params |= patience(args)
+    params |= sync_params(args)
     if args.lines_around is not None:
         params = {"lines_before": args.lines_around, "lines_after": args.lines_around} | params
     if indexes := [name for value in args.index for name in value.split(",") if name]:

@@ -107,7 +107,7 @@ class SessionRelay:
             self._beginning = []
             self._subscribed = {}
         if method == "notifications/cancelled":
-            self._given_up(message)
+            self._forget_request(message)
         for _ in range(2):  # only a write shows that a daemon has just stopped
             try:
                 connection = self._connected()
@@ -136,7 +136,7 @@ class SessionRelay:
             self._waiting.pop(asks, None)
         self._refuse({asks: rid} if asks else {}, LOST)
 
-    def _given_up(self, message: dict[str, Any]) -> None:
+    def _forget_request(self, message: dict[str, Any]) -> None:
         """Forget a request that the client has cancelled: the daemon will not answer it."""
         params = message.get("params")
         with self._lock:
@@ -165,9 +165,9 @@ class SessionRelay:
             with self._lock:
                 if self._socket is not None:
                     return self._socket
-            return self._begun(self._open(start=start))
+            return self._resume(self._open(start=start))
 
-    def _begun(self, connection: socket.socket) -> socket.socket:
+    def _resume(self, connection: socket.socket) -> socket.socket:
         """Bring a new connection to the state of the previous one."""
         try:
             connection.sendall(json.dumps({"cocosearch": self._place}).encode() + b"\n")
@@ -184,7 +184,7 @@ class SessionRelay:
             self._socket = connection
             self._down = down
         down.start()
-        self._tell_of_a_gap()
+        self._report_gap()
         return connection
 
     def _open(self, *, start: bool) -> socket.socket:
@@ -238,7 +238,7 @@ class SessionRelay:
                 self._connected(start=False)
                 return
 
-    def _tell_of_a_gap(self) -> None:
+    def _report_gap(self) -> None:
         """Report every subscribed resource as changed: changes without a daemon were missed."""
         with self._lock, contextlib.suppress(OSError):
             for uri in tuple(self._subscribed):

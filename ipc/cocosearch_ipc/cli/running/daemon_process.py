@@ -63,7 +63,7 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
         _wait(env, process, offset)
     except KeyboardInterrupt:
         say("cocosearchd continues to start in the background; `cocosearchctl down` stops it")
-        _until_locked(env, process)
+        _wait_until_locked(env, process)
         raise
     return True
 
@@ -81,9 +81,9 @@ def _version(env: Env, say: Callable[[str], object]) -> str | None:
             return str(client.call(address.rpc_socket(env), "status", timeout_s=5.0)["version"])
         except client.CallFailed as failed:
             reason = failed
-        service_manager.look(env)
+        service_manager.require_healthy(env)
         if time.monotonic() - began > START_S:
-            raise _silent(reason)
+            raise _unresponsive(reason)
         if is_quiet and time.monotonic() - began > LONG_S:
             say("waiting for cocosearchd, which runs but does not answer yet ...")
             is_quiet = False
@@ -91,7 +91,7 @@ def _version(env: Env, say: Callable[[str], object]) -> str | None:
     return None
 
 
-def _silent(reason: client.CallFailed) -> client.CallFailed:
+def _unresponsive(reason: client.CallFailed) -> client.CallFailed:
     message = f"cocosearchd did not answer within {START_S:g} s: {reason.message}"
     return client.CallFailed(message, "see `cocosearchctl logs`", reason=client.NOT_RUNNING)
 
@@ -103,10 +103,11 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
     within 15 seconds: see `termination.force`.
     """
     path = address.rpc_socket(env)
-    service_manager.look(env)  # first, because a connection makes the service manager start it
-    _until_reachable(env, say)
+    # first, because a connection makes the service manager start the daemon
+    service_manager.require_healthy(env)
+    _wait_until_reachable(env, say)
     if not client.reachable(path) and termination.holder(env) is None:
-        if termination.call_off_restart(env):
+        if termination.cancel_restart(env):
             say("cocosearchd froze; its restart has been cancelled")
         return None
     termination.forbid_restart(env)
@@ -114,10 +115,10 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
     if pid is None:
         frozen = termination.holder(env)
         if frozen is not None:
-            termination.force(frozen.pid, env, say)
+            termination.force_stop(frozen.pid, env, say)
         return frozen and frozen.pid
     try:
-        _until_gone(pid, env, say)
+        _wait_until_gone(pid, env, say)
     except KeyboardInterrupt:
         say(
             f"cocosearchd (pid {pid}) continues to stop in the background; `cocosearchctl restart` starts it again"
@@ -141,41 +142,41 @@ def _ask_to_stop(env: Env) -> int | None:
     return int(answer["pid"])
 
 
-def _until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
+def _wait_until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
     lock = Path(address.rpc_socket(env)).with_suffix(".lock")
     began = time.monotonic()
     end = time.monotonic() + STOP_S
     is_quiet = True
-    while termination.alive(pid) or termination.locked(lock):
+    while termination.is_alive(pid) or termination.is_locked(lock):
         if is_quiet and time.monotonic() - began > LONG_S:
             say(f"stopping cocosearchd (pid {pid}) ...")
             is_quiet = False
         if time.monotonic() > end:
-            termination.force(pid, env, say)
+            termination.force_stop(pid, env, say)
             return
         time.sleep(POLL_S)
 
 
-def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
+def _wait_until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
     """Wait until the daemon has locked its state: from then on, `stop` can find it."""
     end = time.monotonic() + LOCK_S
     while (
         process.poll() is None
-        and not termination.locked(termination.state_lock(env))
+        and not termination.is_locked(termination.state_lock(env))
         and time.monotonic() < end
     ):
         time.sleep(POLL_S)
 
 
-def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
+def _wait_until_reachable(env: Env, say: Callable[[str], object]) -> None:
     """Wait for the socket of a daemon that holds its lock: it is starting or stopping."""
     began = time.monotonic()
     is_quiet = True
     end = began + START_S
     lock = termination.state_lock(env)
     path = address.rpc_socket(env)
-    while termination.locked(lock) and not client.reachable(path) and time.monotonic() < end:
-        _not_elsewhere(env, began)
+    while termination.is_locked(lock) and not client.reachable(path) and time.monotonic() < end:
+        _require_own_socket(env, began)
         if os.path.exists(path) and time.monotonic() - began > ANSWER_S:
             return  # its socket exists but accepts no connection: it is frozen
         if is_quiet:
@@ -184,7 +185,7 @@ def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
         time.sleep(POLL_S)
 
 
-def _not_elsewhere(env: Env, since: float) -> None:
+def _require_own_socket(env: Env, since: float) -> None:
     """Raise `client.CallFailed` if the daemon of this state listens elsewhere, or nowhere.
 
     It listens nowhere if its socket has been missing `since` for longer than a stop takes: somebody
@@ -276,11 +277,11 @@ def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> Non
             raise _start_failed(env, process.returncode, offset)
         if process is not None and process.poll() == exits.ALREADY_RUNNING:
             ended = ended or time.monotonic()
-            _not_elsewhere(env, ended)
+            _require_own_socket(env, ended)
         if process is None:
-            service_manager.look(env)
+            service_manager.require_healthy(env)
         if time.monotonic() > end:
-            raise _silent(reason)
+            raise _unresponsive(reason)
         time.sleep(POLL_S)
 
 

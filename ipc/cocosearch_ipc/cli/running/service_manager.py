@@ -56,7 +56,9 @@ def outdated(env: Env) -> tuple[Path, ...]:
     files = manager(env, system=False).files
     current = (ExistingUnit.CURRENT, ExistingUnit.CHANGED)
     return tuple(
-        path for path, content in files.items() if unit_files.look(path, content) not in current
+        path
+        for path, content in files.items()
+        if unit_files.compare_file(path, content) not in current
     )
 
 
@@ -70,7 +72,7 @@ def state(env: Env) -> str:
     ).stdout.strip()
 
 
-def look(env: Env) -> None:
+def require_healthy(env: Env) -> None:
     """Raise `client.CallFailed` if the installed service has failed: nobody reads from its socket.
 
     A service that waits for a restart has failed too, unless it waits for its database.
@@ -93,7 +95,7 @@ def look(env: Env) -> None:
         raise client.CallFailed(message, hint, reason=client.NOT_RUNNING)
 
 
-def expect_end(env: Env) -> None:
+def announce_stop(env: Env) -> None:
     """Stop the installed service, so that its manager does not start another daemon."""
     if sys.platform != "darwin" and is_installed(env):
         _quiet(("systemctl", "--user", "stop", "--no-block", "cocosearchd.service"), env)
@@ -137,7 +139,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
             # first, so that an unreachable manager changes no file and stops no daemon
             _do(service, "reload")
             changed = _install(service, env)
-            _make_way(env)
+            _stop_unmanaged_daemon(env)
         _do(service, args.what)
     _say(args, service, changed=changed)
     return exits.OK
@@ -178,7 +180,7 @@ def _status(args: argparse.Namespace, service: ServiceManager, env: Env) -> int:
     return exits.OK if running else exits.NOT_RUNNING
 
 
-def _make_way(env: Env) -> None:
+def _stop_unmanaged_daemon(env: Env) -> None:
     """Stop a daemon that runs outside the service: it holds the locks that the service needs."""
     path = address.rpc_socket(env)
     if _quiet(manager(env, system=False).commands["running"][0], env) == 0 or not client.reachable(
@@ -218,7 +220,7 @@ def _systemd_user(env: Env) -> ServiceManager:
     )
     names = ("cocosearchd.socket", "cocosearchd-mcp.socket", "cocosearchd.service")
     return _systemd(
-        home, program.shipped("systemd") / "user", names, names, ("systemctl", "--user"), env
+        home, program.shipped_folder("systemd") / "user", names, names, ("systemctl", "--user"), env
     )
 
 
@@ -232,7 +234,7 @@ def _systemd_system(env: Env) -> ServiceManager:
     units = tuple(name.replace("@", f"@{uid}") for name in names)
     return _systemd(
         Path("/etc/systemd/system"),
-        program.shipped("systemd") / "system",
+        program.shipped_folder("systemd") / "system",
         names,
         units,
         ("systemctl",),
@@ -250,7 +252,7 @@ def _systemd(
 ) -> ServiceManager:
     command = program.command(env)
     files = {
-        target / name: unit_files.marked(_filled((source / name).read_text("utf-8"), command))
+        target / name: unit_files.add_mark(_filled((source / name).read_text("utf-8"), command))
         for name in names
     }
     reload = (*ctl, "daemon-reload")
@@ -283,8 +285,8 @@ def _launchd(env: Env) -> ServiceManager:
     unload = ("launchctl", "bootout", f"{domain}/{LABEL}")
     return ServiceManager(
         {
-            path: unit_files.marked(
-                agent((program.shipped("launchd") / f"{LABEL}.plist").read_bytes(), env)
+            path: unit_files.add_mark(
+                agent((program.shipped_folder("launchd") / f"{LABEL}.plist").read_bytes(), env)
             )
         },
         {
@@ -322,7 +324,7 @@ def _install(service: ServiceManager, env: Env) -> bool:
         elif former is ExistingUnit.UNKNOWN:
             drop_in = f": put them into a drop-in, {path}.d/NAME.conf" if service.drop_in else ""
             output.note(
-                f"{path} had your own changes; its backup is {path.name}{unit_files.KEPT}{drop_in}"
+                f"{path} had your own changes; its backup is {path.name}{unit_files.BACKUP_SUFFIX}{drop_in}"
             )
     changed |= _environment(service, env)
     if changed and runs:

@@ -58,20 +58,20 @@ def holder(env: Env) -> DaemonHolder | None:
     except OSError:
         return None
     pid, _, socket = content.partition(" ")
-    if not (pid.isdecimal() and socket and alive(int(pid)) and locked(path)):
+    if not (pid.isdecimal() and socket and is_alive(int(pid)) and is_locked(path)):
         return None
     return DaemonHolder(int(pid), socket, since)
 
 
-def force(pid: int, env: Env, say: Callable[[str], object]) -> None:
+def force_stop(pid: int, env: Env, say: Callable[[str], object]) -> None:
     """End the daemon and its PostgreSQL, with SIGKILL if necessary, within ten seconds.
 
     Notifies the manager of an installed service first, which would otherwise start another daemon.
     Raises `client.CallFailed` if even SIGKILL has no effect.
     """
     say(f"cocosearchd (pid {pid}) does not answer; killing it ...")
-    call_off_restart(env)
-    service_manager.expect_end(env)
+    cancel_restart(env)
+    service_manager.announce_stop(env)
     if not _ended(pid, signal.SIGTERM, TERM_S) and not _ended(pid, signal.SIGKILL, KILL_S):
         message = f"cocosearchd (pid {pid}) does not end, not even after SIGKILL"
         hint = "it waits for a disk or a file server: repair that, or restart the machine"
@@ -88,7 +88,7 @@ def forbid_restart(env: Env) -> None:
             os.kill(pid, signal.SIGUSR1)
 
 
-def call_off_restart(env: Env) -> bool:
+def cancel_restart(env: Env) -> bool:
     """Kill the watchdog of a frozen or dead daemon before it starts another; True if one ran."""
     pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
     return pid is not None and _ended(pid, signal.SIGKILL, KILL_S)
@@ -162,12 +162,12 @@ def _ended(pid: int, number: int, within_s: float) -> bool:
     except PermissionError:
         return False
     end = time.monotonic() + within_s
-    while alive(pid) and time.monotonic() < end:
+    while is_alive(pid) and time.monotonic() < end:
         time.sleep(POLL_S)
-    return not alive(pid)
+    return not is_alive(pid)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Tell if a process runs. A zombie, which waits for its parent, does not."""
     try:
         os.kill(pid, 0)
@@ -183,7 +183,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def locked(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Tell if a daemon holds the lock file at `path`: it is starting, running or stopping."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)

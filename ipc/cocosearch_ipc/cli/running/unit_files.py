@@ -11,7 +11,7 @@ from pathlib import Path
 
 Env = Mapping[str, str]
 
-KEPT = ".before-cocosearch"  # suffix of a backup, which no service manager reads
+BACKUP_SUFFIX = ".before-cocosearch"  # suffix of a backup, which no service manager reads
 # Variables that a service must not inherit: its unit sets the directories, and it has no project.
 NOT_ITS = frozenset({"COCOSEARCH_STATE_DIR", "COCOSEARCH_RUNTIME_DIR", "COCOSEARCH_PROJECT"})
 _PLACES = frozenset({"XDG_STATE_HOME", "XDG_CONFIG_HOME"})
@@ -35,7 +35,7 @@ class ExistingUnit(Enum):
     UNKNOWN = "a changed text of another version, or a file of another author"
 
 
-def marked(content: bytes) -> bytes:
+def add_mark(content: bytes) -> bytes:
     """Return `content` with a line that carries its digest, to detect later changes."""
     notice = f"Written by `cocosearchctl service install` ({_digest(content)})"
     if content.startswith(b"<?xml"):
@@ -44,7 +44,7 @@ def marked(content: bytes) -> bytes:
     return f"# {notice}; put your additions into a drop-in: `systemctl edit`\n".encode() + content
 
 
-def look(path: Path, content: bytes) -> ExistingUnit:
+def compare_file(path: Path, content: bytes) -> ExistingUnit:
     """Compare the file at `path` with the text that would be written."""
     if not path.exists():
         return ExistingUnit.MISSING
@@ -62,12 +62,12 @@ def write(path: Path, content: bytes) -> ExistingUnit:
 
     Changes by the user stay, in the file or in a backup.
     """
-    state = look(path, content)
+    state = compare_file(path, content)
     if state in (ExistingUnit.CURRENT, ExistingUnit.CHANGED):
         return state
     path.parent.mkdir(parents=True, exist_ok=True)
     if state is ExistingUnit.UNKNOWN:
-        path.replace(path.with_name(path.name + KEPT))
+        path.replace(path.with_name(path.name + BACKUP_SUFFIX))
     path.write_bytes(content)
     return state
 

@@ -244,7 +244,7 @@ def _loopback(env: Env, mcp: dict[str, str]) -> Finding:
             "mcp", "ok", "the TCP listener is disabled; `cocosearchctl mcp` works without it"
         )
     try:
-        listener.require_own(env, url)
+        listener.require_own_listener(env, url)
         token = TokenFile(Path(address.token_file(env))).ensure()
         code = _metrics_code(url, token)
     except client.CallFailed as failed:

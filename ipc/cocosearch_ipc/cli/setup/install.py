@@ -105,7 +105,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     assistant = ASSISTANTS[args.assistant]
     target = _target(assistant, env, in_project=args.project)
     path = target.path
-    entry = None if args.remove else assistant.entry(program.own(env))
+    entry = None if args.remove else assistant.entry(program.ctl_path(env))
     edit = _edited_toml if path.suffix == ".toml" else _edited_json
     if args.print:
         output.line(edit("", assistant.keys, entry, path).rstrip())

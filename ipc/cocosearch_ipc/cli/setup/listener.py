@@ -34,7 +34,7 @@ def connect(url: str) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(host, parts.port, timeout=TIMEOUT_S)
 
 
-def require_own(env: Env, url: str) -> None:
+def require_own_listener(env: Env, url: str) -> None:
     """Raise `client.CallFailed` unless the daemon of this user's Unix socket listens at `url`."""
     parts = urllib.parse.urlsplit(url)
     host = str(parts.hostname)
@@ -71,7 +71,7 @@ def require_token_address(env: Env, status: dict[str, Any]) -> str:
         )
     url = str(mcp.get("url") or "")
     if url:
-        require_own(env, url)
+        require_own_listener(env, url)
     return url
 
 
