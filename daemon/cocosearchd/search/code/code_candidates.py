@@ -78,7 +78,7 @@ async def code_candidates(
     )
     code_query = CodeQuery(
         lexical=lexical,
-        state=snapshot,
+        snapshot=snapshot,
         plan=plan,
         terms=lexical.parse_query(plan.text),
         vector=vector,
@@ -99,7 +99,7 @@ async def _add_rows(
 ) -> CodeAnswer:
     """Make candidates of the ranked chunks: their rows come from the overlay or the store."""
     plan = code_query.plan
-    snapshot = code_query.state
+    snapshot = code_query.snapshot
     unsaved = code_query.overlay.rows if code_query.overlay else {}
     stored_keys = [
         key

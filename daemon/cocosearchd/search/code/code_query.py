@@ -29,14 +29,14 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class CodeQuery:
-    """A query. `state` is the snapshot, with the files of `overlay` in place of the stored ones.
+    """A query to `snapshot`, which has the files of `overlay` in place of the stored ones.
 
     At most `limit` chunks are ranked. The number of compared files follows from `needed`, the
     number of results: an explained query ranks more chunks of the same files.
     """
 
     lexical: LexicalIndex
-    state: IndexSnapshot
+    snapshot: IndexSnapshot
     plan: Plan
     terms: QueryTerms
     vector: NDArray[np.float32] | None
@@ -45,13 +45,13 @@ class CodeQuery:
     needed: int
     overlay: Overlay | None = None
 
-    async def evaluate(self, judge: Callable[[FeatureMatrix], T], choice: FileFilter) -> T:
-        """Return the result of `judge` on the feature matrix, in a thread.
+    async def evaluate(self, scorer: Callable[[FeatureMatrix], T], choice: FileFilter) -> T:
+        """Return the result of `scorer` on the feature matrix, in a thread.
 
         `choice` returns the mask of the files that may be shown.
         """
         return await self.lexical.score(
-            self.state, judge, self.terms, self.vector, choice, self.needed
+            self.snapshot, scorer, self.terms, self.vector, choice, self.needed
         )
 
     async def rank(self, chunks: Starts | None = None) -> tuple[RankedChunk, ...]:
@@ -87,7 +87,7 @@ class CodeQuery:
                 (path in chunks for path in living.paths), np.bool_, len(living.paths)
             )
         elif symbol_masks is not None:
-            with_chunks = files_with_chunks(self.state.views, symbol_masks)
+            with_chunks = files_with_chunks(self.snapshot.views, symbol_masks)
         else:
             return passing
         return with_chunks if passing is None else with_chunks & passing
@@ -112,5 +112,5 @@ class CodeQuery:
         find_mask = self.lexical.symbols.mask
         return [
             find_mask(segment_view.segment, where.symbol_types, where.symbol_name)
-            for segment_view in self.state.views
+            for segment_view in self.snapshot.views
         ]

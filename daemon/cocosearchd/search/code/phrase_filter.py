@@ -108,12 +108,12 @@ async def _find_matches(
     else:
         matrix, order = await code_query.evaluate(
             search.rank_files,
-            lambda _: files_with_chunks(code_query.state.views, candidates.whole_word_chunks),
+            lambda _: files_with_chunks(code_query.snapshot.views, candidates.whole_word_chunks),
         )
         partial = await search.read_by_rank(matrix, order)
         if (
             search.count_results(partial) >= needed
-            or len(matrix.paths) == code_query.state.file_count
+            or len(matrix.paths) == code_query.snapshot.file_count
         ):
             return PhraseMatches(
                 await asyncio.to_thread(code_query.rank_compared, matrix, partial), search.complete
@@ -130,7 +130,7 @@ class _PhraseSearch:
     """
 
     db: Database
-    newest: IndexRecord
+    record: IndexRecord
     query: CodeQuery
     in_time: bool = True
     complete: bool = True
@@ -138,14 +138,14 @@ class _PhraseSearch:
 
     def find_candidates(self) -> PhraseCandidates:
         """Return the chunks that can contain the phrases, in files that may be shown."""
-        state = self.query.state
+        snapshot = self.query.snapshot
         where = self.query.plan.where
         words = extract_phrase_words(where.phrases, self.query.lexical.terms)
         return find_phrase_candidates(
-            state.views,
-            state.live_documents,
+            snapshot.views,
+            snapshot.live_documents,
             words,
-            self.query.allowed_files(state.live_documents),
+            self.query.allowed_files(snapshot.live_documents),
             chunks=self.query.symbol_masks(),
         )
 
@@ -179,7 +179,7 @@ class _PhraseSearch:
         while position < len(order) and self.count_results(chunks) < self.query.limit:
             paths = [matrix.paths[file] for file in order[position : position + size]]
             saved = [path for path in paths if overlay is None or path not in overlay.files]
-            read = await phrase_matches_in_files(self.db, self.newest, where, saved)
+            read = await phrase_matches_in_files(self.db, self.record, where, saved)
             self._check_generations(read, saved)
             chunks |= read.starts | {path: unsaved[path] for path in paths if path in unsaved}
             position = position + size
@@ -210,8 +210,8 @@ class _PhraseSearch:
         if sure <= min(keys, FEW_CHUNKS):
             return await self.match_chunks(candidates.chunks)
         expected_texts = min(
-            await estimate_phrase_matches(self.db, self.newest, self.query.plan.where),
-            self.query.state.chunk_count,
+            await estimate_phrase_matches(self.db, self.record, self.query.plan.where),
+            self.query.snapshot.chunk_count,
         )
         if sure <= min(keys, expected_texts):
             return await self.match_chunks(candidates.chunks)
@@ -221,11 +221,11 @@ class _PhraseSearch:
         """Return the given chunks that contain the phrases."""
         self.steps.append(f"{count_chunks(chunks)} chunks by their keys")
         keys = await asyncio.to_thread(
-            list_chunk_keys, self.query.state.views, self.query.state.live_documents, chunks
+            list_chunk_keys, self.query.snapshot.views, self.query.snapshot.live_documents, chunks
         )
         unsaved = self.query.overlay.files if self.query.overlay else {}
         saved = [key for key in keys if key[0] not in unsaved]
-        read = await phrase_matches_in_chunks(self.db, self.newest, self.query.plan.where, saved)
+        read = await phrase_matches_in_chunks(self.db, self.record, self.query.plan.where, saved)
         self._check_generations(read, {path for path, _, _ in saved})
         return self._apply_overlay(read.starts)
 
@@ -234,13 +234,13 @@ class _PhraseSearch:
         if not self.in_time:
             return None
         self.steps.append("texts that PostgreSQL's index of words leaves")
-        matches = await all_phrase_matches(self.db, self.newest, self.query.plan.where, SCAN_MS)
+        matches = await all_phrase_matches(self.db, self.record, self.query.plan.where, SCAN_MS)
         self.in_time = matches is not None
         return None if matches is None else self._apply_overlay(matches)
 
     def _check_generations(self, read: StoredPhraseMatches, paths: Iterable[str]) -> None:
         """Clear `complete` if a file is newer or gone: it may have matched in the snapshot."""
-        generation = self.query.state.generation
+        generation = self.query.snapshot.generation
         self.complete &= all(
             read.generations.get(path, generation + 1) <= generation for path in paths
         )
