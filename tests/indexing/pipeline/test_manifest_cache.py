@@ -77,7 +77,7 @@ def maker(outlines: ParseCache, rules: RowRules = RULES) -> RowMaker:
 
 def sheets_of(kept: DiskCache, rules: RowRules = RULES, made: bytes = b"") -> ManifestCache:
     """As an index of these rules has them."""
-    return maker(outlines(kept, made), rules)._sheets
+    return maker(outlines(kept, made), rules)._manifests
 
 
 def whole(sources: Sequence[SourceFile]) -> list[FileExtract]:

@@ -23,7 +23,7 @@ async def test_a_path_is_held_by_one_batch_at_a_time() -> None:
     assert log.index("c begins") < log.index("a ends")  # nothing shared: at the same time
     first, second = sorted("ab", key=lambda name: log.index(f"{name} begins"))
     assert log.index(f"{first} ends") < log.index(f"{second} begins")
-    assert not feed._turns  # nothing is kept of paths that nobody works on
+    assert not feed._locks  # nothing is kept of paths that nobody works on
 
 
 async def test_a_batch_that_is_given_up_lets_go_of_its_paths() -> None:

@@ -63,7 +63,7 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
             given_up = asyncio.create_task(
                 writer.apply("a.py", file_write("a.py", "one"), urgent=urgent)
             )
-            await until(lambda: "a.py" in writer._under_way)
+            await until(lambda: "a.py" in writer._in_flight)
             given_up.cancel()
             with anyio.move_on_after(0.1) as early:
                 await writer.wait_ended(["a.py"])
@@ -72,7 +72,7 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
         with anyio.fail_after(10):
             await writer.wait_ended(["a.py"])
     assert await stored(db, record) == {"a.py"}
-    assert not writer._under_way
+    assert not writer._in_flight
 
 
 @pytest.mark.parametrize("when", ["waits", "is made", "waits to be written"])
@@ -99,7 +99,7 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, whe
         await hold(other, record)
         go_on.set()
         first = apply("a.py")
-        await until(lambda: "a.py" in writer._under_way)
+        await until(lambda: "a.py" in writer._in_flight)
         began.clear()
         go_on.clear()
         given_up, last = apply("b.py"), apply("c.py")

@@ -1,10 +1,9 @@
-"""One index in CocoIndex: its memory on disk, its live run, and the comparison of that memory with
-PostgreSQL.
+"""One index in CocoIndex: its state on disk, its live run, and its comparison with PostgreSQL.
 
-Two memories know what has been indexed: CocoIndex's, beside the daemon, and PostgreSQL. Either can
-be older than the other (a crash, a backup played back, another database, rows deleted by hand). So
-after each batch PostgreSQL is asked whether it holds what was just read, and what it does not hold
-is processed again under a number never used before.
+Two stores record the indexed files: CocoIndex's memory, on the local disk, and PostgreSQL. Either
+can be older than the other (a crash, a restored backup, another database, rows deleted by hand). So
+after each batch the files as read are compared with PostgreSQL. Files that it does not hold are
+processed again under a new unique number.
 """
 
 import asyncio
@@ -43,19 +42,18 @@ from cocosearchd.store.connection.database import Database
 
 log = logging.getLogger(__name__)
 
-# The map grows by itself, by doubling; address space is not memory, but a hundred indexes share 47
-# bits of it.
+# The map grows by doubling. Address space is not memory, but a hundred indexes share 47 bits of it.
 MAP_BYTES = 1 << 30
-NO_ANSWER_S, NO_ANSWER = 10.0, "its file system does not answer"
-OPENING_FLAG = "opening"  # a file in CocoIndex's folder until that has been opened
+NO_ANSWER_S = 10.0
+NO_ANSWER = "its file system does not answer"
+OPENING_FLAG = "opening"  # name of a file in CocoIndex's folder until the folder has been opened
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch: every path that is not in `failed` is in PostgreSQL as it was read
-    from disk.
+    """The outcome of a batch. Every path outside `failed` is in PostgreSQL as it was read.
 
-    `aside` are those of `failed` that are left out until they change.
+    `aside` has the paths of `failed` that are excluded until they change.
     """
 
     generation: int
@@ -64,28 +62,24 @@ class BatchOutcome:
 
 
 def _raise(error: BaseException, _: object) -> None:
-    """CocoIndex's handler of exceptions. Without one that raises, a file that failed would be
-    reported as done.
-    """
+    """Raise the error: CocoIndex's exception handler. Else a failed file would count as done."""
     raise error
 
 
 class IndexApp:
-    """A live CocoIndex app for one index, with a memory of its own that can be deleted with the
-    index.
-    """
+    """A live CocoIndex app for one index, with its own memory, which is deleted with the index."""
 
     def __init__(
         self, record: IndexRecord, database: Database, tools: FileTools, state: Path, inflight: int
     ) -> None:
         self.record = record
-        self._database, self._tools = database, tools
+        self._database = database
+        self._tools = tools
         self._feed = RootFeed()
         self._environment = coco.Environment(
             coco.Settings(db_path=state, lmdb_map_size=MAP_BYTES), exception_handler=_raise
         )
-        # A kill loses what is in flight, and the default of 1024 files was measured to lose
-        # everything.
+        # A kill loses all files in flight. The default of 1024 was measured to lose everything.
         slots = max_files_in_flight(inflight)
         config = coco.AppConfig(
             name="index", environment=self._environment, max_inflight_components=slots
@@ -97,8 +91,9 @@ class IndexApp:
     async def open(
         cls, record: IndexRecord, database: Database, tools: FileTools, state: Path, inflight: int
     ) -> Self:
-        """Start the live run. `state` is CocoIndex's folder of this index alone. Raises
-        `StoreUnavailable`.
+        """Start the live run. `state` is CocoIndex's folder of this index.
+
+        Raises `StoreUnavailable`.
         """
         await asyncio.to_thread(prepare_folder, state)
         app = cls(record, database, tools, state, inflight)
@@ -106,8 +101,7 @@ class IndexApp:
             on_failure.callback(app._environment.close)
             tools.target.open(database, record, tools.make)
             handle = app._app.update(live=True)
-            # What is fed before the first run of `_main` has been committed is taken for left over,
-            # and deleted.
+            # CocoIndex deletes files that are fed before the first run of `_main` is committed.
             async for snapshot in handle.watch():
                 if snapshot.status is coco.UpdateStatus.READY:
                     break
@@ -120,9 +114,7 @@ class IndexApp:
         await coco.mount_each(coco.component_subpath("files"), index_file, self._feed, self._tools)
 
     async def wait_ended(self) -> None:
-        """Returns only when the live run ends, which it does not do unasked. Raises what ended
-        it.
-        """
+        """Wait for the end of the live run, which only `close` or an error causes. Raise the error."""
         assert self._run is not None
         await asyncio.shield(self._run)
 
@@ -138,21 +130,20 @@ class IndexApp:
     async def process(
         self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool
     ) -> BatchOutcome:
-        """Make PostgreSQL hold the files at `paths` as they are now, and none of `gone`; `urgent`
-        ones before others.
+        """Store the files at `paths` as they are now, and delete those of `gone`.
 
-        A path that is no regular file is treated as gone, one that is in both is gone. Never raises
-        for a file, the embedder or PostgreSQL: what went wrong is the text in `failed`.
+        `urgent` files go first. A path without a regular file counts as gone, and so does a path in
+        both. It never raises for a file, the embedder or PostgreSQL: `failed` has the error texts.
         """
         gone = tuple(dict.fromkeys(gone))
         paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
-        hurried = [*paths, *gone] if urgent else []
+        urgent_paths = [*paths, *gone] if urgent else []
         target = self._tools.target
-        # In this order: bulk work that had a path first must go on, or what is urgent would wait
-        # for what waits for it.
+        # In this order: bulk work that locked a path first must go on. Else urgent work would wait
+        # for bulk work, and that for the urgent work.
         async with self._feed.hold_paths([*paths, *gone]), target.work_priority.slot(urgent=urgent):
             await target.wait_ended(self.record.number, [*paths, *gone])
-            with target.mark_urgent(self.record.number, hurried):
+            with target.mark_urgent(self.record.number, urgent_paths):
                 return await self._process(paths, gone, force=force, urgent=urgent)
 
     async def _process(
@@ -171,13 +162,13 @@ class IndexApp:
                 )
             failed |= await self._feed_all(sources, missing)
             failed |= await self._confirm(
-                [one for one in sources if one.path not in failed], again=True
+                [source for source in sources if source.path not in failed], again=True
             )
             if len(failed) == len(paths) + len(gone):
                 return BatchOutcome(0, failed, tuple(aside))
             gone = [path for path in missing if path not in failed]
             return BatchOutcome(await self._confirm_gone(gone), failed, tuple(aside))
-        # PostgreSQL did not answer the comparison: nothing is known to be done
+        # PostgreSQL did not answer the comparison: no path is known to be done
         except CocoSearchError as error:
             return BatchOutcome(0, dict.fromkeys([*paths, *gone], describe_error(error)))
 
@@ -188,21 +179,23 @@ class IndexApp:
                 await asyncio.to_thread(self._tools.set_aside.add, item.content_hash, reason)
 
     async def _read(self, paths: Sequence[str], force: int, *, urgent: bool) -> list[Reading]:
-        """What is at the paths; a file system that has not answered for so long is not waited
-        for.
-        """
-        found, known = list[Reading](), -1
+        """Read the paths. After `NO_ANSWER_S` without a new result, the rest is an `UnreadFile`."""
+        readings = list[Reading]()
+        count = -1
         reading = partial(
-            found.extend,
+            readings.extend,
             read_files(self.record.root, paths, self._tools.rules.max_file_bytes, force),
         )
         task = asyncio.ensure_future(self._tools.threads.run_in_thread(reading, urgent=urgent))
         while not await ends_within(task, NO_ANSWER_S):
-            if len(found) == known:  # it may go on any time, in vain
-                return [*found[:known], *(UnreadFile(path, NO_ANSWER) for path in paths[known:])]
-            known = len(found)
+            if len(readings) == count:  # the thread may still add results; they are ignored
+                return [
+                    *readings[:count],
+                    *(UnreadFile(path, NO_ANSWER) for path in paths[count:]),
+                ]
+            count = len(readings)
         task.result()
-        return found
+        return readings
 
     async def _feed_all(
         self, sources: Sequence[SourceFile], missing: Sequence[str]
@@ -212,19 +205,21 @@ class IndexApp:
         return {path: describe_error(error) for path, error in failed.items()}
 
     async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
-        """Ask PostgreSQL for what was read. What it does not hold is fed once more, past
-        CocoIndex's memory.
+        """Compare files as read with PostgreSQL. Return path -> error of the failed ones.
+
+        Files that it does not hold are fed once more, with a new number that CocoIndex's memory
+        cannot have.
         """
         if not sources:
             return {}
-        seen = [(source.path, source.content_hash, source.fingerprint) for source in sources]
-        held = await queries.refresh_fingerprints(self._database, self.record, seen)
-        lost = [source for source in sources if source.path not in held]
+        readings = [(source.path, source.content_hash, source.fingerprint) for source in sources]
+        stored_paths = await queries.refresh_fingerprints(self._database, self.record, readings)
+        lost = [source for source in sources if source.path not in stored_paths]
         if not lost:
             return {}
         if not again:
             return {
-                source.path: "PostgreSQL does not keep what is written to it" for source in lost
+                source.path: "PostgreSQL does not keep the rows that are written" for source in lost
             }
         log.warning("memories_differ", extra={"index": self.record.name, "files": len(lost)})
         forced = [replace(source, force=time.time_ns()) for source in lost]
@@ -234,28 +229,24 @@ class IndexApp:
         )
 
     async def _confirm_gone(self, paths: Sequence[str]) -> int:
-        """Delete what CocoIndex did not know of, as it only deletes what it remembers; the
-        generation after that.
-        """
+        """Delete the rows of files that CocoIndex did not know. Return the generation after that."""
         states = await file_states(self._database, self.record, paths)
         if not states.files:
             return states.generation
         work = [self._tools.target.apply(self.record.number, path, None) for path in states.files]
-        # All must have ended before the paths are let go: a deletion that comes late would meet a
-        # file of then.
+        # All must end before the paths are unlocked: a late deletion would delete a newer file.
         results = await asyncio.gather(*work, return_exceptions=True)
         for error in results:
             if isinstance(error, BaseException):
                 raise error
-        return max(one for one in results if isinstance(one, int))
+        return max(generation for generation in results if isinstance(generation, int))
 
 
 def prepare_folder(state: Path) -> None:
-    """CocoIndex's folder of an index, about to be opened. Blocking.
+    """Prepare CocoIndex's folder of an index for opening. Blocking.
 
-    One that was about to be opened before, and was not, is begun anew: it may be damaged, and then
-    it fails each time, or ends the process. What it holds is not needed: PostgreSQL knows what is
-    done.
+    A folder whose last opening did not finish is deleted first: it may be damaged, and would fail or
+    end the process each time. Its content is not needed: PostgreSQL has the indexed files.
     """
     if (state / OPENING_FLAG).exists():
         log.warning("memory_begun_anew", extra={"path": str(state)})
@@ -265,8 +256,8 @@ def prepare_folder(state: Path) -> None:
 
 
 def describe_error(error: BaseException) -> str:
-    """What a person is told of a file that failed."""
-    # of CocoIndex's store
+    """Return the text for people about a failed file."""
+    # an error of CocoIndex's store
     if os.strerror(errno.ENOSPC) in str(error) and not isinstance(error, CocoSearchError):
         return DISK_FULL
     if not isinstance(error, CocoSearchError):

@@ -1,8 +1,7 @@
-"""What CocoIndex runs for a file that changed: it says what the rows of the file are to be made of.
+"""The CocoIndex function of a changed file: it declares the cause of the file's rows.
 
-They are made later, by `making`, and only if CocoIndex remembers that they were made of something
-else. Vectors are remembered by their texts, in `embedding.caching`, so a changed file embeds only
-its changed chunks.
+`row_maker` makes the rows later, and only if CocoIndex remembers another cause. Vectors are cached
+by their texts, in `embedding.caching`, so a changed file embeds only its changed chunks.
 """
 
 import hashlib
@@ -24,7 +23,7 @@ Guard = Callable[[str], None]
 
 
 class FileTools:
-    """What the files of one index are processed with."""
+    """The objects that process the files of one index."""
 
     def __init__(
         self,
@@ -32,27 +31,30 @@ class FileTools:
         embedder: Embedder,
         target: FileTarget,
         guard: Guard,
-        outlines: ParseCache,
+        parse_cache: ParseCache,
         parser: BoxedParser,
-        crew: BulkPool,
+        bulk_pool: BulkPool,
         set_aside: SetAside,
     ) -> None:
-        """`guard` is called with each path before it is parsed; see `IndexerSpec.crash_on`."""
-        self.rules, self.target, self.guard, self.set_aside = rules, target, guard, set_aside
+        """`guard` is called with each path before it is processed; see `IndexerSpec.crash_on`."""
+        self.rules = rules
+        self.target = target
+        self.guard = guard
+        self.set_aside = set_aside
         self.threads = IndexThreads(target.work_priority)
         self.make = RowMaker(
-            rules, embedder, outlines, target.work_priority, self.threads, parser, crew
+            rules, embedder, parse_cache, target.work_priority, self.threads, parser, bulk_pool
         )
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
-        # The same in every process for rules and an embedder that make the same rows.
+        # Equal in every process for rules and an embedder that make the same rows.
         self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
 
 
-# not memoised: what memory there is of a file is its cause, and another one costs two transactions
-# a file
+# not memoised: CocoIndex's memory of a file is its cause, and a second one would cost two
+# transactions a file
 @coco.fn
 async def index_file(source: SourceFile, tools: FileTools) -> None:
-    """Declare the rows of a file by all that shapes them."""
+    """Declare the rows of a file by all inputs that shape them."""
     tools.guard(source.path)
     cause = (source.content_hash, source.force, tools.key)
     tools.target.declare(tools.rules.index, WantedFile(source, cause))

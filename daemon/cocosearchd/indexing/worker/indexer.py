@@ -1,10 +1,9 @@
-"""The child that does all CocoIndex work: `python -P -m cocosearchd.indexing.worker.indexer FD
-PARENT`.
+"""The indexer process: `python -P -m cocosearchd.indexing.worker.indexer FD PARENT`.
 
-A process of its own, because a native parser that crashes, or runs for seconds, must cost no query.
-It dies with the daemon, holds the lock on CocoIndex's memory (CocoIndex itself takes none), and
-keeps out of the way (nice). What goes over the socket is in `wire`; nothing here decides what is to
-be indexed.
+It does all CocoIndex work in a process of its own, so that native code which crashes or runs for
+seconds delays no query. It ends with the daemon, holds the lock on CocoIndex's memory (CocoIndex
+itself takes none), and runs with a low priority (nice). `indexer_messages` has the messages of its
+socket. The daemon decides which files are indexed.
 """
 
 import asyncio
@@ -61,15 +60,15 @@ from cocosearchd.store.connection.database import Database
 log = logging.getLogger(__name__)
 
 STOP_S = 2.0
-WRITE_TIMEOUT_MS = 60_000  # nobody waits for a large file's rows as for an answer
-IDLE_S = 5.0  # without work, until memory is given back
+WRITE_TIMEOUT_MS = 60_000  # writes of a large file may take longer than a query
+IDLE_S = 5.0  # without work, until memory is returned to the system
 LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
-_OF_ANY_RECORD = frozenset(vars(logging.makeLogRecord({})))
-RECENT_DATABASES = 2  # of this database and of the one used before: switching back costs nothing
+_RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({})))
+RECENT_DATABASES = 2  # the current database and the one before: switching back costs nothing
 
 
 class Indexer:
-    """The indexes that are open, and what they share: the pool, the embedder, the target."""
+    """The open indexes, and the objects they share: database, embedders, target and pools."""
 
     def __init__(
         self,
@@ -77,29 +76,31 @@ class Indexer:
         writer: asyncio.StreamWriter,
         stack: contextlib.AsyncExitStack,
     ) -> None:
-        self._spec, self._writer, self._stack = spec, writer, stack
+        self._spec = spec
+        self._writer = writer
+        self._stack = stack
         self._indexes: dict[str, OpenIndex] = {}
         self._target = FileTarget(WorkPriority())
         self._counters = ReuseCounters()
         self._embedders = EmbedderRegistry(
-            LazyEmbedder(partial(self._opened_embedder, spec.embedder)),
+            LazyEmbedder(partial(self._open_embedder, spec.embedder)),
             spec.embedder,
-            self._opened_embedder,
+            self._open_embedder,
         )
         self._code = installed_code_digest()
-        self._crew = BulkPool(
+        self._bulk_pool = BulkPool(
             bulk_pool_size(spec.indexing.processes, count_usable_cores()), self._code
         )
         self._set_aside = SetAside(Path(spec.state_dir), self._code)
         self._parsers = ParserPools(self._code, Path(spec.state_dir))
         self._opening = asyncio.Lock()
         self._store: tuple[Database, Path] | None = None
-        self._made_by = b""  # until the first index is opened
-        self._kept: DiskCache | None = None
-        self._rest: asyncio.TimerHandle | None = None
+        self._pipeline_digest = b""  # until the first index is opened
+        self._disk_cache: DiskCache | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Answer until end of file; batches overlap."""
+        """Answer messages until end of file. Batches overlap."""
         self._send({"ready": True})
         async with asyncio.TaskGroup() as tasks:
             while line := await reader.readline():
@@ -112,10 +113,12 @@ class Indexer:
                     self._parsers.warm_up(chunker_limits(index.rules.indexing).chunker)
                 elif message["do"] == "work":
                     index = self._indexes[message["index"]]
-                    index.busy.add(task := tasks.create_task(self._work(index, message)))
+                    index.busy.add(task := tasks.create_task(self._answer_work(index, message)))
                     task.add_done_callback(index.busy.discard)
                 elif message["do"] == "set_aside":
-                    tasks.create_task(self._leave_out(self._indexes[message["index"]], message))
+                    tasks.create_task(
+                        self._set_path_aside(self._indexes[message["index"]], message)
+                    )
                 elif message["do"] == "ping":
                     self._send({"id": message["id"]})
                 else:
@@ -125,21 +128,21 @@ class Indexer:
     async def _stop(self) -> None:
         busy = {task for index in self._indexes.values() for task in index.busy}
         if busy and (await asyncio.wait(busy, timeout=STOP_S))[1]:
-            # nobody waits for these batches any more, and every step of them survives a kill
+            # no caller waits for these batches any more, and every step of them survives a kill
             os._exit(0)
         for index in self._indexes.values():
             await index.close()
-        await self._crew.aclose()
+        await self._bulk_pool.aclose()
         await self._parsers.aclose()
         await self._embedders.aclose()
-        if self._kept is not None:
-            await self._kept.aclose()
+        if self._disk_cache is not None:
+            await self._disk_cache.aclose()
 
-    async def _work(self, index: "OpenIndex", message: dict[str, Any]) -> None:
-        """Answer for every path, whatever goes wrong: a process that ended would have the files
-        blamed for it.
-        """
-        (outcome,) = await asyncio.gather(self._outcome(index, message), return_exceptions=True)
+    async def _answer_work(self, index: "OpenIndex", message: dict[str, Any]) -> None:
+        """Answer for every path, also after an error: if this process ended, its files were blamed."""
+        (outcome,) = await asyncio.gather(
+            self._process_work(index, message), return_exceptions=True
+        )
         if isinstance(outcome, BaseException):
             outcome = BatchOutcome(
                 0, dict.fromkeys([*message["paths"], *message["gone"]], describe_error(outcome))
@@ -151,31 +154,30 @@ class Indexer:
             "done": asdict(self._counters),
         }
         self._send({"id": message["id"], **answer})
-        self._rest_soon()
+        self._schedule_memory_release()
 
-    def _rest_soon(self) -> None:
-        """Give memory back once there has been no work for a while."""
-        if self._rest is not None:
-            self._rest.cancel()
+    def _schedule_memory_release(self) -> None:
+        """Return memory to the system after `IDLE_S` without work."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         loop = asyncio.get_running_loop()
-        self._rest = loop.call_later(
+        self._idle_timer = loop.call_later(
             IDLE_S, loop.run_in_executor, None, interpreter.collect_and_return_memory
         )
 
-    async def _outcome(self, index: "OpenIndex", message: dict[str, Any]) -> BatchOutcome:
-        # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for
-        # the memory.
-        app = await self._app(index)
+    async def _process_work(self, index: "OpenIndex", message: dict[str, Any]) -> BatchOutcome:
+        # Raises the errors of opening: no PostgreSQL, no embedder or another one, a full disk.
+        app = await self._open_app(index)
         paths, gone = message["paths"], message["gone"]
         work = app.process(paths, gone, force=message["force"], urgent=message["urgent"])
         return await index.unless_ended(asyncio.ensure_future(work))
 
-    async def _leave_out(self, index: "OpenIndex", message: dict[str, Any]) -> None:
+    async def _set_path_aside(self, index: "OpenIndex", message: dict[str, Any]) -> None:
         try:
-            app = await self._app(index)
-        # it is in the daemon's memory, and found out anew after a restart
+            app = await self._open_app(index)
+        # the daemon has the path in memory; after a restart it is found again
         except CocoSearchError as error:
-            log.warning("set_aside_not_kept", extra={"path": message["path"], "error": str(error)})
+            log.warning("set_aside_not_saved", extra={"path": message["path"], "error": str(error)})
         else:
             await app.set_aside(message["path"], message["reason"])
 
@@ -188,23 +190,23 @@ class Indexer:
             )
         self._send({"id": message["id"]})
 
-    async def _app(self, index: "OpenIndex") -> IndexApp:
+    async def _open_app(self, index: "OpenIndex") -> IndexApp:
         """The running app of the index, started at its first batch. Raises `CocoSearchError`."""
         async with index.opening:
             if index.app is None:
-                embedder = await self._embedder_of(index.record)
+                embedder = await self._find_embedder(index.record)
                 rules = _make_row_rules(index, embedder)
-                database, memory = await self._opened_store()
-                outlines = await self._outlines(rules)
+                database, memory = await self._open_store()
+                parse_cache = await self._open_parse_cache(rules)
                 parser = await self._parsers.parser(rules.limits, rules.overrides)
                 tools = FileTools(
                     rules,
                     embedder,
                     self._target,
                     self._guard,
-                    outlines,
+                    parse_cache,
                     parser,
-                    self._crew,
+                    self._bulk_pool,
                     self._set_aside,
                 )
                 state = memory / str(index.record.number)
@@ -216,50 +218,50 @@ class Indexer:
             assert index.app is not None
             return index.app
 
-    async def _embedder_of(self, record: IndexRecord) -> Embedder:
-        """The one that an index is made by, which the settings may name no more.
+    async def _find_embedder(self, record: IndexRecord) -> Embedder:
+        """Return the embedder of an index, even if the settings have another one now.
 
-        Where it does not answer yet, it is asked for as soon as a text needs it.
+        If it does not answer yet, it is opened when a text needs it.
         """
         try:
-            return await self._opened_embedder_of(record)
+            return await self._open_index_embedder(record)
         except EmbedderUnavailable:
             fingerprint = fingerprint_from_pairs(record.identity.embedder)
             if fingerprint is None:
                 raise
-            return OfflineEmbedder(fingerprint, partial(self._opened_embedder_of, record))
+            return OfflineEmbedder(fingerprint, partial(self._open_index_embedder, record))
 
-    async def _opened_embedder_of(self, record: IndexRecord) -> Embedder:
+    async def _open_index_embedder(self, record: IndexRecord) -> Embedder:
         with contextlib.suppress(EmbedderUnavailable):
             await self._embedders.configured.open()
         return await self._embedders.get(record.identity.embedder).open()
 
-    async def _opened_embedder(self, settings: EmbedderSettings) -> Embedder:
+    async def _open_embedder(self, settings: EmbedderSettings) -> Embedder:
         folder = Path(self._spec.state_dir) / "embeddings"
         embedder = await open_embedder(settings, self._spec.api_key)
         return await CachingEmbedder.create(embedder, folder, settings.cache_bytes, self._counters)
 
-    async def _outlines(self, rules: RowRules) -> ParseCache:
-        """Those of an index, kept with those of all others."""
+    async def _open_parse_cache(self, rules: RowRules) -> ParseCache:
+        """Return the parse cache of an index. All indexes share one disk cache."""
         async with self._opening:
-            if not self._made_by:
-                self._made_by = await asyncio.to_thread(digest_pipeline_code)
-                path, limit = (
-                    Path(self._spec.state_dir) / "outlines.sqlite",
-                    self._spec.indexing.cache_bytes,
-                )
-                self._kept = await asyncio.to_thread(open_disk_cache, path, limit)
-        return ParseCache(rules.limits, rules.overrides, self._made_by, self._kept, self._counters)
+            if not self._pipeline_digest:
+                self._pipeline_digest = await asyncio.to_thread(digest_pipeline_code)
+                path = Path(self._spec.state_dir) / "outlines.sqlite"
+                limit = self._spec.indexing.cache_bytes
+                self._disk_cache = await asyncio.to_thread(open_disk_cache, path, limit)
+        return ParseCache(
+            rules.limits, rules.overrides, self._pipeline_digest, self._disk_cache, self._counters
+        )
 
-    async def _opened_store(self) -> tuple[Database, Path]:
+    async def _open_store(self) -> tuple[Database, Path]:
         async with self._opening:
             if self._store is None:
-                patient = max(self._spec.database.statement_timeout_ms, WRITE_TIMEOUT_MS)
-                settings = replace(self._spec.database, statement_timeout_ms=patient)
+                timeout_ms = max(self._spec.database.statement_timeout_ms, WRITE_TIMEOUT_MS)
+                settings = replace(self._spec.database, statement_timeout_ms=timeout_ms)
                 opening = Database.open(
                     self._spec.dsn, settings, self._spec.store_wait_s, self._spec.series
                 )
-                async with contextlib.AsyncExitStack() as stack:  # what is not of use is closed
+                async with contextlib.AsyncExitStack() as stack:  # closes the database on an error
                     database = await stack.enter_async_context(opening)
                     memory = self._spec.cocoindex_dir / await index_records.incarnation(database)
                     numbers = {
@@ -283,32 +285,33 @@ class Indexer:
 
 
 class LiveRunEnded(Exception):
-    """CocoIndex works on an index no more, unasked. Worth another try."""
+    """CocoIndex has ended the live run of an index by itself. A new run may succeed."""
 
 
 class OpenIndex:
-    """An index as this process holds it: told of, and running from its first batch on."""
+    """An index of this process. Its app runs from its first batch on."""
 
     def __init__(self, record: IndexRecord, rules: indexer_messages.IndexRules) -> None:
         self.record, self.rules = record, rules
         self.app: IndexApp | None = None
         self.opening = asyncio.Lock()
         self.busy: set[asyncio.Task[None]] = set()
-        # the app's live run, which does not end unasked
+        # ends with the app's live run
         self._ended: asyncio.Task[None] | None = None
 
     def start(self, app: IndexApp) -> None:
-        """Keep the app for as long as its live run goes on."""
+        """Set the running app."""
         self.app = app
         self._ended = asyncio.ensure_future(app.wait_ended())
 
     async def unless_ended(self, work: asyncio.Future[BatchOutcome]) -> BatchOutcome:
-        """The outcome of work. Raises `LiveRunEnded` where the live run ends before: the next work
-        begins another.
+        """Return the outcome of work. Raise `LiveRunEnded` if the live run ends first.
 
-        Only this index loses it: the process, and with it the work on every other, goes on.
+        The next work of this index starts another live run. The process and all other indexes go
+        on.
         """
-        ended, app = self._ended, self.app
+        ended = self._ended
+        app = self.app
         assert ended is not None
         futures: set[asyncio.Future[Any]] = {work, ended}
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -318,10 +321,11 @@ class OpenIndex:
         await asyncio.wait({work})
         if self.app is app and app is not None:
             self.app = None
-            await asyncio.gather(app.close(), return_exceptions=True)  # what it raises has ended it
+            # `close` raises the error that ended the live run
+            await asyncio.gather(app.close(), return_exceptions=True)
         cause = ended.exception() if not ended.cancelled() else None
         raise LiveRunEnded(
-            f"CocoIndex ended the live run of {self.record.name!r}: {cause or 'unasked'}"
+            f"CocoIndex ended the live run of {self.record.name!r}: {cause or 'by itself'}"
         )
 
     async def close(self) -> None:
@@ -333,9 +337,7 @@ class OpenIndex:
 
 
 def remove_stale_folders(memories: Path, current: Path, numbers: Iterable[str]) -> None:
-    """Remove the memories of databases not used lately, and of indexes that are no more;
-    blocking.
-    """
+    """Remove the folders of databases that are not recent, and of deleted indexes; blocking."""
     current.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.utime(current)
     by_age = sorted(
@@ -351,7 +353,7 @@ def remove_stale_folders(memories: Path, current: Path, numbers: Iterable[str]) 
 
 
 def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
-    """What shapes the rows of the index. Raises `IdentityMismatch`: rows of two kinds never mix."""
+    """Return the row rules of an index. Raises `IdentityMismatch`: rows of two identities never mix."""
     record, settings = index.record, index.rules.indexing
     if index_identity(embedder.fingerprint.pairs(), settings) != record.identity:
         raise IdentityMismatch(
@@ -371,9 +373,7 @@ def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
 
 
 async def hold_lock(state: Path, reader: asyncio.StreamReader) -> int:
-    """Wait for the lock on CocoIndex's memory, or for end of file. The lock lasts as long as the
-    process.
-    """
+    """Wait for the lock on CocoIndex's memory. At end of file exit. The process holds the lock."""
     await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
     handle = os.open(state / "cocoindex.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     while True:
@@ -388,7 +388,7 @@ async def hold_lock(state: Path, reader: asyncio.StreamReader) -> int:
 
 
 async def run(descriptor: int, parent: int) -> None:
-    """Serve the daemon at the other end of the socket until it hangs up."""
+    """Serve the daemon over the socket until it hangs up."""
     connection = socket.socket(fileno=descriptor)
     reader, writer = await asyncio.open_connection(
         sock=connection, limit=indexer_messages.LINE_BYTES
@@ -403,26 +403,24 @@ async def run(descriptor: int, parent: int) -> None:
 
 
 class EventLine(logging.Formatter):
-    """An event with its fields in one line: the daemon puts what this process says into its log as
-    it is.
-    """
+    """Formats an event and its fields as one line, which the daemon logs unchanged."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As its base, and `name=value` for each field."""
+        """Return the line of the base class, and `name=value` for each field."""
         fields = [
-            f"{name}={value}" for name, value in vars(record).items() if name not in _OF_ANY_RECORD
+            f"{name}={value}" for name, value in vars(record).items() if name not in _RECORD_FIELDS
         ]
         return " ".join((super().format(record), *fields))
 
 
 def main() -> None:
-    """The process. Ends with 0 when the daemon hangs up."""
-    faulthandler.enable()  # a crash says where, in the daemon's log
+    """Run the indexer process. Its exit code is 0 when the daemon hangs up."""
+    faulthandler.enable()  # a crash writes its stack to the daemon's log
     interpreter.configure_interpreter()
-    said = logging.StreamHandler()
-    said.setFormatter(EventLine())
-    logging.basicConfig(level=logging.WARNING, handlers=[said])
-    # Ctrl-C reaches the whole group; the daemon says when to stop
+    handler = logging.StreamHandler()
+    handler.setFormatter(EventLine())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    # Ctrl-C reaches the whole process group; the daemon decides when to stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     uvloop.run(run(int(sys.argv[1]), int(sys.argv[2])))
 

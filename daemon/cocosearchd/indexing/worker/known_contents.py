@@ -1,6 +1,4 @@
-"""What is known of files before any of them is parsed: sheets, languages, reasons to skip, outlines
-of before.
-"""
+"""Looks up files before parsing: cached manifests and parsed files, languages, skip reasons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,16 +16,16 @@ from cocosearchd.model import SkipReason
 
 @dataclass(frozen=True, slots=True)
 class SkipRules:
-    """Which files are looked into."""
+    """Rules that decide which files are skipped."""
 
     max_file_bytes: int
     index_secrets: bool
-    any_type: bool  # files were named by the user: those of an unknown language are plain text
+    any_type: bool  # the user includes files by name: an unknown language is plain text
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """A file without a known sheet. `key` is that of its outline."""
+    """A file without a cached manifest. `key` is its key in the parse cache."""
 
     language: str
     skip: SkipReason | None
@@ -36,17 +34,18 @@ class UnknownContent:
 
 @dataclass(slots=True)
 class Preparation:
-    """Files by their number. `outlines`, by key, is filled up with those of `unparsed` before files
-    are made.
+    """Lookup results by file number.
+
+    `parsed_files` is by key. It gets the parsed files of `unparsed` before rows are made.
     """
 
     manifests: list[FileManifest | None]
-    contents: dict[int, UnknownContent] = field(default_factory=dict)  # of files without a sheet
+    contents: dict[int, UnknownContent] = field(default_factory=dict)  # of files without a manifest
     parsed_files: dict[bytes, ParsedFile] = field(default_factory=dict)
 
     @property
     def unparsed(self) -> dict[int, UnknownContent]:
-        """The files that are to be parsed: the first one of each content."""
+        """The files to parse: the first file of each content."""
         numbers = dict[bytes, int]()
         for number, content in self.contents.items():
             if content.skip is None and content.key not in self.parsed_files:
@@ -56,41 +55,47 @@ class Preparation:
 
 def look_up_contents(
     sources: Sequence[SourceFile],
-    sheets: ManifestCache | None,
-    outlines: ParseCache,
+    manifests: ManifestCache | None,
+    parse_cache: ParseCache,
     quarantine: Quarantine,
     limits: Limits,
     rules: SkipRules,
 ) -> Preparation:
-    """Look up what is known of files; blocking. A content in quarantine has a plain outline."""
-    found = Preparation([None] * len(sources) if sheets is None else sheets.get(sources))
+    """Look up files in the caches; blocking. A quarantined content gets a plain parse result."""
+    preparation = Preparation(
+        [None] * len(sources) if manifests is None else manifests.get(sources)
+    )
     for number, source in enumerate(sources):
-        if found.manifests[number] is None:
+        if preparation.manifests[number] is None:
             language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
             skip = skip_reason(source, language, rules)
-            found.contents[number] = UnknownContent(
-                language, skip, outlines.key(source, language) if skip is None else b""
+            preparation.contents[number] = UnknownContent(
+                language, skip, parse_cache.key(source, language) if skip is None else b""
             )
-    wanted = [
-        (number, content) for number, content in found.contents.items() if content.skip is None
+    eligible = [
+        (number, content)
+        for number, content in preparation.contents.items()
+        if content.skip is None
     ]
-    known = outlines.get([content.key for _, content in wanted])
-    found.parsed_files |= {
-        content.key: one for (_, content), one in zip(wanted, known, strict=True) if one is not None
+    cached = parse_cache.get([content.key for _, content in eligible])
+    preparation.parsed_files |= {
+        content.key: parsed_file
+        for (_, content), parsed_file in zip(eligible, cached, strict=True)
+        if parsed_file is not None
     }
-    missing = found.unparsed
+    missing = preparation.unparsed
     reasons = quarantine.reasons([content.key for content in missing.values()])
     for number, content in missing.items():
         if content.key in reasons:
             reason = NOT_PARSED + reasons[content.key]
-            found.parsed_files[content.key] = plain_parsed_file(
+            preparation.parsed_files[content.key] = plain_parsed_file(
                 sources[number].data, limits, reason
             )
-    return found
+    return preparation
 
 
 def skip_reason(source: SourceFile, language: str, rules: SkipRules) -> SkipReason | None:
-    """Return why a file is not worth a parser, or shall not be looked into; None if it is."""
+    """Return the reason to skip a file, or None."""
     skip = source.skip or detect.skip_reason(source.data, rules.max_file_bytes)
     if skip is None and not rules.index_secrets and is_secret(source.data):
         return "secret"

@@ -1,10 +1,9 @@
-"""Makes what is stored of files, many at a time: parsed, cut, described and embedded.
+"""Makes the rows of many files at a time: parses, chunks, describes and embeds them.
 
-What is known of a content or of a text is looked up for all of them at once, and a thread is handed
-all of them at once: for a file whose content is known, that was most of the cost. Where it is known
-what is stored of them, only chunks that are not are described and embedded. What nobody knows is
-parsed in other processes, never in this one: by the crew, where there is one, else by the parser
-processes.
+One cache lookup and one thread call serve all files: for a file with a cached content, single calls
+were most of the cost. If the stored chunks are given, only chunks that are not stored are described
+and embedded. New contents are parsed in other processes, never in this one: by the bulk pool if it
+has workers, else by parser processes.
 """
 
 import asyncio
@@ -60,8 +59,8 @@ from cocosearchd.store.chunks.manifest import (
 )
 from cocosearchd.store.chunks.queries import FileWrite
 
-# Texts of several files go to the embedder together; a provider cuts further as its own settings
-# say. The built-in one holds the event loop meanwhile, some 5 ms for so many.
+# Texts of several files go to the embedder together. A provider cuts them further by its own
+# settings. The built-in one blocks the event loop for some 5 ms for this many.
 BATCH_TEXTS = 64
 NOT_PARSED_REPORT = ParseReport("no_grammar")
 
@@ -70,195 +69,219 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """All that shapes the rows of an index apart from the files themselves."""
+    """All inputs that shape the rows of an index, except the files."""
 
     index: int  # the index's number
     identity: IndexIdentity
     limits: Limits
     overrides: QueryOverrides
-    queries: tuple[tuple[str, str], ...]  # what finds symbols, as `shaping.query_notes` has it
+    queries: tuple[tuple[str, str], ...]  # digests of symbol queries: `row_shape.digest_queries`
     max_file_bytes: int
     index_secrets: bool
-    any_type: bool  # files were named by the user: those of an unknown language are plain text
+    any_type: bool  # the user includes files by name: an unknown language is plain text
 
     @property
     def skip_rules(self) -> SkipRules:
-        """Those of them that decide which files are looked into."""
+        """The rules that decide which files are skipped."""
         return SkipRules(self.max_file_bytes, self.index_secrets, self.any_type)
 
 
 @dataclass(frozen=True, slots=True)
 class FileExtract:
-    """What is known of a file before its texts are vectors."""
+    """A file before its texts are embedded."""
 
     language: str
     chunks: tuple[Chunk, ...]
     report: ParseReport
     skip: SkipReason | None = None
     scopes: bytes | None = None
-    # then `chunks` are those that are not stored, and others go aside
+    # with a diff, `chunks` has only the chunks that are not stored
     diff: ManifestDiff | None = None
-    task_result: TaskResult | None = None  # then the words and vectors of `chunks` are known
+    task_result: TaskResult | None = None  # of a bulk worker: keywords and vectors of `chunks`
 
 
 class RowMaker:
-    """Makes files by the rules of one index."""
+    """Makes the rows of files by the rules of one index."""
 
     def __init__(
         self,
         rules: RowRules,
         embedder: Embedder,
-        outlines: ParseCache,
+        parse_cache: ParseCache,
         work_priority: WorkPriority,
         threads: IndexThreads,
         parser: BoxedParser,
-        crew: BulkPool | None = None,
+        bulk_pool: BulkPool | None = None,
     ) -> None:
-        self._rules, self._embedder, self._outlines = rules, embedder, outlines
-        self._sheets = ManifestCache(
-            outlines.code_digest + repr(replace(rules, index=0)).encode(), outlines.disk_cache
+        self._rules = rules
+        self._embedder = embedder
+        self._parse_cache = parse_cache
+        self._manifests = ManifestCache(
+            parse_cache.code_digest + repr(replace(rules, index=0)).encode(), parse_cache.disk_cache
         )
-        self._work_priority, self._threads = work_priority, threads
+        self._work_priority = work_priority
+        self._threads = threads
         self._parser = parser
-        # that is CocoIndex's, which it never loads
-        self._crew = crew if rules.limits.chunker != "recursive" else None
-        self._made_by = embedder.fingerprint.pairs()
-        # The crew has the built-in model, and no other one.
-        self._embedded_by = self._made_by if embedder.fingerprint.provider == "builtin" else ()
+        # the recursive chunker is CocoIndex's, which bulk workers never load
+        self._bulk_pool = bulk_pool if rules.limits.chunker != "recursive" else None
+        self._embedder_pairs = embedder.fingerprint.pairs()
+        # Bulk workers have only the built-in model.
+        self._bulk_embedder_pairs = (
+            self._embedder_pairs if embedder.fingerprint.provider == "builtin" else ()
+        )
         self._dimension = embedder.fingerprint.dimension
 
     async def __call__(
         self, sources: Sequence[SourceFile], stored: Sequence[StoredFile] | None, *, urgent: bool
     ) -> list[FileWrite | EmbedderUnavailable]:
-        """What is to be stored of each file, or why that is not known. Parsing never fails.
+        """Return for each file the rows to write, or the embedder's error. Parsing never fails.
 
-        Without what is `stored` of the files all of their chunks are made.
+        Without `stored`, the rows of all chunks are made.
         """
-        sheets = None if stored is None else self._sheets
-        turn = (lambda: None) if urgent else self._work_priority.pause_thread
+        manifests = None if stored is None else self._manifests
+        pause = (lambda: None) if urgent else self._work_priority.pause_thread
         with span("index.parse", files=len(sources)):
             preparing = partial(
                 look_up_contents,
                 sources,
-                sheets,
-                self._outlines,
+                manifests,
+                self._parse_cache,
                 self._parser.quarantine,
                 self._rules.limits,
                 self._rules.skip_rules,
             )
-            known = await self._threads.run_in_thread(preparing, urgent=urgent)
-            made = dict[int, TaskResult]()
-            if stored is not None and self._crew:
-                made = await self._made_by_crew(sources, stored, known, self._crew)
-            await self._parse(sources, known, urgent=urgent)
-            extracting = partial(extract_files, sources, known, turn)
+            preparation = await self._threads.run_in_thread(preparing, urgent=urgent)
+            results = dict[int, TaskResult]()
+            if stored is not None and self._bulk_pool:
+                results = await self._run_bulk_pool(sources, stored, preparation, self._bulk_pool)
+            await self._parse(sources, preparation, urgent=urgent)
+            extracting = partial(extract_files, sources, preparation, pause)
             if stored is not None:
                 extracting = partial(
-                    extract_with_results, sources, stored, self._sheets, turn, known, made
+                    extract_with_results,
+                    sources,
+                    stored,
+                    self._manifests,
+                    pause,
+                    preparation,
+                    results,
                 )
-            found = await self._threads.run_in_thread(extracting, urgent=urgent)
-        self._outlines.flush_soon()
-        with span("index.embed", chunks=sum(len(one.chunks) for one in found)):
-            files, writes = (
-                list(zip(sources, found, strict=True)),
-                list[FileWrite | EmbedderUnavailable](),
-            )
-            for some in split_embedding_batches(files):
+            extracts = await self._threads.run_in_thread(extracting, urgent=urgent)
+        self._parse_cache.flush_soon()
+        with span("index.embed", chunks=sum(len(extract.chunks) for extract in extracts)):
+            files = list(zip(sources, extracts, strict=True))
+            writes = list[FileWrite | EmbedderUnavailable]()
+            for batch in split_embedding_batches(files):
                 if not urgent:
-                    # what is urgent may have come, and is not heard of otherwise
+                    # lets the event loop notice urgent work
                     await asyncio.sleep(0)
                     await self._work_priority.pause()
-                writes += await self._embedded(some)
+                writes += await self._embed_files(batch)
         return writes
 
-    async def _made_by_crew(
+    async def _run_bulk_pool(
         self,
         sources: Sequence[SourceFile],
         stored: Sequence[StoredFile],
-        known: Preparation,
-        crew: BulkPool,
+        preparation: Preparation,
+        bulk_pool: BulkPool,
     ) -> dict[int, TaskResult]:
-        """Return what the crew makes of files, by number, and add their outlines to what is known.
+        """Return the bulk workers' results by file number. Add their parsed files to `preparation`.
 
-        Files that a mate had in hand when it ended are parsed alone, before any process touches
-        them again.
+        Suspect files are parsed alone, before any other process gets them again.
         """
         numbers = [
-            number for number in known.unparsed if len(sources[number].data) <= LARGEST_FILE_BYTES
+            number
+            for number in preparation.unparsed
+            if len(sources[number].data) <= LARGEST_FILE_BYTES
         ]
         files = [
-            make_task_input(sources[number], known.contents[number].language, stored[number])
+            make_task_input(sources[number], preparation.contents[number].language, stored[number])
             for number in numbers
         ]
-        order = TaskRequest(self._rules.limits, self._rules.overrides, self._embedded_by, ())
-        answers = dict(
-            zip(numbers, await crew.process(order, files, self._work_priority.pause), strict=True)
+        request = TaskRequest(
+            self._rules.limits, self._rules.overrides, self._bulk_embedder_pairs, ()
         )
-        made = {number: one for number, one in answers.items() if isinstance(one, TaskResult)}
-        accepting = partial(accept_results, sources, known, made, self._outlines, self._sheets)
-        made = await self._threads.run_in_thread(accepting, urgent=False)
+        outcomes = await bulk_pool.process(request, files, self._work_priority.pause)
+        task_results = {
+            number: outcome
+            for number, outcome in zip(numbers, outcomes, strict=True)
+            if isinstance(outcome, TaskResult)
+        }
+        accepting = partial(
+            accept_results, sources, preparation, task_results, self._parse_cache, self._manifests
+        )
+        task_results = await self._threads.run_in_thread(accepting, urgent=False)
         suspects = {
-            number: known.contents[number] for number, one in answers.items() if one is SUSPECT
+            number: preparation.contents[number]
+            for number, outcome in zip(numbers, outcomes, strict=True)
+            if outcome is SUSPECT
         }
         if suspects:
             results = await self._parser.parse_suspects(
                 make_parse_tasks(sources, suspects), self._work_priority.pause
             )
             for number, result in zip(suspects, results, strict=True):
-                self._take(known, number, result)
+                self._add_parsed_file(preparation, number, result)
             if any(is_quarantined(result.parsed_file.report) for result in results):
-                crew.forgive_failure()
-        return made
+                bulk_pool.forgive_failure()
+        return task_results
 
     async def _parse(
-        self, sources: Sequence[SourceFile], known: Preparation, *, urgent: bool
+        self, sources: Sequence[SourceFile], preparation: Preparation, *, urgent: bool
     ) -> None:
-        """Have files parsed of which no outline is known, and add their outlines. Raises
-        `WorkerUnavailable`.
+        """Parse the files without a cached parsed file, and add their parsed files.
+
+        Raises `WorkerUnavailable`.
         """
-        unparsed = known.unparsed
+        unparsed = preparation.unparsed
         tasks = make_parse_tasks(sources, unparsed)
         if urgent:
             results = await asyncio.gather(*map(self._parser.parse_save, tasks))
         else:
             results = await self._parser.parse(tasks, self._work_priority.pause)
         for number, result in zip(unparsed, results, strict=True):
-            self._take(known, number, result)
+            self._add_parsed_file(preparation, number, result)
 
-    def _take(self, known: Preparation, number: int, result: ParseResult) -> None:
-        key = known.contents[number].key
-        known.parsed_files[key] = result.parsed_file
-        self._outlines.put(key, result.packed)
+    def _add_parsed_file(self, preparation: Preparation, number: int, result: ParseResult) -> None:
+        key = preparation.contents[number].key
+        preparation.parsed_files[key] = result.parsed_file
+        self._parse_cache.put(key, result.packed)
 
-    async def _embedded(
+    async def _embed_files(
         self, files: Sequence[tuple[SourceFile, FileExtract]]
     ) -> Sequence[FileWrite | EmbedderUnavailable]:
         texts = [
-            build_embedding_texts(source.path, one.chunks, self._made_by) for source, one in files
+            build_embedding_texts(source.path, extract.chunks, self._embedder_pairs)
+            for source, extract in files
         ]
-        vectors = [self._halves(one, some) for (_, one), some in zip(files, texts, strict=True)]
+        worker_vectors = [
+            self._read_vectors(extract, file_texts)
+            for (_, extract), file_texts in zip(files, texts, strict=True)
+        ]
         missing = [
             text
-            for some, known in zip(texts, vectors, strict=True)
-            if known is None
-            for text in some
+            for file_texts, vectors in zip(texts, worker_vectors, strict=True)
+            if vectors is None
+            for text in file_texts
         ]
-        made = await self._vectors(missing)
-        writes, first = list[FileWrite | EmbedderUnavailable](), 0
-        for (source, one), known in zip(files, vectors, strict=True):
-            count = len(one.chunks) if known is None else 0
-            if count and isinstance(made, EmbedderUnavailable):
-                writes.append(made)  # others of the batch need no vector
+        new_vectors = await self._embed_texts(missing)
+        writes = list[FileWrite | EmbedderUnavailable]()
+        first = 0
+        for (source, extract), vectors in zip(files, worker_vectors, strict=True):
+            count = len(extract.chunks) if vectors is None else 0
+            if count and isinstance(new_vectors, EmbedderUnavailable):
+                writes.append(new_vectors)  # other files of the batch may need no vector
                 continue
             fresh = np.empty((0, self._dimension), np.float32)
-            if not isinstance(made, EmbedderUnavailable):
-                fresh = made[first : first + count]
-            writes.append(make_file_write(source, one, fresh if known is None else known))
+            if not isinstance(new_vectors, EmbedderUnavailable):
+                fresh = new_vectors[first : first + count]
+            writes.append(make_file_write(source, extract, fresh if vectors is None else vectors))
             first += count
         return writes
 
-    async def _vectors(self, texts: Sequence[str]) -> Vectors | EmbedderUnavailable:
-        """The vectors of texts, or why there are none."""
+    async def _embed_texts(self, texts: Sequence[str]) -> Vectors | EmbedderUnavailable:
+        """Return the vectors of texts, or the embedder's error."""
         if not texts:
             return np.empty((0, self._dimension), np.float32)
         try:
@@ -266,44 +289,42 @@ class RowMaker:
         except EmbedderUnavailable as error:
             return error
 
-    def _halves(self, one: FileExtract, texts: Sequence[str]) -> Vectors | None:
-        """The vectors of an extract as the crew made them, from halves; None where it made none."""
-        if (
-            one.task_result is None
-            or len(one.task_result.vectors) != len(texts) * self._dimension * 2
-        ):
+    def _read_vectors(self, extract: FileExtract, texts: Sequence[str]) -> Vectors | None:
+        """Return a bulk worker's vectors of an extract, or None. Add them to the cache."""
+        result = extract.task_result
+        if result is None or len(result.vectors) != len(texts) * self._dimension * 2:
             return None
-        halves = np.frombuffer(one.task_result.vectors, np.float16).reshape(
+        float16_vectors = np.frombuffer(result.vectors, np.float16).reshape(
             len(texts), self._dimension
         )
         if isinstance(self._embedder, CachingEmbedder):
-            self._embedder.add_vectors(texts, halves)
-        return halves.astype(np.float32)
+            self._embedder.add_vectors(texts, float16_vectors)
+        return float16_vectors.astype(np.float32)
 
 
 def make_task_input(source: SourceFile, language: str, stored: StoredFile) -> TaskInput:
-    """A file as the crew is asked to make it."""
+    """Return a file as the input of a bulk worker."""
     return TaskInput(source.path, language, source.data, stored.chunks)
 
 
 def split_embedding_batches(
     files: Sequence[tuple[SourceFile, FileExtract]],
 ) -> Iterator[Sequence[tuple[SourceFile, FileExtract]]]:
-    """The files in order, in parts of about `BATCH_TEXTS` chunks; what cannot be embedded fails for
-    one part.
-    """
-    first, texts = 0, 0
-    for number, (_, one) in enumerate(files):
-        texts += len(one.chunks)
+    """Split files in order into batches of about `BATCH_TEXTS` chunks. An error fails one batch."""
+    first = 0
+    texts = 0
+    for number, (_, extract) in enumerate(files):
+        texts += len(extract.chunks)
         if texts >= BATCH_TEXTS or number + 1 == len(files):
             yield files[first : number + 1]
-            first, texts = number + 1, 0
+            first = number + 1
+            texts = 0
 
 
 def make_parse_tasks(
     sources: Sequence[SourceFile], contents: Mapping[int, UnknownContent]
 ) -> list[ParseTask]:
-    """Return the files of some numbers as they are sent to a parser process."""
+    """Return the tasks of a parser process for the file numbers of `contents`."""
     return [
         ParseTask(
             ParseFile(sources[number].path, content.language, sources[number].data), content.key
@@ -314,124 +335,139 @@ def make_parse_tasks(
 
 def accept_results(
     sources: Sequence[SourceFile],
-    known: Preparation,
-    made: Mapping[int, TaskResult],
-    outlines: ParseCache,
-    sheets: ManifestCache,
+    preparation: Preparation,
+    results: Mapping[int, TaskResult],
+    parse_cache: ParseCache,
+    manifests: ManifestCache,
 ) -> dict[int, TaskResult]:
-    """Add what the crew has made to what is known; return what of it can be read. Call it in a
-    thread.
+    """Add the bulk workers' results to `preparation` and the caches. Return the readable ones.
+
+    It blocks: call it in a thread.
     """
-    often = {
+    repeated_keys = {
         key
-        for key, count in Counter(content.key for content in known.contents.values()).items()
+        for key, count in Counter(content.key for content in preparation.contents.values()).items()
         if count > 1
     }
     readable = dict[int, TaskResult]()
-    for number, one in made.items():
-        sheet, key = unpack_manifest(one.manifest), known.contents[number].key
-        outline = unpack_parsed_file(one.parsed_file) if key in often else None
-        if sheet is None or (outline is None and key in often):
-            continue  # a parser process makes it
-        readable[number], known.manifests[number] = one, sheet
-        del known.contents[number]
-        if outline is not None:
-            known.parsed_files[key] = outline
-        outlines.put(key, one.parsed_file if one.cacheable else None)
-        sheets.put_packed(sources[number], sheet, one.manifest)
+    for number, result in results.items():
+        manifest = unpack_manifest(result.manifest)
+        key = preparation.contents[number].key
+        parsed_file = unpack_parsed_file(result.parsed_file) if key in repeated_keys else None
+        if manifest is None or (parsed_file is None and key in repeated_keys):
+            continue  # a parser process parses the file
+        readable[number] = result
+        preparation.manifests[number] = manifest
+        del preparation.contents[number]
+        if parsed_file is not None:
+            preparation.parsed_files[key] = parsed_file
+        parse_cache.put(key, result.parsed_file if result.cacheable else None)
+        manifests.put_packed(sources[number], manifest, result.manifest)
     return readable
 
 
 def extract_files(
-    sources: Sequence[SourceFile], known: Preparation, turn: Callable[[], None]
+    sources: Sequence[SourceFile], preparation: Preparation, pause: Callable[[], None]
 ) -> list[FileExtract]:
-    """Cut files into chunks whose sheets are not known, or say why not; in the order of
-    `known.contents`.
+    """Cut the files without a cached manifest into chunks, in the order of `preparation.contents`.
 
-    As long as the files are large: call it in a thread. `turn` is called before each file.
+    The time grows with the size of the files: call it in a thread. `pause` is called before each
+    file.
     """
-    found = list[FileExtract]()
-    for number, content in known.contents.items():
-        turn()
+    extracts = list[FileExtract]()
+    for number, content in preparation.contents.items():
+        pause()
         if content.skip is not None:
-            found.append(FileExtract(content.language, (), NOT_PARSED_REPORT, content.skip))
+            extracts.append(FileExtract(content.language, (), NOT_PARSED_REPORT, content.skip))
         else:
-            found.append(
-                extract_file(sources[number], content.language, known.parsed_files[content.key])
+            extracts.append(
+                extract_file(
+                    sources[number], content.language, preparation.parsed_files[content.key]
+                )
             )
-    return found
+    return extracts
 
 
 def extract_new_chunks(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
-    sheets: ManifestCache,
-    turn: Callable[[], None],
-    known: Preparation,
+    manifests: ManifestCache,
+    pause: Callable[[], None],
+    preparation: Preparation,
 ) -> list[FileExtract]:
-    """As `extract_files`, of all files, with those chunks only that are not stored."""
-    made = extract_files(sources, known, turn)
+    """Extract all files, each with only the chunks that are not stored. See `extract_files`."""
+    extracts = extract_files(sources, preparation, pause)
     fresh = [
-        build_file_manifest(one.chunks, one.language, one.report, one.scopes, one.skip)
-        for one in made
-    ]
-    sheets.put(zip((sources[number] for number in known.contents), fresh, strict=True))
-    new, found = iter(zip(made, fresh, strict=True)), list[FileExtract]()
-    for source, row, sheet in zip(sources, stored, known.manifests, strict=True):
-        turn()
-        found.append(
-            _of_extract(source, *next(new), row) if sheet is None else _of_sheet(source, row, sheet)
+        build_file_manifest(
+            extract.chunks, extract.language, extract.report, extract.scopes, extract.skip
         )
-    return found
+        for extract in extracts
+    ]
+    manifests.put(zip((sources[number] for number in preparation.contents), fresh, strict=True))
+    without_manifest = iter(zip(extracts, fresh, strict=True))
+    reduced = list[FileExtract]()
+    for source, row, manifest in zip(sources, stored, preparation.manifests, strict=True):
+        pause()
+        reduced.append(
+            _select_new_chunks(source, *next(without_manifest), row)
+            if manifest is None
+            else _extract_from_manifest(source, row, manifest)
+        )
+    return reduced
 
 
 def extract_with_results(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
-    sheets: ManifestCache,
-    turn: Callable[[], None],
-    known: Preparation,
-    made: Mapping[int, TaskResult],
+    manifests: ManifestCache,
+    pause: Callable[[], None],
+    preparation: Preparation,
+    results: Mapping[int, TaskResult],
 ) -> list[FileExtract]:
-    """As `extract_new_chunks`, with what the crew has `made`, by the number of the file."""
-    found = extract_new_chunks(sources, stored, sheets, turn, known)
-    for number, one in made.items():
-        if len(one.keywords) == len(found[number].chunks):
-            found[number] = replace(found[number], task_result=one)
-    return found
+    """Extract new chunks, with the bulk workers' results by file number."""
+    extracts = extract_new_chunks(sources, stored, manifests, pause, preparation)
+    for number, result in results.items():
+        if len(result.keywords) == len(extracts[number].chunks):
+            extracts[number] = replace(extracts[number], task_result=result)
+    return extracts
 
 
-def _words(chunks: Sequence[Chunk], made: TaskResult) -> Callable[[Chunk], str]:
-    """The words that the crew made of chunks, by the byte where a chunk starts."""
-    words = {chunk.start_byte: one for chunk, one in zip(chunks, made.keywords, strict=True)}
-    return lambda chunk: words[chunk.start_byte]
+def _make_keyword_lookup(chunks: Sequence[Chunk], result: TaskResult) -> Callable[[Chunk], str]:
+    """Return a function that looks up a bulk worker's keywords by the first byte of a chunk."""
+    keywords = {chunk.start_byte: text for chunk, text in zip(chunks, result.keywords, strict=True)}
+    return lambda chunk: keywords[chunk.start_byte]
 
 
-def _of_sheet(source: SourceFile, row: StoredFile, known: FileManifest) -> FileExtract:
-    found = compare_manifest(known.manifest, row, source.content_hash, retain=True)
-    chunks = known.chunks(found.new, source.data)
-    return FileExtract(known.language, chunks, known.report, known.skip, known.scopes, found)
-
-
-def _of_extract(
-    source: SourceFile, one: FileExtract, made: FileManifest, row: StoredFile
+def _extract_from_manifest(
+    source: SourceFile, row: StoredFile, manifest: FileManifest
 ) -> FileExtract:
-    """Of a file whose chunks are at hand: none is cut out again."""
-    found, order = (
-        compare_manifest(made.manifest, row, source.content_hash, retain=True),
-        stored_chunk_order(one.chunks),
+    diff = compare_manifest(manifest.manifest, row, source.content_hash, retain=True)
+    chunks = manifest.chunks(diff.new, source.data)
+    return FileExtract(
+        manifest.language, chunks, manifest.report, manifest.skip, manifest.scopes, diff
     )
-    return replace(one, chunks=tuple(one.chunks[order[place]] for place in found.new), diff=found)
 
 
-def extract_file(source: SourceFile, language: str, outline: ParsedFile) -> FileExtract:
-    """The chunks of a file whose outline is known."""
-    chunks = outline.chunks(source.path, language, source.data)
-    return FileExtract(language, chunks, outline.report, scopes=scopes.pack(outline.symbols))
+def _select_new_chunks(
+    source: SourceFile, extract: FileExtract, manifest: FileManifest, row: StoredFile
+) -> FileExtract:
+    """Reduce an extract to the chunks that are not stored. No chunk is cut out again."""
+    diff = compare_manifest(manifest.manifest, row, source.content_hash, retain=True)
+    order = stored_chunk_order(extract.chunks)
+    chunks = tuple(extract.chunks[order[position]] for position in diff.new)
+    return replace(extract, chunks=chunks, diff=diff)
+
+
+def extract_file(source: SourceFile, language: str, parsed_file: ParsedFile) -> FileExtract:
+    """Cut a file with a parse result into chunks."""
+    chunks = parsed_file.chunks(source.path, language, source.data)
+    return FileExtract(
+        language, chunks, parsed_file.report, scopes=scopes.pack(parsed_file.symbols)
+    )
 
 
 def make_file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) -> FileWrite:
-    """What is stored. `vectors` has shape (number of chunks, dimension)."""
+    """Return the rows to write. `vectors` has shape (number of chunks, dimension)."""
     return FileWrite(
         path=source.path,
         content_hash=source.content_hash,
@@ -442,7 +478,7 @@ def make_file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) 
         report=extract.report,
         keywords=chunk_keywords
         if extract.task_result is None
-        else _words(extract.chunks, extract.task_result),
+        else _make_keyword_lookup(extract.chunks, extract.task_result),
         skip_reason=extract.skip,
         scopes=extract.scopes,
         diff=extract.diff,

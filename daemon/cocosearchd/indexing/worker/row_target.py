@@ -1,8 +1,8 @@
-"""Where CocoIndex's decisions become rows.
+"""The CocoIndex target: turns CocoIndex's decisions into rows.
 
-CocoIndex remembers a tracking record per file and asks `reconcile` whether the wanted state
-differs; if it does, it calls the sink, which has the rows made and written. Its memory and
-PostgreSQL are two: `app` compares them after each batch.
+CocoIndex stores a tracking record per file, and `reconcile` compares it with the declared state. If
+they differ, CocoIndex calls the sink, which has the rows made and written. CocoIndex's memory and
+PostgreSQL may differ: `cocoindex_app` compares them after each batch.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,14 +19,12 @@ from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 
-PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: another name forgets every file
+PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: with another name it forgets every file
 
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
-    """A file that shall have rows. `cause` is what they are made from: equal causes have made equal
-    rows.
-    """
+    """A file that must have rows. Equal causes make equal rows."""
 
     source: SourceFile
     cause: tuple[bytes, int, bytes]  # content hash, force number, digest of the rules
@@ -34,25 +32,26 @@ class WantedFile:
 
 @dataclass(frozen=True)  # no slots: CocoIndex refers weakly to sinks
 class FileSink:
-    """Applies the state of one file. A sink of its own for each file, so that no file fails for
-    another's error.
+    """Applies the state of one file. Each file has its own sink, so no file fails for another's error.
 
-    Equal sinks are one to CocoIndex: it compares target, index and path.
+    CocoIndex treats equal sinks as one: they are compared by target, index and path.
     """
 
     target: "FileTarget"
     index: int
     path: str
 
-    async def __call__(self, _: coco.ContextProvider, wanted: Sequence[WantedFile | None]) -> None:
-        """The last state wins; there is only ever one, as a path is never in flight twice."""
-        await self.target.apply(self.index, self.path, wanted[-1])
+    async def __call__(
+        self, _: coco.ContextProvider, declared: Sequence[WantedFile | None]
+    ) -> None:
+        """Apply the last state. There is only one, as no path is in flight twice."""
+        await self.target.apply(self.index, self.path, declared[-1])
 
 
 class FileTarget:
     """The CocoIndex target of all indexes of this process; its keys are (index number, path).
 
-    CocoIndex registers a target once per process, so there is one object of this class.
+    CocoIndex registers a target once per process, so this class has one object.
     """
 
     def __init__(self, work_priority: WorkPriority) -> None:
@@ -62,77 +61,77 @@ class FileTarget:
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
     def open(self, database: Database, record: IndexRecord, make: MakeRows[SourceFile]) -> None:
-        """From now on files of this index can be written, as `make` makes them."""
+        """Open an index for writes. `make` makes the rows of its files."""
         self._open[record.number] = GroupWriter(database, record, self.work_priority, make)
 
     def close(self, number: int) -> None:
-        """No file of this index is written any more."""
+        """Close an index: no file of it is written any more."""
         self._open.pop(number, None)
 
     @contextmanager
     def mark_urgent(self, index: int, paths: Iterable[str]) -> Iterator[None]:
-        """Meanwhile these files do not wait for others."""
-        hurried = {(index, path) for path in paths}
-        self._urgent |= hurried
+        """Mark files as urgent inside the context: they do not wait for other files."""
+        keys = {(index, path) for path in paths}
+        self._urgent |= keys
         try:
             yield
         finally:
-            self._urgent -= hurried
+            self._urgent -= keys
 
     def is_urgent(self, index: int, path: str) -> bool:
-        """Whether a file goes before others."""
+        """Return true if a file is marked as urgent."""
         return (index, path) in self._urgent
 
     def expect(self, index: int, paths: Iterable[str]) -> None:
-        """These files are on their way; for each, `expect_no_more` must follow."""
+        """Announce files. `expect_no_more` must follow for each."""
         if index in self._open:
             self._open[index].expect(paths)
 
     def expect_no_more(self, index: int, path: str) -> None:
-        """The file has been written, or will not be."""
+        """Withdraw the announcement of a file: it was written, or will not be."""
         if index in self._open:
             self._open[index].expect_no_more(path)
 
-    def declare(self, index: int, wanted: WantedFile) -> None:
-        """To be called by a CocoIndex function: its file shall have these rows."""
-        coco.declare_target_state(self._provider.target_state((index, wanted.source.path), wanted))
+    def declare(self, index: int, declared: WantedFile) -> None:
+        """Declare the state of a file. Only a CocoIndex function may call it."""
+        coco.declare_target_state(
+            self._provider.target_state((index, declared.source.path), declared)
+        )
 
-    async def apply(self, index: int, path: str, wanted: WantedFile | None) -> int:
-        """Make and write the file, or remove it (None); the generation after it.
+    async def apply(self, index: int, path: str, declared: WantedFile | None) -> int:
+        """Make and write the file, or remove it (None). Return the generation after that.
 
-        Idempotent. Raises `StoreUnavailable` and `EmbedderUnavailable`.
+        It is idempotent. Raises `StoreUnavailable` and `EmbedderUnavailable`.
         """
         if index not in self._open:
             raise NotFound(f"index {index} is closed")
-        source = wanted.source if wanted else None
+        source = declared.source if declared else None
         return await self._open[index].apply(path, source, urgent=self.is_urgent(index, path))
 
     async def wait_ended(self, index: int, paths: Iterable[str]) -> None:
-        """Returns when nothing begun earlier for these files is being written any more, whoever
-        gave it up.
-        """
+        """Wait for the running transactions of these files, also of cancelled callers."""
         if index in self._open:
             await self._open[index].wait_ended(paths)
 
     def reconcile(
         self,
         key: coco.StableKey,
-        wanted: WantedFile | coco.NonExistenceType,
-        known: Collection[bytes],
+        declared: WantedFile | coco.NonExistenceType,
+        records: Collection[bytes],
         known_may_be_missing: bool,
         /,
     ) -> coco.TargetReconcileOutput[WantedFile | None, bytes] | None:
-        """Called by CocoIndex. None: there is nothing to do."""
+        """Compare the declared state with CocoIndex's records. None means that nothing is to do."""
         assert isinstance(key, tuple)
         index, path = key
         assert isinstance(index, int)
         assert isinstance(path, str)
         sink = coco.TargetActionSink[WantedFile | None].from_async_fn(FileSink(self, index, path))
-        if isinstance(wanted, coco.NonExistenceType):
-            if not known and not known_may_be_missing:
+        if isinstance(declared, coco.NonExistenceType):
+            if not records and not known_may_be_missing:
                 return None
             return coco.TargetReconcileOutput(None, sink, coco.NON_EXISTENCE)
-        cause = fingerprint_object(wanted.cause)
-        if not known_may_be_missing and all(record == cause for record in known):
+        cause = fingerprint_object(declared.cause)
+        if not known_may_be_missing and all(record == cause for record in records):
             return None
-        return coco.TargetReconcileOutput(wanted, sink, cause)
+        return coco.TargetReconcileOutput(declared, sink, cause)

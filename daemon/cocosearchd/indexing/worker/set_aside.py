@@ -1,8 +1,7 @@
-"""Contents that ended or stalled the indexing process itself: left out across restarts, until they
-change.
+"""Contents that ended or stalled the indexer process: excluded across restarts, until they change.
 
-Nothing is parsed there, so this is rare. A content is known by its hash and by the installed code:
-after an upgrade it is tried again.
+This is rare, as the indexer process parses nothing. Entries hold the content hash and the installed
+code: after an upgrade a content is tried again.
 """
 
 import json
@@ -15,23 +14,24 @@ from cocosearchd.indexing.pipeline.file_reader import SourceFile
 log = logging.getLogger(__name__)
 
 FILE_NAME = "set_aside.json"
-MAX_CONTENTS = 1000  # contents; beyond that the oldest are tried again
+MAX_CONTENTS = 1000  # beyond that the oldest contents are tried again
 
 
 class SetAside:
-    """Reasons by content hash; all in memory, as each file that is read is looked up."""
+    """Reasons by content hash. All are in memory, as each file that is read is looked up."""
 
     def __init__(self, state_dir: Path, code: str) -> None:
-        """Read the file of the state directory; blocking. `code` is that of `installed_code`."""
-        self._path, self._code = state_dir / FILE_NAME, code
+        """Read the file of the state directory; blocking. `code` is an `installed_code_digest`."""
+        self._path = state_dir / FILE_NAME
+        self._code = code
         self._reasons = dict(_read(self._path, code))
 
     def reason(self, content_hash: bytes) -> str | None:
-        """Return why a content is left out, None if it is not."""
+        """Return the reason why a content is excluded, or None."""
         return self._reasons.get(content_hash.hex())
 
     def reasons_by_path(self, sources: Iterable[SourceFile]) -> dict[str, str]:
-        """Return the paths of files that are left out, with the reasons."""
+        """Return path -> reason of the files that are excluded."""
         if not self._reasons:
             return {}
         return {
@@ -41,8 +41,9 @@ class SetAside:
         }
 
     def add(self, content_hash: bytes, reason: str) -> None:
-        """Leave a content out from now on; blocking. What cannot be written is logged, and lasts
-        until a restart.
+        """Exclude a content from now on; blocking.
+
+        If the file cannot be written, this is logged, and the entry lasts until a restart.
         """
         self._reasons[content_hash.hex()] = reason
         while len(self._reasons) > MAX_CONTENTS:
@@ -52,7 +53,7 @@ class SetAside:
             part.write_text(json.dumps({"code": self._code, "contents": self._reasons}))
             part.replace(self._path)
         except OSError as error:
-            log.warning("set_aside_not_kept", extra={"path": str(self._path), "error": str(error)})
+            log.warning("set_aside_not_saved", extra={"path": str(self._path), "error": str(error)})
 
 
 def _read(path: Path, code: str) -> Mapping[str, str]:
