@@ -1,9 +1,9 @@
-"""chunk(parsed, limits): a file as chunks, cut where definitions and blocks begin. Pure.
+"""The chunker `definitions`: cuts a file into chunks where definitions and blocks begin. Pure.
 
-Chunks cover every byte that is not blank, do not overlap, and are at most `HARD_CAP` times the
-chunk size long. Where to cut is decided by lines: each line has a *cost* of cutting before it
-(`cuts`), low at the start of an outer definition, high inside of a statement. A piece that is too
-large is cut at all of its cheapest lines; what is too small is packed with its neighbours.
+Chunks cover every byte that is not blank, do not overlap, and have at most `HARD_CAP` times the
+chunk size. Cuts are at lines: each line has a *cost* of a cut before it (`cut_points`), low at the
+start of an outer definition and high inside of a statement. A piece that is too large is cut at all
+of its cheapest lines. Small pieces are packed with their neighbours.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ HEADER_VERSION = 1
 HEADER_NAMES = 6
 MAX_HEADER = 400  # characters
 VERSION = 1
-# Kinds whose head says little.
+# Kinds whose head has little information.
 _SCOPES = frozenset({"impl", "namespace", "module", "extension"})
 _OWNERS = TYPE_KINDS | {"impl"}
 _MAJOR = TYPE_KINDS | FUNCTION_KINDS
@@ -32,14 +32,16 @@ _LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
 # Blocks that may share a chunk with others: settings, sections of a text.
 _SETTINGS = frozenset({"metadata", "env", "permissions", "global"})
 _SMALL_BLOCKS = _SETTINGS | {"section"}
-# Sizes relative to the chunk size: a definition up to KEEP_WHOLE stays in one piece; nothing is
+# Sizes relative to the chunk size: a definition up to KEEP_WHOLE stays in one piece; no chunk is
 # longer than HARD_CAP; pieces below MINIMUM are packed with a neighbour.
-KEEP_WHOLE, HARD_CAP, MINIMUM = 1.5, 2.0, 0.25
+KEEP_WHOLE = 1.5
+HARD_CAP = 2.0
+MINIMUM = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How files are cut. Sizes are bytes; `chunk_overlap` is for `recursive` only."""
+    """Limits of a chunker. Sizes are bytes; `chunk_overlap` is for `recursive` only."""
 
     chunker: Literal["definitions", "recursive"] = "definitions"
     chunk_size: int = 1000
@@ -47,24 +49,24 @@ class Limits:
 
 
 def chunker_id(limits: Limits) -> str:
-    """Name and version of a way to cut, with what shapes it: part of the identity of an index."""
+    """Return name, version and sizes of a chunker: a part of the identity of an index."""
     if limits.chunker == "recursive":
         return f"recursive-1:{limits.chunk_size}/{limits.chunk_overlap}"
     return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
 
 
 def chunk_file(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
-    """The chunks of a file, in order, cut at definitions. (For `recursive`, give ranges to
-    `describe_chunks`.)
+    """Return the chunks of a file, in order, cut at definitions.
+
+    For `recursive`, pass its ranges to `describe_chunks`.
     """
     return describe_chunks(parsed, chunk_ranges(parsed, limits))
 
 
 def chunk_ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
-    """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their
-    ends.
-    """
-    data, size = parsed.data, max(4, limits.chunk_size)
+    """Return the byte ranges of the chunks: disjoint, in order, without blank lines at both ends."""
+    data = parsed.data
+    size = max(4, limits.chunk_size)
     if parsed.blocks:
         spans = [
             cut_points.CodeSpan(block.start_byte, block.end_byte, _rank_of_block(block))
@@ -101,7 +103,7 @@ def _rank_of_block(block: Block) -> cut_points.SpanRank:
 
 
 def _trim(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Without blank lines at both ends; the indentation of the first line stays."""
+    """Remove blank lines at both ends of a range. The indentation of the first line stays."""
     text = data[start:end]
     body = text.lstrip()
     if not body:
@@ -110,19 +112,19 @@ def _trim(data: bytes, start: int, end: int) -> tuple[int, int]:
     return max(start, data.rfind(b"\n", start, first) + 1), start + len(text.rstrip())
 
 
-def describe_chunks(parsed: Parsed, found: Iterable[tuple[int, int]]) -> tuple[Chunk, ...]:
-    """Chunks for byte ranges in order: their text, lines, header, symbol and block."""
-    view = _ChunkDescriber(parsed)
-    return tuple(view.chunk(start, end) for start, end in found)
+def describe_chunks(parsed: Parsed, byte_ranges: Iterable[tuple[int, int]]) -> tuple[Chunk, ...]:
+    """Return the chunks of byte ranges in order, with text, lines, header, symbol and block."""
+    describer = _ChunkDescriber(parsed)
+    return tuple(describer.chunk(start, end) for start, end in byte_ranges)
 
 
 def chunk_keywords(chunk: Chunk) -> str:
-    """What full text search sees of a chunk: header and text after identifier splitting."""
+    """Return the text of a chunk for full text search: header and text, with split identifiers."""
     return split_text(f"{chunk.header}\n{chunk.text}")
 
 
 class _ChunkDescriber:
-    """A file seen by byte position. One per call: it only moves forward over the lines."""
+    """Describes chunks of one file, in order: its line counter mostly moves forward."""
 
     def __init__(self, parsed: Parsed) -> None:
         self.parsed = parsed
@@ -130,23 +132,33 @@ class _ChunkDescriber:
         self.parents = list(_parents(parsed.symbols))
         self.block_starts = [block.start_byte for block in parsed.blocks]
         self.block_parents = list(_parents(parsed.blocks))
-        self.line, self.seen = 1, 0  # the line of byte `seen`
+        self.line = 1  # the line of the byte at `offset`
+        self.offset = 0
 
     def chunk(self, start: int, end: int) -> Chunk:
-        parsed, data = self.parsed, self.parsed.data
+        parsed = self.parsed
+        data = parsed.data
         at = self._at(start)
-        inside, around = parsed.symbols[at : self._at(end)], self._around(start, at - 1)
+        inside = parsed.symbols[at : self._at(end)]
+        around = self._around(start, at - 1)
         text = data[start:end].decode("utf-8", "replace")
-        block, symbol, titles, minor = None, None, tuple[str, ...](), MINOR_KINDS
+        block = None
+        symbol = None
+        titles = tuple[str, ...]()
+        minor = MINOR_KINDS
         if parsed.blocks:
             outer, blocks = self._blocks(start, end)
-            block, minor = _block_of(blocks, outer, start, end), frozenset()
+            block = _block_of(blocks, outer, start, end)
+            minor = frozenset()
             symbol = next(
-                (one for one in inside if block and one.start_byte == block.start_byte), None
+                (symbol for symbol in inside if block and symbol.start_byte == block.start_byte),
+                None,
             )
             if not inside:
                 titles = tuple(
-                    one.title for one in (outer, *blocks) if one and one.block_type not in _SETTINGS
+                    candidate.title
+                    for candidate in (outer, *blocks)
+                    if candidate and candidate.block_type not in _SETTINGS
                 )
         symbol = symbol or _symbol_of(inside, around, start, end)
         header = _header(parsed.path, around, inside, titles, minor)
@@ -169,34 +181,35 @@ class _ChunkDescriber:
         )
 
     def _at(self, byte: int) -> int:
-        """The index of the first symbol that starts at a byte or after it."""
+        """Return the index of the first symbol that starts at a byte or after it."""
         return bisect_right(self.starts, byte - 1)
 
     def _line_of(self, byte: int) -> int:
-        if byte < self.seen:
-            self.line, self.seen = 1, 0
-        self.line += self.parsed.data.count(b"\n", self.seen, byte)
-        self.seen = byte
+        if byte < self.offset:
+            self.line = 1
+            self.offset = 0
+        self.line += self.parsed.data.count(b"\n", self.offset, byte)
+        self.offset = byte
         return self.line
 
     def _around(self, byte: int, index: int) -> list[Symbol]:
-        """The definitions that are open at a byte, innermost first; `index`: of the last that
-        starts before it.
+        """Return the definitions that are open at a byte, innermost first.
+
+        `index` is that of the last definition that starts before the byte.
         """
-        symbols, found = self.parsed.symbols, []
+        symbols = self.parsed.symbols
+        enclosing = []
         while index >= 0:
             if symbols[index].end_byte > byte:
-                found.append(symbols[index])
+                enclosing.append(symbols[index])
             index = self.parents[index]
-        return found
+        return enclosing
 
     def _blocks(self, start: int, end: int) -> tuple[Block | None, tuple[Block, ...]]:
-        """The innermost block that is open at the start, and those that start inside."""
+        """Return the innermost block that is open at the start, and the blocks that start inside."""
         blocks = self.parsed.blocks
-        first, last = (
-            bisect_right(self.block_starts, start - 1),
-            bisect_right(self.block_starts, end - 1),
-        )
+        first = bisect_right(self.block_starts, start - 1)
+        last = bisect_right(self.block_starts, end - 1)
         index = first - 1
         while index >= 0 and blocks[index].end_byte <= start:
             index = self.block_parents[index]
@@ -204,23 +217,23 @@ class _ChunkDescriber:
 
 
 def _parents(nested: Iterable[Symbol | Block]) -> Iterator[int]:
-    """For each definition or block the number of the one around it, -1 at the top."""
-    around: list[tuple[int, int]] = []  # (end, number) of what is open
-    for number, one in enumerate(nested):
-        while around and around[-1][0] < one.end_byte:
+    """Yield for each definition or block the number of its parent, or -1 at the top."""
+    around: list[tuple[int, int]] = []  # (end, number) of the open definitions or blocks
+    for number, item in enumerate(nested):
+        while around and around[-1][0] < item.end_byte:
             around.pop()
         yield around[-1][1] if around else -1
-        around.append((one.end_byte, number))
+        around.append((item.end_byte, number))
 
 
 def _symbol_of(
     inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int
 ) -> Symbol | None:
-    """The definition that a chunk is, or is part of.
+    """Return the definition that a chunk is, or is part of.
 
-    Inside of a function it is that function, unless something defined here fills half of the chunk.
-    Elsewhere it is the largest of the outermost functions and types that start here, then what is
-    around, then any other definition.
+    Inside of a function it is that function, unless a definition that starts here fills half of the
+    chunk. Elsewhere it is the largest of the outermost functions and types that start here, then the
+    enclosing definition, then any other definition.
     """
     if not inside:
         return around[0] if around else None
@@ -244,12 +257,13 @@ def _symbol_of(
 def _block_of(
     inside: tuple[Block, ...], around: Block | None, start: int, end: int
 ) -> Block | None:
-    """The block that a chunk is about: the largest one that starts in it, unless most of it is
-    older than that.
+    """Return the block of a chunk: the largest block that starts in it and fills at least half.
+
+    Else it is the enclosing block.
     """
     largest = max(
         inside,
-        key=lambda one: (min(one.end_byte, end) - one.start_byte, -one.start_byte),
+        key=lambda block: (min(block.end_byte, end) - block.start_byte, -block.start_byte),
         default=None,
     )
     if largest is None or (
@@ -274,8 +288,9 @@ def _header(
     titles: Iterable[str],
     minor: Set[str],
 ) -> str:
-    """One line: the path, the enclosing type and function, and what is defined here; at most
-    `HEADER_NAMES` names.
+    """Return the header line: path, enclosing type and function, and names defined here.
+
+    It has at most `HEADER_NAMES` names.
     """
     owner = next((symbol.name for symbol in around if symbol.kind in _OWNERS), "") if around else ""
     if not owner and inside:  # a method outside of its type

@@ -1,8 +1,7 @@
-"""Where a file may be cut: the cost of each line as the first of a chunk, and the pieces that
-follow from it. Pure.
+"""Finds the cut points of a file: the cost of a cut before each line, and the best pieces. Pure.
 
-Only lines, indentation and the ranges of definitions are looked at, so it works the same for every
-language, for broken files and for plain text, and costs a fraction of what parsing does.
+It uses only lines, indentation and the ranges of definitions. So it works the same for every
+language, for broken files and for plain text, and takes a fraction of the time of parsing.
 """
 
 import re
@@ -15,21 +14,21 @@ from operator import add
 
 
 class SpanRank(IntEnum):
-    """What a span is worth. CONTAINER and SCOPE are opened to their members."""
+    """Rank of a span. CONTAINER and SCOPE are split into their members."""
 
     MINOR = 0  # may share a chunk with anything
-    LEAF = 1  # has a chunk of its own
-    CONTAINER = 2  # so has its head
+    LEAF = 1  # has its own chunk
+    CONTAINER = 2  # its head has its own chunk
     SCOPE = 3  # its head may share a chunk with the first member
 
 
-# a member of an enumeration costs a lookup in Python each time
+# module constants: each use of an enumeration member would cost a lookup
 MINOR, LEAF, CONTAINER, SCOPE = SpanRank
 
 
 @dataclass(frozen=True, slots=True)
 class CodeSpan:
-    """A definition or block as a byte range. Spans nest or are apart."""
+    """A definition or block as a byte range. Two spans nest or are disjoint."""
 
     start_byte: int
     end_byte: int
@@ -38,58 +37,63 @@ class CodeSpan:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSizes:
-    """Bytes: what a chunk aims at, below what it is packed with others, up to what a definition
-    stays whole.
-    """
+    """Chunk sizes in bytes."""
 
-    aim: int
-    minimum: int
-    whole: int
+    target: int  # of a chunk
+    minimum: int  # smaller pieces are packed with others
+    definition: int  # a definition up to this size stays in one piece
 
 
 @dataclass(frozen=True, slots=True)
 class CutPlan:
-    """Lines of a file, from 0. `starts` has one entry more than there are lines: the size of the
-    file.
-    """
+    """Lines of a file, from 0. `starts` has one more entry than lines: the size of the file."""
 
     starts: Sequence[int]
-    costs: Sequence[int]  # of cutting before a line
-    members: Sequence[int]  # how many definitions with a chunk of their own start before a line
+    costs: Sequence[int]  # of a cut before a line
+    members: Sequence[int]  # number of definitions with their own chunk that start before a line
     ends: dict[
         int, tuple[int, SpanRank]
     ]  # first line of an outermost definition -> the line after its last, and its rank
 
 
-# Costs. One level of nesting outweighs any indentation; a line that closes or continues something
+# Costs. One level of nesting outweighs any indentation. A line that closes or continues a statement
 # is a bad start.
-_DEPTH, _STATEMENT, _PER_COLUMN, _AFTER_BLANK, _CLOSER = 10_000, 100, 10, 5, 5_000
-_MAX_COLUMNS, _TAB, _MAX_DEPTH = 100, 4, 50
-# A small rest may make a chunk this much longer than the aim rather than be alone.
+_DEPTH = 10_000
+_STATEMENT = 100
+_PER_COLUMN = 10
+_AFTER_BLANK = 5
+_CLOSER = 5_000
+_MAX_COLUMNS = 100
+_TAB = 4
+_MAX_DEPTH = 50
+# A small rest may make a chunk this much longer than the target, so that it is not alone.
 _SLACK = 1.5
 # Deeper than this, lines are packed as they come. Real code stays below 20.
 _MAX_ROUNDS = 60
 
-# What belongs to the definition right below: comments, decorators, attributes, annotations.
+# Lines that belong to the definition below: comments, decorators, attributes, annotations.
 _ATTACHED = re.compile(rb"[ \t]*(?:#|//|/\*|\*|--|;;|@|<!--|\{-|\[[A-Z#]|template\b|%)")
-_CLOSING, _CONTINUING_FIRST = 1, 2
+_CLOSING = 1
+_CONTINUING_FIRST = 2
 _FIRST = bytes(
-    _CLOSING * (each in b")]}") or _CONTINUING_FIRST * (each in b"edfctbr") for each in range(256)
+    _CLOSING * (byte in b")]}") or _CONTINUING_FIRST * (byte in b"edfctbr") for byte in range(256)
 )
 _CONTINUING = re.compile(
     rb"(?:end|else|elif|elsif|except|catch|finally|fi|done|esac|then|do|begin|rescue|ensure)\b"
 )
 _BREAK = re.compile(rb"[\s,;>})\]](?=[^\s,;>})\]])")
 
-_Piece = tuple[int, int, bool]  # first line, line after the last, whether it is a definition
+_Piece = tuple[int, int, bool]  # first line, line after the last, true for a definition
 
 
 def plan_cuts(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
-    """The lines of a file and what cutting before each costs."""
+    """Return the lines of a file and the cost of a cut before each."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    texts, tabs, costs = [line.lstrip() for line in lines], b"\t" in data, list[int]()
+    texts = [line.lstrip() for line in lines]
+    tabs = b"\t" in data
+    costs = list[int]()
     base = _STATEMENT - _AFTER_BLANK
     for line, text in zip(lines, texts, strict=True):
         if not text:
@@ -97,7 +101,8 @@ def plan_cuts(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
             base = _STATEMENT - _AFTER_BLANK
             continue
         columns = len(line) - len(text)
-        cost, base = base, _STATEMENT
+        cost = base
+        base = _STATEMENT
         if columns:
             columns += (_TAB - 1) * line.count(b"\t", 0, columns) if tabs else 0
             cost += min(columns, _MAX_COLUMNS) * _PER_COLUMN
@@ -114,13 +119,12 @@ def plan_cuts(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
 def _nested(
     data: bytes, starts: list[int], costs: list[int], blanks: list[bool], spans: Iterable[CodeSpan]
 ) -> CutPlan:
-    """The plan with the definitions put in: boundaries are cheap, and the deeper inside, the
-    dearer.
-    """
+    """Return the plan with definitions: boundaries are cheap, and depth raises the cost."""
     count = len(costs)
-    depths, members = [0] * (count + 2), [0] * (count + 1)
+    depths = [0] * (count + 2)
+    members = [0] * (count + 1)
     ends: dict[int, tuple[int, SpanRank]] = {}
-    # (first line, line after the last, rank) of what is open
+    # (first line, line after the last, rank) of the open spans
     around: list[tuple[int, int, SpanRank]] = []
     floor = 0
     for span in sorted(spans, key=lambda span: (span.start_byte, -span.end_byte)):
@@ -152,15 +156,16 @@ def _nested(
 
 
 def _attached(data: bytes, starts: list[int], blanks: list[bool], line: int, lowest: int) -> int:
-    """The first line of the comments and attributes right above a line."""
+    """Return the first line of the comments and attributes directly above a line."""
     while line > lowest and not blanks[line - 1] and _ATTACHED.match(data, starts[line - 1]):
         line -= 1
     return line
 
 
 def cut_lines(plan: CutPlan, sizes: ChunkSizes) -> tuple[tuple[int, int], ...]:
-    """Line ranges (half-open) that cover the file in order, each one about a definition or at most
-    about the aim.
+    """Return line ranges (half-open) that cover the file in order.
+
+    Each is about a definition, or has at most about the target size.
     """
     return tuple((first, last) for first, last, _ in _cut(plan, sizes, 0, len(plan.costs), 0))
 
@@ -169,8 +174,9 @@ def _cut(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -
     rank = _definition(plan, sizes, first, last) if first in plan.ends else None
     if last - first < 2:
         return [(first, last, rank is not None)]
-    size, leaf = plan.starts[last] - plan.starts[first], rank is LEAF
-    if size <= (sizes.whole if leaf else sizes.aim) and (
+    size = plan.starts[last] - plan.starts[first]
+    leaf = rank is LEAF
+    if size <= (sizes.definition if leaf else sizes.target) and (
         leaf or plan.members[last] == plan.members[first + 1]
     ):
         return [(first, last, rank is not None)]
@@ -188,10 +194,9 @@ def _cut(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -
 
 
 def _definition(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> SpanRank | None:
-    """The rank of the definition that a line range is, give or take a few closing lines; None if it
-    is none.
+    """Return the rank of the definition that begins at `first` and fills the line range, or None.
 
-    One begins with its first line.
+    A few closing lines may follow the definition.
     """
     end, rank = plan.ends[first]
     if (
@@ -204,8 +209,7 @@ def _definition(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> Span
 
 
 def _packed(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_Piece]:
-    """Neighbours joined: statements up to the aim, small rests with what follows, else with what
-    they follow.
+    """Join neighbours: statements up to the target, small rests with the next or previous piece.
 
     Two definitions are never joined.
     """
@@ -214,26 +218,32 @@ def _packed(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_
         if (
             packed
             and (part[2] or not packed[-1][2])
-            and _fits(plan, sizes, packed[-1], part, sizes.aim)
+            and _fits(plan, sizes, packed[-1], part, sizes.target)
         ):
             packed[-1] = (packed[-1][0], part[1], part[2] or packed[-1][2])
         else:
             packed.append(part)
     joined: list[_Piece] = []
     for part in packed:
-        if joined and not part[2] and _fits(plan, sizes, joined[-1], part, int(sizes.aim * _SLACK)):
+        if (
+            joined
+            and not part[2]
+            and _fits(plan, sizes, joined[-1], part, int(sizes.target * _SLACK))
+        ):
             joined[-1] = (joined[-1][0], part[1], joined[-1][2])
         else:
             joined.append(part)
     return joined
 
 
-def _fits(plan: CutPlan, sizes: ChunkSizes, one: _Piece, other: _Piece, room: int) -> bool:
-    """Whether two neighbours may be one piece of at most `room` bytes."""
-    (first, middle, defines), (_, last, also), starts = one, other, plan.starts
-    if (defines and also) or starts[last] - starts[first] > room:
+def _fits(plan: CutPlan, sizes: ChunkSizes, left: _Piece, right: _Piece, room: int) -> bool:
+    """Return true if two neighbours may be one piece of at most `room` bytes."""
+    first, middle, left_defines = left
+    _, last, right_defines = right
+    starts = plan.starts
+    if (left_defines and right_defines) or starts[last] - starts[first] > room:
         return False
-    if not (defines or also) and room <= sizes.aim:
+    if not (left_defines or right_defines) and room <= sizes.target:
         return True
     return (
         starts[middle] - starts[first] < sizes.minimum
@@ -242,8 +252,9 @@ def _fits(plan: CutPlan, sizes: ChunkSizes, one: _Piece, other: _Piece, room: in
 
 
 def split_long_range(data: bytes, start: int, end: int, cap: int) -> Iterator[tuple[int, int]]:
-    """Parts of a range up to `cap` bytes: cut at a line, else at a blank, not inside of a
-    character. None is blank.
+    """Split a range into parts of at most `cap` bytes. No part is blank.
+
+    A cut is at a line, else at a blank, never inside of a character.
     """
     while start < end:
         stop = end if end - start <= cap else _break_before(data, start, start + cap)
@@ -254,7 +265,7 @@ def split_long_range(data: bytes, start: int, end: int, cap: int) -> Iterator[tu
 
 
 def _break_before(data: bytes, start: int, limit: int) -> int:
-    """The best place to cut in the last quarter before `limit`."""
+    """Return the best offset to cut at, in the last quarter before `limit`."""
     earliest = limit - (limit - start) // 4
     line = data.rfind(b"\n", earliest, limit) + 1
     if line:
