@@ -282,7 +282,10 @@ class Pipeline:
         return ranking, "miss"
 
     def _check_identity(self, record: IndexRecord) -> None:
-        """Raise `IdentityMismatch` if the index has vectors of another model, which are never compared."""
+        """Raise `IdentityMismatch` if the index has vectors of another model.
+
+        Vectors of different models are never compared.
+        """
         fingerprint = self._find_embedder(record.identity.embedder).fingerprint
         if self._fingerprint[0] is not fingerprint:
             self._fingerprint = (fingerprint, fingerprint.pairs())
