@@ -150,7 +150,7 @@ def test_init_writes_once(tmp_path: Path, stopped: Daemon) -> None:
     (tmp_path / "cocosearch.yaml").write_text("name: mine\n")
     refused = stopped.ctl("init", str(tmp_path), check=False)
     assert refused.returncode == 1
-    assert "is there already" in refused.stderr
+    assert "already exists" in refused.stderr
     assert (tmp_path / "cocosearch.yaml").read_text() == "name: mine\n"
     stopped.ctl("init", str(tmp_path), "--force")
     assert (tmp_path / "cocosearch.yaml").read_text() == starter(tmp_path.name)

@@ -32,7 +32,7 @@ SDK_LEAVES_STREAMS = [
 
 @pytest.fixture
 def collected() -> Iterator[None]:
-    """What the SDK left is collected here, not in a test that comes later."""
+    """Collect the SDK's garbage here, not in a later test."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

@@ -146,7 +146,7 @@ def test_the_inspector(served: Served, kind: str, tmp_path: Path) -> None:
 
 
 def _inspected(served: Served, kind: str, scratch: Path) -> list[str]:
-    """How the Inspector is told where the server is."""
+    """The Inspector's arguments for the server's address."""
     if kind == "stdio":
         program = scratch / "bridge"
         # it passes nothing on
@@ -195,7 +195,7 @@ def _seen(
     stats: Any,
     prompt: Any,
 ) -> dict[str, Any]:
-    """What the Python clients give, whose results are alike."""
+    """Results of the Python clients, which have the same shape."""
     return {
         "tools": tools,
         "path": answer.structured_content["results"][0]["path"],

@@ -11,7 +11,7 @@ _STATES = {"ok": output.GREEN, "warn": output.YELLOW, "fail": output.RED}
 def values(reply: Mapping[str, Any], style: output.Style) -> Iterator[str]:
     """Yield one line per setting: key, value, layer and source. Default values are dim."""
     if reply.get("index"):
-        yield style.paint(f"of index {reply['index']}", output.BOLD)
+        yield style.paint(f"settings of index {reply['index']}", output.BOLD)
     rows = [
         (entry["key"], format_value(entry["value"]), _origin(entry)) for entry in reply["values"]
     ]

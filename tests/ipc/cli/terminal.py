@@ -90,7 +90,7 @@ class Terminal:
         return self.process.returncode
 
     def interrupt(self) -> None:
-        """What the terminal does on Ctrl-C while the program does not read keys by itself."""
+        """Send SIGINT, as the terminal does on Ctrl-C while the program does not read keys."""
         os.kill(self.process.pid, signal.SIGINT)
 
     def _read(self, wait_s: float) -> None:

@@ -1,6 +1,4 @@
-"""What clients hear unasked: resources that changed and came, progress; and how what they wait for
-is cancelled.
-"""
+"""Notifications to clients: changed and new resources, progress; and how a client cancels a wait."""
 
 import time
 import urllib.parse

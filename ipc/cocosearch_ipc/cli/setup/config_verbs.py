@@ -97,7 +97,7 @@ def init(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - the shape
         (directory / name for name in (FILE, f".{FILE}") if os.path.lexists(directory / name)), None
     )
     if existing is not None and not args.force:
-        output.error(f"{existing} is there already", "--force writes it anew", as_json=args.json)
+        output.error(f"{existing} already exists", "--force overwrites it", as_json=args.json)
         return exits.FAILED
     file = existing or directory / FILE
     text = starter(directory.resolve().name).encode()
@@ -106,12 +106,12 @@ def init(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - the shape
         if existing is not None:
             folder.replace(file.name, text, 0o644)
         elif not folder.create(file.name, text, 0o644):
-            output.error(f"{file} is there already", "--force writes it anew", as_json=args.json)
+            output.error(f"{file} already exists", "--force overwrites it", as_json=args.json)
             return exits.FAILED
     if args.json:
         output.document({"path": str(file.resolve())})
     else:
-        output.line(f"{file} is written; `cocosearchctl config show` says what holds")
+        output.line(f"{file} is written; `cocosearchctl config show` prints all settings")
     return exits.OK
 
 
