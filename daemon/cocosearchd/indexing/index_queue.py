@@ -124,7 +124,7 @@ class AdaptiveBatchSize:
         self.files = min(FIRST_FILES, self._maximum)
 
     def record(self, files: int, seconds: float) -> None:
-        """Adapt the size to the time of a batch. A quick batch that was not full changes nothing."""
+        """Adapt the size to the time of a batch. A quick batch must be full to count."""
         if seconds > SLOW_S:
             # Not half of the current size: other batches that began with this one were as slow,
             # and have reduced it already.

@@ -60,7 +60,7 @@ class IndexerSpec:
 
     @property
     def series(self) -> int:
-        """The number shared by the indexer processes of this state directory; one runs at a time."""
+        """Number of the indexer processes of this state directory; one runs at a time."""
         return int.from_bytes(
             hashlib.blake2b(os.fsencode(self.cocoindex_dir), digest_size=7).digest()
         )
@@ -91,7 +91,7 @@ def decode_message(line: bytes) -> dict[str, Any]:
 
 
 def decode_answer(line: bytes) -> dict[str, Any]:
-    """Return the message of a line of the indexer process. Raises `ValueError` for anything else."""
+    """Return the message of a line of the indexer process. Raises `ValueError`."""
     message = decode_message(line)
     valid = message.get("ready") is True or type(message.get("id")) is int
     if not valid or ("generation" in message and not _is_outcome(message)):

@@ -51,7 +51,7 @@ def collect_row_settings(indexing: IndexingSettings, queries: QueryOverrides) ->
 
 
 def digest_queries(queries: QueryOverrides) -> dict[str, str]:
-    """Return a digest of the symbol query of each language: the built-in one with user additions."""
+    """Return a digest of each language's symbol query, with the user's additions."""
     languages = {info.name for info in language_table.languages() if info.symbols} | {
         language for language, _ in queries
     }

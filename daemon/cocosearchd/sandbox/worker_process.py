@@ -32,7 +32,7 @@ _FAULTS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS})
 
 
 class WorkerUnavailable(CocoSearchError):
-    """No worker process can start: no handles, memory or processes are left, or the code differs."""
+    """No worker process can start: no resources are left, or other code is installed."""
 
     code = UNAVAILABLE
 

@@ -37,7 +37,7 @@ class IndexerLink:
             self._writer.write(indexer_messages.encode_message(message))
 
     def request(self, message: Mapping[str, Any]) -> asyncio.Future[dict[str, Any]]:
-        """Send a request and return the future of its answer. The future may raise `IndexerDied`."""
+        """Send a request. Return the future of its answer, which may raise `IndexerDied`."""
         number = next(self._numbers)
         self._waiting[number] = future = asyncio.get_running_loop().create_future()
         self.send({**message, "id": number})

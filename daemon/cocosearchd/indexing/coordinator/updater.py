@@ -1,9 +1,9 @@
 """The daemon's side of the write flow: keeps the indexer process alive and sends it dirty paths.
 
 The updater pulls batches from the source of each index and reports their outcome to it, because the
-source knows which paths are urgent and when a path is settled. It never loads CocoIndex. No batch is
-lost when an indexer process dies: the next process gets the unanswered batches one at a time, alone,
-and then in halves, until the culprit path is known. That path is set aside.
+source knows which paths are urgent and when a path is settled. It never loads CocoIndex. No batch
+is lost when an indexer process dies: the next process gets the unanswered batches one at a time,
+alone, and then in halves, until the culprit path is known. That path is set aside.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class Updater:
         extra_unsettled: int = 0,
         stall_s: float = STALL_S,
     ) -> None:
-        """`on_commit` runs after each batch, before it is settled, with all paths that did not fail.
+        """`on_commit` gets the paths of each batch that did not fail, before it is settled.
 
         `extra_unsettled` answered bulk batches may wait for `on_commit`, beside the batches in the
         indexer process. A process that does not answer for `stall_s` seconds is killed.
@@ -190,9 +190,10 @@ class Updater:
     async def change_rules(
         self, name: str, rules: IndexRules, change: Callable[[], Awaitable[IndexRecord]]
     ) -> None:
-        """Index by other rules from now on. `change` makes their record while no batch is in flight.
+        """Index by other rules from now on. `change` makes their record.
 
-        New batches wait meanwhile. An error of `change` is raised, and the old rules stay.
+        It runs while no batch of the index is in flight; new batches wait. An error of `change` is
+        raised, and the old rules stay.
         """
         queue = self._queues[name]
         guarded = self._guarded_rules[name]
@@ -321,7 +322,7 @@ class Updater:
             await supervise(name, partial(self._serve_once, queue), queue.report)
 
     async def _serve_once(self, queue: IndexQueue) -> None:
-        """Process batches until the work on this index fails. Its batches in flight are then failed.
+        """Process batches until the work on this index fails. Then fail its batches in flight.
 
         Edits are pulled by a task of their own, so they wait for no bulk work.
         """
@@ -446,7 +447,7 @@ class Updater:
         return _BatchReply(answer["generation"], answer["failed"], answer.get("aside", []))
 
     async def _find_culprit(self, job: _BatchJob, part: BatchPart) -> _BatchReply:
-        """Process a batch that was in flight when the process died, one part at a time and alone."""
+        """Process a batch in flight at the death of a process, one part at a time and alone."""
         total = _BatchReply(0, {}, [])
         strikes = Counter[str]()
         parts = deque([part])

@@ -64,7 +64,7 @@ def chunk_file(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
 
 
 def chunk_ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
-    """Return the byte ranges of the chunks: disjoint, in order, without blank lines at both ends."""
+    """Return the byte ranges of chunks: disjoint, in order, without outer blank lines."""
     data = parsed.data
     size = max(4, limits.chunk_size)
     if parsed.blocks:
@@ -206,7 +206,7 @@ class _ChunkDescriber:
         return enclosing
 
     def _blocks(self, start: int, end: int) -> tuple[Block | None, tuple[Block, ...]]:
-        """Return the innermost block that is open at the start, and the blocks that start inside."""
+        """Return the innermost block open at the start, and the blocks that start inside."""
         blocks = self.parsed.blocks
         first = bisect_right(self.block_starts, start - 1)
         last = bisect_right(self.block_starts, end - 1)
@@ -232,8 +232,8 @@ def _symbol_of(
     """Return the definition that a chunk is, or is part of.
 
     Inside of a function it is that function, unless a definition that starts here fills half of the
-    chunk. Elsewhere it is the largest of the outermost functions and types that start here, then the
-    enclosing definition, then any other definition.
+    chunk. Elsewhere it is the largest of the outermost functions and types that start here, then
+    the enclosing definition, then any other definition.
     """
     if not inside:
         return around[0] if around else None

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from cocosearchd.model import Chunk
 
 # With these providers the path is part of the text, which helps the ranking. A moved file is then
-# embedded again, which costs next to nothing. With a model server it would cost as much as the first
-# indexing, so there the text has no path.
+# embedded again, which costs next to nothing. With a model server it would cost as much as the
+# first indexing, so there the text has no path.
 PATH_EMBEDDED = frozenset({"builtin"})
 
 

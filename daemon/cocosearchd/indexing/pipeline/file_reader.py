@@ -1,7 +1,7 @@
 """Reads a file once: the hashed bytes are the indexed bytes.
 
-The path of a hint or a scan may have changed since: the file may be deleted, a symbolic link, a pipe
-or incomplete. Each part of the path is opened without following links, so nothing outside of the
+The path of a hint or a scan may have changed since: the file may be deleted, a symbolic link, a
+pipe or incomplete. Each part of the path is opened without following links, so nothing outside of the
 root is ever read.
 """
 
@@ -27,8 +27,8 @@ _KEY_LINE = re.compile(rb"^-----(BEGIN|END) ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)--
 class SourceFile:
     """A file as read.
 
-    `skip` is set when the bytes were not read: `data` is then empty, and `content_hash` is a hash of
-    `skip` and the `lstat` values. `force` is 0, or a new unique number to process a file although
+    `skip` is set when the bytes were not read: `data` is then empty, and `content_hash` is a hash
+    of `skip` and the `lstat` values. `force` is 0, or a new unique number to process a file although
     nothing about it changed.
     """
 
@@ -131,7 +131,7 @@ def _read_in(folder: int, raw: bytes, path: str, limit: int, force: int) -> Read
 
 
 def _skip_unreadable(status: os.stat_result, path: str, force: int) -> Reading:
-    """Skip a file without read permission, like a large file. It is no failure: waiting is useless."""
+    """Skip a file without read permission. It is no failure: a later try does not help."""
     if not stat.S_ISREG(status.st_mode):
         return MissingFile(path)
     file_fingerprint = fingerprint(status)

@@ -95,7 +95,7 @@ def _plain_end(data: bytes, start: int, size: int) -> int:
 
 
 def pack_parsed_file(parsed_file: ParsedFile) -> bytes:
-    """Return a parsed file as bytes: a checksum, then the values as tuples, packed with `marshal`."""
+    """Return a parsed file as bytes: a checksum, then its values packed with `marshal`."""
     values = (
         tuple(map(_SYMBOL, parsed_file.symbols)),
         tuple(map(_BLOCK, parsed_file.blocks)),

@@ -1,4 +1,4 @@
-"""The chunker `recursive`: CocoIndex's splitter, which cuts at syntax near the size, with overlap."""
+"""The chunker `recursive`: CocoIndex's splitter, which cuts at syntax, with overlap."""
 
 from cocoindex.ops.text import RecursiveSplitter, detect_code_language
 
@@ -9,8 +9,8 @@ from cocosearchd.languages.parse import Parsed
 def chunk_ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
     """Return the byte ranges of the chunks of a file, in order.
 
-    They overlap by at most `chunk_overlap` bytes. It takes about a second per megabyte, and releases
-    the GIL.
+    They overlap by at most `chunk_overlap` bytes. It takes about a second per megabyte, and
+    releases the GIL.
     """
     by_bytes = True
     try:

@@ -1,6 +1,7 @@
-"""Parses files in worker processes with resource limits. Quarantines contents that end or stall one.
+"""Parses files in worker processes with resource limits, and quarantines harmful contents.
 
-The calling process parses nothing. A file that ends its process costs other files only time: a
+The calling process parses nothing. A content that ends or stalls a process is quarantined.
+A file that ends its process costs other files only time: a
 failed batch is sent again with one file per request, which finds the culprit without a third try.
 """
 
@@ -75,7 +76,7 @@ class BoxedParser:
     def __init__(
         self, pool: WorkerPool, quarantine: Quarantine, bulk: asyncio.Semaphore, shape: ParseRequest
     ) -> None:
-        """`bulk` limits the bulk requests of all indexes together. `shape` is a request without files."""
+        """`bulk` limits bulk requests of all indexes. `shape` is a request without files."""
         self._pool = pool
         self._quarantine = quarantine
         self._bulk = bulk

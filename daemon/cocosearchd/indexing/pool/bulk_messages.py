@@ -1,7 +1,7 @@
 """Messages between the indexer process and a bulk worker: new files, and their task results. Pure.
 
-A message is packed with `marshal`, in a frame of `sandbox.frames`. Both ends run the same Python and
-the same code, see `sandbox.code_digest`.
+A message is packed with `marshal`, in a frame of `sandbox.frames`. Both ends run the same Python
+and the same code, see `sandbox.code_digest`.
 
     indexer -> bulk worker   a TaskRequest for each batch of files
     bulk worker -> indexer   the TaskResults of a request, in the request of its files
@@ -44,7 +44,7 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of a file: packed parsed file and manifest, and keywords and vectors of new chunks.
+    """Result of a file: parsed file, manifest, and keywords and vectors of new chunks.
 
     `keywords` and `vectors` are in the request of positions. `vectors` holds float16 of shape (new
     chunks, dimension); it is empty if none were requested. `cacheable`: the parser did not give up,

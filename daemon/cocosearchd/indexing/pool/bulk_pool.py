@@ -1,9 +1,9 @@
 """The bulk pool: worker processes of the indexer process for bulk work on other cores.
 
-Python's lock keeps the indexer process on one core, and most of its work on a new content needs only
-that content. Bulk workers start when there is enough work, and end after some idle time. Nothing
-depends on them: parser processes (`boxed_parser`) parse the files that no bulk worker has taken, and
-all saved files. The files that a bulk worker had when it ended are suspects: parser processes parse
+Python's lock keeps the indexer process on one core, and most of its work on a new content needs
+only that content. Bulk workers start when there is enough work, and end after some idle time. Nothing
+depends on them: parser processes (`boxed_parser`) parse the files that no bulk worker has taken,
+and all saved files. The files that a bulk worker had when it ended are suspects: parser processes parse
 each of them alone.
 """
 

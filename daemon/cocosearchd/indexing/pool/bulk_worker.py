@@ -1,8 +1,8 @@
 """A bulk worker: a worker process that parses, chunks, describes and embeds files.
 
-It has only the bytes that the indexer process sends. It opens no file, no database and no index, and
-loads neither CocoIndex nor the driver of PostgreSQL. It ends when the indexer process hangs up. See
-`sandbox.worker_loop`.
+It has only the bytes that the indexer process sends. It opens no file, no database and no index,
+and loads neither CocoIndex nor the driver of PostgreSQL. It ends when the indexer process hangs up.
+See `sandbox.worker_loop`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Requests to a parser process and its responses, packed as bytes. Pure.
 
-A message is packed with `marshal`, in a frame of `sandbox.frames`. Both ends run the same Python and
-the same code, see `sandbox.code_digest`.
+A message is packed with `marshal`, in a frame of `sandbox.frames`. Both ends run the same Python
+and the same code, see `sandbox.code_digest`.
 """
 
 import marshal

@@ -29,7 +29,7 @@ def is_quarantined(report: ParseReport) -> bool:
 
 
 class Quarantine:
-    """Reasons by key. For any thread; `add` blocks. Without a file it lasts as long as the process."""
+    """Reasons by key. For any thread; `add` blocks. Without a file, it ends with the process."""
 
     def __init__(self, cache: DiskCache | None) -> None:
         self._cache = cache
@@ -54,7 +54,7 @@ class Quarantine:
         return reasons | {key: self._recent[key] for key in keys if key in self._recent}
 
     def add(self, key: bytes, reason: str) -> None:
-        """Quarantine a content. It is on disk after the return, unless a logged error prevents it."""
+        """Quarantine a content. After the return it is on disk, or an error is logged."""
         self._recent[key] = reason[:MAX_REASON]
         if self._cache is not None:
             self._cache.put([(key, reason[:MAX_REASON].encode())])

@@ -114,7 +114,7 @@ class IndexApp:
         await coco.mount_each(coco.component_subpath("files"), index_file, self._feed, self._tools)
 
     async def wait_ended(self) -> None:
-        """Wait for the end of the live run, which only `close` or an error causes. Raise the error."""
+        """Wait for the end of the live run, by `close` or an error. Raise the error."""
         assert self._run is not None
         await asyncio.shield(self._run)
 
@@ -229,7 +229,7 @@ class IndexApp:
         )
 
     async def _confirm_gone(self, paths: Sequence[str]) -> int:
-        """Delete the rows of files that CocoIndex did not know. Return the generation after that."""
+        """Delete rows of files that CocoIndex did not know. Return the generation then."""
         states = await file_states(self._database, self.record, paths)
         if not states.files:
             return states.generation
@@ -245,8 +245,8 @@ class IndexApp:
 def prepare_folder(state: Path) -> None:
     """Prepare CocoIndex's folder of an index for opening. Blocking.
 
-    A folder whose last opening did not finish is deleted first: it may be damaged, and would fail or
-    end the process each time. Its content is not needed: PostgreSQL has the indexed files.
+    A folder whose last opening did not finish is deleted first: it may be damaged, and would fail
+    or end the process each time. Its content is not needed: PostgreSQL has the indexed files.
     """
     if (state / OPENING_FLAG).exists():
         log.warning("memory_begun_anew", extra={"path": str(state)})

@@ -139,7 +139,7 @@ class Indexer:
             await self._disk_cache.aclose()
 
     async def _answer_work(self, index: "OpenIndex", message: dict[str, Any]) -> None:
-        """Answer for every path, also after an error: if this process ended, its files were blamed."""
+        """Answer for every path, also after an error: a crash would blame the files."""
         (outcome,) = await asyncio.gather(
             self._process_work(index, message), return_exceptions=True
         )
@@ -353,7 +353,7 @@ def remove_stale_folders(memories: Path, current: Path, numbers: Iterable[str]) 
 
 
 def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
-    """Return the row rules of an index. Raises `IdentityMismatch`: rows of two identities never mix."""
+    """Return the row rules of an index. Raises `IdentityMismatch`: identities never mix."""
     record, settings = index.record, index.rules.indexing
     if index_identity(embedder.fingerprint.pairs(), settings) != record.identity:
         raise IdentityMismatch(

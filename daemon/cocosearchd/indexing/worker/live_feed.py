@@ -76,8 +76,8 @@ class RootFeed:
     ) -> dict[str, BaseException]:
         """Process files and deletions. Wait until each is committed or known to be unchanged.
 
-        Return the errors by path. `on_end` is called with each path when its change has on_end, with
-        or without an error.
+        Return the errors by path. `on_end` is called with each path after its change, with or
+        without an error.
         """
         subscriber, context = await asyncio.shield(self._subscribed)
         changes = [

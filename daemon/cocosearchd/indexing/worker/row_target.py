@@ -32,7 +32,7 @@ class WantedFile:
 
 @dataclass(frozen=True)  # no slots: CocoIndex refers weakly to sinks
 class FileSink:
-    """Applies the state of one file. Each file has its own sink, so no file fails for another's error.
+    """Applies the state of one file. No file fails for the error of another file.
 
     CocoIndex treats equal sinks as one: they are compared by target, index and path.
     """

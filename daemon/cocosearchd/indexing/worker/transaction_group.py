@@ -7,8 +7,8 @@ group fails, each of its files is tried alone, so no file fails for another's er
 that has begun is never cancelled. Its caller may be; `wait_ended` then waits for its end.
 
 The stored chunks of a group are read first, so that only new chunks are made. The transaction reads
-them again, and that second read decides. An urgent file is made without the first read: for a single
-file it costs more than it saves.
+them again, and that second read decides. An urgent file is made without the first read: for a
+single file it costs more than it saves.
 """
 
 import asyncio
