@@ -37,7 +37,7 @@ def set_event() -> threading.Event:
 
 @dataclass
 class Script:
-    """What the server holds and how it misbehaves. Tests change it while it runs."""
+    """Contents and misbehaviour of the server. Tests change it while it runs."""
 
     models: dict[str, str] = field(
         default_factory=lambda: {"nomic-embed-text:latest": "sha256:0a109f42"}

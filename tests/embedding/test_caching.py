@@ -41,21 +41,21 @@ class Model:
 async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
     model, counters = Model(), ReuseCounters()
     first = await CachingEmbedder.create(model, tmp_path, 1 << 20, counters)
-    made = await first.embed_documents(["one", "two", "one"])
+    vectors_made = await first.embed_documents(["one", "two", "one"])
     again = await first.embed_documents(["two", "three"])
     await first.aclose()
     assert model.asked == ["one", "two", "three"]
     second = await CachingEmbedder.create(model, tmp_path, 1 << 20, counters)
-    found = await second.embed_documents(["three", "one", "four"])
+    vectors_found = await second.embed_documents(["three", "one", "four"])
     await second.aclose()
     assert model.asked == ["one", "two", "three", "four"]
     assert (counters.computed, counters.reused) == (4, 4)
-    np.testing.assert_array_equal(made[0], made[2])
-    np.testing.assert_array_equal(made[1], again[0])
-    np.testing.assert_array_equal(found[1], made[0])
+    np.testing.assert_array_equal(vectors_made[0], vectors_made[2])
+    np.testing.assert_array_equal(vectors_made[1], again[0])
+    np.testing.assert_array_equal(vectors_found[1], vectors_made[0])
     stored = np.array(vector_of("one", SIZE), np.float32).astype(np.float16)
     # what a fresh index would hold
-    np.testing.assert_array_equal(made[0].astype(np.float16), stored)
+    np.testing.assert_array_equal(vectors_made[0].astype(np.float16), stored)
 
 
 async def test_what_nothing_is_known_of_is_asked_again(tmp_path: Path) -> None:

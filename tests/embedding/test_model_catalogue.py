@@ -1,4 +1,4 @@
-"""What could be used is listed as it is: shipped, on a server, missing with what to do."""
+"""The catalogue lists models: shipped, on a server, or missing with what to do."""
 
 from contextlib import aclosing
 from pathlib import Path

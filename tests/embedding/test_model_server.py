@@ -71,8 +71,8 @@ async def test_an_answer_that_drips_is_given_up(provider: str) -> None:
         with anyio.fail_after(10), pytest.raises(EmbedderUnavailable, match="too slow"):
             await open_embedder(settings(provider, url))
         with anyio.fail_after(10):
-            found = await list_models(settings(provider, url), None, "")
-    assert [model.state for model in found if model.provider == provider] == ["unreachable"]
+            message = await list_models(settings(provider, url), None, "")
+    assert [model.state for model in message if model.provider == provider] == ["unreachable"]
 
 
 @PROVIDERS
@@ -86,12 +86,12 @@ async def test_what_no_vector_holds_is_no_answer(provider: str, number: bytes) -
 @pytest.mark.parametrize("tags", [b'{"models": null}', b'{"models": ["m"]}', b"[" * 100_000])
 async def test_a_list_of_models_that_is_none(tags: bytes) -> None:
     with answering(tags=tags) as url:
-        found = [
+        message = [
             m.state
             for m in await list_models(settings("ollama", url), None, "")
             if m.provider == "ollama"
         ]
-    assert found[0] in ("not installed", "unreachable")
+    assert message[0] in ("not installed", "unreachable")
 
 
 @PROVIDERS

@@ -92,40 +92,40 @@ def file_write(
 async def differing(
     db: Database, record: IndexRecord, writes: Sequence[FileWrite]
 ) -> list[FileWrite]:
-    """As bulk work has them: with the chunks only that are not stored."""
-    made = list[FileWrite]()
+    """Reduce writes, as bulk work does, to the chunks that are not stored."""
+    result = list[FileWrite]()
     for write, stored in zip(
-        writes, await stored_files(db, record, [one.path for one in writes]), strict=True
+        writes, await stored_files(db, record, [item.path for item in writes]), strict=True
     ):
         order = stored_chunk_order(write.chunks)
-        found = compare_manifest(
+        diff = compare_manifest(
             build_manifest(write.chunks, order), stored, write.content_hash, retain=True
         )
-        numbers = [order[place] for place in found.new]
+        numbers = [order[position] for position in diff.new]
         chunks, vectors = (
             tuple(write.chunks[number] for number in numbers),
             write.vectors[np.array(numbers, int)],
         )
-        made.append(replace(write, chunks=chunks, vectors=vectors, diff=found))
-    return made
+        result.append(replace(write, chunks=chunks, vectors=vectors, diff=diff))
+    return result
 
 
 async def switch(db: Database, record: IndexRecord, *writes: FileWrite) -> int:
-    """Many files change together; how many chunks had to be made for that."""
-    made = await differing(db, record, writes)
-    await replace_files(db, record, made)
-    return sum(len(write.chunks) for write in made)
+    """Write many files together; return the number of chunks that were built."""
+    result = await differing(db, record, writes)
+    await replace_files(db, record, result)
+    return sum(len(write.chunks) for write in result)
 
 
 async def rows(db: Database, record: IndexRecord) -> dict[tuple[str, str, bool], str]:
-    """The transaction that wrote it, by path, text, and whether it is a spare row."""
+    """The transaction that wrote each row, by path, text, and whether the row is retained."""
     query = """
     select c.filename, content_text, coalesce(ordinal = any(s.ordinals), false), c.xmin::text
     from {chunks} c left join {spares} s using (filename)
     """
     async with db.connection() as connection:
-        found = await (await connection.execute(compose(query, record))).fetchall()
-    return {(path, text, spare): version for path, text, spare, version in found}
+        fetched = await (await connection.execute(compose(query, record))).fetchall()
+    return {(path, text, spare): version for path, text, spare, version in fetched}
 
 
 async def spare_texts(db: Database, record: IndexRecord) -> list[str]:

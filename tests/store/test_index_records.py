@@ -99,12 +99,12 @@ async def test_dimension_out_of_bounds_is_an_error_and_leaves_nothing(db: Databa
 
 @given(st.text(min_size=1))
 def test_slugs_are_valid_and_do_not_run_out(name: str) -> None:
-    found = list(islice(slug_candidates(name), 4))
-    assert len(set(found)) == 4
+    figures = list(islice(slug_candidates(name), 4))
+    assert len(set(figures)) == 4
     assert all(
-        slug.isascii() and len(slug) <= 22 and slug.replace("_", "a").isalnum() for slug in found
+        slug.isascii() and len(slug) <= 22 and slug.replace("_", "a").isalnum() for slug in figures
     )
-    assert found == list(islice(slug_candidates(name), 4))
+    assert figures == list(islice(slug_candidates(name), 4))
 
 
 UNSIGNED, SIGNED = st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1)

@@ -55,8 +55,8 @@ async def corpus(db: Database, files: Sequence[FileWrite] = FILES) -> IndexRecor
     return record
 
 
-def texts(found: Sequence[Candidate]) -> list[str]:
-    return [hit.content for hit in found]
+def texts(hits: Sequence[Candidate]) -> list[str]:
+    return [hit.content for hit in hits]
 
 
 async def test_vector_search_is_exact_and_ordered(db: Database) -> None:
@@ -66,10 +66,10 @@ async def test_vector_search_is_exact_and_ordered(db: Database) -> None:
         (chunk.text, vector_of(chunk.text) @ query) for write in FILES for chunk in write.chunks
     ]
     everything.sort(key=lambda pair: -pair[1])
-    found = await vector_search(db, record, query, Filter(), 5)
-    assert texts(found) == [text for text, _ in everything[:5]]
+    hits = await vector_search(db, record, query, Filter(), 5)
+    assert texts(hits) == [text for text, _ in everything[:5]]
     assert np.allclose(
-        [hit.score for hit in found], [score for _, score in everything[:5]], atol=2e-3
+        [hit.score for hit in hits], [score for _, score in everything[:5]], atol=2e-3
     )
     assert len(await vector_search(db, record, query, Filter(), 100)) == len(everything)
     assert await vector_search(db, record, np.zeros(8, np.float32), Filter(), 5) == ()
@@ -134,8 +134,8 @@ async def test_filters_mean_the_same_in_every_search(
     assert {
         hit.key for hit in await vector_search(db, record, vector_of("q"), where, 100)
     } == expected
-    named = {hit.key for hit in everything if passes(hit) and hit.symbol_name}
-    assert {hit.key for hit in await list_symbols(db, record, where, 100)} == named
+    symbol_keys = {hit.key for hit in everything if passes(hit) and hit.symbol_name}
+    assert {hit.key for hit in await list_symbols(db, record, where, 100)} == symbol_keys
     spoken = {
         hit.key for hit in everything if passes(hit) and "open" in re.split(r"\W+", hit.content)
     }
@@ -161,19 +161,19 @@ async def test_phrases_are_found_wherever_they_stand(db: Database) -> None:
     ]
     texts = [" ".join(rng.choices(pieces, k=8)) for _ in range(120)]
     await replace_file(db, record, file_write("a.py", *texts))
-    whole = " ".join(texts)
+    full_text = " ".join(texts)
     for _ in range(400):
-        start = rng.randrange(len(whole))
+        start = rng.randrange(len(full_text))
         phrase = " ".join(
             rng.choice((str.lower, str.upper, str))(
-                whole[start : start + rng.randint(2, 30)]
+                full_text[start : start + rng.randint(2, 30)]
             ).split()
         )
         if not phrase:
             continue
-        found = await vector_search(db, record, vector_of("q"), Filter(phrases=(phrase,)), 500)
-        ways = [each.lower() for each in spellings(phrase)]
-        assert {hit.content for hit in found} == {
+        hits = await vector_search(db, record, vector_of("q"), Filter(phrases=(phrase,)), 500)
+        ways = [spelling.lower() for spelling in spellings(phrase)]
+        assert {hit.content for hit in hits} == {
             text for text in texts if any(way in text.lower() for way in ways)
         }, phrase
 
@@ -219,15 +219,15 @@ async def test_keywords_need_every_term(db: Database) -> None:
 
 async def test_any_term_follows_all_terms(db: Database) -> None:
     record = await corpus(db)
-    found = await keyword_search(db, record, "password token", Filter(), 10, any_term=True)
-    assert texts(found)[0] == "login: check password token"
-    assert found[0].score > 1 > found[1].score > 0
-    assert set(texts(found)[1:]) == {
+    hits = await keyword_search(db, record, "password token", Filter(), 10, any_term=True)
+    assert texts(hits)[0] == "login: check password token"
+    assert hits[0].score > 1 > hits[1].score > 0
+    assert set(texts(hits)[1:]) == {
         "Session.open: opens token",
         "test_login: password is wrong",
         "how to login with a password",
     }
-    scores = [hit.score for hit in found]
+    scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
     assert len(await keyword_search(db, record, "password token", Filter(), 2, any_term=True)) == 2
     quoted = await keyword_search(db, record, "th's quo'ted \\token", Filter(), 9, any_term=True)
@@ -239,16 +239,16 @@ async def test_rare_terms_are_chosen_and_weigh_more(db: Database) -> None:
     files = [file_write(f"{n}.py", *(f"common filler{k}" for k in range(100))) for n in range(25)]
     record = await corpus(db, [*files, file_write("rare.py", "rare thing", "rare common")])
     await ensure_vector_index(db, record, build_at=2500)  # ends with ANALYZE
-    found = await keyword_search(db, record, "rare common missing", Filter(), 10, any_term=True)
-    assert set(texts(found)) == {"rare common", "rare thing"}
+    hits = await keyword_search(db, record, "rare common missing", Filter(), 10, any_term=True)
+    assert set(texts(hits)) == {"rare common", "rare thing"}
 
 
 async def test_chunks_come_in_the_order_asked_with_their_files(db: Database) -> None:
     record = await corpus(db)
     everything = await vector_search(db, record, vector_of("q"), Filter(), 100)
     keys = [hit.key for hit in everything]
-    found, states = await chunks_with_files(db, record, [*keys[::-1], ("gone", 0, 1)])
-    assert [replace(hit, score=0.0) for hit in everything[::-1]] == list(found)
+    hits, states = await chunks_with_files(db, record, [*keys[::-1], ("gone", 0, 1)])
+    assert [replace(hit, score=0.0) for hit in everything[::-1]] == list(hits)
     assert states == await file_states(db, record, [path for path, _, _ in keys])
     assert states.generation == len(FILES)
     assert {path: state.generation for path, state in states.files.items()} == {
@@ -300,10 +300,10 @@ async def leave_invalid_index(db: Database, record: IndexRecord) -> None:
     """As after a build that was killed: here it waits for another transaction until its time is
     over.
     """
-    async with db.session({"statement_timeout": "300"}) as connection, db.connection() as other:
+    async with db.session({"statement_timeout": "300"}) as connection, db.connection() as locker:
         await connection.execute(statement("drop_vector_index", record))
-        async with other.transaction():
-            await other.execute(compose("lock table {chunks} in row exclusive mode", record))
+        async with locker.transaction():
+            await locker.execute(compose("lock table {chunks} in row exclusive mode", record))
             with pytest.raises(psycopg.errors.QueryCanceled):
                 await connection.execute(statement("build_vector_index", record))
 
@@ -349,10 +349,10 @@ async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> Non
         (hit.score for hit in through_index), reverse=True
     )
     assert len({hit.key for hit in exact} & {hit.key for hit in through_index}) >= 18
-    before = await indexes_of(db, record)
+    previous = await indexes_of(db, record)
     await leave_invalid_index(db, record)
     assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "built"
-    assert await indexes_of(db, record) == before
+    assert await indexes_of(db, record) == previous
     assert await ensure_vector_index(db, record, build_at=4000, drop_below=2000) == "dropped"
     assert await ensure_vector_index(db, record, build_at=4000, drop_below=2000) == "none"
 
@@ -369,11 +369,11 @@ async def test_a_tiny_filter_keeps_full_recall_however_often_it_is_asked(db: Dat
         Filter(phrases=("needle",)),
     ):
         for _ in range(8):
-            found = await vector_search(
+            hits = await vector_search(
                 db, record, vector_of("word1 text1"), where, 5, exact_matches=100
             )
-            assert {hit.path for hit in found} == {"rare/one.rs"}
-            assert len(found) == 5
+            assert {hit.path for hit in hits} == {"rare/one.rs"}
+            assert len(hits) == 5
     async with db.connection() as connection:
         rows = await (
             await connection.execute("select statement from pg_prepared_statements")
@@ -390,7 +390,7 @@ async def test_a_wide_filter_goes_through_the_index_and_on_until_there_are_enoug
     await ensure_vector_index(db, record, build_at=1000)
     where = Filter(languages=("go",))  # 200 of 1205
     reference = await vector_search(db, record, vector_of("word1 text1"), where, 50)
-    found = await vector_search(db, record, vector_of("word1 text1"), where, 50, exact_matches=100)
-    assert len(found) == 50
-    assert all(hit.language == "go" for hit in found)
-    assert len({hit.key for hit in found} & {hit.key for hit in reference}) >= 40
+    hits = await vector_search(db, record, vector_of("word1 text1"), where, 50, exact_matches=100)
+    assert len(hits) == 50
+    assert all(hit.language == "go" for hit in hits)
+    assert len({hit.key for hit in hits} & {hit.key for hit in reference}) >= 40

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Script:
-    """How the server answers. `statuses` are used up one for each request, then it is 200."""
+    """Answers of the server: one of `statuses` for each request, then 200."""
 
     # or base64, or nothing, or reversed: the order of `data` is not promised, `index` is
     dialect: str = "float"
@@ -150,7 +150,7 @@ async def test_an_answer_without_vectors_is_said_to_be_one(
 async def test_a_server_without_a_number_for_any_text_is_down(
     embedder: Embedder, script: Script
 ) -> None:
-    """As some are whose model overflows: no text is given up for that."""
+    """Some servers answer so when the model overflows: no text is given up for that."""
     script.dialect = "nulls"
     with pytest.raises(EmbedderUnavailable, match="not numbers"):
         await embedder.embed_documents(["a", "b"])

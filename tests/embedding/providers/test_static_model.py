@@ -110,15 +110,15 @@ def test_words_never_seen_are_the_mean_of_their_pieces_however_many_come_togethe
     strange = [f"qw{chr(97 + n % 26)}x{chr(97 + n // 26)}zzyv" for n in range(150)] + [
         "ŝtrangâ" * n for n in (1, 2)
     ]
-    encoder, known = Encoder(MODEL), set(MODEL.words)
-    assert not known.intersection(strange)
+    encoder, vocabulary = Encoder(MODEL), set(MODEL.words)
+    assert not vocabulary.intersection(strange)
     together = encoder.queries([" ".join(strange), *strange])[1:]
-    for word, found in zip(strange, together, strict=True):
+    for word, vectors_found in zip(strange, together, strict=True):
         [plain] = words(word)
         rows = np.array(pieces(plain, MODEL.buckets)) + len(MODEL.words)
         mean = (MODEL.scales[rows][:, None] * MODEL.rows[rows].astype(np.float32)).mean(axis=0)
-        np.testing.assert_allclose(found, mean / np.linalg.norm(mean), atol=1e-6)
-        np.testing.assert_array_equal(found, Encoder(MODEL).queries([word])[0])
+        np.testing.assert_allclose(vectors_found, mean / np.linalg.norm(mean), atol=1e-6)
+        np.testing.assert_array_equal(vectors_found, Encoder(MODEL).queries([word])[0])
 
 
 def test_order_and_repetition_of_queries_do_not_matter(encoder: Encoder) -> None:
@@ -127,7 +127,7 @@ def test_order_and_repetition_of_queries_do_not_matter(encoder: Encoder) -> None
 
 
 def test_a_documents_header_weighs_the_same_however_long_the_body_is(encoder: Encoder) -> None:
-    """As `TermWeights` says it, by hand."""
+    """Weigh words as `TermWeights` says, by hand."""
     weighing, body = MODEL.weighing, "parse the line\nparse it"
     of = {
         word: encoder.queries([word])[0] for word in ("src", "reader", "parse", "the", "line", "it")
@@ -138,8 +138,8 @@ def test_a_documents_header_weighs_the_same_however_long_the_body_is(encoder: En
     share = weighing.header * (sum(inside.values()) + 1) / sum(above.values())
     total = sum(of[word] * lengths[word] * weight for word, weight in inside.items())
     total = total + sum(of[word] * lengths[word] * weight * share for word, weight in above.items())
-    [found] = encoder.documents([f"src/reader Reader\n{body}"])
-    np.testing.assert_allclose(found, total / np.linalg.norm(total), atol=1e-5)
+    [vectors_found] = encoder.documents([f"src/reader Reader\n{body}"])
+    np.testing.assert_allclose(vectors_found, total / np.linalg.norm(total), atol=1e-5)
 
 
 def test_what_a_chunk_is_called_says_more_than_what_it_calls(encoder: Encoder) -> None:
@@ -195,10 +195,12 @@ def test_docstrings_of_this_project_find_their_functions(encoder: Encoder) -> No
     """A floor for a whole project that no training saw: several hundred functions, of which one is
     right.
     """
-    found = [each for path in sorted((DATA.parents[2]).rglob("*.py")) for each in documented(path)]
-    assert len(found) > 500
-    queries = encoder.queries([sentence for sentence, _ in found])
-    codes = encoder.documents([code for _, code in found])
+    vectors_found = [
+        each for path in sorted((DATA.parents[2]).rglob("*.py")) for each in documented(path)
+    ]
+    assert len(vectors_found) > 500
+    queries = encoder.queries([sentence for sentence, _ in vectors_found])
+    codes = encoder.documents([code for _, code in vectors_found])
     assert reciprocal(queries @ codes.T) > FLOOR
 
 

@@ -1,4 +1,4 @@
-"""Which chunks of a file keep their rows, and between which others new ones come."""
+"""Chunks keep their rows where possible, and new ones get numbers between them."""
 
 from collections.abc import Sequence
 
@@ -12,32 +12,36 @@ CONTENTS = st.lists(st.sampled_from("abcdefgh"), max_size=12)
 
 
 def numbered(contents: Sequence[str]) -> dict[int, str]:
-    ordinals, kept = assign_numbers({}, contents)
-    assert not kept
-    return dict(zip(ordinals, contents, strict=True))
+    numbers, staying = assign_numbers({}, contents)
+    assert not staying
+    return dict(zip(numbers, contents, strict=True))
 
 
 @given(CONTENTS, st.lists(CONTENTS, max_size=6))
-def test_ordinals_ascend_with_the_places_and_rows_that_stay_are_what_is_wanted(
+def test_numbers_ascend_by_position_and_staying_rows_have_the_contents(
     first: list[str], later: list[list[str]]
 ) -> None:
     rows = numbered(first)
-    for wanted in later:
-        ordinals, kept = assign_numbers(rows, wanted)
-        assert len(ordinals) == len(wanted)
-        assert ordinals == sorted(set(ordinals))
-        assert {ordinal: content for ordinal, content in rows.items() if ordinal in kept} == {
-            ordinal: content
-            for ordinal, content in zip(ordinals, wanted, strict=True)
-            if ordinal in kept
+    for contents in later:
+        numbers, staying = assign_numbers(rows, contents)
+        assert len(numbers) == len(contents)
+        assert numbers == sorted(set(numbers))
+        assert {
+            chunk_number: content
+            for chunk_number, content in rows.items()
+            if chunk_number in staying
+        } == {
+            chunk_number: content
+            for chunk_number, content in zip(numbers, contents, strict=True)
+            if chunk_number in staying
         }
-        if wanted == list(rows.values()):
-            assert sorted(kept) == ordinals
-        rows = dict(zip(ordinals, wanted, strict=True))
+        if contents == list(rows.values()):
+            assert sorted(staying) == numbers
+        rows = dict(zip(numbers, contents, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "stay"),
+    ("old", "new", "stay"),
     [
         ("abcd", "abcd", 4),
         ("abcd", "xabcd", 4),
@@ -55,29 +59,29 @@ def test_ordinals_ascend_with_the_places_and_rows_that_stay_are_what_is_wanted(
         ("abc", "xyz", 0),
     ],
 )
-def test_as_many_rows_stay_as_can(before: str, after: str, stay: int) -> None:
-    _, kept = assign_numbers(numbered(before), after)
-    assert len(kept) == stay
+def test_as_many_rows_stay_as_can(old: str, new: str, stay: int) -> None:
+    _, staying = assign_numbers(numbered(old), new)
+    assert len(staying) == stay
 
 
 def test_there_is_room_in_one_spot_for_long_and_then_all_are_numbered_anew() -> None:
     rows, contents = numbered(["first", "last"]), ["first", "last"]
     for step in range(32):
         contents.insert(1, f"{step}")
-        ordinals, kept = assign_numbers(rows, contents)
-        assert len(kept) == len(rows), step
-        rows = dict(zip(ordinals, contents, strict=True))
+        numbers, staying = assign_numbers(rows, contents)
+        assert len(staying) == len(rows), step
+        rows = dict(zip(numbers, contents, strict=True))
     contents.insert(1, "one too many")
-    ordinals, kept = assign_numbers(rows, contents)
-    assert (ordinals, kept) == ([STEP * place for place in range(35)], frozenset())
+    numbers, staying = assign_numbers(rows, contents)
+    assert (numbers, staying) == ([STEP * position for position in range(35)], frozenset())
 
 
 def test_what_is_changed_again_and_again_takes_no_room() -> None:
     rows = numbered(["a", "0", "b"])
     for step in range(200):
-        ordinals, kept = assign_numbers(rows, ["a", f"{step} changed", "b"])
-        assert len(kept) == 2
-        rows = dict(zip(ordinals, ["a", f"{step} changed", "b"], strict=True))
+        numbers, staying = assign_numbers(rows, ["a", f"{step} changed", "b"])
+        assert len(staying) == 2
+        rows = dict(zip(numbers, ["a", f"{step} changed", "b"], strict=True))
 
 
 @pytest.mark.parametrize("front", [True, False])
@@ -86,37 +90,46 @@ def test_a_file_may_grow_at_its_ends_without_end(*, front: bool) -> None:
     rows = numbered(contents)
     for step in range(1, 300):
         contents = [f"{step}", *contents] if front else [*contents, f"{step}"]
-        ordinals, kept = assign_numbers(rows, contents)
-        assert len(kept) == step
-        rows = dict(zip(ordinals, contents, strict=True))
+        numbers, staying = assign_numbers(rows, contents)
+        assert len(staying) == step
+        rows = dict(zip(numbers, contents, strict=True))
     assert max(map(abs, rows)) < 1 << 42
 
 
 @given(CONTENTS, st.lists(CONTENTS, max_size=6))
-def test_what_is_taken_is_taken_by_none_as_long_as_there_is_room(
+def test_reserved_numbers_are_avoided_while_there_is_room(
     first: list[str], later: list[list[str]]
 ) -> None:
-    """Of each content the rows stay beside those of the next one."""
+    """The rows of each content stay beside those of the next one."""
     rows, live = numbered(first), first
-    for wanted in later:
-        taken = frozenset(ordinal for ordinal, content in rows.items() if content in live)
-        ordinals, kept = assign_numbers(rows, wanted, taken)
-        assert ordinals == sorted(set(ordinals))
-        assert len(ordinals) == len(wanted)
-        assert kept <= rows.keys()
-        assert not (taken - kept) & set(ordinals)
-        stay = {ordinal: content for ordinal, content in rows.items() if ordinal in taken | kept}
-        rows, live = dict(sorted((stay | dict(zip(ordinals, wanted, strict=True))).items())), wanted
+    for contents in later:
+        reserved = frozenset(
+            chunk_number for chunk_number, content in rows.items() if content in live
+        )
+        numbers, staying = assign_numbers(rows, contents, reserved)
+        assert numbers == sorted(set(numbers))
+        assert len(numbers) == len(contents)
+        assert staying <= rows.keys()
+        assert not (reserved - staying) & set(numbers)
+        stay = {
+            chunk_number: content
+            for chunk_number, content in rows.items()
+            if chunk_number in reserved | staying
+        }
+        rows, live = (
+            dict(sorted((stay | dict(zip(numbers, contents, strict=True))).items())),
+            contents,
+        )
 
 
 def test_two_contents_that_differ_as_a_whole_take_turns_without_counting_up() -> None:
     rows = numbered("abcdef")
     for step in range(300):
-        wanted = [f"{step} {number}" for number in range(6)]
-        ordinals, kept = assign_numbers(rows, wanted, rows.keys())
-        assert not kept
-        assert not rows.keys() & set(ordinals)
-        rows = dict(zip(ordinals, wanted, strict=True))
+        contents = [f"{step} {number}" for number in range(6)]
+        numbers, staying = assign_numbers(rows, contents, rows.keys())
+        assert not staying
+        assert not rows.keys() & set(numbers)
+        rows = dict(zip(numbers, contents, strict=True))
     assert max(map(abs, rows)) < 1 << 40
 
 
@@ -124,29 +137,31 @@ def test_two_contents_that_differ_as_a_whole_take_turns_without_counting_up() ->
 @pytest.mark.parametrize(
     ("head", "tail"), [((), ()), (("head",), ()), ((), ("tail",)), (("head",), ("tail",))]
 )
-def test_what_changes_for_ever_beside_what_is_taken_does_not_count_up(
+def test_endless_changes_beside_reserved_numbers_do_not_count_up(
     head: tuple[str, ...], tail: tuple[str, ...], *, always: bool
 ) -> None:
-    """The rows that stay beside are those of the content before, or `always` those of the first
-    one.
-    """
+    """The rows beside are those of the previous content, or `always` those of the first."""
     rows, beside = numbered([*head, *"abcdef", *tail]), dict[int, str]()
     for step in range(1, 300):
-        live = {ordinal: content for ordinal, content in rows.items() if ordinal not in beside}
-        wanted = [*head, *(f"{step} {number}" for number in range(6)), *tail]
-        ordinals, kept = assign_numbers(rows, wanted, rows.keys())
-        assert len(kept) == len(head) + len(tail)
-        assert not (rows.keys() - kept) & set(ordinals)
+        live = {
+            chunk_number: content
+            for chunk_number, content in rows.items()
+            if chunk_number not in beside
+        }
+        contents = [*head, *(f"{step} {number}" for number in range(6)), *tail]
+        numbers, staying = assign_numbers(rows, contents, rows.keys())
+        assert len(staying) == len(head) + len(tail)
+        assert not (rows.keys() - staying) & set(numbers)
         beside = (
             beside
             if always and beside
-            else {n: content for n, content in live.items() if n not in kept}
+            else {n: content for n, content in live.items() if n not in staying}
         )
-        rows = dict(sorted((beside | dict(zip(ordinals, wanted, strict=True))).items()))
+        rows = dict(sorted((beside | dict(zip(numbers, contents, strict=True))).items()))
     assert max(map(abs, rows)) < 1 << 40
 
 
-def test_where_there_is_no_room_beside_what_is_taken_that_is_overwritten() -> None:
+def test_reserved_numbers_are_used_where_there_is_no_room_beside_them() -> None:
     rows = {0: "a", 1: "gone", 2: "b"}
     assert assign_numbers(rows, ["a", "new", "b"], frozenset({1})) == ([0, 1, 2], {0, 2})
     assert assign_numbers(rows, ["a", "new", "newer", "b"], frozenset({1})) == (

@@ -1,4 +1,4 @@
-"""What an index in memory is made of, as it is read."""
+"""Reads of the contents of an index in memory."""
 
 from dataclasses import replace
 
@@ -35,13 +35,13 @@ async def test_texts_are_those_of_the_chunks(
     await replace_file(db, record, file_write("src/empty.py"))
     for number in range(70):
         await replace_file(db, record, file_write(f"src/{number}.py", f"name: {number}", "rest"))
-    found = [file async for file in file_texts(db, record, paths, batch=7)]
-    wanted = [file async for file in file_chunks(db, record, paths) if file.chunks]
-    assert [(f.path, f.generation, f.language) for f in found] == [
-        (f.path, f.generation, f.language) for f in wanted
+    file_list = [file async for file in file_texts(db, record, paths, batch=7)]
+    expected = [file async for file in file_chunks(db, record, paths) if file.chunks]
+    assert [(f.path, f.generation, f.language) for f in file_list] == [
+        (f.path, f.generation, f.language) for f in expected
     ]
-    assert len(found) == files
-    for file, chunks in zip(found, wanted, strict=True):
+    assert len(file_list) == files
+    for file, chunks in zip(file_list, expected, strict=True):
         rows = [
             (
                 c.start_byte,
@@ -76,11 +76,11 @@ async def test_few_files_need_no_connection_while_they_are_looked_at(dsn: str) -
         record = await new_index(db)
         for path in ("a.py", "b.py"):
             await replace_file(db, record, file_write(path, "text"))
-        seen = list[FileTexts]()
+        paths_read = list[FileTexts]()
         async for file in file_texts(db, record, ["a.py", "b.py"]):
-            seen.append(file)
+            paths_read.append(file)
             await replace_file(db, record, file_write("b.py", "other"))
-        assert seen[1].chunks[0][3] == "text"
+        assert paths_read[1].chunks[0][3] == "text"
 
 
 async def test_a_digest_tells_files_apart_that_are_not_the_same(db: Database) -> None:
@@ -114,10 +114,10 @@ async def test_a_digest_tells_files_apart_that_are_not_the_same(db: Database) ->
 
 
 async def digest_of(db: Database, record: IndexRecord, path: str) -> int:
-    """As it is told by itself, and with the texts."""
+    """A digest is the same by itself and with the texts."""
     (file,) = [file async for file in file_texts(db, record, [path])]
-    (other,) = [other async for other in file_texts(db, record, None) if other.path == path]
-    found = await file_digests(db, record, [path, "gone.py"])
-    assert found == [FileDigest(path, file.generation, file.language, file.digest)]
-    assert other.digest == file.digest
+    (digest,) = [digest async for digest in file_texts(db, record, None) if digest.path == path]
+    file_list = await file_digests(db, record, [path, "gone.py"])
+    assert file_list == [FileDigest(path, file.generation, file.language, file.digest)]
+    assert digest.digest == file.digest
     return file.digest

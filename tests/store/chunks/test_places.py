@@ -87,21 +87,21 @@ async def answers(db: Database, record: IndexRecord, keys: Sequence[Key]) -> lis
     """Of every statement that says where a chunk is. Limits cut through chunks that are equally
     good.
     """
-    words, asked, phrase = Filter(), vector_of("same: words"), Filter(phrases=("words",))
-    found = [await vector_search(db, record, asked, words, limit) for limit in (1, 2, 3, 4, 99)]
-    found += [
+    words, vector, phrase = Filter(), vector_of("same: words"), Filter(phrases=("words",))
+    hits = [await vector_search(db, record, vector, words, limit) for limit in (1, 2, 3, 4, 99)]
+    hits += [
         await keyword_search(db, record, "same words", words, limit) for limit in (1, 2, 3, 4, 99)
     ]
-    found += [
+    hits += [
         await keyword_search(db, record, "words nowhere", words, limit, any_term=True)
         for limit in (2, 3, 99)
     ]
-    found += [
+    hits += [
         await list_symbols(db, record, Filter(symbol_name="*"), limit) for limit in (1, 2, 5, 99)
     ]
     symbols = await symbols_at(db, record, keys, words)
     return [
-        found,
+        hits,
         (await chunks_with_files(db, record, keys))[0],
         sorted(symbols, key=lambda hit: hit.key),
         starts((await phrase_matches.phrase_matches_in_chunks(db, record, phrase, keys)).starts),
@@ -115,8 +115,8 @@ async def answers(db: Database, record: IndexRecord, keys: Sequence[Key]) -> lis
     ]
 
 
-def starts(found: phrase_matches.Starts) -> dict[str, list[int]]:
-    return {path: first.tolist() for path, first in found.items()}
+def starts(matches: phrase_matches.Starts) -> dict[str, list[int]]:
+    return {path: first.tolist() for path, first in matches.items()}
 
 
 @pytest.mark.anyio

@@ -86,9 +86,9 @@ async def test_no_question_sees_them(db: Database) -> None:
 async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> None:
     """Twenty times as many spare rows as live ones lie nearer to the question."""
     record = await new_index(db)
-    asked = vector_of("asked")
+    vector = vector_of("asked")
     writes = [file_write(f"f{n}.py", *[f"{n}: {m}" for m in range(20)]) for n in range(50)]
-    near = [asked + 0.05 * np.stack([vector_of(f"{n} {m}") for m in range(20)]) for n in range(50)]
+    near = [vector + 0.05 * np.stack([vector_of(f"{n} {m}") for m in range(20)]) for n in range(50)]
     near = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in near]
     await replace_files(
         db, record, [replace(one, vectors=each) for one, each in zip(writes, near, strict=True)]
@@ -97,10 +97,10 @@ async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> 
     await switch(db, record, *live)
     await ensure_vector_index(db, record, build_at=1)
     expected = sorted(
-        (write.chunks[0].text for write in live), key=lambda text: -float(vector_of(text) @ asked)
+        (write.chunks[0].text for write in live), key=lambda text: -float(vector_of(text) @ vector)
     )
     for limit in (1, 10, 50):
-        found = await vector_search(db, record, asked, Filter(), limit, exact_matches=0)
+        found = await vector_search(db, record, vector, Filter(), limit, exact_matches=0)
         assert [hit.content for hit in found] == expected[:limit]
 
 
@@ -207,12 +207,14 @@ async def test_there_are_no_more_of_them_than_others(db: Database) -> None:
         paths = [f"turn{turn}/{n}.py" for n in range(2)]
         await replace_files(db, record, [file_write(path, *MAIN) for path in paths])
         await replace_files(db, record, (), paths)
-    before = await table_digest(db, record)
+    digest_before = await table_digest(db, record)
     assert await drop_retained_chunks(db, record) == 0, "few in any case"
     assert await drop_retained_chunks(db, record, least=1) == 64 - 20
-    left = {path for path, _, spare in await rows(db, record) if spare}
-    assert left == {f"turn{turn}/{n}.py" for turn in (6, 7) for n in range(2)} | {"turn5/1.py"}
-    assert await table_digest(db, record) == before
+    paths_left = {path for path, _, spare in await rows(db, record) if spare}
+    assert paths_left == {f"turn{turn}/{n}.py" for turn in (6, 7) for n in range(2)} | {
+        "turn5/1.py"
+    }
+    assert await table_digest(db, record) == digest_before
     assert await damaged_files(db, record) == ()
 
 
@@ -264,7 +266,7 @@ async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
     for number in range(450):  # of several transactions
         await replace_file(db, record, file_write(f"f{number}.py", *MAIN))
     await switch(db, record, *(file_write(f"f{number}.py", *OTHER) for number in range(450)))
-    before = await table_digest(db, record)
+    digest_before = await table_digest(db, record)
     assert await drop_retained_chunks(db, record) == 0, "they are young"
     async with db.connection() as connection:
         await connection.execute(
@@ -279,7 +281,7 @@ async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
     assert await drop_retained_chunks(db, record) == 2 * 449
     assert {path for path, _, spare in await rows(db, record) if spare} == {"f7.py"}
     assert await drop_retained_chunks(db, record, 0.0) == 2
-    assert await table_digest(db, record) == before
+    assert await table_digest(db, record) == digest_before
     assert await damaged_files(db, record) == ()
     assert await switch(db, record, file_write("f9.py", *MAIN)) == 2
 
@@ -288,19 +290,19 @@ async def test_what_was_compared_with_dropped_rows_is_not_written(db: Database) 
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
-    made = await differing(db, record, [file_write("a.py", *MAIN)])
+    differing_writes = await differing(db, record, [file_write("a.py", *MAIN)])
     await drop_retained_chunks(db, record, 0.0)
-    before = await table_digest(db, record)
+    digest_before = await table_digest(db, record)
     with pytest.raises(OutdatedManifest):
-        await replace_files(db, record, made)
-    assert await table_digest(db, record) == before
+        await replace_files(db, record, differing_writes)
+    assert await table_digest(db, record) == digest_before
 
 
 async def test_spare_rows_that_somebody_else_deleted_are_forgotten(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
-    before = await table_digest(db, record)
+    digest_before = await table_digest(db, record)
     async with db.connection() as connection:
         await connection.execute(
             compose("delete from {chunks} where content_text = 'tail'", record)
@@ -308,7 +310,7 @@ async def test_spare_rows_that_somebody_else_deleted_are_forgotten(db: Database)
     assert await damaged_files(db, record) == ("a.py",)
     await replace_file(db, record, file_write("a.py", *OTHER))
     assert await damaged_files(db, record) == ()
-    assert await table_digest(db, record) == before
+    assert await table_digest(db, record) == digest_before
     assert await switch(db, record, file_write("a.py", *MAIN)) == 1
 
 
@@ -319,7 +321,7 @@ async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -
     """
     dice = random.Random(seed)
     record = await new_index(db)
-    there = dict[str, FileWrite]()
+    writes_by_path = dict[str, FileWrite]()
     for _ in range(60):
         paths = dice.sample(["a.py", "b.py", "c.py"], dice.randrange(1, 4))
         texts = [dice.choices(["x", "y", "z: 1", "v: 2", "w"], k=dice.randrange(6)) for _ in paths]
@@ -328,7 +330,7 @@ async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -
             case 0:
                 await replace_files(db, record, (), paths)
                 for path in paths:
-                    there.pop(path, None)
+                    writes_by_path.pop(path, None)
                 continue
             case 1:
                 await drop_retained_chunks(db, record, 0.0)
@@ -341,8 +343,8 @@ async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -
                 await replace_files(db, record, writes)
             case _:
                 await switch(db, record, *writes)
-        there |= {write.path: write for write in writes}
+        writes_by_path |= {write.path: write for write in writes}
         assert await damaged_files(db, record) == ()
     fresh = await new_index(db, "fresh", b"/fresh")
-    await replace_files(db, fresh, list(there.values()))
+    await replace_files(db, fresh, list(writes_by_path.values()))
     assert await table_digest(db, record) == await table_digest(db, fresh)

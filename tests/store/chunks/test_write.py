@@ -39,7 +39,7 @@ from tests.store.support import IDENTITY, file_write, fingerprint, new_index, wo
 
 
 async def stored(db: Database, record: IndexRecord, *paths: str) -> list[FileChunks]:
-    return [found async for found in file_chunks(db, record, paths or None)]
+    return [file async for file in file_chunks(db, record, paths or None)]
 
 
 async def row_versions(db: Database, record: IndexRecord) -> dict[str, str]:
@@ -55,18 +55,23 @@ async def test_a_file_is_stored_as_it_was_given(db: Database) -> None:
     write = file_write("src/a.py", "one: first", "two: second", "plain third")
     assert await replace_file(db, record, write) == 1
     assert await generation(db, record) == 1
-    (found,) = await stored(db, record)
-    assert (found.path, found.generation, found.language) == ("src/a.py", 1, "python")
-    assert [chunk.content for chunk in found.chunks] == ["one: first", "two: second", "plain third"]
-    assert found.chunks[0].definitions == ("one",)
-    assert [chunk.start_line for chunk in found.chunks] == [1, 2, 3]
-    (known,) = await file_records(db, record)
-    assert (known.path, known.content_hash, known.fingerprint) == (
+    (file,) = await stored(db, record)
+    assert (file.path, file.generation, file.language) == ("src/a.py", 1, "python")
+    assert [chunk.content for chunk in file.chunks] == ["one: first", "two: second", "plain third"]
+    assert file.chunks[0].definitions == ("one",)
+    assert [chunk.start_line for chunk in file.chunks] == [1, 2, 3]
+    (file_record,) = await file_records(db, record)
+    assert (file_record.path, file_record.content_hash, file_record.fingerprint) == (
         write.path,
         write.content_hash,
         fingerprint(),
     )
-    assert (known.generation, known.chunk_count, known.language, known.skip_reason) == (
+    assert (
+        file_record.generation,
+        file_record.chunk_count,
+        file_record.language,
+        file_record.skip_reason,
+    ) == (
         1,
         3,
         "python",
@@ -78,10 +83,10 @@ async def test_the_same_again_is_not_a_new_generation(db: Database) -> None:
     record = await new_index(db)
     write = file_write("a.py", "one: x", "two: y")
     await replace_file(db, record, write)
-    before = await row_versions(db, record)
+    previous = await row_versions(db, record)
     assert await replace_file(db, record, write) == 1
     assert await replace_file(db, record, replace(write, fingerprint=fingerprint(2))) == 1
-    assert await row_versions(db, record) == before
+    assert await row_versions(db, record) == previous
     assert (await file_records(db, record))[0].fingerprint == fingerprint(2)
     assert await replace_file(db, record, replace(write, fingerprint=None)) == 1
     assert (await file_records(db, record))[0].fingerprint is None
@@ -90,11 +95,11 @@ async def test_the_same_again_is_not_a_new_generation(db: Database) -> None:
 async def test_only_changed_chunks_are_written(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", "one: 1", "two: 2", "six: 3"))
-    before = await row_versions(db, record)
+    previous = await row_versions(db, record)
     assert await replace_file(db, record, file_write("a.py", "one: 1", "two: 9", "six: 3")) == 2
     after = await row_versions(db, record)
     assert after.keys() == {"one: 1", "two: 9", "six: 3"}
-    assert {text for text in after if before.get(text) == after[text]} == {"one: 1", "six: 3"}
+    assert {text for text in after if previous.get(text) == after[text]} == {"one: 1", "six: 3"}
 
 
 async def test_statements_with_one_plan_only_are_planned_once_but_not_on_a_server_of_somebody_else(
@@ -120,25 +125,25 @@ async def test_what_is_only_elsewhere_is_not_written(db: Database) -> None:
     entered again.
     """
     record = await new_index(db)
-    before, after = (
+    previous, after = (
         ["one: 1", "two: 22", "three: 333"],
         ["new: 0 0 0", "one: 1", "two: 22", "three: 333"],
     )
-    await replace_file(db, record, file_write("a.py", *before))
+    await replace_file(db, record, file_write("a.py", *previous))
     versions = await row_versions(db, record)
-    asked = list[str]()
+    calls = list[str]()
 
     def words(chunk: Chunk) -> str:
-        asked.append(chunk.text)
+        calls.append(chunk.text)
         return words_of(chunk)
 
     moved = replace(file_write("a.py", *after), keywords=words)
     moved.vectors[1:] = 9  # of what is stored already, so nobody looks
     assert await replace_file(db, record, moved) == 2
-    assert asked == ["new: 0 0 0"]
+    assert calls == ["new: 0 0 0"]
     assert versions.items() <= (await row_versions(db, record)).items()
-    (found,) = await stored(db, record)
-    assert [(chunk.content, chunk.start_line, chunk.end_line) for chunk in found.chunks] == [
+    (file,) = await stored(db, record)
+    assert [(chunk.content, chunk.start_line, chunk.end_line) for chunk in file.chunks] == [
         (text, line, line) for line, text in enumerate(after, 1)
     ]
     fresh = await new_index(db, "fresh", b"/fresh")
@@ -151,9 +156,9 @@ async def test_one_spot_may_be_written_into_again_and_again(db: Database) -> Non
     record, fresh = await new_index(db), await new_index(db, "fresh", b"/fresh")
     texts, written = ["first: 1", "last: 1"], 0
     for number in range(70):
-        before = await row_versions(db, record)
+        previous = await row_versions(db, record)
         await replace_file(db, record, file_write("a.py", *texts))
-        written += not before.items() <= (await row_versions(db, record)).items()
+        written += not previous.items() <= (await row_versions(db, record)).items()
         texts.insert(1, f"one: {number}")
     assert written == 2
     await replace_file(db, fresh, file_write("a.py", *texts[:1], *texts[2:]))
@@ -186,8 +191,8 @@ async def test_the_same_bytes_in_other_lines(db: Database) -> None:
     versions = await row_versions(db, record)
     lower = replace(write.chunks[1], start_line=7, end_line=7)
     assert await replace_file(db, record, replace(write, chunks=(write.chunks[0], lower))) == 2
-    (found,) = await stored(db, record)
-    assert [(chunk.start_byte, chunk.start_line) for chunk in found.chunks] == [(0, 1), (6, 7)]
+    (file,) = await stored(db, record)
+    assert [(chunk.start_byte, chunk.start_line) for chunk in file.chunks] == [(0, 1), (6, 7)]
     assert await row_versions(db, record) == versions
 
 
@@ -229,17 +234,17 @@ async def test_fingerprints_are_refreshed_where_the_content_is_the_stored_one(db
     a, b = file_write("a.py", "one: 1"), file_write("b.py", "two: 2")
     await replace_file(db, record, a)
     await replace_file(db, record, b)
-    seen = [
+    checked = [
         ("a.py", a.content_hash, fingerprint(7)),
         ("b.py", a.content_hash, fingerprint(8)),
         ("c.py", b"", fingerprint()),
     ]
-    assert await refresh_fingerprints(db, record, seen) == {"a.py"}
-    assert [known.fingerprint for known in await file_records(db, record)] == [
+    assert await refresh_fingerprints(db, record, checked) == {"a.py"}
+    assert [file_record.fingerprint for file_record in await file_records(db, record)] == [
         fingerprint(7),
         fingerprint(1),
     ]
-    assert await refresh_fingerprints(db, record, seen[:1]) == {"a.py"}
+    assert await refresh_fingerprints(db, record, checked[:1]) == {"a.py"}
     assert await refresh_fingerprints(db, record, []) == frozenset()
     assert await generation(db, record) == 2
 
@@ -258,13 +263,15 @@ async def test_records_below_a_directory(db: Database) -> None:
     ]
     for path in paths:
         await replace_file(db, record, file_write(path))
-    assert [known.path for known in await file_records(db, record)] == sorted(paths)
-    assert [known.path for known in await file_records(db, record, "src")] == [
+    assert [file_record.path for file_record in await file_records(db, record)] == sorted(paths)
+    assert [file_record.path for file_record in await file_records(db, record, "src")] == [
         "src",
         "src/a.py",
         "src/sub/b.py",
     ]
-    assert [known.path for known in await file_records(db, record, "src/sub")] == ["src/sub/b.py"]
+    assert [file_record.path for file_record in await file_records(db, record, "src/sub")] == [
+        "src/sub/b.py"
+    ]
 
 
 async def test_odd_texts(db: Database) -> None:
@@ -272,9 +279,9 @@ async def test_odd_texts(db: Database) -> None:
     record = await new_index(db)
     texts = ["a\0b", "ünï \U0001f680 code", "\r\n\t\x01\x7f", 'it\'s "quoted" \\ %s {} --', " " * 5]
     await replace_file(db, record, file_write("we\\\\ird\n'\"{}%s/ü.py", *texts))
-    (found,) = await stored(db, record)
-    assert [chunk.content for chunk in found.chunks] == ["ab", *texts[1:]]
-    assert found.path == "we\\\\ird\n'\"{}%s/ü.py"
+    (file,) = await stored(db, record)
+    assert [chunk.content for chunk in file.chunks] == ["ab", *texts[1:]]
+    assert file.path == "we\\\\ird\n'\"{}%s/ü.py"
 
 
 async def test_zero_vectors_are_null_and_shapes_are_checked(db: Database) -> None:
@@ -299,7 +306,7 @@ async def test_empty_and_equal_ranges_are_left_out(db: Database) -> None:
     await replace_file(
         db, record, replace(odd, path="b.py", chunks=(replace(one, start_byte=one.end_byte), one))
     )
-    assert [[chunk.content for chunk in found.chunks] for found in await stored(db, record)] == [
+    assert [[chunk.content for chunk in file.chunks] for file in await stored(db, record)] == [
         ["one: 1"],
         ["one: 1"],
     ]
@@ -339,10 +346,10 @@ async def test_a_write_for_another_identity_leaves_nothing(db: Database) -> None
     changed, _ = await invalidate(
         db, record, replace(IDENTITY, header_version=2), {}, AffectedFiles()
     )
-    before = await table_digest(db, changed)
+    previous = await table_digest(db, changed)
     with pytest.raises(IdentityMismatch):
         await replace_file(db, record, file_write("a.py", "two: 2"))
-    assert await table_digest(db, changed) == before
+    assert await table_digest(db, changed) == previous
     assert await replace_file(db, changed, file_write("a.py", "two: 2")) == 2
     await drop_index(db, changed)
     with pytest.raises(NotFound):
@@ -358,11 +365,13 @@ async def test_concurrent_writers(db: Database) -> None:
     ]
     numbers = await asyncio.gather(*(replace_file(db, record, write) for write in writes))
     assert sorted(numbers) == list(range(1, 31))
-    for found in await stored(db, record):
-        versions = {chunk.content.rpartition(" ")[2] for chunk in found.chunks}
-        assert len(versions) == 1, f"{found.path} is a mixture of {versions}"
+    for file in await stored(db, record):
+        versions = {chunk.content.rpartition(" ")[2] for chunk in file.chunks}
+        assert len(versions) == 1, f"{file.path} is a mixture of {versions}"
     assert await damaged_files(db, record) == ()
-    newest = {known.path: known.generation for known in await file_records(db, record)}
+    newest = {
+        file_record.path: file_record.generation for file_record in await file_records(db, record)
+    }
     assert newest == {
         path: max(n for n, w in zip(numbers, writes, strict=True) if w.path == path)
         for path in newest
@@ -378,8 +387,8 @@ async def test_a_cancelled_write_leaves_nothing_half(db: Database) -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert await damaged_files(db, record) == ()
-        for found in await stored(db, record):
-            assert len({chunk.content.rpartition(" ")[2] for chunk in found.chunks}) == 1
+        for file in await stored(db, record):
+            assert len({chunk.content.rpartition(" ")[2] for chunk in file.chunks}) == 1
     await replace_file(db, record, file_write("a.py", "done: 1"))
     assert (await stored(db, record))[0].chunks[0].content == "done: 1"
 
@@ -392,13 +401,13 @@ async def test_statistics_and_failures(db: Database) -> None:
     )
     await replace_file(db, record, file_write("c.go", "f: 1", language="go"))
     await replace_file(db, record, replace(file_write("d.bin"), language="", skip_reason="binary"))
-    found = await statistics(db, record)
-    assert (found.files, found.chunks, found.symbols, found.generation) == (3, 5, 3, 4)
-    assert found.languages == (("python", 2, 4), ("go", 1, 1))
-    assert found.parse_health == (("go", "ok", 1), ("python", "error", 1), ("python", "ok", 1))
-    assert found.skipped == (("binary", 1),)
-    assert await counts(db, record) == Counts(found.files, found.chunks, found.skipped)
-    assert found.last_change is not None
+    figures = await statistics(db, record)
+    assert (figures.files, figures.chunks, figures.symbols, figures.generation) == (3, 5, 3, 4)
+    assert figures.languages == (("python", 2, 4), ("go", 1, 1))
+    assert figures.parse_health == (("go", "ok", 1), ("python", "error", 1), ("python", "ok", 1))
+    assert figures.skipped == (("binary", 1),)
+    assert await counts(db, record) == Counts(figures.files, figures.chunks, figures.skipped)
+    assert figures.last_change is not None
     failure, skipped = await parse_failures(db, record, 10)
     assert (skipped.path, skipped.status, skipped.error_message) == ("d.bin", "skipped", "binary")
     assert (failure.path, failure.language, failure.status) == ("b.py", "python", "error")
@@ -410,8 +419,8 @@ async def test_file_chunks_streams_in_batches(db: Database) -> None:
     record = await new_index(db)
     for path in ("a", "b", "c", "d"):
         await replace_file(db, record, file_write(path, *("xyz"[: "acbd".index(path)])))
-    everything = [found async for found in file_chunks(db, record, None, batch=2)]
-    assert [(found.path, len(found.chunks)) for found in everything] == [
+    everything = [file async for file in file_chunks(db, record, None, batch=2)]
+    assert [(file.path, len(file.chunks)) for file in everything] == [
         ("a", 0),
         ("b", 2),
         ("c", 1),
@@ -464,23 +473,23 @@ def test_vectors_of_the_support_are_unit_vectors() -> None:
 
 async def test_several_files_are_one_change(db: Database) -> None:
     record = await new_index(db)
-    kept, changed = (
+    unchanged, changed = (
         file_write("kept.py", "same: 1"),
         file_write("changed.py", "before: 1", "same: 2"),
     )
-    await replace_file(db, record, kept)
+    await replace_file(db, record, unchanged)
     await replace_file(db, record, changed)
     await replace_file(db, record, file_write("gone.py", "old: 1"))
     again = file_write("changed.py", "after: 1", "same: 2")
     assert (
         await replace_files(
-            db, record, (again, kept, file_write("new.py", "new: 1")), ("gone.py", "never.py")
+            db, record, (again, unchanged, file_write("new.py", "new: 1")), ("gone.py", "never.py")
         )
         == 4
     )
     states = {file.path: file.generation for file in await file_records(db, record)}
     assert states == {"changed.py": 4, "kept.py": 1, "new.py": 4}
-    assert await replace_files(db, record, (kept, again), ("gone.py",)) == 4
+    assert await replace_files(db, record, (unchanged, again), ("gone.py",)) == 4
 
 
 async def test_of_several_files_all_are_written_or_none(db: Database) -> None:

@@ -28,9 +28,9 @@ async def refused(dsn: str) -> StoreUnavailable:
     with pytest.raises(StoreUnavailable) as caught:
         async with Database.open(dsn, DatabaseSettings()):
             pass
-    shown = "".join(traceback.format_exception(caught.value)) + caught.value.hint
-    assert SECRET not in shown
-    assert PASSWORD not in shown
+    output = "".join(traceback.format_exception(caught.value)) + caught.value.hint
+    assert SECRET not in output
+    assert PASSWORD not in output
     assert caught.value.hint
     assert "\n" not in caught.value.message
     return caught.value
@@ -88,14 +88,14 @@ async def test_a_password_with_every_character() -> None:
 
 
 async def test_the_environment_may_say_it_all(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = conninfo_to_dict(dsn)
-    for name, value in given.items():
+    conninfo = conninfo_to_dict(dsn)
+    for name, value in conninfo.items():
         monkeypatch.setenv({"dbname": "PGDATABASE"}.get(name, f"PG{name.upper()}"), str(value))
     async with (
         Database.open("postgresql://", DatabaseSettings()) as db,
         db.connection() as connection,
     ):
-        assert connection.info.dbname == given["dbname"]
+        assert connection.info.dbname == conninfo["dbname"]
 
 
 async def test_a_password_may_look_like_a_url() -> None:
@@ -250,7 +250,7 @@ async def test_nowhere_to_make_anything(bare_database: str) -> None:
 
 
 async def test_read_only_without_pgvector(bare_database: str) -> None:
-    """As on a standby."""
+    """Like on a standby."""
     error = await refused(
         make_conninfo(bare_database, options="-c default_transaction_read_only=on")
     )
@@ -298,7 +298,7 @@ async def test_slow_statements_end(dsn: str) -> None:
 
 
 async def test_lost_connections_are_replaced(dsn: str, db: Database) -> None:
-    """As after a restart of the server: each connection of the pool is dead, and nobody notices."""
+    """Like after a restart of the server: each connection of the pool is dead, unnoticed."""
     async with Database.open(dsn, DatabaseSettings(pool_min=3, pool_max=3)) as victim:
         await asyncio.gather(*(victim.ping() for _ in range(3)))
         async with db.connection() as connection:
@@ -333,9 +333,9 @@ async def test_missing_tables_are_not_a_defect(db: Database) -> None:
 
 
 async def test_settings_of_the_url_are_kept_and_ours_added(dsn: str) -> None:
-    given = make_conninfo(dsn, options="-c work_mem=7MB", application_name="mine")
+    conninfo = make_conninfo(dsn, options="-c work_mem=7MB", application_name="mine")
     async with (
-        Database.open(given, DatabaseSettings(statement_timeout_ms=1234)) as db,
+        Database.open(conninfo, DatabaseSettings(statement_timeout_ms=1234)) as db,
         db.connection() as connection,
     ):
         for name, value in (
@@ -349,8 +349,8 @@ async def test_settings_of_the_url_are_kept_and_ours_added(dsn: str) -> None:
 
 
 async def test_a_server_with_habits_of_its_own(dsn: str) -> None:
-    given = make_conninfo(dsn, options="-c datestyle=German -c standard_conforming_strings=off")
-    async with Database.open(given, DatabaseSettings()) as db, db.connection() as connection:
+    conninfo = make_conninfo(dsn, options="-c datestyle=German -c standard_conforming_strings=off")
+    async with Database.open(conninfo, DatabaseSettings()) as db, db.connection() as connection:
         row = await (
             await connection.execute("select now() is not null, now(), %s::bytea", (b"\0\1",))
         ).fetchone()
@@ -362,9 +362,9 @@ async def test_a_server_that_ends_who_idles(dsn: str) -> None:
     """The next question would find the pool's connections dead, and wait for new ones for a
     second.
     """
-    given = make_conninfo(dsn, options="-c idle_session_timeout=50")
+    conninfo = make_conninfo(dsn, options="-c idle_session_timeout=50")
     pid = "select pg_backend_pid()"
-    async with Database.open(given, DatabaseSettings(pool_min=1, pool_max=1)) as db:
+    async with Database.open(conninfo, DatabaseSettings(pool_min=1, pool_max=1)) as db:
         async with db.connection() as connection:
             before = await (await connection.execute(pid)).fetchone()
         await asyncio.sleep(0.3)
@@ -373,14 +373,14 @@ async def test_a_server_that_ends_who_idles(dsn: str) -> None:
 
 
 def test_a_url_is_shown_without_its_password() -> None:
-    shown = without_password(f"postgresql://me:{SECRET}@db.example:5433/code?sslmode=require")
-    assert SECRET not in shown
-    assert "db.example" in shown
-    assert "sslmode=require" in shown
+    output = without_password(f"postgresql://me:{SECRET}@db.example:5433/code?sslmode=require")
+    assert SECRET not in output
+    assert "db.example" in output
+    assert "sslmode=require" in output
 
 
 async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: str) -> None:
-    """As after a kill: the server goes on with what the dead process had sent."""
+    """Like after a kill: the server goes on with the statements of the dead process."""
     # One connection: another one that is just being made would have to wait behind who waits for
     # all of them.
     one = DatabaseSettings(pool_min=1, pool_max=1)

@@ -62,7 +62,7 @@ async def test_schema_files_equal_the_sum_of_migrations(db: Database) -> None:
 
 
 async def test_a_change_waits_for_one_that_takes_longer_than_a_search_may(db: Database) -> None:
-    """As one of a daemon that was killed: the server ends the statement that it is at."""
+    """Like the change of a killed daemon: the server ends the statement under way."""
     async with db.connection() as other, other.transaction():
         await other.execute(statement("lock_schema"))
         migrating = asyncio.create_task(migrate_registry(db))
@@ -92,7 +92,7 @@ async def test_a_newer_schema_is_refused(db: Database) -> None:
 
 
 async def test_tables_of_an_index_catch_up(db: Database) -> None:
-    """As after an upgrade: the registry says that an index lacks its migrations."""
+    """Like after an upgrade: the registry says that an index lacks its migrations."""
     record = await new_index(db)
     before = await catalogue(db)
     async with db.connection() as connection:

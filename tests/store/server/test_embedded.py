@@ -140,7 +140,7 @@ def answers(dsn: str) -> bool:
 
 
 def foreign_pid() -> bytes:
-    """Of a live process that is not PostgreSQL: this one's parent."""
+    """Name a live process that is not PostgreSQL: this one's parent."""
     return str(os.getppid()).encode()
 
 
@@ -432,7 +432,7 @@ def test_runs_as_an_ordinary_user(servers: Servers) -> None:
 
 
 def test_copied_programs_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As root with programs that the account cannot reach: they are copied once."""
+    """Programs that the account cannot reach are copied once."""
     server = servers()
     reachable = EmbeddedPostgres._reachable
     monkeypatch.setattr(

@@ -72,16 +72,16 @@ async def sessions(db: Database) -> int:
     time for.
     """
     text = "select count(*) from pg_stat_activity where application_name = 'cocosearchd'"
-    found, end = 0, time.monotonic() + 10
+    count, end = 0, time.monotonic() + 10
     while time.monotonic() < end:
         async with db.connection() as connection:
             row = await (await connection.execute(text)).fetchone()
         assert row
-        found = int(row[0])
-        if found <= 3:
+        count = int(row[0])
+        if count <= 3:
             break
         await asyncio.sleep(0.05)
-    return found
+    return count
 
 
 async def execute(db: Database, text: str) -> None:

@@ -19,7 +19,7 @@ from cocosearchd.store.server.processes import (
 
 
 def test_this_process_is_listed() -> None:
-    (me,) = [found for found in list_processes() if found.pid == os.getpid()]
+    (me,) = [running for running in list_processes() if running.pid == os.getpid()]
     assert me.parent == os.getppid()
     assert "pytest" in me.command
 
@@ -32,7 +32,7 @@ def test_ps_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         with monkeypatch.context() as patch:
             patch.setattr(module, "PROC", Path("/nonexistent"))
-            (listed,) = [found for found in list_processes() if found.pid == child.pid]
+            (listed,) = [running for running in list_processes() if running.pid == child.pid]
             searched = child_pids(os.getpid())
         assert listed.parent == os.getpid()
         assert child.pid in searched
