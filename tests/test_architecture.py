@@ -6,6 +6,7 @@ Changing a table is a decision about the architecture: change the document in th
 
 import ast
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -243,6 +244,42 @@ LATE_IMPORT_IN = {
     "cocosearch_ipc.cli.query",  # nor for asking the service manager, unless nothing comes
     "cocosearchd.search.classic.rerankers.spacy",  # optional extra
 }
+# Names that say nothing of their value: a variable is a noun that says what it holds.
+PRONOUNS = {
+    *("found", "known", "given", "wanted", "made", "one", "some", "asked", "each", "taken", "kept"),
+    *("shown", "told", "seen", "meant", "left", "held", "named", "others", "other", "place", "now"),
+    *("before", "why", "here", "there", "both", "whole", "apart", "own", "several"),
+}
+# The good uses: `now` is a time, `own` and `other` stand beside another, `left` beside `right`,
+# and a field of the protocol keeps its name.
+GOOD_PRONOUNS = {
+    "cocosearchd.api.replies": {"several"},
+    "cocosearchd.config.settings": {"place"},
+    "cocosearchd.config.settings_files": {"place"},
+    "cocosearchd.indexes.config_sync": {"before"},
+    "cocosearchd.indexes.registry": {"there"},
+    "cocosearchd.indexing.cores": {"own"},
+    "cocosearchd.indexing.pipeline.cut_points": {"left"},
+    "cocosearchd.watching.clock": {"now"},
+    "cocosearchd.watching.git.checkout_hold": {"now"},
+    "cocosearchd.watching.git.git_config": {"own"},
+    "cocosearchd.watching.hints.inotify": {"now"},
+    "cocosearchd.watching.reconciler": {"now"},
+    "cocosearch_ipc.address": {"own"},
+    "cocosearch_ipc.cli.parser": {"shown"},
+    "cocosearch_ipc.cli.query": {"other"},
+    "cocosearch_ipc.cli.running.bridge": {"place"},
+    "cocosearch_ipc.cli.running.unit_files": {"given"},
+    "cocosearch_ipc.cli.setup.doctor": {"found", "place"},
+    "cocosearch_ipc.cli.setup.install": {"before"},
+    "cocosearch_ipc.client": {"other"},
+    "cocosearch_ipc.http.connection_slots": {"now"},
+    "cocosearch_ipc.http.sockets": {"known"},
+    "cocosearch_ipc.mcp.root_policy": {"own"},
+    "cocosearch_ipc.render.answers": {"before"},
+    "cocosearch_ipc.repl.session": {"asked"},
+    "cocosearch_ipc.workspace_protocol": {"place"},
+}
 GIT_IN = "cocosearchd.watching.git.git_command"
 MAX_FUNCTION_LINES = 60  # of the body: signatures of MCP tools describe each parameter
 MAX_MODULES_IN_ROOM = 13
@@ -339,6 +376,32 @@ def test_class_names_have_one_meaning() -> None:
         if isinstance(node, ast.ClassDef)
     )
     assert {name for (_, name), count in names.items() if count > 1} == set()
+
+
+@every_module
+def test_variables_say_what_they_hold(path: Path) -> None:
+    me, tree = parsed(path)
+    names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    names |= {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    pronouns = names & PRONOUNS - GOOD_PRONOUNS.get(me, set())
+    assert not pronouns, f"{me} has variables without a meaning: {sorted(pronouns)}"
+
+
+def test_docstrings_begin_with_what_they_describe() -> None:
+    """A first line is understood without the body: it is no riddle that begins with a relative."""
+    openings = re.compile(r"(Of|What|Whether|Whose|Who|Which|As|How|So)\b")
+    riddles = [
+        f"{module_name(path)}, line {getattr(node, 'lineno', 1)}"
+        for path in SOURCES
+        for node in ast.walk(parsed(path)[1])
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and openings.match(ast.get_docstring(node) or "")
+    ]
+    assert riddles == []
 
 
 def test_rooms_are_small() -> None:

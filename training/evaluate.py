@@ -135,7 +135,7 @@ def index(collection: Collection, vectors: Scores) -> Index:
         for path in sorted(files)
     ]
     found = list(make_documents(texts, terms))
-    keys = ((one.path, start) for one in found for start in one.keys[:, 0].tolist())
+    keys = ((one.paths[0], start) for one in found for start in one.keys[:, 0].tolist())
     places = dict(
         zip(keys, (number for path in sorted(files) for number in files[path]), strict=True)
     )

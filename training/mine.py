@@ -72,7 +72,7 @@ def source_files(tree: Path) -> list[Path]:
         if (
             path.suffix not in EXTENSIONS
             or SKIP_FILE.search(path.name)
-            or SKIP_PARTS & set(inner.views[:-1])
+            or SKIP_PARTS & set(inner.parts[:-1])
         ):
             continue
         if (
@@ -141,7 +141,7 @@ def mine_package(job: tuple[Path, Entry]) -> list[Pair]:
             continue
         language = language_of(path, text)
         grammar = grammar_of(language)
-        short = "/".join(path.relative_to(tree).views[-4:])
+        short = "/".join(path.relative_to(tree).parts[-4:])
         pairs.extend(
             pair
             for pair in _pairs(grammar, entry, short, text)

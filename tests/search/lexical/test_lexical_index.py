@@ -638,7 +638,7 @@ async def test_memory_is_given_back_after_each_save(
         if len(files) > 2:
             enough.set()
 
-    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index.give_back", give_back)
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index.return_memory", give_back)
     # not to wait for minutes
     monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._SAVE_EVERY_S", 0.1)
     index = await fresh(db, await filled(db), folder)
