@@ -409,9 +409,7 @@ def test_a_container_with_few_account_numbers(
     monkeypatch.setattr(accounts, "MAP_FILES", (tmp_path / "map",))
     assert accounts.private_uid(b"seed") in accounts.PRIVATE_UIDS[1]
     (tmp_path / "map").write_text("         0       1000          1\n")
-    with pytest.raises(
-        StoreUnavailable, match="no account that it could have to itself"
-    ) as refusal:
+    with pytest.raises(StoreUnavailable, match="there is no account for it alone") as refusal:
         accounts.private_uid(b"seed")
     assert "useradd --system" in refusal.value.hint
 

@@ -30,25 +30,25 @@ MIB, WITHIN_S = 1 << 20, 20.0
 SHARES = 2  # of the expressions, each attacked by a test of its own
 # Functions that use an expression which no module holds, and why nobody can make it cost much.
 INSIDE_FUNCTIONS = {
-    "watching/ignore/patterns.py _test": "rules of ignore files, tests/hostile/test_ignore_patterns.py",
+    "watching/ignore/patterns.py _matcher": "rules of ignore files, tests/hostile/test_ignore_patterns.py",
     "search/lexical/analysis/delimited_text.py __init__": "called by modules only, whose expressions are attacked",
-    "search/lexical/scoring/symbol_filter.py _holding": "an escaped text",
-    "config/settings.py _humps": "a key of our own settings",
+    "search/lexical/scoring/symbol_filter.py _find_names_with": "an escaped text",
+    "config/settings.py _camel_case": "a key of our own settings",
     "store/server/binaries.py _has_pgvector": "a file of PostgreSQL",
     "store/server/embedded.py _does_not_start": "the log of PostgreSQL",
     "store/globs.py _literal": "one character at a time",
     "store/glob_automaton.py _add": "one character at a time",
-    "store/globs.py _settled": "a set of characters",
+    "store/globs.py _atomic_regex": "a set of characters",
     "store/globs.py path_matcher": "tests/hostile/test_globs.py",
     "store/globs.py symbol_matcher": "tests/hostile/test_globs.py",
-    "store/index_records.py slugs": "one class of characters",
+    "store/index_records.py slug_candidates": "one class of characters",
     "store/connection/preflight.py _ensure_pgvector": "a version that PostgreSQL tells",
     "cli/setup/install.py _edited_json": "a person's own settings of a client",
     "cli/setup/install.py _edited_toml": "a person's own settings of a client",
     "cli/parser.py error": "our own message",
     "render/highlight.py _tokens": "_pattern, attacked below",
-    "render/highlight.py named": "escaped names",
-    "render/highlight.py wanted": "escaped words",
+    "render/highlight.py name_pattern": "escaped names",
+    "render/highlight.py term_pattern": "escaped words",
     "repl/code_colours.py lines": "a line end",
 }
 
