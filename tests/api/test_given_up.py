@@ -25,7 +25,7 @@ class Away(Database):
     """PostgreSQL that does not answer: the one of the tests is shared, and cannot be ended."""
 
     def __init__(self) -> None:
-        self._silence = LivenessCheck()
+        self._liveness = LivenessCheck()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
