@@ -122,7 +122,7 @@ page: $(STAMP) ## the status page in a headless Chromium, which is installed whe
 soak: $(STAMP) ## ROUNDS of random changes, kills and overflows; 0 differences is the only pass. An hour
 	$(BIN)/python -m tests.flows.soak --rounds $(ROUNDS) --ops $(OPS) --seed $(SEED)
 
-hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 0 problems is the only pass. 5 min a seed
+hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 0 problems is the only pass. 20 min a seed
 	$(BIN)/python -m tests.hostile.campaign --seed $(SEED) --seeds $(SEEDS)
 
 slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts
