@@ -49,6 +49,7 @@ PREDECESSORS_LIMIT_S = 60.0  # the longest statement of a writing process
 # with an index scan that had a recall of one half. So by default nothing is prepared. With the
 # threshold below, only statements that ask for it are. On a server that is not ours nothing is: a
 # pooler in between may give each transaction another session.
+MIN_CONNECT_TIMEOUT_S = 2  # libpq's shortest
 _CONNECT: Mapping[str, Any] = {
     "autocommit": True,
     "prepare_threshold": None,
@@ -164,9 +165,28 @@ class Database:
             yield connection
 
     async def reach(self, timeout_s: float) -> None:
-        """Do as `ping`, but wait at most `timeout_s` for a server that restarts."""
-        async with self._connected(timeout_s) as connection:
-            await connection.execute("select 1")
+        """Do as `ping`, but wait at most `timeout_s` for a server that restarts.
+
+        The pool does not say why it has no connection. A new connection tells a frozen server
+        (`StoreSilent`) from one that is down, and from a pool whose connections are all in use.
+        """
+        try:
+            async with self._connected(timeout_s) as connection:
+                await connection.execute("select 1")
+        except StoreUnavailable as error:
+            if error.silent:
+                raise
+            await self._try_new_connection()
+
+    async def _try_new_connection(self) -> None:
+        settings = {**_CONNECT, "connect_timeout": MIN_CONNECT_TIMEOUT_S}
+        try:
+            connection = await MonitoredConnection.connect(self._conninfo, **settings)
+            await connection.close()
+        except psycopg.errors.ConnectionTimeout as error:
+            raise _translate(Unresponsive("the server is silent")) from error
+        except psycopg.Error as error:
+            raise _translate(error) from error
 
     @asynccontextmanager
     async def _connected(self, timeout_s: float) -> AsyncIterator[Connection]:
