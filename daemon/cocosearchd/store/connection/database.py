@@ -184,6 +184,7 @@ class Database:
             connection = await MonitoredConnection.connect(self._conninfo, **settings)
             await connection.close()
         except psycopg.errors.ConnectionTimeout as error:
+            self._liveness.unresponsive = True
             raise _translate(Unresponsive("the server is silent")) from error
         except psycopg.Error as error:
             raise _translate(error) from error
