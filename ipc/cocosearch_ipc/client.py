@@ -325,10 +325,10 @@ def _header(head: bytes, name: bytes) -> str:
     return ""
 
 
-class ClientSession:
+class Session:
     """An editor's session: its calls search unsaved text instead of the content on disk.
 
-        with client.ClientSession(address.rpc_socket(address.environment())) as session:
+        with client.Session(address.rpc_socket(address.environment())) as session:
             session.put("/home/me/project/app.py", buffer)  # at each pause in typing
             session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
             session.clear("/home/me/project/app.py")  # when it is saved or closed
@@ -362,7 +362,7 @@ class ClientSession:
         """End the session. Idempotent."""
         self._open.close()
 
-    def __enter__(self) -> ClientSession:
+    def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *_: object) -> None:

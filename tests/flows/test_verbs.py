@@ -163,7 +163,7 @@ def test_a_refused_index_is_named_where_all_are_waited_for(
 UNSAVED = "def give_up_quietly(error):\n    return None\n"
 
 
-def unsaved(editor: client.ClientSession) -> tuple[str, bool]:
+def unsaved(editor: client.Session) -> tuple[str, bool]:
     """The first answer about what is not saved."""
     found = editor.call("search", {"query": "give_up_quietly", "index": "project"})["results"][0]
     return found["path"], found["overlay"]
@@ -171,7 +171,7 @@ def unsaved(editor: client.ClientSession) -> tuple[str, bool]:
 
 def test_unsaved_text_stays_when_its_index_is_made_again(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    with client.ClientSession(address.rpc_socket(shared.environment)) as editor:
+    with client.Session(address.rpc_socket(shared.environment)) as editor:
         editor.put(str(project / "src" / "retry.py"), UNSAVED)
         assert unsaved(editor) == ("src/retry.py", True)
         shared.call("clear_index", index="project")
@@ -196,7 +196,7 @@ def test_unsaved_text_stays_when_another_embedder_takes_over(
         }
         stopped.start()
         stopped.index(project)
-        with client.ClientSession(address.rpc_socket(stopped.environment)) as editor:
+        with client.Session(address.rpc_socket(stopped.environment)) as editor:
             editor.put(str(project / "src" / "retry.py"), UNSAVED)
             script.models = {"nomic-embed-text:latest": "sha256:other"}
             stopped.ctl("reindex", "project")

@@ -114,7 +114,7 @@ def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(
     (project / ".gitignore").write_text("generated/\n")
     shared.index(project)
     shared.ctl("sync")
-    with client.ClientSession(rpc(shared)) as editor:
+    with client.Session(rpc(shared)) as editor:
         for name, rule in (
             ("generated/new/a.py", "generated/ is left out by .gitignore:1: generated/"),
             ("src/a.parquet", "its type is not one that is indexed"),
@@ -136,7 +136,7 @@ def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(
     shared: Daemon, project: Path
 ) -> None:
     shared.index(project)
-    with client.ClientSession(rpc(shared)) as editor:
+    with client.Session(rpc(shared)) as editor:
         held = editor.put(
             str(project / "a.kt"), 'val a = "${\n' * 1_100
         )  # its parser aborts at 1,025
@@ -155,7 +155,7 @@ def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(
 
 def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    with client.ClientSession(rpc(shared)) as editor, client.ClientSession(rpc(shared)) as other:
+    with client.Session(rpc(shared)) as editor, client.Session(rpc(shared)) as other:
         held = editor.put(
             str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n"
         )
@@ -200,7 +200,7 @@ def test_unsaved_text_has_the_definitions_that_queries_of_the_user_find(
     stopped.start()
     (project / "src" / "saved.py").write_text("import shelve\n")
     stopped.index(project)
-    with client.ClientSession(rpc(stopped)) as editor:
+    with client.Session(rpc(stopped)) as editor:
         editor.put("src/unsaved.py", "import shelve\n", index="project")
         answer = editor.call("search", {"query": "name:shelve sym:module", "index": "project"})
     assert {result["path"] for result in answer["results"]} == {"src/saved.py", "src/unsaved.py"}

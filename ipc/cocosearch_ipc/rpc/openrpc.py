@@ -160,7 +160,7 @@ Python programs may copy `cocosearch_ipc/client.py`: it needs only the standard 
 
       from cocosearch_ipc import address, client
 
-      with client.ClientSession(address.rpc_socket(address.environment())) as session:
+      with client.Session(address.rpc_socket(address.environment())) as session:
           session.put("/home/me/project/app.py", buffer)  # at each pause in typing
           session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
           session.clear("/home/me/project/app.py")  # when it is saved or closed
