@@ -57,7 +57,7 @@ ATTACKS_G_TO_Z := $(filter-out $(ATTACKS_A_TO_F),$(wildcard tests/hostile/test_*
 INDEXING := tests/indexing
 STORAGE := tests/store tests/embedding tests/quality
 # Each part has temporary files of its own, which `rm` removes: Python's removal recurses, and some trees are very deep.
-PYTEST = set -o pipefail; folder=$$(mktemp -d /tmp/XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
+PYTEST = set -o pipefail; folder=$$(mktemp -d "$${TMPDIR:-/tmp}/XXXXXX"); trap 'rm -rf "$$folder"' EXIT; \
 	$(BIN)/python -m pytest -m "not slow" --basetemp "$$folder/t"
 LINES := | { trap "" INT; grep --line-buffered ""; }
 $(PARTS): SHELL := bash

@@ -1,6 +1,4 @@
-"""How figures are taken and printed: percentiles, CPU seconds of process trees, and the machine
-they were taken on.
-"""
+"""Measure and print figures: percentiles, CPU seconds of process trees, and the machine."""
 
 import os
 import platform

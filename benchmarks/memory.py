@@ -1,5 +1,4 @@
-"""What memory comes back: a daemon indexes and answers about several roots, rests, and forgets all
-of them.
+"""Memory that comes back: a daemon indexes several roots, answers, rests, and clears all of them.
 
     python -m benchmarks.memory [--roots 12] [--sources DIRECTORY ...] [--megabytes 40] [--rest 60] [--json]
 

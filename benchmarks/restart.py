@@ -1,5 +1,4 @@
-"""What a restart costs when nothing has changed, and what waiting costs: a root of many small
-files.
+"""Cost of a restart with nothing changed, and of waiting, for a root of many small files.
 
     python -m benchmarks.restart [--seeded] [FILES]
 

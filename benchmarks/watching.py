@@ -1,5 +1,4 @@
-"""How fast changes are noticed and how little it costs to wait for them: `python -m
-benchmarks.watching [FILES ...]`.
+"""Latency of noticing changes and cost of waiting: `python -m benchmarks.watching [FILES ...]`.
 
 Without PostgreSQL and indexing: the index is a dictionary. Beside each figure stands a reference of
 the same minute.

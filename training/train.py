@@ -63,7 +63,7 @@ class Recipe:
     kept: float = 0.6  # of which each word stays with this probability
     # share of known words that are spelled out in pieces, another choice for each epoch
     unknown: float = 0.1
-    power: float = 0.5  # these three: see `static.TermWeights`
+    power: float = 0.5  # these three: see `static_model.TermWeights`
     header: float = 0.5
     path: float = 0.25
     python: int = 140_000
