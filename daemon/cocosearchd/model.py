@@ -169,7 +169,7 @@ class IndexRecord:
     identity: IndexIdentity
     generation: int
     # sorted pairs: further settings that shaped the rows, see `store.invalidation`
-    made_with: tuple[tuple[str, str], ...] = ()
+    shaping_settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

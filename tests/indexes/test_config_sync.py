@@ -242,11 +242,11 @@ async def test_a_version_that_finds_other_symbols_reads_the_files_of_the_languag
 ) -> None:
     async with shop(dsn, tmp_path) as bench:
         record = bench.index.record
-        older = dict(record.made_with) | {"query.go": "of an older version"}
+        older = dict(record.shaping_settings) | {"query.go": "of an older version"}
         await invalidate(bench.db, record, record.identity, older, AffectedFiles())
     async with running(dsn, tmp_path) as bench:
         assert "1 file" in bench.index.warnings[0]
-        assert dict(bench.index.record.made_with) == dict(record.made_with)
+        assert dict(bench.index.record.shaping_settings) == dict(record.shaping_settings)
         await bench.touched()
         assert await bench.symbols("function") == {"src/a.py", "gen/c.py", "src/b.go"}
 

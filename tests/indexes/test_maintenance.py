@@ -43,7 +43,7 @@ async def test_old_rows_are_dropped_after_changes_and_at_rest(
     monkeypatch.setattr(maintenance, "SPARES_AT_REST_S", 3600.0)
     record = await new_index(db)
     index = Running(record)
-    old = compose("update {spares} set since = now() - interval '4 days'", record)
+    old = compose("update {retained_chunks} set since = now() - interval '4 days'", record)
 
     async def saved(number: int) -> None:
         await replace_file(db, record, file_write("a.py", "one: 1", f"two: {number}"))

@@ -137,10 +137,11 @@ class Bench:
         """Chunk -> the transaction that wrote its row; without spare ones."""
         async with self.db.connection() as connection:
             query = compose(
-                "select filename, ordinal::text, xmin::text from {chunks} where {live}", self.record
+                "select filename, chunk_number::text, xmin::text from {chunks} where {live}",
+                self.record,
             )
             rows = await (await connection.execute(query)).fetchall()
-        return {(path, ordinal): version for path, ordinal, version in rows}
+        return {(path, number): version for path, number, version in rows}
 
     async def stored(self) -> dict[str, int]:
         """Path -> number of chunks."""

@@ -120,8 +120,8 @@ async def switch(db: Database, record: IndexRecord, *writes: FileWrite) -> int:
 async def rows(db: Database, record: IndexRecord) -> dict[tuple[str, str, bool], str]:
     """The transaction that wrote each row, by path, text, and whether the row is retained."""
     query = """
-    select c.filename, content_text, coalesce(ordinal = any(s.ordinals), false), c.xmin::text
-    from {chunks} c left join {spares} s using (filename)
+    select c.filename, content_text, coalesce(chunk_number = any(s.chunk_numbers), false), c.xmin::text
+    from {chunks} c left join {retained_chunks} s using (filename)
     """
     async with db.connection() as connection:
         fetched = await (await connection.execute(compose(query, record))).fetchall()

@@ -60,7 +60,7 @@ async def test_exactly_what_is_affected_is_forgotten(
     assert await forgotten(db, record) == expected
     assert files == len(expected)
     assert changed == replace(
-        record, generation=changed.generation, made_with=(("max_file_bytes", "9"),)
+        record, generation=changed.generation, shaping_settings=(("max_file_bytes", "9"),)
     )
     assert await index_records.list_indexes(db) == (changed,)
     assert await index_records.generation(db, changed) == changed.generation, "no row has changed"

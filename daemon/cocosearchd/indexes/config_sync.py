@@ -282,7 +282,7 @@ class ConfigSync:
         await self._updater.change_rules(index.queue_name, rules, change)
         identity, settings = _target(index.record, rules)
         index.record = replace(
-            index.record, identity=identity, made_with=tuple(sorted(settings.items()))
+            index.record, identity=identity, shaping_settings=tuple(sorted(settings.items()))
         )
         return files
 
@@ -300,7 +300,7 @@ class ConfigSync:
                 record,
                 identity,
                 settings,
-                find_affected_files(dict(record.made_with), settings),
+                find_affected_files(dict(record.shaping_settings), settings),
             )
 
 
@@ -311,7 +311,7 @@ def _target(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict
 
 
 def _differs(record: IndexRecord, rules: IndexRules) -> bool:
-    return _target(record, rules) != (record.identity, dict(record.made_with))
+    return _target(record, rules) != (record.identity, dict(record.shaping_settings))
 
 
 def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSettings | None:

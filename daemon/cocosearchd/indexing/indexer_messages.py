@@ -153,7 +153,7 @@ def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
             **message,
             "root": decode_path(message["root"]),
             "topics": tuple(message["topics"]),
-            "made_with": tuple((name, value) for name, value in message["made_with"]),
+            "shaping_settings": tuple((name, value) for name, value in message["shaping_settings"]),
             "identity": IndexIdentity(
                 tuple((name, value) for name, value in identity["embedder"]),
                 identity["chunker"],

@@ -129,7 +129,7 @@ async def create_index(
                 f"{conflict} is taken by index {owner_name} of {_root_text(owner_root)}",
                 f"choose another name, or forget it with `cocosearchctl clear {owner_name}`",
             )
-        values = {"name": name, "root": root, "topics": list(topics), "standing": "current"}
+        values = {"name": name, "root": root, "topics": list(topics), "role": "current"}
         return await insert_index(connection, values, dimension, identity)
 
 
@@ -138,7 +138,7 @@ async def insert_index(
 ) -> IndexRecord:
     """Insert a row of the registry and create empty tables, within a schema change.
 
-    `values` has name, root, topics and standing.
+    `values` has name, root, topics and role.
     """
     used = {row[0] for row in await (await connection.execute(statement("taken_slugs"))).fetchall()}
     slug = next(slug for slug in slug_candidates(values["name"]) if slug not in used)

@@ -13,9 +13,9 @@ from cocosearchd.store.connection.migrate import drop_tables, registered_indexes
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.index_records import drop_index, insert_index, require_index
 
-# Roles, as the column `standing` of the registry stores them. The third one is "current".
+# Roles, as the column `role` of the registry stores them. The third one is "current".
 NEXT = "next"
-RETIRED = "former"
+RETIRED = "retired"
 
 
 async def ensure_next_index(
@@ -39,7 +39,7 @@ async def ensure_next_index(
             "name": name,
             "root": current.root,
             "topics": list(current.topics),
-            "standing": NEXT,
+            "role": NEXT,
         }
         return await insert_index(connection, values, dimension, identity)
 
@@ -55,7 +55,7 @@ async def promote_index(
             "old": current.number,
             "new": replacement.number,
             "name": current.name,
-            "away": replacement.name,
+            "replacement": replacement.name,
         }
         await connection.execute(statement("retire_index"), values)
         await connection.execute(statement("promote_index"), values)

@@ -36,7 +36,7 @@ async def invalidate(
     db: Database,
     record: IndexRecord,
     identity: IndexIdentity,
-    made_with: Mapping[str, str],
+    shaping_settings: Mapping[str, str],
     affected: AffectedFiles,
 ) -> tuple[IndexRecord, int]:
     """Store the new settings of rows; return the index and the number of files to read again.
@@ -51,7 +51,7 @@ async def invalidate(
         "languages": list(affected.languages),
         "skipped": list(affected.skipped),
         "larger_than": affected.larger_than,
-        "holding": affected.containing,
+        "containing": affected.containing,
     }
     async with schema_change(db) as connection:
         await require_index(connection, record)
@@ -61,7 +61,8 @@ async def invalidate(
                 statement("set_chunker"), identity_values(record.dimension, identity) | number
             )
         await connection.execute(
-            statement("set_made_with"), {"made_with": Jsonb(dict(made_with))} | number
+            statement("set_shaping_settings"),
+            {"shaping_settings": Jsonb(dict(shaping_settings))} | number,
         )
         (changed,) = await registered_indexes(connection, record.name)
     return changed, cursor.rowcount

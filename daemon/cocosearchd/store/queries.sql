@@ -1,7 +1,7 @@
--- Every statement of the store. {chunks}, {files}, {parses} and {spares} stand for tables of one index; %(name)s is a value.
--- `-- name:` starts a statement; the comment below it describes it. {columns}, {live}, {place}, {place_in_file} and {asked}
--- stand for the parts of these names. `offset 0` keeps PostgreSQL from merging a subquery into the query: its values are
--- computed once a row. {spares} has the retained chunks, and `ordinal` is the number of a chunk.
+-- Every statement of the store. {chunks}, {files}, {parses} and {retained_chunks} stand for tables of one index, and
+-- %(name)s for a value. `-- name:` starts a statement; the comment below it describes it. {columns}, {live}, {place},
+-- {place_in_file} and {requested} stand for the parts of these names. `offset 0` keeps PostgreSQL from merging a subquery
+-- into the query: its values are computed once a row.
 
 -- name: daemon_role_is_ready
 -- For the embedded server: the role of the daemon owns everything that is not PostgreSQL's, and is no superuser.
@@ -82,32 +82,32 @@ where locktype = 'advisory' and granted and database = (select oid from pg_datab
 
 -- name: indexes
 -- All indexes, the one of a name, or those of a role.
-select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation, made_with
+select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation, shaping_settings
 from cocosearch_indexes
-where (%(name)s::text is null or name = %(name)s) and (%(standing)s::text is null or standing = %(standing)s)
+where (%(name)s::text is null or name = %(name)s) and (%(role)s::text is null or role = %(role)s)
 order by number
 
 -- name: index_conflict
 -- Indexes that a new one would collide with.
-select name, root from cocosearch_indexes where standing = 'current' and (name = %(name)s or root = %(root)s)
+select name, root from cocosearch_indexes where role = 'current' and (name = %(name)s or root = %(root)s)
 
 -- name: taken_slugs
 select slug from cocosearch_indexes
 
 -- name: insert_index
 insert into cocosearch_indexes
-    (name, slug, root, topics, dimension, embedder, chunker, header_version, identity, generation, standing)
+    (name, slug, root, topics, dimension, embedder, chunker, header_version, identity, generation, role)
 select %(name)s, %(slug)s, %(root)s, %(topics)s::text[], %(dimension)s, %(embedder)s, %(chunker)s, %(header_version)s,
-       %(identity)s, generation_floor, %(standing)s
+       %(identity)s, generation_floor, %(role)s
 from cocosearch_registry
 
 -- name: retire_index
-update cocosearch_indexes set standing = 'former', name = %(away)s || '-' where number = %(old)s
+update cocosearch_indexes set role = 'retired', name = %(replacement)s || '-' where number = %(old)s
 
 -- name: promote_index
 -- The new generation is above that of the replaced index: no generation of a name is used for two contents.
 update cocosearch_indexes
-set standing = 'current', name = %(name)s, last_change = now(),
+set role = 'current', name = %(name)s, last_change = now(),
     generation = greatest(generation, (select generation from cocosearch_indexes where number = %(old)s)) + 1
 where number = %(new)s
 
@@ -117,8 +117,8 @@ update cocosearch_indexes
 set chunker = %(chunker)s, header_version = %(header_version)s, identity = %(identity)s
 where number = %(number)s
 
--- name: set_made_with
-update cocosearch_indexes set made_with = %(made_with)s where number = %(number)s
+-- name: set_shaping_settings
+update cocosearch_indexes set shaping_settings = %(shaping_settings)s where number = %(number)s
 
 -- name: clear_fingerprints
 -- Clears those of the files whose rows other settings would shape differently: a scan then reads these files again. Bytes
@@ -127,17 +127,17 @@ update {files} set fingerprint = null
 where fingerprint is not null and (
     %(everything)s or language_id = any(%(languages)s::text[]) or skip_reason = any(%(skipped)s::text[])
     or substring(fingerprint from 17 for 8) > int8send(%(larger_than)s::int8)
-    or filename in (select filename from {chunks} where %(holding)s <> '' and strpos(content_text, %(holding)s) > 0))
+    or filename in (select filename from {chunks} where %(containing)s <> '' and strpos(content_text, %(containing)s) > 0))
 returning filename
 
 -- name: set_topics
 update cocosearch_indexes set topics = %(topics)s::text[] where number = %(number)s
 
 -- name: delete_index
-with gone as (delete from cocosearch_indexes where number = %(number)s returning generation)
+with deleted as (delete from cocosearch_indexes where number = %(number)s returning generation)
 update cocosearch_registry
-set generation_floor = greatest(generation_floor, (select generation from gone))
-where exists (select from gone)
+set generation_floor = greatest(generation_floor, (select generation from deleted))
+where exists (select from deleted)
 
 -- name: index_version
 select version from cocosearch_indexes where number = %(number)s
@@ -146,7 +146,7 @@ select version from cocosearch_indexes where number = %(number)s
 update cocosearch_indexes set version = %(version)s where number = %(number)s and version <> %(version)s
 
 -- name: drop_index_tables
-drop table if exists {chunks}, {files}, {parses}, {spares}
+drop table if exists {chunks}, {files}, {parses}, {retained_chunks}
 
 -- name: generation
 select generation from cocosearch_indexes where number = %(number)s
@@ -173,22 +173,27 @@ select filename, generation from {files} where chunk_count > 0
 -- Files whose chunks differ from those in their row, and chunks without a file.
 select filename
 from (
-    select filename, coalesce(chunk_count, 0) + coalesce(cardinality(s.ordinals), 0) as expected,
-           case when s.ordinals is null then f.ordinals
-           else (select array_agg(ordinal order by ordinal) from unnest(f.ordinals || s.ordinals) as ordinal) end as known
-    from {files} f full join {spares} s using (filename)
+    select filename, coalesce(chunk_count, 0) + coalesce(cardinality(s.chunk_numbers), 0) as expected,
+           case when s.chunk_numbers is null then f.chunk_numbers
+           else (
+               select array_agg(chunk_number order by chunk_number)
+               from unnest(f.chunk_numbers || s.chunk_numbers) as chunk_number
+           ) end as listed
+    from {files} f full join {retained_chunks} s using (filename)
 ) f
 full join (
-    select filename, count(*) as counted, array_agg(ordinal order by ordinal) as stored from {chunks} group by filename
+    select filename, count(*) as counted, array_agg(chunk_number order by chunk_number) as stored
+    from {chunks}
+    group by filename
 ) c using (filename)
-where coalesce(expected, -1) <> coalesce(counted, 0) or known is distinct from coalesce(stored, '{{}}')
+where coalesce(expected, -1) <> coalesce(counted, 0) or listed is distinct from coalesce(stored, '{{}}')
 order by filename
 
 -- name: statistics_totals
 select
     (select coalesce(sum(symbol_count), 0) from {files}),
     pg_total_relation_size({chunks_name}) + pg_total_relation_size({files_name}) + pg_total_relation_size({parses_name})
-        + pg_total_relation_size({spares_name}),
+        + pg_total_relation_size({retained_chunks_name}),
     (select last_change from cocosearch_indexes where number = {number}),
     (select generation from cocosearch_indexes where number = {number})
 
@@ -242,7 +247,7 @@ limit %(limit)s
 -- The contents that a fresh index of the same files must equal, byte for byte. Fingerprints, generations, chunk numbers and
 -- times differ by nature.
 select
-    (select count(*) from {chunks}) - (select coalesce(sum(cardinality(ordinals)), 0) from {spares}),
+    (select count(*) from {chunks}) - (select coalesce(sum(cardinality(chunk_numbers)), 0) from {retained_chunks}),
     (select md5(coalesce(string_agg(md5(row(c.filename, int8range(p.start, p.start + c.byte_count), c.content_text,
         c.content_tsv_input, c.content_tsv, c.embedding, c.block_type, c.hierarchy, c.language_id, c.symbol_type,
         c.symbol_name, c.symbol_signature, p.line, p.line + c.line_count - 1, c.definitions, c.header, c.symbol_kinds,
@@ -257,33 +262,33 @@ select
 -- Locks until the end of the transaction, in the same order everywhere. A separate statement, so that the next read comes
 -- after the wait.
 select pg_advisory_xact_lock({number}, key)
-from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[]) as given(filename) order by 1) as keys
+from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[]) as input(filename) order by 1) as keys
 
 -- name: stored_files
 -- Everything that a write compares with, in the order of the paths; nulls where there is nothing. Each row of chunks gives 28
 -- bytes: its number, its length, its digest (which another version may have made longer or shorter).
 select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
        p.language, p.parse_status, p.error_count, p.error_message,
-       f.ordinals::text, f.starts::text, f.first_lines::text, c.rows, s.ordinals::text
-from unnest(%(filenames)s::text[]) with ordinality as asked(filename, n)
-left join {files} f on f.filename = asked.filename
-left join {parses} p on p.filename = asked.filename
-left join {spares} s on s.filename = asked.filename
+       f.chunk_numbers::text, f.starts::text, f.first_lines::text, c.rows, s.chunk_numbers::text
+from unnest(%(filenames)s::text[]) with ordinality as requested(filename, n)
+left join {files} f on f.filename = requested.filename
+left join {parses} p on p.filename = requested.filename
+left join {retained_chunks} s on s.filename = requested.filename
 left join lateral (
     select string_agg(
-        int8send(ordinal) || int4send(byte_count)
-        || substring(chunk_hash || '\x00000000000000000000000000000000'::bytea for 16), ''::bytea order by ordinal) as rows
-    from {chunks} where {chunks}.filename = asked.filename
+        int8send(chunk_number) || int4send(byte_count)
+        || substring(chunk_hash || '\x00000000000000000000000000000000'::bytea for 16), ''::bytea order by chunk_number) as rows
+    from {chunks} where {chunks}.filename = requested.filename
 ) as c on true
-order by asked.n
+order by requested.n
 
 -- name: delete_chunks
 delete from {chunks} c
-using unnest(%(filenames)s::text[], %(ordinals)s::int8[]) as given(filename, ordinal)
-where c.filename = given.filename and c.ordinal = given.ordinal
+using unnest(%(filenames)s::text[], %(chunk_numbers)s::int8[]) as input(filename, chunk_number)
+where c.filename = input.filename and c.chunk_number = input.chunk_number
 
 -- name: copy_chunks
-copy {chunks} (filename, ordinal, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,
+copy {chunks} (filename, chunk_number, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,
     symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions, header, symbol_kinds, symbol_names,
     chunk_hash)
 from stdin (format binary)
@@ -297,27 +302,28 @@ returning generation
 
 -- name: upsert_files
 insert into {files}
-    (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, ordinals, starts,
-    first_lines, generation)
+    (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, chunk_numbers,
+    starts, first_lines, generation)
 select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes,
-       ordinals::int8[], starts::int8[], first_lines::int4[], %(generation)s
+       chunk_numbers::int8[], starts::int8[], first_lines::int4[], %(generation)s
 from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
     %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[],
-    %(ordinals)s::text[], %(starts)s::text[], %(first_lines)s::text[]) as given(filename, content_hash, fingerprint,
-    chunk_count, symbol_count, language_id, skip_reason, scopes, ordinals, starts, first_lines)
+    %(chunk_numbers)s::text[], %(starts)s::text[], %(first_lines)s::text[]) as input(filename, content_hash, fingerprint,
+    chunk_count, symbol_count, language_id, skip_reason, scopes, chunk_numbers, starts, first_lines)
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
-    skip_reason = excluded.skip_reason, scopes = excluded.scopes, ordinals = excluded.ordinals,
+    skip_reason = excluded.skip_reason, scopes = excluded.scopes, chunk_numbers = excluded.chunk_numbers,
     starts = excluded.starts, first_lines = excluded.first_lines
 
 -- name: upsert_retained_chunks
-insert into {spares} (filename, ordinals)
-select filename, ordinals::int8[] from unnest(%(filenames)s::text[], %(ordinals)s::text[]) as given(filename, ordinals)
-on conflict (filename) do update set ordinals = excluded.ordinals, since = excluded.since
+insert into {retained_chunks} (filename, chunk_numbers)
+select filename, chunk_numbers::int8[]
+from unnest(%(filenames)s::text[], %(chunk_numbers)s::text[]) as input(filename, chunk_numbers)
+on conflict (filename) do update set chunk_numbers = excluded.chunk_numbers, since = excluded.since
 
 -- name: delete_retained_chunks
-delete from {spares} where filename = any(%(filenames)s::text[])
+delete from {retained_chunks} where filename = any(%(filenames)s::text[])
 
 -- name: upsert_parses
 insert into {parses} (filename, language, parse_status, error_count, error_message)
@@ -331,23 +337,23 @@ where ({parses}.language, {parses}.parse_status, {parses}.error_count, {parses}.
     is distinct from (excluded.language, excluded.parse_status, excluded.error_count, excluded.error_message)
 
 -- name: set_fingerprints
-update {files} f set fingerprint = given.fingerprint
-from unnest(%(filenames)s::text[], %(fingerprints)s::bytea[]) as given(filename, fingerprint)
-where f.filename = given.filename and f.fingerprint is distinct from given.fingerprint
+update {files} f set fingerprint = input.fingerprint
+from unnest(%(filenames)s::text[], %(fingerprints)s::bytea[]) as input(filename, fingerprint)
+where f.filename = input.filename and f.fingerprint is distinct from input.fingerprint
 
 -- name: refresh_fingerprints
 -- Stores the changed fingerprints, and names every file whose stored hash is the one that was read.
-with seen as materialized (
+with read_files as materialized (
     select * from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[])
-        as given(filename, content_hash, fingerprint)
+        as input(filename, content_hash, fingerprint)
 ), refreshed as (
     update {files} f
-    set fingerprint = seen.fingerprint
-    from seen
-    where f.filename = seen.filename and f.content_hash = seen.content_hash
-      and f.fingerprint is distinct from seen.fingerprint
+    set fingerprint = read_files.fingerprint
+    from read_files
+    where f.filename = read_files.filename and f.content_hash = read_files.content_hash
+      and f.fingerprint is distinct from read_files.fingerprint
 )
-select f.filename from {files} f join seen using (filename) where f.content_hash = seen.content_hash
+select f.filename from {files} f join read_files using (filename) where f.content_hash = read_files.content_hash
 
 -- name: delete_parses
 delete from {parses} where filename = any(%(filenames)s::text[])
@@ -355,28 +361,29 @@ delete from {parses} where filename = any(%(filenames)s::text[])
 -- name: delete_files
 -- The chunks of a deleted file are retained, in place of those retained before. Rows without a file are deleted. Arrays are
 -- unnested: searching one again for each row of a large file would take too long.
-with file as (delete from {files} where filename = any(%(filenames)s::text[]) returning filename, ordinals),
+with file as (delete from {files} where filename = any(%(filenames)s::text[]) returning filename, chunk_numbers),
      parse as (delete from {parses} where filename = any(%(filenames)s::text[]) returning 1),
-     spare as (
-         insert into {spares} (filename, ordinals) select filename, ordinals from file where ordinals <> '{{}}'
-         on conflict (filename) do update set ordinals = excluded.ordinals, since = excluded.since
+     retained as (
+         insert into {retained_chunks} (filename, chunk_numbers)
+         select filename, chunk_numbers from file where chunk_numbers <> '{{}}'
+         on conflict (filename) do update set chunk_numbers = excluded.chunk_numbers, since = excluded.since
      ),
-     known as (
-         select filename, unnest(ordinals) as ordinal from file
+     listed as (
+         select filename, unnest(chunk_numbers) as chunk_number from file
          union all
-         select s.filename, unnest(s.ordinals)
-         from {spares} s
+         select s.filename, unnest(s.chunk_numbers)
+         from {retained_chunks} s
          where s.filename = any(%(filenames)s::text[])
-           and not exists (select from file where file.filename = s.filename and file.ordinals <> '{{}}')
+           and not exists (select from file where file.filename = s.filename and file.chunk_numbers <> '{{}}')
      ),
      chunks as (
          delete from {chunks} c
          using (
-             select filename, ordinal from {chunks} where filename = any(%(filenames)s::text[])
+             select filename, chunk_number from {chunks} where filename = any(%(filenames)s::text[])
              except
-             select filename, ordinal from known
+             select filename, chunk_number from listed
          ) as unknown
-         where c.filename = unknown.filename and c.ordinal = unknown.ordinal
+         where c.filename = unknown.filename and c.chunk_number = unknown.chunk_number
      )
 select exists (select from file) or exists (select from parse)
 
@@ -386,16 +393,16 @@ c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, 
 c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
 
 -- name: has_retained_chunks
-select exists (select from {spares})
+select exists (select from {retained_chunks})
 
 -- name: live
 -- Condition on a row of chunks: it is not a retained one. Statements that join a position drop retained rows as well, but
 -- only behind a limit. With `any`, PostgreSQL would estimate that nearly all rows are retained, and would not use an index
 -- until it has enough rows.
 not exists (
-    select from {spares} s
+    select from {retained_chunks} s
     where s.filename = {chunks}.filename
-      and s.ordinals[width_bucket({chunks}.ordinal, s.ordinals)] = {chunks}.ordinal
+      and s.chunk_numbers[width_bucket({chunks}.chunk_number, s.chunk_numbers)] = {chunks}.chunk_number
 )
 
 -- name: filter_live
@@ -405,61 +412,62 @@ not exists (
 -- name: place
 -- The position of a chunk c, as p, if the chunk is live.
 lateral (
-    select starts[width_bucket(c.ordinal, ordinals)] as start, first_lines[width_bucket(c.ordinal, ordinals)] as line
+    select starts[width_bucket(c.chunk_number, chunk_numbers)] as start,
+           first_lines[width_bucket(c.chunk_number, chunk_numbers)] as line
     from {files}
-    where {files}.filename = c.filename and ordinals[width_bucket(c.ordinal, ordinals)] = c.ordinal
+    where {files}.filename = c.filename and chunk_numbers[width_bucket(c.chunk_number, chunk_numbers)] = c.chunk_number
     offset 0
 ) as p
 
 -- name: place_in_file
 -- The position as in place, where the file f of the chunk is joined already.
 lateral (
-    select f.starts[width_bucket(c.ordinal, f.ordinals)] as start,
-           f.first_lines[width_bucket(c.ordinal, f.ordinals)] as line
-    where f.ordinals[width_bucket(c.ordinal, f.ordinals)] = c.ordinal
+    select f.starts[width_bucket(c.chunk_number, f.chunk_numbers)] as start,
+           f.first_lines[width_bucket(c.chunk_number, f.chunk_numbers)] as line
+    where f.chunk_numbers[width_bucket(c.chunk_number, f.chunk_numbers)] = c.chunk_number
     offset 0
 ) as p
 
--- name: asked
+-- name: requested
 -- Keys of chunks with the state of their files, and with the last chunk that begins at or before each key. No two chunks of
 -- a file begin at the same byte.
-unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as asked(filename, a, b, turn)
+unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as requested(filename, a, b, turn)
 cross join lateral (
-    select filename, content_hash, generation, scopes, ordinals[width_bucket(a, starts)] as ordinal,
+    select filename, content_hash, generation, scopes, chunk_numbers[width_bucket(a, starts)] as chunk_number,
            starts[width_bucket(a, starts)] as start, first_lines[width_bucket(a, starts)] as line
-    from {files} where {files}.filename = asked.filename offset 0
+    from {files} where {files}.filename = requested.filename offset 0
 ) as p
 
 -- name: vector_exact
 -- `offset 0` excludes the vector index: every matching row is compared.
 with best as materialized (
-    select filename, ordinal, distance
+    select filename, chunk_number, distance
     from (
-        select filename, ordinal, embedding <=> %(vector)s::halfvec as distance
+        select filename, chunk_number, embedding <=> %(vector)s::halfvec as distance
         from {chunks}
         where embedding is not null and {filter}
         offset 0
     ) as compared
-    order by distance, filename, ordinal
+    order by distance, filename, chunk_number
     limit %(limit)s
 )
 select {columns}, 1 - best.distance
-from best join {chunks} c using (filename, ordinal), {place}
-order by best.distance, filename, ordinal
+from best join {chunks} c using (filename, chunk_number), {place}
+order by best.distance, filename, chunk_number
 
 -- name: vector_nearest
 -- The order must be the bare distance, or the vector index is not used. A relaxed scan returns rows unordered, so they are
 -- sorted again.
 with best as materialized (
-    select filename, ordinal, embedding <=> %(vector)s::halfvec as distance
+    select filename, chunk_number, embedding <=> %(vector)s::halfvec as distance
     from {chunks}
     where {filter}
     order by embedding <=> %(vector)s::halfvec
     limit %(limit)s
 )
 select {columns}, 1 - best.distance
-from best join {chunks} c using (filename, ordinal), {place}
-order by best.distance, filename, ordinal
+from best join {chunks} c using (filename, chunk_number), {place}
+order by best.distance, filename, chunk_number
 
 -- name: set_vector_scan
 -- For one transaction: scan the index until enough rows pass the filter.
@@ -479,36 +487,36 @@ select coalesce(sum(chunk_count), 0) from {files} where {filter}
 
 -- name: keyword_all
 with best as materialized (
-    select filename, ordinal, ts_rank(content_tsv, plainto_tsquery('simple', %(text)s)) as score
+    select filename, chunk_number, ts_rank(content_tsv, plainto_tsquery('simple', %(text)s)) as score
     from {chunks}
     where content_tsv @@ plainto_tsquery('simple', %(text)s) and {filter}
-    order by score desc, filename, ordinal
+    order by score desc, filename, chunk_number
     limit %(limit)s
 )
 select {columns}, best.score
-from best join {chunks} c using (filename, ordinal), {place}
-order by best.score desc, filename, ordinal
+from best join {chunks} c using (filename, chunk_number), {place}
+order by best.score desc, filename, chunk_number
 
 -- name: first_matches
 -- For queries without words to rank by.
 with best as materialized (
-    select filename, ordinal from {chunks} where {filter} order by filename, ordinal limit %(limit)s
+    select filename, chunk_number from {chunks} where {filter} order by filename, chunk_number limit %(limit)s
 )
 select {columns}, 0::float8
-from best join {chunks} c using (filename, ordinal), {place}
-order by c.filename, c.ordinal
+from best join {chunks} c using (filename, chunk_number), {place}
+order by c.filename, c.chunk_number
 
 -- name: term_frequencies
 -- The lexemes of a text with the share of chunks that contain them, as of the last ANALYZE; 0: rare or unknown.
 select term, coalesce(frequency, 0),
        (select greatest(reltuples, 0) from pg_class where oid = to_regclass({chunks_name}))
-from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as given(term)
+from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as input(term)
 left join (
-    select known.element, known.frequency
+    select common.element, common.frequency
     from pg_stats
     join pg_namespace on nspname = schemaname
     join pg_class on relnamespace = pg_namespace.oid and relname = tablename,
-        unnest(most_common_elems::text::text[], most_common_elem_freqs) as known(element, frequency)
+        unnest(most_common_elems::text::text[], most_common_elem_freqs) as common(element, frequency)
     where pg_class.oid = to_regclass({chunks_name}) and attname = 'content_tsv'
 ) as statistics on element = term
 order by 2, 1
@@ -516,24 +524,24 @@ order by 2, 1
 -- name: keyword_any
 -- ts_rank ignores rarity, so each term is weighted; 1: divide by the logarithm of the length.
 with best as materialized (
-    select filename, ordinal, (
+    select filename, chunk_number, (
         select sum(weight * ts_rank(content_tsv, term::tsquery, 1))
-        from unnest(%(terms)s::text[], %(weights)s::float8[]) as given(term, weight)
+        from unnest(%(terms)s::text[], %(weights)s::float8[]) as input(term, weight)
     ) as score
     from {chunks}
     where content_tsv @@ %(query)s::tsquery and {filter}
-    order by score desc, filename, ordinal
+    order by score desc, filename, chunk_number
     limit %(limit)s
 )
 select {columns}, best.score
-from best join {chunks} c using (filename, ordinal), {place}
-order by best.score desc, filename, ordinal
+from best join {chunks} c using (filename, chunk_number), {place}
+order by best.score desc, filename, chunk_number
 
 -- name: rank_texts
 -- The rank of texts that are in no table, in their order; 0: a term is missing.
-select case when document @@ asked then ts_rank(document, asked) else 0 end
-from unnest(%(texts)s::text[]) with ordinality as given(text, n),
-     to_tsvector('simple', given.text) as document, plainto_tsquery('simple', %(asked)s) as asked
+select case when document @@ words then ts_rank(document, words) else 0 end
+from unnest(%(texts)s::text[]) with ordinality as input(text, n),
+     to_tsvector('simple', input.text) as document, plainto_tsquery('simple', %(query)s) as words
 order by n
 
 -- name: chunks_with_files
@@ -542,7 +550,8 @@ order by n
 select {columns}, 0::float8, i.generation, p.content_hash, p.generation, p.scopes
 from cocosearch_indexes i
 left join (
-    {asked} join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal) and (p.start, c.byte_count) = (a, b - a)
+    {requested} join {chunks} c
+        on (c.filename, c.chunk_number) = (p.filename, p.chunk_number) and (p.start, c.byte_count) = (a, b - a)
 ) on true
 where i.number = {number}
 order by turn
@@ -551,24 +560,26 @@ order by turn
 -- Each chunk comes with all its symbols, so that the one that matches can be shown.
 select {columns}, 0::float8, symbol_kinds, symbol_names
 from (
-    select * from {chunks} where symbol_name is not null and {filter} order by filename, ordinal limit %(limit)s
+    select * from {chunks} where symbol_name is not null and {filter} order by filename, chunk_number limit %(limit)s
 ) as c, {place}
-order by c.filename, c.ordinal
+order by c.filename, c.chunk_number
 
 -- name: symbols_at
 -- Chunks by their keys, each with all its symbols, as in list_symbols.
 select {columns}, 0::float8, symbol_kinds, symbol_names
-from {asked} join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal) and (p.start, c.byte_count) = (a, b - a)
+from {requested} join {chunks} c
+    on (c.filename, c.chunk_number) = (p.filename, p.chunk_number) and (p.start, c.byte_count) = (a, b - a)
 
 -- name: file_chunks
 -- Each file with its chunks in order; a file without chunks has one row of nulls.
 select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1,
        c.content_text, c.header, c.content_tsv_input, c.definitions, c.symbol_type, c.symbol_name, c.embedding
 from {files} f
-left join {chunks} c on c.filename = f.filename and f.ordinals[width_bucket(c.ordinal, f.ordinals)] = c.ordinal
+left join {chunks} c
+    on c.filename = f.filename and f.chunk_numbers[width_bucket(c.chunk_number, f.chunk_numbers)] = c.chunk_number
 left join {place_in_file} on true
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
-order by f.filename, c.ordinal
+order by f.filename, c.chunk_number
 
 -- name: file_texts
 -- Like file_chunks, but only with the contents of an index in memory; vectors in wire format. Rows older than symbol_kinds
@@ -583,7 +594,7 @@ from {files} f
 join {chunks} c on c.filename = f.filename
 cross join {place_in_file}
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
-order by f.filename, c.ordinal
+order by f.filename, c.chunk_number
 
 -- name: few_texts
 -- Like file_texts, for few files. Each file is looked up separately: until PostgreSQL has statistics it expects hundreds of
@@ -598,17 +609,17 @@ from {files} f
 cross join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c
 cross join {place_in_file}
 where f.filename = any(%(filenames)s::text[])
-order by f.filename, c.ordinal
+order by f.filename, c.chunk_number
 
 -- name: file_digests
 -- One digest a file over the digests of its chunks in file_texts, to tell whether its chunks are unchanged.
-select f.filename, f.generation, f.language_id, found.digest
+select f.filename, f.generation, f.language_id, chunks_of_file.digest
 from {files} f
 join lateral (
     select bit_xor(hash_record_extended(row(p.start, p.line, chunk_hash, embedding is null), 0)) as digest
     from {chunks} c cross join {place_in_file}
     where c.filename = f.filename
-) as found on found.digest is not null
+) as chunks_of_file on chunks_of_file.digest is not null
 where f.filename = any(%(filenames)s::text[])
 
 -- name: file_states
@@ -658,19 +669,23 @@ drop index concurrently if exists {chunks_vector}
 select filename
 from (
     select filename, since,
-           sum(cardinality(ordinals)) over (order by since desc, filename desc)
+           sum(cardinality(chunk_numbers)) over (order by since desc, filename desc)
                > greatest(%(least)s, (select sum(chunk_count) from {files})) as beyond
-    from {spares}
+    from {retained_chunks}
 ) as aged
 where beyond or since < now() - make_interval(secs => %(age_s)s)
 
 -- name: drop_retained_chunks
 -- The files must be locked.
-with old as (delete from {spares} where filename = any(%(filenames)s::text[]) returning filename, ordinals),
-     gone as (
-         delete from {chunks} c using old where c.filename = old.filename and c.ordinal = any(old.ordinals) returning 1
+with dropped as (
+         delete from {retained_chunks} where filename = any(%(filenames)s::text[]) returning filename, chunk_numbers
+     ),
+     deleted as (
+         delete from {chunks} c using dropped
+         where c.filename = dropped.filename and c.chunk_number = any(dropped.chunk_numbers)
+         returning 1
      )
-select count(*) from gone
+select count(*) from deleted
 
 -- name: vacuum
 vacuum (analyze) {chunks}
@@ -681,9 +696,10 @@ analyze {chunks}
 -- name: phrases_in_files
 -- Files with their generation and the first bytes of the chunks that contain phrases, packed; null: no chunk does.
 select f.filename, f.generation,
-       (select string_agg(int8send(f.starts[width_bucket(ordinal, f.ordinals)]), ''::bytea)
+       (select string_agg(int8send(f.starts[width_bucket(chunk_number, f.chunk_numbers)]), ''::bytea)
         from {chunks}
-        where filename = f.filename and f.ordinals[width_bucket(ordinal, f.ordinals)] = ordinal and {filter})
+        where filename = f.filename and f.chunk_numbers[width_bucket(chunk_number, f.chunk_numbers)] = chunk_number
+          and {filter})
 from {files} f
 where f.filename = any(%(filenames)s::text[])
 
@@ -691,17 +707,18 @@ where f.filename = any(%(filenames)s::text[])
 -- The files of chunks, with their generation and the first bytes of those of the chunks that contain phrases, packed; null:
 -- no chunk does.
 select p.filename, p.generation, string_agg(int8send(a), ''::bytea) filter (where {filter})
-from {asked}
-left join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal) and (p.start, c.byte_count) = (a, b - a)
+from {requested}
+left join {chunks} c
+    on (c.filename, c.chunk_number) = (p.filename, p.chunk_number) and (p.start, c.byte_count) = (a, b - a)
 group by p.filename, p.generation
 
 -- name: phrases_anywhere
 -- The first bytes of all chunks that pass a filter, by file, packed.
 select f.filename,
-       (select string_agg(int8send(f.starts[width_bucket(ordinal, f.ordinals)]), ''::bytea)
-        from unnest(found) as ordinal)
+       (select string_agg(int8send(f.starts[width_bucket(chunk_number, f.chunk_numbers)]), ''::bytea)
+        from unnest(numbers) as chunk_number)
 from (
-    select filename, array_agg(ordinal) as found from {chunks} where {filter} and {live} group by filename
+    select filename, array_agg(chunk_number) as numbers from {chunks} where {filter} and {live} group by filename
 ) as c
 join {files} f using (filename)
 

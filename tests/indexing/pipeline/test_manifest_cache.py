@@ -218,7 +218,7 @@ async def test_a_row_that_went_after_it_was_compared(
         if stored is not None and stored[0].chunks:
             async with db.connection() as other:
                 await other.execute(
-                    compose(f"{damage} where filename = 'a.py' and ordinal = 0", record)
+                    compose(f"{damage} where filename = 'a.py' and chunk_number = 0", record)
                 )
         return made
 

@@ -271,7 +271,7 @@ async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
     async with db.connection() as connection:
         await connection.execute(
             compose(
-                "update {spares} set since = now() - interval '4 days' where filename <> 'f7.py'",
+                "update {retained_chunks} set since = now() - interval '4 days' where filename <> 'f7.py'",
                 record,
             )
         )

@@ -152,7 +152,7 @@ async def test_what_is_only_elsewhere_is_not_written(db: Database) -> None:
 
 
 async def test_one_spot_may_be_written_into_again_and_again(db: Database) -> None:
-    """Until there is no ordinal left between two: then the file is written anew."""
+    """Until no chunk number is free between two: then the file is written again."""
     record, fresh = await new_index(db), await new_index(db, "fresh", b"/fresh")
     texts, written = ["first: 1", "last: 1"], 0
     for number in range(70):
@@ -321,13 +321,14 @@ async def test_damage_is_noticed(db: Database) -> None:
     for path in ("a.py", "b.py", "c.py", "d.py", "e.py"):
         await replace_file(db, record, file_write(path, "one: 1", "two: 2"))
     async with db.connection() as connection:
-        damage = "delete from {chunks} where filename = 'a.py' and ordinal = 0"
+        damage = "delete from {chunks} where filename = 'a.py' and chunk_number = 0"
         await connection.execute(compose(damage, record))
         await connection.execute(compose("delete from {files} where filename = 'c.py'", record))
         await connection.execute(compose("delete from {chunks} where filename = 'd.py'", record))
         await connection.execute(
             compose(
-                "update {chunks} set ordinal = 7 where filename = 'e.py' and ordinal = 0", record
+                "update {chunks} set chunk_number = 7 where filename = 'e.py' and chunk_number = 0",
+                record,
             )
         )
     assert await damaged_files(db, record) == ("a.py", "c.py", "d.py", "e.py")

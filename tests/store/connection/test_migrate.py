@@ -23,6 +23,7 @@ from cocosearchd.store.connection import statements
 from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.connection.statements import compose, statement
+from cocosearchd.store.index_roles import RETIRED, drop_retired_indexes, list_indexes_by_role
 from tests.store.support import file_write, new_index, vector_of
 
 SCHEMA = statements.STORE / "schema"
@@ -32,7 +33,8 @@ select c.relname, c.relkind, c.reloptions,
         attcollation, replace(pg_get_expr(adbin, adrelid), 'other.', ''))::text order by attnum)
      from pg_attribute a left join pg_attrdef on adrelid = attrelid and adnum = attnum
      where attrelid = c.oid and attnum > 0 and not attisdropped),
-    (select array_agg(pg_get_constraintdef(k.oid) order by conname) from pg_constraint k where conrelid = c.oid),
+    (select array_agg(pg_get_constraintdef(k.oid) order by pg_get_constraintdef(k.oid))
+     from pg_constraint k where conrelid = c.oid),
     pg_get_indexdef(c.oid)
 from pg_class c
 where relnamespace = %s::regnamespace and relkind in ('r', 'i', 'S')
@@ -97,7 +99,7 @@ async def test_tables_of_an_index_catch_up(db: Database) -> None:
     before = await catalogue(db)
     async with db.connection() as connection:
         await connection.execute(
-            compose("drop table {chunks}, {files}, {parses}, {spares}", record)
+            compose("drop table {chunks}, {files}, {parses}, {retained_chunks}", record)
         )
         await connection.execute("update cocosearch_indexes set version = 0")
     await migrate_registry(db)
@@ -194,21 +196,21 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     assert await index_records.table_digest(db, record) != before
 
 
-# The reverse of migrations 4 and 5: tables as they were before them, with rows in them.
+# The reverse of migrations 4 to 6: tables as they were before them, with rows in them.
 VERSION_3 = """
 alter table {chunks} drop constraint {chunks_key};
 alter table {chunks} add column location int8range, add column start_line integer, add column end_line integer;
 update {chunks} c
 set location = int8range(p.start, p.start + c.byte_count), start_line = p.line, end_line = p.line + c.line_count - 1
-from {files} f, unnest(f.ordinals, f.starts, f.first_lines) as p(ordinal, start, line)
-where c.filename = f.filename and c.ordinal = p.ordinal;
-alter table {chunks} drop column ordinal, drop column byte_count, drop column line_count;
+from {files} f, unnest(f.chunk_numbers, f.starts, f.first_lines) as p(number, start, line)
+where c.filename = f.filename and c.chunk_number = p.number;
+alter table {chunks} drop column chunk_number, drop column byte_count, drop column line_count;
 alter table {chunks}
     alter column location set not null, alter column start_line set not null, alter column end_line set not null,
     add constraint {chunks_key} primary key (filename, location);
 alter table {files} reset (toast_tuple_target);
-alter table {files} drop column ordinals, drop column starts, drop column first_lines;
-drop table {spares};
+alter table {files} drop column chunk_numbers, drop column starts, drop column first_lines;
+drop table {retained_chunks};
 update cocosearch_indexes set version = 3;
 """
 
@@ -256,9 +258,35 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     assert await index_records.table_digest(db, record) == before
 
 
+# The reverse of migration 4 of the registry, with an index that waits for its tables to be dropped.
+REGISTRY_3 = """
+drop index cocosearch_indexes_root;
+alter table cocosearch_indexes drop constraint cocosearch_indexes_role_check;
+alter table cocosearch_indexes rename column role to standing;
+update cocosearch_indexes set standing = 'former';
+alter table cocosearch_indexes add check (standing in ('current', 'next', 'former'));
+alter table cocosearch_indexes rename column shaping_settings to made_with;
+create unique index cocosearch_indexes_root
+    on cocosearch_indexes (sha256(root), standing) where standing <> 'former';
+update cocosearch_registry set version = 3;
+"""
+
+
+async def test_a_retired_index_is_still_retired_under_the_new_name(db: Database) -> None:
+    record = await new_index(db)
+    expected = await catalogue(db)
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(REGISTRY_3)
+    await migrate_registry(db)
+    assert await catalogue(db) == expected
+    assert await list_indexes_by_role(db, RETIRED) == (record,)
+    await drop_retired_indexes(db)
+    assert await index_records.list_indexes(db) == ()
+
+
 async def writers(db: Database, record: IndexRecord) -> list[tuple[str, ...]]:
     """The rows, and the transactions that wrote them; without spare ones."""
-    text = "select filename, content_text, xmin::text from {chunks} where {live} order by filename, ordinal"
+    text = "select filename, content_text, xmin::text from {chunks} where {live} order by filename, chunk_number"
     async with db.connection() as connection:
         query = compose(text, record)
         return await (await connection.execute(query)).fetchall()

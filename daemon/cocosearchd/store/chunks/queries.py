@@ -231,7 +231,7 @@ async def rank_texts(db: Database, query: str, texts: Sequence[str]) -> tuple[fl
     """
     if not texts:
         return ()
-    values = {"asked": query.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
+    values = {"query": query.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("rank_texts"), values)).fetchall()
     return tuple(float(row[0]) for row in rows)

@@ -30,7 +30,7 @@ async def write_chunks(
     """Delete and copy rows. Deletes come first: new rows may take the numbers of deleted ones."""
     if gone := [(change.path, number) for change in changed for number in change.gone]:
         filenames, numbers = zip(*gone, strict=True)
-        values = {"filenames": array_literal(filenames), "ordinals": array_literal(numbers)}
+        values = {"filenames": array_literal(filenames), "chunk_numbers": array_literal(numbers)}
         await connection.execute(statement("delete_chunks", record), values)
     if new := [row for change in changed for row in change.new]:
         await _copy(connection, record, new)
@@ -67,7 +67,7 @@ async def _write_retained(
     ]
     if retained:
         filenames, numbers = zip(*retained, strict=True)
-        values = {"filenames": array_literal(filenames), "ordinals": array_literal(numbers)}
+        values = {"filenames": array_literal(filenames), "chunk_numbers": array_literal(numbers)}
         await connection.execute(
             statement("upsert_retained_chunks", record), values, prepare=PREPARE
         )

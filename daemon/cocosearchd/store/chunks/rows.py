@@ -30,7 +30,7 @@ COPY_TYPES = (
     *("text[]", "text", "text[]", "text[]", "bytea"),
 )
 # Arrays of the files table that place its chunks: one number a chunk, in the order of the chunks.
-PLACES = ("ordinals", "starts", "first_lines")
+PLACES = ("chunk_numbers", "starts", "first_lines")
 # Parameters of statements that take many rows at once -> names of the values in one row.
 FILE_COLUMNS = {
     "filenames": "filename",

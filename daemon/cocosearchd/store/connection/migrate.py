@@ -53,7 +53,7 @@ async def registered_indexes(
 ) -> tuple[IndexRecord, ...]:
     """List the registered indexes by number: all, the one of a `name`, or those of a `role`."""
     rows = await (
-        await connection.execute(statement("indexes"), {"name": name, "standing": role})
+        await connection.execute(statement("indexes"), {"name": name, "role": role})
     ).fetchall()
     return tuple(
         IndexRecord(
@@ -65,9 +65,9 @@ async def registered_indexes(
             dimension=dimension,
             identity=IndexIdentity(tuple(sorted(embedder.items())), chunker, header),
             generation=generation,
-            made_with=tuple(sorted(made_with.items())),
+            shaping_settings=tuple(sorted(shaping_settings.items())),
         )
-        for number, name, slug, root, topics, dimension, embedder, chunker, header, generation, made_with in rows
+        for number, name, slug, root, topics, dimension, embedder, chunker, header, generation, shaping_settings in rows
     )
 
 

@@ -12,7 +12,7 @@ from cocosearchd.model import IndexRecord
 
 STORE = Path(__file__).parents[1]
 # Parts of statements, named in queries.sql like statements.
-SHARED = ("columns", "live", "place", "place_in_file", "asked")
+SHARED = ("columns", "live", "place", "place_in_file", "requested")
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -67,7 +67,7 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
     names = {
         "chunks": f"codeindex_{slug}__{slug}_chunks",
         "files": f"codeindex_{slug}__{slug}_files",
-        "spares": f"codeindex_{slug}__{slug}_spares",
+        "retained_chunks": f"cocosearch_retained_chunks_{slug}",
         "parses": f"cocosearch_parse_results_{slug}",
         # Slugs would make names of keys and indexes longer than 63 bytes, so they use the number.
         "chunks_key": f"{short}_chunks_key",
@@ -77,8 +77,11 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
         "chunks_kinds": f"{short}_chunks_kinds",
         "chunks_vector": f"{short}_chunks_vector",
         "files_key": f"{short}_files_key",
-        "spares_key": f"{short}_spares_key",
+        "retained_chunks_key": f"{short}_retained_chunks_key",
         "parses_key": f"{short}_parses_key",
+        # Names that only the migrations before index_0006 use.
+        "spares": f"codeindex_{slug}__{slug}_spares",
+        "spares_key": f"{short}_spares_key",
     }
     quoted: dict[str, sql.Composable] = {key: sql.Identifier(name) for key, name in names.items()}
     # The same names as texts, for to_regclass, which reads quotes as SQL does.

@@ -5,7 +5,7 @@ create table {chunks} (
     -- "C": sorted by byte on every server, and a prefix is a range of the key.
     filename text collate "C" not null,
     -- The number of the chunk: ascends with the position, and stays when the position changes.
-    ordinal bigint not null,
+    chunk_number bigint not null,
     content_text text not null,
     -- Header and content after identifier splitting.
     content_tsv_input text not null,
@@ -31,7 +31,7 @@ create table {chunks} (
     -- same order. Null in rows older than these columns.
     symbol_kinds text[],
     symbol_names text[],
-    constraint {chunks_key} primary key (filename, ordinal)
+    constraint {chunks_key} primary key (filename, chunk_number)
 );
 -- Words of new rows wait in a list (limit in kilobytes) and enter the index together. A search reads the list as well; a
 -- full one adds half a millisecond.
@@ -57,14 +57,14 @@ create table {files} (
     -- The ranges of its definitions, packed by languages.scopes, to widen hits; null: not known.
     scopes bytea,
     -- Its chunks by position: number, first byte and first line (from 1) of each.
-    ordinals bigint[] not null default '{{}}',
+    chunk_numbers bigint[] not null default '{{}}',
     starts bigint[] not null default '{{}}',
     first_lines integer[] not null default '{{}}',
     constraint {files_key} primary key (filename)
 ) with (toast_tuple_target = 8160);
 -- They are read chunk by chunk, so up to about 400 chunks they stay in the row uncompressed.
 alter table {files}
-    alter column ordinals set storage main,
+    alter column chunk_numbers set storage main,
     alter column starts set storage main,
     alter column first_lines set storage main;
 
@@ -82,11 +82,11 @@ create table {parses} (
 
 -- Retained chunks: those of the previous content of a file, which may come back. No query sees them. The file itself may
 -- be gone.
-create table {spares} (
+create table {retained_chunks} (
     filename text collate "C" not null,
-    ordinals bigint[] not null,
+    chunk_numbers bigint[] not null,
     since timestamptz not null default now(),
-    constraint {spares_key} primary key (filename)
+    constraint {retained_chunks_key} primary key (filename)
 ) with (toast_tuple_target = 8160);
 -- Read row by row, like the arrays of the files.
-alter table {spares} alter column ordinals set storage main;
+alter table {retained_chunks} alter column chunk_numbers set storage main;

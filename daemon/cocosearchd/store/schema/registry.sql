@@ -32,11 +32,11 @@ create table cocosearch_indexes (
     -- Number of the last migration of its tables.
     version integer not null default 0,
     -- The other settings that shaped the rows, from name to value: see the module `invalidation`. Empty: the defaults.
-    made_with jsonb not null default '{{}}',
+    shaping_settings jsonb not null default '{{}}',
     -- The role. While an index changes its embedder it has two rows: the current one, which answers, and the next one, which
-    -- is filled. A former (retired) one has been replaced, and only waits for its tables to be dropped.
-    standing text not null default 'current' check (standing in ('current', 'next', 'former'))
+    -- is filled. A retired one has been replaced, and only waits for its tables to be dropped.
+    role text not null default 'current' check (role in ('current', 'next', 'retired'))
 ) with (fillfactor = 50);
 
 -- A root may be too long for an entry of a btree.
-create unique index cocosearch_indexes_root on cocosearch_indexes (sha256(root), standing) where standing <> 'former';
+create unique index cocosearch_indexes_root on cocosearch_indexes (sha256(root), role) where role <> 'retired';
