@@ -36,7 +36,7 @@ from cocosearchd.search.lexical.scoring.name_scores import (
     match_definitions,
     score_chunk_names,
 )
-from cocosearchd.search.lexical.scoring.nearest_vectors import compare_vectors
+from cocosearchd.search.lexical.scoring.nearest_vectors import NearestVectors, compare_vectors
 from cocosearchd.search.lexical.segments.live_documents import (
     FileFilter,
     LiveDocuments,
@@ -177,16 +177,8 @@ def make_snapshot(
         for snapshot in snapshots
         for view, names in zip(snapshot.views, snapshot.path_names, strict=True)
     }
-    lengths_of_chunks = [
-        view.segment.chunk_lengths
-        if view.alive_chunks is None
-        else view.segment.chunk_lengths[view.alive_chunks]
-        for view in views
-    ]
-    lengths_of_files = [
-        view.segment.file_lengths if view.alive is None else view.segment.file_lengths[view.alive]
-        for view in views
-    ]
+    lengths_of_chunks = [view.segment.chunk_lengths[view.live_chunks] for view in views]
+    lengths_of_files = [view.segment.file_lengths[view.live_files] for view in views]
     chunks = sum(map(len, lengths_of_chunks))
     files = sum(map(len, lengths_of_files))
     chunk_sum = float(sum(lengths.sum(dtype=np.float64) for lengths in lengths_of_chunks))
@@ -251,9 +243,6 @@ def compute_features(
         locate_chunks(view.segment, numbers)
         for view, numbers in zip(snapshot.views, live.by_segment(files), strict=True)
     ]
-    mean, deviation = (
-        (0.0, 1.0) if nearness is None else features.mean_and_deviation(nearness.means(live.sample))
-    )
     fields = score_fields(hits, snapshot.statistics, query, candidates)
     chunks = _chunk_signals(snapshot, query, definitions, candidates, vector)
     cosines = None if nearness is None else nearness.means(files)
@@ -268,7 +257,7 @@ def compute_features(
         }
         | fields
         | chunks.of_files,
-        corpus=CorpusStatistics(float(values["p_s"].max(initial=0)), mean, deviation),
+        corpus=_corpus_statistics(values["p_s"], nearness, live.sample),
         starts=chunks.starts,
         chunk_files=chunks.files,
         keys=chunks.keys,
@@ -282,6 +271,16 @@ def compute_features(
         if chunks.nearest is None or cosines is None
         else np.fmax(chunks.nearest, cosines),
     )
+
+
+def _corpus_statistics(
+    stem_shares: Floats, nearness: NearestVectors | None, sample: Ints
+) -> CorpusStatistics:
+    mean = 0.0
+    deviation = 1.0
+    if nearness is not None:
+        mean, deviation = features.mean_and_deviation(nearness.means(sample))
+    return CorpusStatistics(float(stem_shares.max(initial=0)), mean, deviation)
 
 
 def _file_signals(

@@ -12,6 +12,7 @@ import math
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -356,12 +357,7 @@ class LexicalIndex:
             # a save seldom restores an old content
             restored = [] if urgent else await self._find_restorable(snapshot, selected)
             paths_to_read = set(filter(None, selected)).difference(file.path for file in restored)
-            texts = [
-                file async for batch in self._read_texts(sorted(paths_to_read)) for file in batch
-            ]
-            texts = [
-                file for files_of_batch in self._journal.batches(texts) for file in files_of_batch
-            ]
+            texts = await self._read_admitted_texts(sorted(paths_to_read))
             read = await self._analyse(texts, selected)
             change = SnapshotChange(
                 tuple(selected), max(snapshot.generation, *paths.values()), read, restored
@@ -376,6 +372,11 @@ class LexicalIndex:
             if paths:  # after any failure, to be applied later
                 self._pending = paths | self._pending
         self._publish(next_snapshot)
+
+    async def _read_admitted_texts(self, paths: list[str]) -> list[FileTexts]:
+        """Read files, without those that the journal excludes."""
+        texts = [file async for batch in self._read_texts(paths) for file in batch]
+        return list(chain.from_iterable(self._journal.batches(texts)))
 
     async def _analyse(
         self, texts: Sequence[FileTexts], replaced: Iterable[str] = ()

@@ -99,18 +99,7 @@ def apply_change(
     snapshot: IndexSnapshot, retired: IndexSnapshot, change: SnapshotChange, dimension: int
 ) -> tuple[IndexSnapshot, IndexSnapshot]:
     """Apply a change, and return the next snapshot and the retired segments."""
-    views = _remove_paths(snapshot, change.paths)
-    restored = dict[Segment, list[tuple[int, int]]]()
-    for file in change.returning:
-        if location := _find_stored_file(snapshot, retired, file):
-            restored.setdefault(location.segment, []).append((location.number, file.generation))
-    present = {view.segment for view in views}
-    # In front, because segments at the end are merged with those before them.
-    views[:0] = [_view_all_dead(segment) for segment in restored if segment not in present]
-    for number, view in enumerate(views):
-        if view.segment in restored:
-            files, generations = zip(*restored[view.segment], strict=True)
-            views[number] = view.with_restored(files, generations)
+    views = _restore_files(_remove_paths(snapshot, change.paths), snapshot, retired, change)
     new_views = build_views(change.read, dimension)
     next_views = (
         compact([*views, *new_views], BUSY)
@@ -118,9 +107,30 @@ def apply_change(
         else tuple(view for view in views if view.live_file_count)
     )
     later = make_snapshot(next_views, change.generation, snapshot, retired)
-    return later, _retain_retired(
-        retired, make_snapshot(_list_removed_views(views, later), -1, snapshot, retired), later
-    )
+    removed = make_snapshot(_list_removed_views(views, later), -1, snapshot, retired)
+    return later, _retain_retired(retired, removed, later)
+
+
+def _restore_files(
+    views: Sequence[SegmentView],
+    snapshot: IndexSnapshot,
+    retired: IndexSnapshot,
+    change: SnapshotChange,
+) -> list[SegmentView]:
+    """Restore the returning files of a change in the views of a snapshot or of retired segments."""
+    restored = dict[Segment, list[tuple[int, int]]]()
+    for file in change.returning:
+        if location := _find_stored_file(snapshot, retired, file):
+            restored.setdefault(location.segment, []).append((location.number, file.generation))
+    present = {view.segment for view in views}
+    # In front, because segments at the end are merged with those before them.
+    returning = [_view_all_dead(segment) for segment in restored if segment not in present]
+    return [
+        view.with_restored(*zip(*restored[view.segment], strict=True))
+        if view.segment in restored
+        else view
+        for view in (*returning, *views)
+    ]
 
 
 def plan_idle_merge(snapshot: IndexSnapshot) -> PendingMerge | None:
@@ -160,18 +170,23 @@ def _retain_retired(
     """
     present = {view.segment for view in later.views}
     limit_bytes = max(RETIRED_BYTES, sum(size_bytes(view.segment) for view in later.views))
-    views = list[SegmentView]()
-    size = 0
-    for view in reversed(
-        [view for view in (*retired.views, *removed.views) if view.segment not in present]
-    ):
-        size += size_bytes(view.segment)
-        if size > limit_bytes or len(views) == _RETIRED_SEGMENTS:
-            break
-        views.append(_view_all_dead(view.segment))
-    if [view.segment for view in views[::-1]] == [view.segment for view in retired.views]:
+    candidates = [view.segment for view in (*retired.views, *removed.views)]
+    segments = _select_newest(
+        [segment for segment in candidates if segment not in present], limit_bytes
+    )
+    if segments == [view.segment for view in retired.views]:
         return retired
-    return make_snapshot(views[::-1], -1, retired, removed)
+    return make_snapshot(list(map(_view_all_dead, segments)), -1, retired, removed)
+
+
+def _select_newest(segments: Sequence[Segment], limit_bytes: int) -> Sequence[Segment]:
+    """Select the last segments, within the limits of retired segments."""
+    size = 0
+    for count, segment in enumerate(reversed(segments)):
+        size += size_bytes(segment)
+        if size > limit_bytes or count == _RETIRED_SEGMENTS:
+            return segments[len(segments) - count :]
+    return segments
 
 
 def append_segment(

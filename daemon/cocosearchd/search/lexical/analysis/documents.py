@@ -4,10 +4,10 @@ Files are counted together: a step over arrays costs as much for one file as for
 """
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,17 +204,16 @@ def assemble_documents(files: Sequence[FileText], analysis: Analysis) -> Documen
     chunks = [chunk for file in files for chunk in file.chunks]
     vectors, scales = quantise_to_int8(np.concatenate([file.vectors for file in files]))
     means, mean_scales = quantise_to_int8(np.stack([_mean(file.vectors) for file in files]))
+    keys = [(chunk.start_byte, chunk.end_byte) for chunk in chunks]
     return Documents(
         paths=tuple(file.path for file in files),
         languages=tuple(file.language for file in files),
-        generations=np.array([file.generation for file in files], np.int64),
-        digests=np.array([file.digest for file in files], np.uint64),
+        generations=_column(files, "generation", np.int64),
+        digests=_column(files, "digest", np.uint64),
         characters=analysis.characters,
         chunk_counts=np.array([len(file.chunks) for file in files], np.int64),
-        keys=np.array([(chunk.start_byte, chunk.end_byte) for chunk in chunks], np.int64).reshape(
-            -1, 2
-        ),
-        start_lines=np.array([chunk.start_line for chunk in chunks], np.int32),
+        keys=np.array(keys, np.int64).reshape(-1, 2),
+        start_lines=_column(chunks, "start_line", np.int32),
         vectors=vectors,
         scales=scales,
         means=means,
@@ -224,6 +223,10 @@ def assemble_documents(files: Sequence[FileText], analysis: Analysis) -> Documen
         names=analysis.names,
         symbols=_collect_symbols([chunk.symbols for chunk in chunks]),
     )
+
+
+def _column(items: Sequence[object], field: str, kind: type) -> NDArray[Any]:
+    return np.array([getattr(item, field) for item in items], kind)
 
 
 def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -272,33 +275,25 @@ def _cut_overlaps(chunks: Sequence[ChunkText]) -> list[str]:
 
 def _read_files(files: Sequence[FileText], cache: ChunkTermCache) -> _FileTerms:
     texts = [_cut_overlaps(file.chunks) for file in files]
-    chunks = [
-        TermChunk(chunk.text, text, file.language, chunk.definitions)
-        for file, new_texts in zip(files, texts, strict=True)
-        for chunk, text in zip(file.chunks, new_texts, strict=True)
-    ]
-    words = cache.read(chunks)
+    words = cache.read(
+        [
+            TermChunk(chunk.text, text, file.language, chunk.definitions)
+            for file, new_texts in zip(files, texts, strict=True)
+            for chunk, text in zip(file.chunks, new_texts, strict=True)
+        ]
+    )
     number = cache.table.number
     ends = np.cumsum([len(file.chunks) for file in files]).tolist()
+    words_by_file = [words[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    paths = [[number(word) for word in _path_words(file.path)] for file in files]
     headers = list[list[int]]()
     defined = list[list[int]]()
     commented = list[Numbers]()
-    paths = list[list[int]]()
-    for file, new_texts, start, end in zip(files, texts, [0, *ends], ends, strict=False):
-        chunk_words = words[start:end]
-        path = [number(word) for word in _path_words(file.path)]
-        headers.extend(
-            [*path, *[number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
-            for chunk, names in zip(
-                file.chunks,
-                _header_names(words_of_chunk.definitions for words_of_chunk in chunk_words),
-                strict=True,
-            )
-        )
+    for file, path, new_texts, chunk_words in zip(files, paths, texts, words_by_file, strict=True):
+        headers.extend(_number_headers(file.chunks, path, chunk_words, number))
         defined_names = {item.name for chunk in chunk_words for item in chunk.definitions}
         defined.append([number(name) for name in defined_names])
         commented.append(_comment_words(file.language, new_texts, chunk_words, cache))
-        paths.append(path)
     return _FileTerms(
         ends=ends,
         definitions=[words_of_chunk.definitions for words_of_chunk in words],
@@ -309,6 +304,18 @@ def _read_files(files: Sequence[FileText], cache: ChunkTermCache) -> _FileTerms:
         paths=paths,
         characters=[sum(map(len, new_texts)) for new_texts in texts],
     )
+
+
+def _number_headers(
+    chunks: Sequence[ChunkText],
+    path: list[int],
+    chunk_words: Sequence[ChunkWords],
+    number: Callable[[str], int],
+) -> Iterator[list[int]]:
+    """Number the words of the headers of a file's chunks: those of its path, and names."""
+    defined = _header_names(words_of_chunk.definitions for words_of_chunk in chunk_words)
+    for chunk, names in zip(chunks, defined, strict=True):
+        yield [*path, *[number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
 
 
 def _comment_words(

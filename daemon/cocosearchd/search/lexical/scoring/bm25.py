@@ -163,37 +163,36 @@ def score_chunks(
         for view, view_rows in zip(views, rows, strict=True)
     ]
     idfs = _idfs(_sum_by_term(document_counts, query), statistics.chunks)
-    query_frequencies = np.array(
-        [query_frequencies for _, query_frequencies in query.terms], np.float32
-    )
+    weights = idfs * _query_frequencies(query)
     scores = []
     coverage = []
     for candidate, term_rows in zip(candidates, rows, strict=True):
         segment = candidate.segment
-        lookup = IdLookup(candidate.segment.chunk_count, candidate.chunks)
-        matches_by_term = [
-            lookup(segment.posting_chunks[rows_of_term]) for rows_of_term in term_rows
-        ]
-        terms = np.repeat(
-            np.arange(len(matches_by_term)), [len(matches) for matches, _ in matches_by_term]
-        )
-        positions = _concatenate([positions for _, positions in matches_by_term], np.int32)
-        tf = _concatenate(
-            [
-                segment.posting_counts[rows_of_term].take(matches)
-                for rows_of_term, (matches, _) in zip(term_rows, matches_by_term, strict=True)
-            ],
-            np.float32,
-        )
+        positions, terms, tf = _match_chunks(candidate, term_rows)
         lengths = segment.chunk_lengths[candidate.chunks][positions]
-        shares = features.bm25(
-            (query_frequencies * idfs)[terms], tf, lengths, statistics.chunk_average, *_CHUNK_BM25
-        )
+        shares = features.bm25(weights[terms], tf, lengths, statistics.chunk_average, *_CHUNK_BM25)
         scores.append(np.bincount(positions, shares, len(candidate.chunks)))
         coverage.append(np.bincount(positions, idfs[terms], len(candidate.chunks)))
     ideal = float(idfs.sum()) or 1.0
-    return _concatenate(scores, np.float32), (_concatenate(coverage, np.float32) / ideal).astype(
-        np.float32
+    shares_of_ideal: Floats = (_concatenate(coverage, np.float32) / ideal).astype(np.float32)
+    return _concatenate(scores, np.float32), shares_of_ideal
+
+
+def _match_chunks(
+    candidate: CandidateFiles, rows: Sequence[slice]
+) -> tuple[NDArray[np.int32], Ints, Floats]:
+    """Match the rows of terms to candidate chunks: chunk position, term number and frequency."""
+    segment = candidate.segment
+    lookup = IdLookup(segment.chunk_count, candidate.chunks)
+    matches_by_term = [lookup(segment.posting_chunks[term_rows]) for term_rows in rows]
+    counts = [
+        segment.posting_counts[term_rows].take(matches)
+        for term_rows, (matches, _) in zip(rows, matches_by_term, strict=True)
+    ]
+    return (
+        _concatenate([positions for _, positions in matches_by_term], np.int32),
+        np.repeat(np.arange(len(counts)), [len(matches) for matches, _ in matches_by_term]),
+        _concatenate(counts, np.float32),
     )
 
 
@@ -245,7 +244,11 @@ def _sum_by_term(counts: Sequence[Sequence[int]], query: QueryTerms) -> Ints:
 
 def _term_weights(query: QueryTerms, counts: Ints, total: int) -> Floats:
     """Weigh the terms, which `counts` of `total` documents have: idf x query frequency."""
-    return _idfs(counts, total) * np.array([frequency for _, frequency in query.terms], np.float32)
+    return _idfs(counts, total) * _query_frequencies(query)
+
+
+def _query_frequencies(query: QueryTerms) -> Floats:
+    return np.array([frequency for _, frequency in query.terms], np.float32)
 
 
 def _idfs(counts: Ints, total: int) -> Floats:

@@ -6,6 +6,7 @@ The lexical index stores words, not their order, so each of these chunks is stil
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,17 +53,19 @@ def extract_phrase_words(phrases: Iterable[str], terms: TermCache) -> PhraseWord
     inner = dict[Forms, None]()
     outer = dict[Forms, None]()
     for phrase in phrases:
-        words_by_spelling = [_split_spelling(spelling, terms) for spelling in spellings(phrase)]
-        common = [
-            forms
-            for forms in words_by_spelling[0]
-            if all(forms in words for words in words_by_spelling)
-        ]
-        inner |= dict.fromkeys(
-            forms for forms in common if all(words[forms] for words in words_by_spelling)
-        )
+        common = _common_words([_split_spelling(spelling, terms) for spelling in spellings(phrase)])
+        inner |= dict.fromkeys(forms for forms, within in common.items() if within)
         outer |= dict.fromkeys(forms for forms in common if forms not in inner)
     return PhraseWords(tuple(inner), tuple(outer))
+
+
+def _common_words(words_by_spelling: Sequence[dict[Forms, bool]]) -> dict[Forms, bool]:
+    """Return the words that all spellings have; True: inside of each of them."""
+    return {
+        forms: all(words[forms] for words in words_by_spelling)
+        for forms in words_by_spelling[0]
+        if all(forms in words for words in words_by_spelling)
+    }
 
 
 def _split_spelling(phrase: str, terms: TermCache) -> dict[Forms, bool]:
@@ -92,11 +95,8 @@ def find_phrase_candidates(
     candidates = list[Mask]()
     whole_word_candidates = list[Mask]()
     for number, view in enumerate(views):
-        selected = (
-            _live_chunks(view)
-            if files_by_segment is None
-            else _chunks_of_files(view, files_by_segment[number])
-        )
+        files = view.live_files if files_by_segment is None else files_by_segment[number]
+        selected = _chunks_of_files(view, files)
         if chunks is not None:
             selected &= chunks[number]
         candidates.append(_keep_chunks_with_words(view, words.inner, selected))
@@ -139,16 +139,7 @@ def _word_forms(word: str, terms: TermCache) -> Forms:
     return (term_hash(word),) if word_parts else ()
 
 
-def _live_chunks(view: SegmentView) -> Mask:
-    """Mark the live chunks, (C,)."""
-    return (
-        np.ones(view.segment.chunk_count, np.bool_)
-        if view.alive_chunks is None
-        else view.alive_chunks.copy()
-    )
-
-
-def _chunks_of_files(view: SegmentView, files: NDArray[np.int64]) -> Mask:
+def _chunks_of_files(view: SegmentView, files: slice | NDArray[Any]) -> Mask:
     """Mark the chunks of files, (C,)."""
     selected = np.zeros(view.segment.file_count, np.bool_)
     selected[files] = True

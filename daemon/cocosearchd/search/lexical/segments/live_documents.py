@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -85,31 +86,32 @@ def collect_live_documents(
     views: Sequence[SegmentView], names: Sequence[PathNames]
 ) -> LiveDocuments:
     """Collect the live files of views. `names`: of their segments."""
-    masks = [_live_mask(view) for view in views]
-    sizes = [np.log1p(view.segment.characters).astype(np.float32) for view in views]
     hashes = select_live(views, [view.path_hashes for view in names])
-    segment_files = tuple(
-        np.arange(view.segment.file_count)[mask] for view, mask in zip(views, masks, strict=True)
-    )
+    segment_files = tuple(np.arange(view.segment.file_count)[view.live_files] for view in views)
     return LiveDocuments(
-        paths=_live_texts([view.paths for view in names], masks),
-        languages=_live_texts([view.languages for view in names], masks),
+        paths=_live_texts(views, [view.paths for view in names]),
+        languages=_live_texts(views, [view.languages for view in names]),
         segment_files=segment_files,
-        ends=np.cumsum([len(view) for view in segment_files], dtype=np.int64),
+        ends=np.cumsum([len(files) for files in segment_files], dtype=np.int64),
         sample=np.flatnonzero(hashes <= SAMPLE / max(len(hashes), 1)),
-        path_signals={
-            "test": select_live(views, [view.test for view in names]),
-            "prose": select_live(views, [view.prose for view in names]),
-            "hub": select_live(views, [view.hub for view in names]),
-            "depth": features.relative_depths(select_live(views, [view.depth for view in names])),
-            "lsize": features.standardise(select_live(views, sizes)),
-        },
+        path_signals=_path_signals(views, names),
     )
+
+
+def _path_signals(views: Sequence[SegmentView], names: Sequence[PathNames]) -> dict[str, Floats]:
+    signals = {
+        name: select_live(views, [getattr(view, name) for view in names])
+        for name in ("test", "prose", "hub", "depth")
+    }
+    sizes = [np.log1p(view.segment.characters).astype(np.float32) for view in views]
+    signals["depth"] = features.relative_depths(signals["depth"])
+    signals["lsize"] = features.standardise(select_live(views, sizes))
+    return signals
 
 
 def select_live(views: Sequence[SegmentView], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Select the values of live files from the values of all files of each view: (F,)."""
-    return concatenate([array[_live_mask(view)] for view, array in zip(views, arrays, strict=True)])
+    return concatenate([array[view.live_files] for view, array in zip(views, arrays, strict=True)])
 
 
 def files_with_chunks(views: Sequence[SegmentView], chunks: Sequence[Mask]) -> Mask:
@@ -129,16 +131,10 @@ def concatenate(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
 
 
-def _live_mask(view: SegmentView) -> slice | Mask:
-    return slice(0, view.segment.file_count) if view.alive is None else view.alive
-
-
-def _live_texts(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | Mask]) -> tuple[str, ...]:
-    selected: list[str] = []
-    for names, mask in zip(texts, masks, strict=True):
-        selected.extend(
-            names
-            if isinstance(mask, slice)
-            else (text for text, ok in zip(names, mask, strict=True) if ok)
+def _live_texts(views: Sequence[SegmentView], texts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(
+        chain.from_iterable(
+            texts_of_view if view.alive is None else compress(texts_of_view, view.alive)
+            for view, texts_of_view in zip(views, texts, strict=True)
         )
-    return tuple(selected)
+    )

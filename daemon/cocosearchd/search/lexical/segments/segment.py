@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.analysis.documents import Documents
+from cocosearchd.search.lexical.analysis.documents import (
+    ChunkPostings,
+    Documents,
+    NamePostings,
+    SymbolPostings,
+)
 from cocosearchd.search.lexical.analysis.terms import term_hash
 
 Ints = NDArray[np.int64]
@@ -120,23 +125,24 @@ class SegmentView:
 
         The masks are copied, because readers may hold the old ones.
         """
-        alive = (
-            np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
-        )
+        alive = self._copy_alive()
         alive[list(files)] = False
         return replace(self, alive=alive, alive_chunks=alive[self.segment.chunk_files])
 
     def with_restored(self, files: Sequence[int], generations: Sequence[int]) -> "SegmentView":
         """Return a copy in which these dead files are alive again, with new generations."""
-        alive = (
-            np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
-        )
+        alive = self._copy_alive()
         restored = self.generations.copy()
         alive[list(files)] = True
         restored[list(files)] = generations
         if alive.all():
             return SegmentView(self.segment, restored_generations=restored)
         return SegmentView(self.segment, alive, alive[self.segment.chunk_files], restored)
+
+    def _copy_alive(self) -> Mask:
+        alive = np.zeros(self.segment.file_count, np.bool_)
+        alive[self.live_files] = True
+        return alive
 
     @property
     def generations(self) -> Ints:
@@ -146,6 +152,16 @@ class SegmentView:
             if self.restored_generations is None
             else self.restored_generations
         )
+
+    @property
+    def live_files(self) -> slice | Mask:
+        """Index of the live files in a column of files."""
+        return slice(None) if self.alive is None else self.alive
+
+    @property
+    def live_chunks(self) -> slice | Mask:
+        """Index of the live chunks in a column of chunks."""
+        return slice(None) if self.alive_chunks is None else self.alive_chunks
 
     @property
     def live_file_count(self) -> int:
@@ -158,10 +174,10 @@ def build_segment(documents: Sequence[Documents], dimension: int = 0) -> Segment
 
     `dimension`: of the vectors; documents without vectors get zero rows.
     """
-    counts = _concatenate([batch.chunk_counts for batch in documents], np.int64)
+    counts = _join(documents, "chunk_counts", np.int64)
     ends = np.cumsum(counts)
-    vectors = _concatenate_vectors([batch.vectors for batch in documents], dimension)
-    scales = _concatenate([batch.scales for batch in documents], np.float32)
+    vectors = _join_vectors([batch.vectors for batch in documents], dimension)
+    scales = _join(documents, "scales", np.float32)
     paths, path_ends = _pack_texts([path for batch in documents for path in batch.paths])
     languages, language_ends = _pack_texts(
         [language for batch in documents for language in batch.languages]
@@ -171,24 +187,18 @@ def build_segment(documents: Sequence[Documents], dimension: int = 0) -> Segment
         path_ends=path_ends,
         languages=languages,
         language_ends=language_ends,
-        generations=_concatenate([batch.generations for batch in documents], np.int64),
-        digests=_concatenate([batch.digests for batch in documents], np.uint64),
-        characters=_concatenate([batch.characters for batch in documents], np.int64),
+        generations=_join(documents, "generations", np.int64),
+        digests=_join(documents, "digests", np.uint64),
+        characters=_join(documents, "characters", np.int64),
         chunk_starts=ends - counts,
         chunk_ends=ends,
-        file_lengths=_concatenate(
-            [batch.file_postings.lengths for batch in documents], np.float32
-        ).reshape(-1, 4),
-        keys=_concatenate([batch.keys for batch in documents], np.int64).reshape(-1, 2),
-        start_lines=_concatenate([batch.start_lines for batch in documents], np.int32),
+        keys=_join(documents, "keys", np.int64).reshape(-1, 2),
+        start_lines=_join(documents, "start_lines", np.int32),
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-        chunk_lengths=_concatenate(
-            [batch.chunk_postings.lengths for batch in documents], np.float32
-        ),
         vectors=vectors,
         binary_vectors=quantise_to_bits(vectors),
-        file_vectors=_concatenate_vectors([batch.means for batch in documents], dimension),
-        file_scales=_concatenate([batch.mean_scales for batch in documents], np.float32),
+        file_vectors=_join_vectors([batch.means for batch in documents], dimension),
+        file_scales=_join(documents, "mean_scales", np.float32),
         scales=scales,
         without_vector=np.flatnonzero(scales == 0),
         **_chunk_columns(documents),
@@ -200,50 +210,39 @@ def build_segment(documents: Sequence[Documents], dimension: int = 0) -> Segment
 
 def _chunk_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     postings = [batch.chunk_postings for batch in documents]
-    order, terms, slices = _sort_by_term(
-        _concatenate([batch.term for batch in postings], np.uint64)
-    )
-    chunks = _renumber(
-        [batch.chunk for batch in postings], [len(batch.keys) for batch in documents]
-    )
+    order, terms, slices = _sort_by_term(_join(postings, "term", np.uint64))
     return {
+        "chunk_lengths": _join(postings, "lengths", np.float32),
         "chunk_terms": terms,
         "chunk_slices": slices,
-        "posting_chunks": chunks[order],
-        "posting_counts": _concatenate([batch.count for batch in postings], np.uint8)[order],
+        "posting_chunks": _join_chunk_numbers(documents, postings)[order],
+        "posting_counts": _join(postings, "count", np.uint8)[order],
     }
 
 
 def _file_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     postings = [batch.file_postings for batch in documents]
-    order, terms, slices = _sort_by_term(
-        _concatenate([batch.term for batch in postings], np.uint64)
-    )
+    order, terms, slices = _sort_by_term(_join(postings, "term", np.uint64))
     files = _renumber([batch.file for batch in postings], [len(batch.paths) for batch in documents])
     return {
+        "file_lengths": _join(postings, "lengths", np.float32).reshape(-1, 4),
         "file_terms": terms,
         "file_slices": slices,
         "posting_files": files[order],
-        "posting_everything": _concatenate([batch.everything for batch in postings], np.uint16)[
-            order
-        ],
-        "posting_defined": _concatenate([batch.defined for batch in postings], np.uint8)[order],
-        "posting_commented": _concatenate([batch.commented for batch in postings], np.uint16)[
-            order
-        ],
-        "posting_paths": _concatenate([batch.path for batch in postings], np.uint8)[order],
+        "posting_everything": _join(postings, "everything", np.uint16)[order],
+        "posting_defined": _join(postings, "defined", np.uint8)[order],
+        "posting_commented": _join(postings, "commented", np.uint16)[order],
+        "posting_paths": _join(postings, "path", np.uint8)[order],
     }
 
 
 def _name_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     postings = [batch.names for batch in documents]
-    chunks = _renumber(
-        [batch.chunk for batch in postings], [len(batch.keys) for batch in documents]
-    )
-    values = _concatenate([batch.value for batch in postings], np.float32)
+    chunks = _join_chunk_numbers(documents, postings)
+    values = _join(postings, "value", np.float32)
     columns = dict[str, Array]()
     for kind in ("exact", "folded"):
-        names = _concatenate([getattr(batch, kind) for batch in postings], np.uint64)
+        names = _join(postings, kind, np.uint64)
         order = np.argsort(names, kind="stable")
         columns |= {
             f"{kind}_names": names[order],
@@ -260,9 +259,6 @@ def _symbol_columns(documents: Sequence[Documents]) -> dict[str, Array]:
     order, terms, slices = _sort_by_term(
         np.array([hashes[symbol] for symbol in symbols], np.uint64)
     )
-    chunks = _renumber(
-        [batch.chunk for batch in postings], [len(batch.keys) for batch in documents]
-    )
     firsts = [symbols[row] for row in order[slices[:-1]].tolist()]
     names, ends = _pack_texts([name for _, name in firsts])
     kinds = np.array([term_hash(kind) for kind, _ in firsts], np.uint64)
@@ -272,7 +268,7 @@ def _symbol_columns(documents: Sequence[Documents]) -> dict[str, Array]:
         "symbol_names": names,
         "symbol_ends": ends,
         "symbol_slices": slices,
-        "posting_symbols": chunks[order],
+        "posting_symbols": _join_chunk_numbers(documents, postings)[order],
     }
 
 
@@ -311,13 +307,26 @@ def _sort_by_term(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], 
     return order, ordered[starts], np.append(starts, len(terms))
 
 
-def _concatenate_vectors(vectors: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.int8]:
-    """Concatenate rows, with zero rows for vectors of another dimension."""
+def _join(batches: Sequence[object], column: str, kind: type) -> Array:
+    """Join one column of all batches."""
+    return _concatenate([getattr(batch, column) for batch in batches], kind)
+
+
+def _join_vectors(vectors: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.int8]:
+    """Join rows, with zero rows for vectors of another dimension."""
     blocks = [
         rows if rows.shape[1] == dimension else np.zeros((len(rows), dimension), np.int8)
         for rows in vectors
     ]
     return np.concatenate(blocks) if blocks else np.zeros((0, dimension), np.int8)
+
+
+def _join_chunk_numbers(
+    documents: Sequence[Documents],
+    postings: Sequence[ChunkPostings | NamePostings | SymbolPostings],
+) -> NDArray[np.int32]:
+    """Join the chunks of postings, numbered through all documents."""
+    return _renumber([batch.chunk for batch in postings], [len(batch.keys) for batch in documents])
 
 
 def _renumber(numbers: Sequence[NDArray[np.int32]], sizes: Sequence[int]) -> NDArray[np.int32]:

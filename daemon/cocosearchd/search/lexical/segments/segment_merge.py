@@ -7,9 +7,9 @@ commits.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.segments.segment import (
     Array,
@@ -93,38 +93,35 @@ def apply_merges(
     replaced from the first view on that has another segment. A run to which files came back is
     not replaced either, because the merged segment lacks them.
     """
-    pairs = enumerate(zip(earlier, later, strict=False))
-    unchanged = next(
-        (n for n, (old_view, new_view) in pairs if old_view.segment is not new_view.segment),
-        min(len(earlier), len(later)),
-    )
+    unchanged = _count_same_segments(earlier, later)
     views = list[SegmentView]()
     position = 0
     for merge in merges:
         if merge.run.stop > unchanged:
             break
-        if any(
-            earlier[number].restored_generations is not later[number].restored_generations
-            for number in merge.run
-        ):
+        run = slice(merge.run.start, merge.run.stop)
+        pairs = list(zip(earlier[run], later[run], strict=True))
+        if any(old.restored_generations is not new.restored_generations for old, new in pairs):
             continue
-        views.extend(later[position : merge.run.start])
-        position = merge.run.stop
+        views.extend(later[position : run.start])
+        position = run.stop
         if merge.segment is not None:
-            pairs_of_run = zip(
-                earlier[merge.run.start : position],
-                later[merge.run.start : position],
-                strict=True,
-            )
-            dead_files = np.flatnonzero(
-                ~np.concatenate([_still_alive(old, new) for old, new in pairs_of_run])
-            ).tolist()
-            views.append(
-                SegmentView(merge.segment).with_deleted(dead_files)
-                if dead_files
-                else SegmentView(merge.segment)
-            )
+            views.append(_view_merged(merge.segment, pairs))
     return tuple(view for view in (*views, *later[position:]) if view.live_file_count)
+
+
+def _count_same_segments(earlier: Sequence[SegmentView], later: Sequence[SegmentView]) -> int:
+    """Count the views at the beginning that have the same segments in both lists."""
+    pairs = zip(earlier, later, strict=False)
+    same = takewhile(lambda pair: pair[0].segment is pair[1].segment, pairs)
+    return sum(1 for _ in same)
+
+
+def _view_merged(segment: Segment, pairs: Sequence[tuple[SegmentView, SegmentView]]) -> SegmentView:
+    """View a merged segment, without the files that have died since its views were merged."""
+    alive = np.concatenate([_still_alive(old, new) for old, new in pairs])
+    view = SegmentView(segment)
+    return view if alive.all() else view.with_deleted(np.flatnonzero(~alive).tolist())
 
 
 def _still_alive(earlier: SegmentView, later: SegmentView) -> Mask:
@@ -200,40 +197,24 @@ def _has_many_dead(view: SegmentView, policy: MergePolicy) -> bool:
 def merge_segments(views: Sequence[SegmentView]) -> Segment:
     """Merge the live documents of `views` into one segment, in their order."""
     segments = [view.segment for view in views]
-    files = [view.alive for view in views]
-    chunks = [view.alive_chunks for view in views]
+    files = [view.live_files for view in views]
+    chunks = [view.live_chunks for view in views]
     new_files = _renumber(files, [segment.file_count for segment in segments])
     new_chunks = _renumber(chunks, [segment.chunk_count for segment in segments])
-    fixed = {
-        name: _select_alive([getattr(segment, name) for segment in segments], files)
-        for name in _FILE_COLUMNS
-    }
-    fixed |= {
-        name: _select_alive([getattr(segment, name) for segment in segments], chunks)
-        for name in _CHUNK_COLUMNS
-    }
-    counts = _select_alive(
-        [segment.chunk_ends - segment.chunk_starts for segment in segments], files
-    )
+    fixed = _merge_columns(segments, files, _FILE_COLUMNS)
+    fixed |= _merge_columns(segments, chunks, _CHUNK_COLUMNS)
+    counts = _select([segment.chunk_ends - segment.chunk_starts for segment in segments], files)
     ends = np.cumsum(counts)
-    paths, path_ends = _merge_texts(
-        [(segment.paths, segment.path_ends) for segment in segments], files
-    )
-    languages, language_ends = _merge_texts(
-        [(segment.languages, segment.language_ends) for segment in segments], files
-    )
     return Segment(
-        paths=paths,
-        path_ends=path_ends,
-        languages=languages,
-        language_ends=language_ends,
         chunk_starts=ends - counts,
         chunk_ends=ends,
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         without_vector=np.flatnonzero(fixed["scales"] == 0),
         binary_vectors=quantise_to_bits(fixed["vectors"]),
-        generations=_select_alive([view.generations for view in views], files),
+        generations=_select([view.generations for view in views], files),
         **fixed,
+        **_merge_texts(segments, files, "paths", "path_ends"),
+        **_merge_texts(segments, files, "languages", "language_ends"),
         **_merge_postings(segments, new_chunks, "chunk", ("posting_counts",)),
         **_merge_postings(
             segments,
@@ -247,27 +228,29 @@ def merge_segments(views: Sequence[SegmentView]) -> Segment:
     )
 
 
-def _select_alive(columns: Sequence[Array], alive: Sequence[Mask | None]) -> Array:
-    return np.concatenate(
-        [
-            column if mask is None else column[mask]
-            for column, mask in zip(columns, alive, strict=True)
-        ]
-    )
+def _select(columns: Sequence[Array], live: Sequence[slice | Mask]) -> Array:
+    return np.concatenate([column[rows] for column, rows in zip(columns, live, strict=True)])
+
+
+def _merge_columns(
+    segments: Sequence[Segment], live: Sequence[slice | Mask], names: Sequence[str]
+) -> dict[str, Array]:
+    return {name: _select([getattr(segment, name) for segment in segments], live) for name in names}
 
 
 def _merge_texts(
-    packed: Sequence[tuple[NDArray[np.uint8], Ints]], alive: Sequence[Mask | None]
-) -> tuple[NDArray[np.uint8], Ints]:
-    """Merge concatenated texts. Returns the texts and the end of each."""
-    sizes = [np.diff(ends, prepend=0) for _, ends in packed]
+    segments: Sequence[Segment], live: Sequence[slice | Mask], texts: str, ends: str
+) -> dict[str, Array]:
+    """Merge concatenated texts and the end of each."""
+    sizes = [np.diff(getattr(segment, ends), prepend=0) for segment in segments]
     inside = [
-        None if mask is None else np.repeat(mask, size)
-        for mask, size in zip(alive, sizes, strict=True)
+        rows if isinstance(rows, slice) else np.repeat(rows, size)
+        for rows, size in zip(live, sizes, strict=True)
     ]
-    return _select_alive([blob for blob, _ in packed], inside), np.cumsum(
-        _select_alive(sizes, alive), dtype=np.int64
-    )
+    return {
+        **_merge_columns(segments, inside, (texts,)),
+        ends: np.cumsum(_select(sizes, live), dtype=np.int64),
+    }
 
 
 def _merge_postings(
@@ -354,16 +337,14 @@ def _merge_symbols(segments: Sequence[Segment], new_numbers: Sequence[Ints]) -> 
     }
 
 
-def _renumber(alive: Sequence[Mask | None], sizes: Sequence[int]) -> list[Ints]:
-    """Renumber the live elements through all masks; -1 for dead ones."""
+def _renumber(live: Sequence[slice | Mask], sizes: Sequence[int]) -> list[Ints]:
+    """Renumber the live elements through all columns of these sizes; -1 for dead ones."""
     renumbered = []
     base = 0
-    for mask, size in zip(alive, sizes, strict=True):
-        numbers = (
-            np.arange(base, base + size)
-            if mask is None
-            else np.where(mask, np.cumsum(mask) - 1 + base, -1)
-        )
+    for rows, size in zip(live, sizes, strict=True):
+        numbers = np.full(size, -1, np.int64)
+        count = len(numbers[rows])
+        numbers[rows] = np.arange(base, base + count)
         renumbered.append(numbers)
-        base += size if mask is None else int(mask.sum())
+        base += count
     return renumbered
