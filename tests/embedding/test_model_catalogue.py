@@ -113,9 +113,11 @@ async def test_a_former_server_is_asked_only_where_settings_say_that_it_is() -> 
 
 
 async def test_the_shipped_model_is_said_to_be_in_use() -> None:
-    embedder = await open_embedder(EmbedderSettings())
-    found = await list_models(EmbedderSettings(ollama_url=NOWHERE), embedder.fingerprint, "")
-    await embedder.aclose()
-    assert [(m.model, m.state) for m in found if m.provider == "builtin"] == [
-        (embedder.fingerprint.model, "in use")
+    configured = LazyEmbedder(lambda: open_embedder(EmbedderSettings()))
+    await configured.open()
+    settings = EmbedderSettings(ollama_url=NOWHERE)
+    async with aclosing(EmbedderRegistry(configured, settings, open_embedder)) as embedders:
+        models = await embedders.models()
+    assert [(m.model, m.state) for m in models if m.provider == "builtin"] == [
+        (configured.fingerprint.model, "in use")
     ]

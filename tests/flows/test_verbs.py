@@ -255,3 +255,10 @@ def test_an_index_without_a_name_is_not_the_one_around_here(shared: Daemon, proj
         assert (done.returncode, "the index name is empty" in done.stderr) == (2, True), command
     with pytest.raises(client.CallFailed, match="no index ''"):
         shared.call("search", query="retry", index="", cwd=str(project))
+
+
+def test_every_list_of_the_daemon_is_shown(shared: Daemon) -> None:
+    assert "builtin" in shared.ctl("models").stdout
+    assert "python" in shared.ctl("languages").stdout
+    assert shared.ctl("list").stdout
+    assert "embedder.provider" in shared.ctl("config", "show").stdout

@@ -305,6 +305,7 @@ def test_nothing_of_a_daemon_shows_the_secrets_of_its_embedder(
     assert hidden(log)
     assert "***" in told
     assert "127.0.0.1" in told
+    assert "rpc_failed" not in log, "each method answers, or refuses with a reason"
 
 
 def _told(daemon: Daemon, root: Path) -> Iterator[str]:

@@ -77,7 +77,7 @@ class EmbedderRegistry:
         """List the models that could be used."""
         opened = self.configured.fingerprint if self.configured.error is None else None
         module: Any = await asyncio.to_thread(importlib.import_module, CATALOGUE)
-        models: tuple[CatalogueEntry, ...] = await module.catalogue(
+        models: tuple[CatalogueEntry, ...] = await module.list_models(
             self._settings, opened, self._api_key
         )
         return models
