@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cocosearchd.indexing.pipeline import recursive_chunker
-from cocosearchd.indexing.pipeline.chunker import HARD_CAP, Limits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import HARD_CAP, ChunkLimits, chunk_file
 from cocosearchd.languages import detect
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.model import Chunk
 
 LIMIT = 1 << 20
-DEFINITIONS, RECURSIVE = Limits(), Limits("recursive", 1000, 300)
+DEFINITIONS, RECURSIVE = ChunkLimits(), ChunkLimits("recursive", 1000, 300)
 
 
 @dataclass

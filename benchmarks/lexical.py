@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import machine, spread
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import load_weights, rank_code
@@ -82,7 +82,9 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
             if not language or skip_reason(data, 1 << 20):
                 continue
             name = str(path.relative_to(root))
-            chunks = tuple(chunk_text(one, name) for one in chunk_file(parse(name, data), Limits()))
+            chunks = tuple(
+                chunk_text(one, name) for one in chunk_file(parse(name, data), ChunkLimits())
+            )
             if chunks:
                 found += len(chunks)
                 vectors = rng.standard_normal((len(chunks), DIMENSION)).astype(np.float32)

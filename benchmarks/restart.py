@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.measure import cpu_seconds, machine
 from benchmarks.spine import everything, idling, restarting, say
 from cocosearchd.config.settings import DatabaseSettings, IndexingSettings, WatchingSettings
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file, chunk_keywords
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk_keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Fingerprint, IndexRecord
 from cocosearchd.search.answers.disk_files import hash_content
@@ -161,7 +161,7 @@ async def write_rows(dsn: str, root: Path, paths: Iterable[Path]) -> None:
 def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Generator) -> FileWrite:
     data, name, found = path.read_bytes(), path.relative_to(root).as_posix(), path.lstat()
     parsed = parse(name, data)
-    chunks = chunk_file(parsed, Limits())
+    chunks = chunk_file(parsed, ChunkLimits())
     vectors = rng.standard_normal((len(chunks), record.dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     known = Fingerprint(

@@ -30,7 +30,7 @@ from benchmarks.measure import cpu_seconds, machine, percentile
 from benchmarks.search_corpus import SHARES, Home, connected, corpus
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file, chunk_keywords
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk_keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import Commit, Filter, IndexRecord
@@ -276,7 +276,7 @@ async def with_writer(bench: Bench) -> None:
             path.write_bytes(data)
             name = str(path.relative_to(root))
             parsed = await asyncio.to_thread(parse, name, data)
-            pieces = await asyncio.to_thread(chunk_file, parsed, Limits())
+            pieces = await asyncio.to_thread(chunk_file, parsed, ChunkLimits())
             vectors = await bench.embedder.embed_documents([piece.text for piece in pieces])
             write = FileWrite(
                 name,

@@ -22,7 +22,7 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import (
     HEADER_VERSION,
-    Limits,
+    ChunkLimits,
     chunk_file,
     chunk_keywords,
     chunker_id,
@@ -97,7 +97,9 @@ async def corpus(db: Database, home: Home, name: str, chunks: int, seed: int = 1
     if name in known:
         return known[name]
     embedder = BuiltinEmbedder()
-    identity = IndexIdentity(embedder.fingerprint.pairs(), chunker_id(Limits()), HEADER_VERSION)
+    identity = IndexIdentity(
+        embedder.fingerprint.pairs(), chunker_id(ChunkLimits()), HEADER_VERSION
+    )
     root = home.root / name
     root.mkdir()
     record = await create_index(db, name, bytes(root), (), embedder.fingerprint.dimension, identity)
@@ -130,7 +132,7 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
         if not language or skip_reason(data, 1 << 20):
             continue
         parsed = parse(path.name, data)
-        pieces = chunk_file(parsed, Limits())
+        pieces = chunk_file(parsed, ChunkLimits())
         vectors = await embedder.embed_documents([f"{one.header}\n{one.text}" for one in pieces])
         scopes = pack(parsed.symbols)
         yield Source(

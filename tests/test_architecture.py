@@ -250,34 +250,16 @@ PRONOUNS = {
     *("shown", "told", "seen", "meant", "left", "held", "named", "others", "other", "place", "now"),
     *("before", "why", "here", "there", "both", "whole", "apart", "own", "several"),
 }
-# The good uses: `now` is a time, `own` and `other` stand beside another, `left` beside `right`,
-# and a field of the protocol keeps its name.
+# The good uses: `now` is a time, and a field of the protocol keeps its name.
 GOOD_PRONOUNS = {
-    "cocosearchd.api.replies": {"several"},
     "cocosearchd.config.settings": {"place"},
     "cocosearchd.config.settings_files": {"place"},
-    "cocosearchd.indexes.config_sync": {"before"},
-    "cocosearchd.indexes.registry": {"there"},
-    "cocosearchd.indexing.cores": {"own"},
-    "cocosearchd.indexing.pipeline.cut_points": {"left"},
     "cocosearchd.watching.clock": {"now"},
     "cocosearchd.watching.git.checkout_hold": {"now"},
-    "cocosearchd.watching.git.git_config": {"own"},
     "cocosearchd.watching.hints.inotify": {"now"},
     "cocosearchd.watching.reconciler": {"now"},
-    "cocosearch_ipc.address": {"own"},
-    "cocosearch_ipc.cli.parser": {"shown"},
-    "cocosearch_ipc.cli.query": {"other"},
-    "cocosearch_ipc.cli.running.bridge": {"place"},
-    "cocosearch_ipc.cli.running.unit_files": {"given"},
-    "cocosearch_ipc.cli.setup.doctor": {"found", "place"},
-    "cocosearch_ipc.cli.setup.install": {"before"},
-    "cocosearch_ipc.client": {"other"},
     "cocosearch_ipc.http.connection_slots": {"now"},
-    "cocosearch_ipc.http.sockets": {"known"},
     "cocosearch_ipc.mcp.root_policy": {"own"},
-    "cocosearch_ipc.render.answers": {"before"},
-    "cocosearch_ipc.repl.session": {"asked"},
     "cocosearch_ipc.workspace_protocol": {"place"},
 }
 GIT_IN = "cocosearchd.watching.git.git_command"

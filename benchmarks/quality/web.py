@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk
 
@@ -52,7 +52,7 @@ def files(texts: Sequence[str]) -> Iterator[tuple[str, str, tuple[Chunk, ...]]]:
     """(path, language, chunks) of each, as the daemon would cut it."""
     for number, text in enumerate(texts):
         path = path_of(number)
-        yield path, "python", chunk_file(parse(path, text.encode()), Limits())
+        yield path, "python", chunk_file(parse(path, text.encode()), ChunkLimits())
 
 
 def path_of(number: int) -> str:

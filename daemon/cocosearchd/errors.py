@@ -13,7 +13,7 @@ TIMED_OUT = protocol.TIMED_OUT
 class CocoSearchError(protocol.Failure):
     """The base of every error this project raises on purpose."""
 
-    silent = False  # True: the server exists and did not answer in time
+    unresponsive = False  # True: the server exists and did not answer in time
 
 
 class NotFound(CocoSearchError):
@@ -64,16 +64,16 @@ class NotStarted(CocoSearchError):
     code = protocol.UNAVAILABLE
 
 
-class StoreSilent(StoreUnavailable):
+class StoreUnresponsive(StoreUnavailable):
     """PostgreSQL runs but does not answer: it, its disk or the network is frozen."""
 
-    silent = True
+    unresponsive = True
 
 
-class EmbedderSilent(EmbedderUnavailable):
+class EmbedderUnresponsive(EmbedderUnavailable):
     """The model server runs but has not answered in time."""
 
-    silent = True
+    unresponsive = True
 
 
 class IdentityMismatch(CocoSearchError):

@@ -67,10 +67,10 @@ from cocosearchd.watching.hints.mapped_files import watch_mappings
 
 log = logging.getLogger(__name__)
 
-# Between checks of a PostgreSQL whose end is no event on this system, and of one whose end is. A
-# killed server is back after that and its own recovery.
-LOOK_S = 1.0
-CALM_LOOK_S = 5.0
+# Intervals of checks of a PostgreSQL whose end is no event on this system, and of one whose end
+# is. A killed server is back after that and its own recovery.
+SERVER_POLL_S = 1.0
+SERVER_LOG_POLL_S = 5.0
 EMBEDDER_RETRY_S = 5.0
 # Started on demand. A file server that hangs blocks a few threads for each of its roots, and other
 # roots need threads as well.
@@ -100,7 +100,7 @@ class DaemonPaths:
     watchdog: WatchdogPlan | None = None
 
     @classmethod
-    def of(
+    def from_environment(
         cls,
         env: Mapping[str, str],
         settings: Settings,
@@ -130,11 +130,11 @@ class DaemonPaths:
                 int(watchdog) / 2_000_000 if watchdog.isdecimal() else None,
             ),
             sockets=sockets.inherited(env, pid) or sockets.launchd(("rpc", "mcp")),
-            watchdog=WatchdogPlan.of(env, settings.server.watchdog_s, os.getppid()),
+            watchdog=WatchdogPlan.from_environment(env, settings.server.watchdog_s, os.getppid()),
         )
 
 
-async def run(loaded: LoadedSettings, places: DaemonPaths) -> None:
+async def run(loaded: LoadedSettings, paths: DaemonPaths) -> None:
     """Serve until a signal or a request stops the daemon.
 
     Raises `Failure` if it cannot start, maybe inside of an exception group.
@@ -142,19 +142,19 @@ async def run(loaded: LoadedSettings, places: DaemonPaths) -> None:
     started = time.monotonic()
     settings = loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    with lock_state_dir(places.state, places.rpc), run_watchdog(places.watchdog, places.state):
-        secure = _tls(settings.server, places)
-        bound = _bound(loaded, places, secure=secure is not None)
+    with lock_state_dir(paths.state, paths.rpc), run_watchdog(paths.watchdog, paths.state):
+        secure = _tls(settings.server, paths)
+        bound = _bound(loaded, paths, secure=secure is not None)
         try:
-            async with _store(settings, places) as store, anyio.create_task_group() as tasks:
-                await _serve(RunningParts(loaded, places, bound, store, tasks, started, secure))
+            async with _store(settings, paths) as store, anyio.create_task_group() as tasks:
+                await _serve(RunningParts(loaded, paths, bound, store, tasks, started, secure))
                 tasks.cancel_scope.cancel()  # before the pool is closed and PostgreSQL stops
         finally:
             bound.close()
     log.info("stopped")
 
 
-def _bound(loaded: LoadedSettings, places: DaemonPaths, *, secure: bool) -> sockets.BoundSockets:
+def _bound(loaded: LoadedSettings, paths: DaemonPaths, *, secure: bool) -> sockets.BoundSockets:
     """Bind the listening sockets. Raises `BadSettings` if a configured port is in use.
 
     If only the default port is in use, for example by another daemon of the same user, this one
@@ -164,12 +164,12 @@ def _bound(loaded: LoadedSettings, places: DaemonPaths, *, secure: bool) -> sock
     origin = loaded.origins.get("server.port")
     try:
         return sockets.bind(
-            places.rpc,
-            places.bridge,
+            paths.rpc,
+            paths.bridge,
             host=server.host,
             port=server.port if server.enabled else None,
             port_needed=origin is not None,
-            inherited=dict(places.sockets),
+            inherited=dict(paths.sockets),
             tls=secure,
         )
     except sockets.PortTaken as taken:
@@ -191,7 +191,7 @@ class RunningParts:
     """Values that the parts of one run share."""
 
     loaded: LoadedSettings
-    places: DaemonPaths
+    paths: DaemonPaths
     bound: sockets.BoundSockets
     store: StoreConnection
     tasks: TaskGroup
@@ -221,7 +221,7 @@ class RunningParts:
 
 async def _serve(running: RunningParts) -> None:
     settings = running.settings
-    places = running.places
+    paths = running.paths
     tasks = running.tasks
     db = running.store.db
     stop = anyio.Event()
@@ -237,11 +237,11 @@ async def _serve(running: RunningParts) -> None:
         )  # before any change of what another daemon may use
     await migrate_registry(db)
     embedder = LazyEmbedder(
-        partial(open_embedder, settings.embedder, places.api_key),
+        partial(open_embedder, settings.embedder, paths.api_key),
         query_timeout_s=query_timeout_s(settings.embedder),
     )
     embedders = EmbedderRegistry(
-        embedder, settings.embedder, partial(open_embedder, api_key=places.api_key), places.api_key
+        embedder, settings.embedder, partial(open_embedder, api_key=paths.api_key), paths.api_key
     )
     with anyio.move_on_after(
         query_timeout_s(settings.embedder)
@@ -251,21 +251,21 @@ async def _serve(running: RunningParts) -> None:
     engines.append((engine, indexes))
     if embedder.error is not None:
         tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, indexes))
-    if places.notifier.watchdog_s is not None:
+    if paths.notifier.watchdog_s is not None:
         embedded_db = None if running.store.postgres is None else db
         tasks.start_soon(
             supervise,
             "watchdog",
-            partial(_watchdog, places.notifier, places.notifier.watchdog_s, embedded_db),
+            partial(_watchdog, paths.notifier, paths.notifier.watchdog_s, embedded_db),
         )
-    token = TokenFile(places.token)
+    token = TokenFile(paths.token)
     token.ensure()
     server = settings.server
     front = FrontEnd(
         engine,
         token,
         roots=RootPolicy(
-            server.allowed_roots, places.home, (str(places.state), str(places.rpc.parent))
+            server.allowed_roots, paths.home, (str(paths.state), str(paths.rpc.parent))
         ),
         version=version(),
         max_body_bytes=server.max_body_bytes,
@@ -274,7 +274,7 @@ async def _serve(running: RunningParts) -> None:
     await serve(
         front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls
     )
-    places.notifier.stopping()
+    paths.notifier.stopping()
     await engine.aclose()
     await embedders.aclose()
 
@@ -284,7 +284,7 @@ async def _engine(
 ) -> tuple[Engine, IndexRegistry]:
     """Create the engine and the registry, and start their supervised tasks."""
     settings = running.settings
-    places = running.places
+    paths = running.paths
     db = running.store.db
     embedder = embedders.configured
 
@@ -293,16 +293,16 @@ async def _engine(
 
     spec = IndexerSpec(
         dsn=running.store.dsn,
-        state_dir=str(places.state),
+        state_dir=str(paths.state),
         database=settings.database,
         embedder=settings.embedder,
         indexing=settings.indexing,
-        api_key=places.api_key,
+        api_key=paths.api_key,
     )
     updater = Updater(
         spec, on_commit, extra_unsettled=extra_unsettled_batches(count_usable_cores())
     )
-    indexes = IndexRegistry(db, updater, embedder, running.loaded, places.state, running.tasks)
+    indexes = IndexRegistry(db, updater, embedder, running.loaded, paths.state, running.tasks)
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.get)
     # What is read of an index must have in it what a daemon that was killed has sent: nobody tells
     # of that any more.
@@ -321,28 +321,28 @@ async def _engine(
     return engine, indexes
 
 
-def _tls(server: ServerSettings, places: DaemonPaths) -> SSLContext | None:
+def _tls(server: ServerSettings, paths: DaemonPaths) -> SSLContext | None:
     """TLS of the TCP listener, if any. For a socket of a service manager its address decides."""
-    inherited = places.sockets.get("mcp")
+    inherited = paths.sockets.get("mcp")
     if inherited is None and not server.enabled:
         return None
     host = server.host if inherited is None else inherited.getsockname()[0]
     return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
 
 
-def secrets_in(settings: Settings, places: DaemonPaths) -> tuple[str, ...]:
+def secrets_in(settings: Settings, paths: DaemonPaths) -> tuple[str, ...]:
     """Secrets that no log record may show."""
     addresses = find_secrets(*(get_value(settings, key) for key in ADDRESSES))
     return tuple(
-        secret for secret in (places.api_key, places.database_password, *addresses) if secret
+        secret for secret in (paths.api_key, paths.database_password, *addresses) if secret
     )
 
 
 def _ready(running: RunningParts) -> None:
-    log.info("ready", extra={"socket": str(running.places.rpc), **running.bound.urls()})
+    log.info("ready", extra={"socket": str(running.paths.rpc), **running.bound.urls()})
     for warning in running.bound.warnings:
         log.warning(warning)
-    running.places.notifier.ready("answering")
+    running.paths.notifier.ready("answering")
 
 
 def version() -> str:
@@ -351,7 +351,7 @@ def version() -> str:
 
 
 @asynccontextmanager
-async def _store(settings: Settings, places: DaemonPaths) -> AsyncIterator[StoreConnection]:
+async def _store(settings: Settings, paths: DaemonPaths) -> AsyncIterator[StoreConnection]:
     """Open a pool to PostgreSQL, which is embedded unless a URL is set, and stopped at the end."""
     if settings.database.url:
         async with Database.open(settings.database.url, settings.database) as db:
@@ -359,7 +359,7 @@ async def _store(settings: Settings, places: DaemonPaths) -> AsyncIterator[Store
         return
     address.forget("PG")  # PGHOSTADDR and PGSERVICE of another server win over the DSN
     lines = {"shared_buffers": settings.database.shared_buffers}
-    postgres = EmbeddedPostgres(places.state / "postgres", lines, places.postgres_bin)
+    postgres = EmbeddedPostgres(paths.state / "postgres", lines, paths.postgres_bin)
     dsn = await anyio.to_thread.run_sync(postgres.ensure)
     try:
         async with Database.open(dsn, settings.database) as db:
@@ -387,10 +387,10 @@ async def _ended(postgres: EmbeddedPostgres) -> None:
     """Wait until the server has ended, or until it is time to read its log."""
     handle = postgres.handle()
     if handle is None:
-        await anyio.sleep(seconds_to_tick(LOOK_S))
+        await anyio.sleep(seconds_to_tick(SERVER_POLL_S))
         return
     try:
-        with anyio.move_on_after(seconds_to_tick(CALM_LOOK_S)):
+        with anyio.move_on_after(seconds_to_tick(SERVER_LOG_POLL_S)):
             await anyio.wait_readable(handle)
     finally:
         os.close(handle)
@@ -451,21 +451,21 @@ async def _signals(
 
 async def _reload(running: RunningParts, engine: Engine, indexes: IndexRegistry) -> None:
     """Apply changed settings of logs, queries and indexes; log which ones need a restart."""
-    running.places.notifier.reloading()
+    running.paths.notifier.reloading()
     try:
-        await _follow(running, running.places.reload(), engine, indexes)
+        await _follow(running, running.paths.reload(), engine, indexes)
     except BadSettings as error:
         # the old settings stay
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})
-    running.places.notifier.ready("answering")
+    running.paths.notifier.ready("answering")
 
 
 async def _follow(
     running: RunningParts, loaded: LoadedSettings, engine: Engine, indexes: IndexRegistry
 ) -> None:
     settings = loaded.settings
-    secrets = (*secrets_in(settings, running.places), *secrets_in(running.settings, running.places))
-    logs.configure(settings.log.level, settings.log.format, running.places.log, secrets=secrets)
+    secrets = (*secrets_in(settings, running.paths), *secrets_in(running.settings, running.paths))
+    logs.configure(settings.log.level, settings.log.format, running.paths.log, secrets=secrets)
     engine.configure(settings.search)
     await indexes.configure(loaded)
     differ = [

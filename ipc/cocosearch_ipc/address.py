@@ -35,8 +35,8 @@ def forget(prefix: str) -> None:
 
 def state_dir(env: Mapping[str, str]) -> str:
     """Return the directory that survives a restart: database, CocoIndex state, token, log."""
-    if own := env.get("COCOSEARCH_STATE_DIR"):
-        return _absolute(own)
+    if configured := env.get("COCOSEARCH_STATE_DIR"):
+        return _absolute(configured)
     if base := xdg(env, "XDG_STATE_HOME"):
         return os.path.join(base, "cocosearch")
     if system := _of_system("/var/lib"):
@@ -51,8 +51,8 @@ def state_dir(env: Mapping[str, str]) -> str:
 
 def runtime_dir(env: Mapping[str, str]) -> str:
     """Return the directory of the sockets: private to the user, removed at a reboot."""
-    if own := env.get("COCOSEARCH_RUNTIME_DIR"):
-        return _absolute(own)
+    if configured := env.get("COCOSEARCH_RUNTIME_DIR"):
+        return _absolute(configured)
     if env.get("COCOSEARCH_STATE_DIR"):
         return os.path.join(state_dir(env), "run")
     uid = os.geteuid()
@@ -71,8 +71,8 @@ def runtime_dir(env: Mapping[str, str]) -> str:
 
 def config_file(env: Mapping[str, str]) -> str:
     """Return the path of the settings file, which need not exist."""
-    if own := env.get("COCOSEARCH_CONFIG"):
-        return _absolute(own)
+    if configured := env.get("COCOSEARCH_CONFIG"):
+        return _absolute(configured)
     if base := xdg(env, "XDG_CONFIG_HOME"):
         return os.path.join(base, "cocosearch", "config.yaml")
     if os.geteuid() == 0:

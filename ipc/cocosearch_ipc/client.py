@@ -30,7 +30,7 @@ TIMED_OUT = -32006
 NOT_RUNNING = "not running"
 REFUSED_SOCKET = "socket refused"
 MAX_REPLY_BYTES = 256 << 20
-LOOK_S = 2.0  # interval of the liveness check while the daemon is silent
+LIVENESS_CHECK_S = 2.0  # interval of the liveness check while the daemon is silent
 SESSION_S = 365 * 86_400.0  # an editor may stay idle for any time
 LINUX = sys.platform == "linux"
 
@@ -58,29 +58,29 @@ def call(
     method: str,
     params: Params | None = None,
     timeout_s: float = 60.0,
-    other: Callable[[str], object] | None = None,
-    silent: Callable[[], object] | None = None,
+    on_other_version: Callable[[str], object] | None = None,
+    on_silence: Callable[[], object] | None = None,
 ) -> Any:
     """Return the result of one call over the socket at `path`. Raises `CallFailed`.
 
-    `other` receives the daemon's version if it differs from this client's. `silent` is called every
+    `on_other_version` receives the daemon's version if it differs from this client's. `on_silence` is called every
     two seconds without data; an exception from it ends the call.
     """
     with _connected(path, timeout_s) as s:
         try:
             _send(s, method, params or {}, timeout_s, b"application/json")
-            if silent is not None:
-                _look(s, timeout_s, silent)
+            if on_silence is not None:
+                _wait_for_data(s, timeout_s, on_silence)
             head, _, payload = b"".join(_chunks(_received(s, 1 << 18))).partition(b"\r\n\r\n")
         except TimeoutError:
             raise _timed_out(method, timeout_s) from None
         except OSError as error:
             raise _gone(error) from None
-    if other is not None and (version := _header(head, b"x-cocosearch-version")) not in (
+    if on_other_version is not None and (version := _header(head, b"x-cocosearch-version")) not in (
         "",
         VERSION,
     ):
-        other(version)
+        on_other_version(version)
     return _result(head, payload)
 
 
@@ -233,15 +233,15 @@ def _send(
             raise
 
 
-def _look(s: _socket.socket, timeout_s: float, silent: Callable[[], object]) -> None:
-    """Wait for data. Call `silent` after every `LOOK_S` without any."""
-    while timeout_s > LOOK_S:
-        s.settimeout(LOOK_S)
+def _wait_for_data(s: _socket.socket, timeout_s: float, on_silence: Callable[[], object]) -> None:
+    """Wait for data. Call `on_silence` after every `LIVENESS_CHECK_S` without any."""
+    while timeout_s > LIVENESS_CHECK_S:
+        s.settimeout(LIVENESS_CHECK_S)
         try:
             s.recv(1, _socket.MSG_PEEK)
         except TimeoutError:
-            silent()
-            timeout_s -= LOOK_S
+            on_silence()
+            timeout_s -= LIVENESS_CHECK_S
         else:
             break
     s.settimeout(timeout_s)

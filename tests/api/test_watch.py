@@ -10,7 +10,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearch_ipc import workspace_protocol as w
-from cocosearchd.api.verbs.watch import LOOK_S, WatchVerbs
+from cocosearchd.api.verbs.watch import RECHECK_S, WatchVerbs
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
@@ -58,14 +58,14 @@ async def test_a_client_that_listens_costs_nothing_while_nothing_happens() -> No
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)
-        await anyio.sleep(LOOK_S * 1.5)  # it may begin with a second look
+        await anyio.sleep(RECHECK_S * 1.5)  # it may begin with a second look
         at_rest = watch_verbs.looks
-        await anyio.sleep(LOOK_S * 2.5)
+        await anyio.sleep(RECHECK_S * 2.5)
         assert watch_verbs.looks == at_rest
         indexes.notifier.notify()
-        await anyio.sleep(LOOK_S / 4)
+        await anyio.sleep(RECHECK_S / 4)
         assert watch_verbs.looks == at_rest + 1
-        await anyio.sleep(LOOK_S * 2.5)
+        await anyio.sleep(RECHECK_S * 2.5)
         assert watch_verbs.looks == at_rest + 2, (
             "a state that settles after the notification is seen as well"
         )

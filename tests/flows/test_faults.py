@@ -281,7 +281,10 @@ def fill(disk: Path) -> Path:
         pytest.param("postgres", STATE_BYTES, "the disk of the database is full", id="postgresql"),
         pytest.param("cocoindex", 16 << 20, "the disk of the state directory is full", id="memory"),
         pytest.param(
-            "embeddings", 4 << 20, "vectors_not_kept error=database or disk is full", id="vectors"
+            "embeddings",
+            4 << 20,
+            "vector_cache_not_opened error=database or disk is full",
+            id="vectors",
         ),
     ],
 )

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from cocosearchd.api.health import HANGING_PROBES, Health
-from cocosearchd.errors import EmbedderSilent, EmbedderUnavailable
+from cocosearchd.errors import EmbedderUnavailable, EmbedderUnresponsive
 from tests.daemon import Daemon, freezing, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.store.remote import free_port, remote_server
@@ -196,7 +196,7 @@ async def test_looks_that_hang_do_not_pile_up() -> None:
 @pytest.mark.anyio
 async def test_who_waits_for_a_part_is_told_when_it_is_back() -> None:
     gone = EmbedderUnavailable("gone", "start it")
-    outcomes: list[EmbedderUnavailable | None] = [None, gone, EmbedderSilent("?"), None]
+    outcomes: list[EmbedderUnavailable | None] = [None, gone, EmbedderUnresponsive("?"), None]
     told = list[str]()
 
     async def look() -> None:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from anyio.lowlevel import checkpoint
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.parse_result import parse_file
 from cocosearchd.indexing.pool import boxed_parser
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, parser_pool
@@ -48,7 +48,7 @@ async def boxed() -> AsyncIterator[BoxedParser]:
     )
     try:
         yield BoxedParser(
-            pool, Quarantine(None), asyncio.Semaphore(1), ParseRequest(Limits(), (), ())
+            pool, Quarantine(None), asyncio.Semaphore(1), ParseRequest(ChunkLimits(), (), ())
         )
     finally:
         await pool.aclose()
@@ -143,7 +143,7 @@ def test_angle_brackets_without_end_are_not_parsed(extension: str) -> None:
     language = {"cs": "csharp", "ts": "typescript", "tsx": "typescript"}.get(extension, extension)
     for unit in ("a<", "List<", "Map<A,", "a < "):
         data = "\n".join(unit * (80 // len(unit)) for _ in range(1260)).encode()
-        outline, lasting = parse_file(f"a.{extension}", language, data, Limits(), ())
+        outline, lasting = parse_file(f"a.{extension}", language, data, ChunkLimits(), ())
         assert "angle brackets" in outline.report.error_message
         assert not lasting
         assert len(outline.ranges) > 50

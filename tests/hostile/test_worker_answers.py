@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_manifest import (
     build_file_manifest,
     pack_manifest,
@@ -166,7 +166,7 @@ def _whole(decode: Callable[[bytes], object], body: bytes) -> bool:
 
 def answers() -> dict[str, bytes]:
     """Of each decoder an answer as a worker sends it."""
-    outline, lasting = parse_file("a.py", "python", CODE, Limits(), ())
+    outline, lasting = parse_file("a.py", "python", CODE, ChunkLimits(), ())
     sheet = pack_manifest(
         build_file_manifest(
             outline.chunks("a.py", "python", CODE), "python", outline.report, b"", None

@@ -256,8 +256,8 @@ async def test_a_version_that_finds_other_symbols_reads_the_files_of_the_languag
 async def test_files_of_settings_are_followed_when_hints_name_them(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes_module, "LOOK_S", 3600.0)
-    monkeypatch.setattr(indexes_module, "CALM_LOOK_S", 3600.0)
+    monkeypatch.setattr(indexes_module, "SETTINGS_POLL_S", 3600.0)
+    monkeypatch.setattr(indexes_module, "SETTINGS_SLOW_POLL_S", 3600.0)
     async with shop(dsn, tmp_path) as bench, anyio.create_task_group() as tasks:
         tasks.start_soon(bench.indexes.watch_settings)
         for name, text, limit in (

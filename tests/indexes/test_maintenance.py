@@ -39,8 +39,8 @@ async def until_spare(db: Database, record: IndexRecord, expected: list[str]) ->
 async def test_old_rows_are_dropped_after_changes_and_at_rest(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "SPARES_S", 0.02)
-    monkeypatch.setattr(maintenance, "SPARES_AT_REST_S", 3600.0)
+    monkeypatch.setattr(maintenance, "CLEARING_INTERVAL_S", 0.02)
+    monkeypatch.setattr(maintenance, "CLEARING_INTERVAL_AT_REST_S", 3600.0)
     record = await new_index(db)
     index = Running(record)
     old = compose("update {retained_chunks} set since = now() - interval '4 days'", record)
@@ -63,7 +63,7 @@ async def test_old_rows_are_dropped_after_changes_and_at_rest(
         assert await spare_texts(db, record) == ["two: 2"], (
             "nothing has been told, so nothing is looked at"
         )
-        monkeypatch.setattr(maintenance, "SPARES_AT_REST_S", 0.0)
+        monkeypatch.setattr(maintenance, "CLEARING_INTERVAL_AT_REST_S", 0.0)
         await until_spare(db, record, [])
         tasks.cancel_scope.cancel()
 
@@ -75,7 +75,7 @@ async def test_the_vector_index_follows_the_profile(
     save.
     """
     monkeypatch.setattr(maintenance, "QUIET_S", 0.02)
-    monkeypatch.setattr(maintenance, "SPARES_S", 0.02)
+    monkeypatch.setattr(maintenance, "CLEARING_INTERVAL_S", 0.02)
     monkeypatch.setattr(
         maintenance, "ensure_vector_index", partial(ensure_vector_index, build_at=1, drop_below=1)
     )

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 
 from cocosearchd.indexing.pipeline import recursive_chunker
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_ranges
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_ranges
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
@@ -32,7 +32,7 @@ NO_QUARANTINE = Quarantine(None)
 class ParserHere(BoxedParser):
     """Parses in the process of the test."""
 
-    def __init__(self, limits: Limits, overrides: QueryOverrides = ()) -> None:
+    def __init__(self, limits: ChunkLimits, overrides: QueryOverrides = ()) -> None:
         shape = ParseRequest(limits, overrides, ())
         super().__init__(
             parser_pool(limits.chunker, ""), NO_QUARANTINE, asyncio.Semaphore(1), shape

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.languages.parse import Parsed, parse
 
 CASES = Path(__file__).parent / "cases"
@@ -38,7 +38,7 @@ def rendered(parsed: Parsed) -> str:
         last = parsed.data.count(b"\n", 0, block.end_byte - 1) + 1
         lines.append(f"  {block.block_type} {block.hierarchy} {first}-{last}")
     lines += ["", "chunks"]
-    for one in chunk_file(parsed, Limits()):
+    for one in chunk_file(parsed, ChunkLimits()):
         lines.append(
             f"  {one.start_line}-{one.end_line} {one.end_byte - one.start_byte}B | {one.header}"
         )

@@ -8,7 +8,7 @@ import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from training.ranking.sentences import Sample, first_sentence, weakened, without_comments
@@ -40,7 +40,7 @@ def test_first_sentence(comment: str, sentence: str) -> None:
 
 def test_a_sentence_is_asked_of_code_without_it() -> None:
     samples, silent = without_comments(
-        [("lease.py", "python", chunk_file(parse("lease.py", TEXT.encode()), Limits()))]
+        [("lease.py", "python", chunk_file(parse("lease.py", TEXT.encode()), ChunkLimits()))]
     )
     assert [(one.text, one.place) for one in samples] == [
         ("Give a lease more time before somebody else may take it", ("lease.py", 0))
@@ -59,7 +59,7 @@ async def test_a_weakened_sentence_has_lost_the_word_that_finds_its_answer() -> 
         "2.py": "def take(key):\n    return key.more()",
     }
     files = [
-        (path, "python", chunk_file(parse(path, text.encode()), Limits()))
+        (path, "python", chunk_file(parse(path, text.encode()), ChunkLimits()))
         for path, text in texts.items()
     ]
     state = await asyncio.to_thread(indexed, files, terms, embedder)

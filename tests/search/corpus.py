@@ -10,7 +10,7 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import (
     HEADER_VERSION,
-    Limits,
+    ChunkLimits,
     chunk_file,
     chunk_keywords,
     chunker_id,
@@ -50,7 +50,7 @@ class Corpus:
     async def index(self, path: str, data: bytes, skip: SkipReason | None = None) -> int:
         """Index `data` as the content of a file, whatever is on disk."""
         parsed = parse(path, data)
-        chunks = () if skip else chunk_file(parsed, Limits())
+        chunks = () if skip else chunk_file(parsed, ChunkLimits())
         vectors = await self.embedder.embed_documents(
             [f"{chunk.header}\n{chunk.text}" for chunk in chunks]
         )
@@ -105,7 +105,7 @@ async def new_corpus(
     root.mkdir(parents=True, exist_ok=True)
     embedder = embedder or BuiltinEmbedder()
     fingerprint = embedder.fingerprint
-    identity = IndexIdentity(fingerprint.pairs(), chunker_id(Limits()), HEADER_VERSION)
+    identity = IndexIdentity(fingerprint.pairs(), chunker_id(ChunkLimits()), HEADER_VERSION)
     record = await create_index(
         db, name, bytes(root.resolve()), (), fingerprint.dimension, identity
     )

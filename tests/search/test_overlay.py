@@ -20,7 +20,7 @@ from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refused
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.disk_files import VerifiedFiles
@@ -35,7 +35,7 @@ from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
 
-RULES = OverlayRules(Limits(), 1 << 20, index_secrets=False)
+RULES = OverlayRules(ChunkLimits(), 1 << 20, index_secrets=False)
 FILES = {
     "app/users.py": '''"""Users."""
 

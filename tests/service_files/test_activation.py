@@ -149,7 +149,7 @@ async def test_a_reload_before_the_start_has_ended_does_not_end_it(
     manager: tuple[Notifier, socket.socket],
 ) -> None:
     notifier, told = manager
-    running = cast(service.RunningParts, SimpleNamespace(places=SimpleNamespace(notifier=notifier)))
+    running = cast(service.RunningParts, SimpleNamespace(paths=SimpleNamespace(notifier=notifier)))
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(service._signals, stop, running, [])
@@ -191,13 +191,13 @@ def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
     assert found["mcp"].getsockname()[1] == port
     assert not found["mcp"].get_inheritable()
     assert library.freed == 1
-    places = DaemonPaths.of(
+    paths = DaemonPaths.from_environment(
         {"COCOSEARCH_STATE_DIR": "/nowhere"}, Settings(), 1, lambda: LoadedSettings(Settings(), {})
     )
-    assert places.sockets["mcp"].fileno() == found["mcp"].fileno(), (
+    assert paths.sockets["mcp"].fileno() == found["mcp"].fileno(), (
         "the daemon asks launchd where systemd gave none"
     )
-    places.sockets["mcp"].detach()
+    paths.sockets["mcp"].detach()
     found["mcp"].close()
 
 

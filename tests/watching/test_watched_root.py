@@ -32,7 +32,7 @@ from cocosearchd.watching.hints.base import (
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.reconciler import Reconciler
-from cocosearchd.watching.root_status import FAILED_SHOWN, SHOWN
+from cocosearchd.watching.root_status import MAX_LISTED_FAILURES, MAX_LISTED_PATHS
 from cocosearchd.watching.scan import ComparedPaths, Scan, compare_paths
 from cocosearchd.watching.watched_root import WatchedRoot
 from tests.watching.support import (
@@ -180,16 +180,16 @@ async def test_a_file_that_fails_is_retried_shown_and_stops_nothing(
 async def test_without_an_embedder_a_status_names_some_files_and_counts_all(
     root: Path, tmp_path: Path
 ) -> None:
-    names = [f"file{number}" for number in range(FAILED_SHOWN + 5)]
+    names = [f"file{number}" for number in range(MAX_LISTED_FAILURES + 5)]
     put(root, **dict.fromkeys(names, "1"))
     index = MemoryIndex(os.fsencode(root))
     index.failing |= {f"{name}.py": "the embedder does not answer" for name in names}
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         answer = await live.sync(5)
         assert f"could not be indexed: {len(names)}, the first is" in (answer.reason or "")
-        assert len(answer.pending) == SHOWN
+        assert len(answer.pending) == MAX_LISTED_PATHS
         status = live.status()
-        assert (len(status.failed), status.failed_count) == (FAILED_SHOWN, len(names))
+        assert (len(status.failed), status.failed_count) == (MAX_LISTED_FAILURES, len(names))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

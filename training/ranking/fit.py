@@ -33,7 +33,7 @@ from benchmarks.quality.metric import Result, Target, ndcg
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, ChunkLimits, chunker_id
 from training.ranking.sentences import SENTENCE, sentence_rows
 from training.ranking.signals import NAME, Row, rows
 
@@ -265,7 +265,7 @@ def provenance(
         "after_commit": head,
         "data": f"{len(found) - names - sentences} queries, {names} names and {sentences} sentences, {where}",
         "embedder": dict(embedder.fingerprint.pairs()),
-        "chunker": chunker_id(Limits()),
+        "chunker": chunker_id(ChunkLimits()),
         "header_version": HEADER_VERSION,
         "l2": L2,
         "ndcg_at_10_cross_validated": {

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.quality.corpus import CODE_SUFFIXES, Question, repositories
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, TermCache
@@ -73,7 +73,7 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
     }
     languages = {path: language for path, language, _ in files}
     parsed = (
-        (place, chunk_file(parse(names[place], pool[place][1].encode()), Limits()))
+        (place, chunk_file(parse(names[place], pool[place][1].encode()), ChunkLimits()))
         for place in places
     )
     terms = TermCache()

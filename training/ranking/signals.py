@@ -20,7 +20,7 @@ from benchmarks.quality.corpus import (
 )
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_file
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, encode_path
@@ -106,7 +106,7 @@ def read(root: Path) -> Iterator[File]:
         data = path.read_bytes()
         language = detect(name, data[:HEAD_BYTES])
         if language and not skip_reason(data, MAX_FILE_BYTES):
-            yield name, language, chunk_file(parse(name, data), Limits())
+            yield name, language, chunk_file(parse(name, data), ChunkLimits())
 
 
 def _of_repository(

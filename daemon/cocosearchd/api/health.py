@@ -25,9 +25,9 @@ State = Literal["unknown", "up", "down", "unresponsive"]
 # A dead dependency is noticed after a pause and a probe, so within seven seconds.
 PROBE_EVERY_S = 3.0
 PROBE_WITHIN_S = 4.0
-# Longer than the two seconds after which the pool tells an absent server from a silent one.
-STORE_PATIENCE_S = 3.0
-AGAIN_S = 1.0  # between probes of a dependency that is not up, so that waiting work soon goes on
+# Longer than the two seconds after which the pool tells an absent server from an unresponsive one.
+STORE_PROBE_S = 3.0
+REPROBE_S = 1.0  # between probes of a dependency that is not up, so that waiting work soon goes on
 # Some calls cannot be cancelled: hanging probes are abandoned, at most this many at a time.
 HANGING_PROBES = 2
 
@@ -77,7 +77,7 @@ class Health:
         while True:
             await self.probe()
             await asyncio.sleep(
-                min(self._every_s, AGAIN_S) if self.condition.reason else self._every_s
+                min(self._every_s, REPROBE_S) if self.condition.reason else self._every_s
             )
 
     async def probe_within(self, within_s: float) -> PartHealth:
@@ -95,7 +95,7 @@ class Health:
         if not await ends_within(task, self._within_s):
             self._hanging.add(task)
             task.add_done_callback(self._hanging.discard)
-            self.report_silence(self._within_s)
+            self.report_unresponsive(self._within_s)
         elif (error := task.exception()) is None:
             self.report(None)
         elif isinstance(error, CocoSearchError):
@@ -110,10 +110,12 @@ class Health:
             self._set_state("up")
         else:
             self._set_state(
-                "unresponsive" if error.silent else "down", error.message, error.hint or self._hint
+                "unresponsive" if error.unresponsive else "down",
+                error.message,
+                error.hint or self._hint,
             )
 
-    def report_silence(self, seconds: float) -> None:
+    def report_unresponsive(self, seconds: float) -> None:
         """Report that the dependency has not answered a request for `seconds`."""
         self._set_state(
             "unresponsive", f"the {self.name} has not answered for {seconds:g} s", self._hint
@@ -150,7 +152,7 @@ def make_dependencies(
     dependencies = Dependencies(
         store=Health(
             "store",
-            partial(db.reach, STORE_PATIENCE_S),
+            partial(db.reach, STORE_PROBE_S),
             hint="look at the processes, the disk and the network of PostgreSQL",
         ),
         embedder=Health("embedder", embedder.ping, hint="look at the model server and its log"),

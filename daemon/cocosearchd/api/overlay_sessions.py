@@ -17,7 +17,7 @@ import numpy as np
 
 from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pipeline.file_reader import is_secret
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_parsed_file
@@ -43,7 +43,7 @@ Pairs = tuple[tuple[str, str], ...]  # what identifies an embedder
 class OverlayRules:
     """Rules that select, chunk and parse unsaved text, as for files on disk."""
 
-    limits: Limits
+    limits: ChunkLimits
     max_file_bytes: int
     index_secrets: bool
     overrides: QueryOverrides = ()

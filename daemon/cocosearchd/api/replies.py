@@ -130,7 +130,11 @@ def refused_status(record: IndexRecord, reason: str, stored: Counts) -> p.IndexS
 
 
 def files(
-    page: tuple[w.FileEntry, ...], cursor: str | None, freshness: Freshness, *, several: bool
+    page: tuple[w.FileEntry, ...],
+    cursor: str | None,
+    freshness: Freshness,
+    *,
+    has_several_indexes: bool,
 ) -> w.ListFilesReply:
     """A page of files; clocks of several indexes have no common `as_of`."""
     return w.ListFilesReply(
@@ -138,7 +142,7 @@ def files(
         cursor,
         freshness.fresh,
         freshness.reason,
-        None if several else as_of(freshness.as_of),
+        None if has_several_indexes else as_of(freshness.as_of),
         freshness.pending,
     )
 

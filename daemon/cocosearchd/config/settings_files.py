@@ -43,9 +43,9 @@ def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
         return tuple(_entries(node, path)) if node is not None else ()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
+        location = f"{path}:{mark.line + 1}" if mark else str(path)
         raise BadSettings(
-            f"cannot read {place}: {error.problem or 'it is not YAML'}", "mend the file"
+            f"cannot read {location}: {error.problem or 'it is not YAML'}", "mend the file"
         ) from None
     # PyYAML raises these for a tag that does not fit its value: `!!bool maybe`, `!!int ""`,
     # `!!timestamp x`.

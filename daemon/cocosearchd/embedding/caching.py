@@ -52,7 +52,9 @@ class CachingEmbedder:
             try:
                 cache = await asyncio.to_thread(VectorCache, path, limit_bytes)
             except (OSError, sqlite3.Error) as error:
-                log.warning("vectors_not_kept", extra={"path": str(path), "error": str(error)})
+                log.warning(
+                    "vector_cache_not_opened", extra={"path": str(path), "error": str(error)}
+                )
         return cls(embedder, cache, counters)
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import anyio
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Pingable, Vectors
-from cocosearchd.errors import BadSettings, EmbedderSilent, EmbedderUnavailable
+from cocosearchd.errors import BadSettings, EmbedderUnavailable, EmbedderUnresponsive
 from cocosearchd.runtime.deadlines import ends_within
 
 # Queries must not wait for the timeout of a dead server again and again.
@@ -164,7 +164,7 @@ class LazyEmbedder:
 
 
 def _timed_out(seconds: float) -> EmbedderUnavailable:
-    return EmbedderSilent(
+    return EmbedderUnresponsive(
         f"the model server has not answered for {seconds:g} s",
         "it may be loading the model, or busy with files",
     )

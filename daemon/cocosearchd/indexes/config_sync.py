@@ -246,15 +246,15 @@ class ConfigSync:
 
         Raises `StoreUnavailable`; then nothing has changed.
         """
-        before = index.settings
+        previous = index.settings
         settings = await index.root.threads.run(
-            _read_there, index.record.root, self.loaded, before.project
+            _read_there, index.record.root, self.loaded, previous.project
         )
         if settings is None or not index.root.availability.available:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits
-        was_read = before.error != NOT_READ
-        differ = changed_names(before, settings)
+        was_read = previous.error != NOT_READ
+        differ = changed_names(previous, settings)
         # Settings that were never read are no rules of the updater yet, even if the rows fit them.
         files = 0
         if not was_read or _differs(index.record, rules):

@@ -16,8 +16,9 @@ log = logging.getLogger(__name__)
 TIDY_S = 5.0  # from the removal of an index until its memory is returned
 # without a commit: bulk writes would undo a vector index that is built beside them
 QUIET_S = 20.0
-# between looks: retained chunks become too many soon, and too old after days
-SPARES_S, SPARES_AT_REST_S = 60.0, 3600.0
+# Intervals of checks: retained chunks become too many soon, and too old after days.
+CLEARING_INTERVAL_S = 60.0
+CLEARING_INTERVAL_AT_REST_S = 3600.0
 
 
 class Removals:
@@ -58,7 +59,7 @@ async def keep_vector_index(db: Database, index: RunningIndex) -> None:
     while True:
         generation = index.record.generation
         is_classic = index.settings.search.profile == "classic"
-        await anyio.sleep(QUIET_S if is_classic else SPARES_S)
+        await anyio.sleep(QUIET_S if is_classic else CLEARING_INTERVAL_S)
         current = (is_classic, generation if is_classic else 0)
         if previous != current and generation == index.record.generation:
             outcome = await (
@@ -75,10 +76,13 @@ async def clear_retained_chunks(db: Database, index: RunningIndex) -> None:
     checked_generation = -1
     checked_at = 0.0
     while True:
-        await anyio.sleep(SPARES_S)
+        await anyio.sleep(CLEARING_INTERVAL_S)
         generation = index.record.generation
-        if generation != checked_generation or anyio.current_time() - checked_at > SPARES_AT_REST_S:
+        at_rest_s = anyio.current_time() - checked_at
+        if generation != checked_generation or at_rest_s > CLEARING_INTERVAL_AT_REST_S:
             checked_generation = generation
             checked_at = anyio.current_time()
             if dropped := await drop_retained_chunks(db, index.record):
-                log.info("spare_rows_dropped", extra={"index": index.record.name, "rows": dropped})
+                log.info(
+                    "retained_chunks_dropped", extra={"index": index.record.name, "chunks": dropped}
+                )

@@ -58,13 +58,13 @@ __all__ = ["IndexRegistry", "RunningIndex", "chunker_limits"]
 log = logging.getLogger(__name__)
 
 PING_S = 5.0  # a server that is slower would leave a change half done
-# Between looks at files of settings: on a file system without hints, and on one with hints. A
-# request that waits for changes looks by itself.
-LOOK_S = 1.0
-CALM_LOOK_S = 5.0
-ANSWERS_S = 1.0  # how long a look waits for a file system that may never answer
+# Intervals of checks of settings files: on a file system without hints, and on one with hints. A
+# request that waits for changes checks by itself.
+SETTINGS_POLL_S = 1.0
+SETTINGS_SLOW_POLL_S = 5.0
+ANSWERS_S = 1.0  # the longest wait of a check for a file system that may never answer
 WRITTEN_S = 0.05  # from the first hint of a file to its last
-FILL_LOOK_S = 0.5
+REPLACEMENT_POLL_S = 0.5
 GRACE_S = 5.0
 Result = TypeVar("Result")
 
@@ -391,13 +391,13 @@ class IndexRegistry:
         outdated_chunks: int | None = None,
     ) -> RunningIndex:
         explicit_topics = record.topics
-        there = await root_available(self._db, record, ANSWERS_S, self._root_threads)
+        available = await root_available(self._db, record, ANSWERS_S, self._root_threads)
         record, settings, files = await self._config.begin(
             record,
             RootThreads(self._root_threads),
             ANSWERS_S,
             blocked=error is not None,
-            available=there,
+            available=available,
         )
         outdated_chunks = (
             await index_records.count_outdated_chunks(self._db, record)
@@ -459,7 +459,7 @@ class IndexRegistry:
 
     async def _await_replacement(self, index: RunningIndex, scope: anyio.CancelScope) -> None:
         while (replacement := index.replacement) is not None:
-            await anyio.sleep(FILL_LOOK_S)
+            await anyio.sleep(REPLACEMENT_POLL_S)
             if is_complete(index, replacement):
                 async with index.lock, self._lock:
                     if index.replacement is replacement:
@@ -501,19 +501,21 @@ class IndexRegistry:
     async def watch_settings(self) -> None:
         """Follow the user's symbol queries, for ever; to be supervised."""
         while True:
-            await anyio.sleep(seconds_to_tick(LOOK_S if self._config.queries_dir else CALM_LOOK_S))
+            pause_s = SETTINGS_POLL_S if self._config.queries_dir else SETTINGS_SLOW_POLL_S
+            await anyio.sleep(seconds_to_tick(pause_s))
             if await self._config.outdated():
                 await self.configure()
 
     async def _watch_project(self, index: RunningIndex) -> None:
         """Follow the files of settings of one project, for ever; to be supervised."""
         while True:
-            with anyio.move_on_after(seconds_to_tick(CALM_LOOK_S if index.root.local else LOOK_S)):
+            pause_s = SETTINGS_SLOW_POLL_S if index.root.local else SETTINGS_POLL_S
+            with anyio.move_on_after(seconds_to_tick(pause_s)):
                 await index.settings_hint.wait()
                 await anyio.sleep(WRITTEN_S)
             index.settings_hint = anyio.Event()
             if not index.lock.locked() and await index.outdated(ANSWERS_S):
-                with anyio.move_on_after(LOOK_S):
+                with anyio.move_on_after(SETTINGS_POLL_S):
                     await self.refresh(index)
 
     def _on_hint(self, index: RunningIndex, name: bytes) -> None:
@@ -557,7 +559,7 @@ class IndexRegistry:
                     "root": index.root.run,
                     "words": index.lexical.run,
                     "settings": partial(self._watch_project, index),
-                    "spare rows": partial(clear_retained_chunks, self._db, index),
+                    "retained chunks": partial(clear_retained_chunks, self._db, index),
                     "vector index": partial(keep_vector_index, self._db, index),
                 }
                 for task, run in runs.items():

@@ -30,15 +30,15 @@ def extra_unsettled_batches(cores: int) -> int:
     return 2 if cores > 2 else 0
 
 
-def count_usable_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
+def count_usable_cores(cgroups: Path = CGROUPS, own_cgroup: Path = OWN_CGROUP) -> int:
     """Return the number of usable cores: the affinity of the process, capped by cgroup quotas."""
     count = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    return max(1, min([count, *_quotas(cgroups, own)]))
+    return max(1, min([count, *_quotas(cgroups, own_cgroup)]))
 
 
-def _quotas(cgroups: Path, own: Path) -> list[int]:
+def _quotas(cgroups: Path, own_cgroup: Path) -> list[int]:
     """Return the quotas of our cgroup and its parents, in whole cores, of either cgroup version.
 
     The list is empty where the cgroup is unknown.
@@ -47,7 +47,7 @@ def _quotas(cgroups: Path, own: Path) -> list[int]:
     documentation.
     """
     try:
-        lines = own.read_text().splitlines()
+        lines = own_cgroup.read_text().splitlines()
     except OSError:
         return []
     quotas = list[int]()

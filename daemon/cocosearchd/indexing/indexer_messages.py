@@ -7,7 +7,7 @@
                       {"do": "set_aside", "index", "path", "reason"}  its content ended the process: never index it
                       {"do": "ping", "id"}
     indexer -> daemon {"ready": true}                          it holds the lock and listens
-                      {"id", "generation", "failed": {path: text}, "aside": [path],
+                      {"id", "generation", "failed": {path: text}, "set_aside": [path],
                        "done": {"computed", "reused", "parsed"}}
                       {"id"}                                   closed, or alive
 
@@ -100,13 +100,13 @@ def decode_answer(line: bytes) -> dict[str, Any]:
 
 
 def _is_outcome(message: Mapping[str, Any]) -> bool:
-    failed, aside, done = (message.get(name) for name in ("failed", "aside", "done"))
+    failed, set_aside, done = (message.get(name) for name in ("failed", "set_aside", "done"))
     return (
         type(message["generation"]) is int
         and isinstance(failed, dict)
         and all(isinstance(text, str) for text in failed.values())
-        and isinstance(aside, list)
-        and all(isinstance(path, str) and path in failed for path in aside)
+        and isinstance(set_aside, list)
+        and all(isinstance(path, str) and path in failed for path in set_aside)
         and isinstance(done, dict)
         and all(type(number) is int for number in done.values())
     )

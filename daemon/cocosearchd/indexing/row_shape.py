@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, ChunkLimits, chunker_id
 from cocosearchd.indexing.pipeline.embedding_text import embeds_path
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.symbols import QueryOverrides, query_text
@@ -24,9 +24,9 @@ _QUERY = "query."  # prefix of a language
 _KEY = "PRIVATE KEY"  # text of every file that `file_reader.is_secret` may exclude
 
 
-def chunker_limits(indexing: IndexingSettings) -> Limits:
+def chunker_limits(indexing: IndexingSettings) -> ChunkLimits:
     """Return the chunker's part of the settings."""
-    return Limits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
+    return ChunkLimits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
 
 
 def index_identity(

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from cocosearchd.errors import StoreSilent, StoreUnavailable
+from cocosearchd.errors import StoreUnavailable, StoreUnresponsive
 
 Answer = TypeVar("Answer")
 
-AGAIN_S = 1.0  # pause between calls, besides the seconds that a call to a frozen server takes
+RETRY_S = 1.0  # pause between calls, besides the seconds that a call to a frozen server takes
 
 
 async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
@@ -19,7 +19,7 @@ async def call_within(call: Coroutine[Any, Any, Answer], within_s: float) -> Ans
     """
     task = asyncio.ensure_future(call)
     if not await ends_within(task, within_s):
-        raise StoreSilent(
+        raise StoreUnresponsive(
             f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk"
         )
     return task.result()
@@ -53,7 +53,7 @@ async def retry_until_available(call: Callable[[], Awaitable[Answer]]) -> Answer
         try:
             return await call()
         except StoreUnavailable:
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(RETRY_S)
 
 
 def _forget(task: "asyncio.Future[Any]") -> None:

@@ -114,7 +114,7 @@ class DiskCache:
         # a full disk, for example: the values are computed again when they are needed
         except (sqlite3.Error, OSError) as error:
             self._damaged |= _is_damage(error)
-            log.warning("not_kept", extra={"path": str(self._path), "error": str(error)})
+            log.warning("cache_not_written", extra={"path": str(self._path), "error": str(error)})
         self._flushing = {}
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class DiskCache:
                 outdated |= {key for key, used, _ in rows if used != today}
         except sqlite3.Error as error:
             if not self._damaged:  # else it is logged already, and the next flush replaces the file
-                log.warning("kept_not_read", extra={"path": str(self._path), "error": str(error)})
+                log.warning("cache_not_read", extra={"path": str(self._path), "error": str(error)})
             self._damaged |= _is_damage(error)
         with self._lock:
             self._touched |= outdated
@@ -181,7 +181,7 @@ class DiskCache:
             connection.close()
 
     def _recreate(self) -> sqlite3.Connection:
-        log.warning("kept_unreadable", extra={"path": str(self._path)})
+        log.warning("cache_unreadable", extra={"path": str(self._path)})
         for part in (self._path, Path(f"{self._path}-wal"), Path(f"{self._path}-shm")):
             part.unlink(missing_ok=True)
         return self._open(self._path)

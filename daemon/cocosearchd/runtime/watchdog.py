@@ -37,7 +37,9 @@ class WatchdogPlan:
     command: Sequence[str] = tuple(sys.orig_argv)
 
     @classmethod
-    def of(cls, env: Mapping[str, str], limit_s: float, parent: int) -> "WatchdogPlan | None":
+    def from_environment(
+        cls, env: Mapping[str, str], limit_s: float, parent: int
+    ) -> "WatchdogPlan | None":
         """The plan of an environment, None if the watchdog is off or systemd watches.
 
         `parent` is the id of the process that started this one.

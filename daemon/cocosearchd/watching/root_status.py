@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.model import Clock, Freshness
 
-SHOWN = 20  # paths that are named where there may be many
-FAILED_SHOWN = 200
+MAX_LISTED_PATHS = 20  # paths that are named where there may be many
+MAX_LISTED_FAILURES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class RootStatus:
 
     `state`: cold, scanning, indexing, live, git_batch, lost, root_missing, degraded or failed.
     `pending` counts the paths that will be applied soon. Failed files wait for their retry and are
-    not pending: `failed` are at most `FAILED_SHOWN` of `failed_count`. `done` of `total` files in
+    not pending: `failed` are at most `MAX_LISTED_FAILURES` of `failed_count`. `done` of `total` files in
     scope are not pending; `total` is None before the first scan. `watcher` names the backend and
     why it is not a better one. `unreadable` are some of the directories (with a `/`) and files that
     may not be read: what was indexed of a directory stays, and no answer shows it as current.
@@ -90,7 +90,7 @@ def in_sync(
 ) -> Freshness:
     """Return the freshness once every change has been applied or has failed.
 
-    `failed` are some of `failing` files, at most `SHOWN`. `unknown` are directories, and `reason`
+    `failed` are some of `failing` files, at most `MAX_LISTED_PATHS`. `unknown` are directories, and `reason`
     says why they are unknown.
     """
     if failed:
@@ -99,5 +99,5 @@ def in_sync(
         )
     if reason is not None:
         directories = tuple(f"{directory or '.'}/" for directory in unknown)
-        return Freshness(False, clock, reason, directories[:SHOWN])
+        return Freshness(False, clock, reason, directories[:MAX_LISTED_PATHS])
     return Freshness(True, clock)

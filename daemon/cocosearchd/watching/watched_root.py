@@ -33,8 +33,8 @@ from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import (
-    FAILED_SHOWN,
-    SHOWN,
+    MAX_LISTED_FAILURES,
+    MAX_LISTED_PATHS,
     FailedPath,
     RootStatus,
     in_sync,
@@ -438,7 +438,7 @@ class WatchedRoot:
         failures = self._dirty.failures
         return in_sync(
             self.clock(),
-            failures.report(time.monotonic(), SHOWN),
+            failures.report(time.monotonic(), MAX_LISTED_PATHS),
             len(failures),
             self._coordinator.unknown,
             self._coordinator.unknown_reason(),
@@ -455,7 +455,7 @@ class WatchedRoot:
             scanning=dirty.scans.is_active(),
         )
         reason = self.availability.unresponsive or self._scan_error or self._reason or lag
-        return Freshness(False, self.clock(), reason, dirty.pending_paths(SHOWN))
+        return Freshness(False, self.clock(), reason, dirty.pending_paths(MAX_LISTED_PATHS))
 
     def since(self, clock: Clock) -> tuple[str, ...] | None:
         """Return the paths that were applied or left the index after a clock; None: all may have.
@@ -525,7 +525,7 @@ class WatchedRoot:
             done=max(0, (total or 0) - pending),
             total=total,
             pending=pending,
-            failed=self._dirty.failures.report(time.monotonic(), FAILED_SHOWN),
+            failed=self._dirty.failures.report(time.monotonic(), MAX_LISTED_FAILURES),
             watcher=f"{self._watcher} ({limit})" if limit else self._watcher,
             reason=self.availability.unresponsive
             or self._reason
@@ -533,7 +533,7 @@ class WatchedRoot:
             or limit
             or self._coordinator.reason(),
             clock=self.clock(),
-            unreadable=(*unread.closed, *self._coordinator.closed_files)[:SHOWN],
+            unreadable=(*unread.closed, *self._coordinator.closed_files)[:MAX_LISTED_PATHS],
             failed_count=len(self._dirty.failures),
         )
 

@@ -265,36 +265,36 @@ def _add_search_options(how: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_display_options(shown: argparse._ArgumentGroup) -> None:
-    shown.add_argument(
+def _add_display_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "-B", "--lines-before", type=int, metavar="N", help="lines before each result"
     )
-    shown.add_argument("-A", "--lines-after", type=int, metavar="N", help="lines after each result")
-    shown.add_argument(
+    group.add_argument("-A", "--lines-after", type=int, metavar="N", help="lines after each result")
+    group.add_argument(
         "-C", "--lines-around", type=int, metavar="N", help="lines before and after each result"
     )
-    shown.add_argument(
+    group.add_argument(
         "--no-smart",
         "--no-smart-context",
         dest="no_smart_context",
         action="store_true",
         help="print chunks only, not the enclosing definitions",
     )
-    shown.add_argument(
+    group.add_argument(
         "--budget",
         type=int,
         dest="budget_tokens",
         metavar="TOKENS",
         help="approximate size of all results",
     )
-    shown.add_argument(
+    group.add_argument(
         "--budget-chars", type=int, metavar="CHARACTERS", help="maximum size of all code"
     )
-    shown.add_argument("--full", action="store_true", help="print each result completely")
-    shown.add_argument(
+    group.add_argument("--full", action="store_true", help="print each result completely")
+    group.add_argument(
         "--format", choices=("text", "compact", "grep", "json"), default="text", help=FORMATS
     )
-    shown.add_argument("--open", type=int, metavar="N", help="open the Nth result in $EDITOR")
+    group.add_argument("--open", type=int, metavar="N", help="open the Nth result in $EDITOR")
 
 
 def _patience(p: argparse._ActionsContainer) -> None:

@@ -26,7 +26,7 @@ def run(
 
     `how` is text, compact, json or grep.
     """
-    reply = fetch_results(params, env, None if how == "json" else _other)
+    reply = fetch_results(params, env, None if how == "json" else _hint_upgrade)
     if how == "json":
         output.document(reply)
     elif how == "compact":
@@ -43,33 +43,35 @@ def run(
 
 
 def fetch_results(
-    params: dict[str, Any], env: Mapping[str, str], other: Callable[[str], object] | None = None
+    params: dict[str, Any],
+    env: Mapping[str, str],
+    on_other_version: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
-    """Return the reply of `search`. `other` has the meaning it has in `client.call`."""
-    return call_and_wait(env, "search", with_cwd(params), other)
+    """Return the reply of `search`. `on_other_version`: see `client.call`."""
+    return call_and_wait(env, "search", with_cwd(params), on_other_version)
 
 
 def call_and_wait(
     env: Mapping[str, str],
     method: str,
     params: dict[str, Any],
-    other: Callable[[str], object] | None = None,
+    on_other_version: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """Return the reply of a method that first waits for changes and then works."""
-    patience_s = WORK_S + params.get("sync_timeout_ms", 0) / 1000
+    timeout_s = WORK_S + params.get("sync_timeout_ms", 0) / 1000
 
-    def silent() -> None:
+    def check_service() -> None:
         from cocosearch_ipc.cli.running import service_manager
 
         service_manager.require_healthy(env)
 
     reply: dict[str, Any] = client.call(
-        address.rpc_socket(env), method, params, patience_s, other, silent
+        address.rpc_socket(env), method, params, timeout_s, on_other_version, check_service
     )
     return reply
 
 
-def _other(version: str) -> None:
+def _hint_upgrade(version: str) -> None:
     output.note(f"hint: {client.upgrade(version)}")
 
 

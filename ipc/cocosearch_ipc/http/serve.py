@@ -43,12 +43,12 @@ KEEP_ALIVE_S = 75
 # Limit for the Unix socket and for TCP each. Together they stay below the usual 1,024 descriptors,
 # with room for the database pool and files. The connection that has been idle longest is closed.
 MAX_CONNECTIONS = 256
-LOOK_FROM = 128
+PEER_LOOKUP_FROM = 128
 MAX_BRIDGES = 64
-ACCEPT_AGAIN_S = 1.0  # asyncio uses the same pause for the other listeners
+ACCEPT_RETRY_S = 1.0  # asyncio uses the same pause for the other listeners
 # Interval of checks of the socket files, which cleanup programs may remove. The listener gets no
 # event for a removed path. Shorter than a person waits for `up`.
-LOOK_S = 10.0
+SOCKET_CHECK_S = 10.0
 # A second more than guard.DRAIN_S, for code that ignores cancellation.
 GRACE_S = 3
 
@@ -133,7 +133,7 @@ class _Listening:
                     last_error = str(error)
                 else:
                     await self._move(bound)
-                await anyio.sleep(LOOK_S)
+                await anyio.sleep(SOCKET_CHECK_S)
 
     async def _move(self, bound: BoundSockets) -> None:
         """Continue with other sockets. Existing connections stay open."""
@@ -165,7 +165,7 @@ class _Listening:
                     # no descriptors are left: the client waits in the kernel's queue
                     except anyio.BrokenResourceError as error:
                         log.warning("bridge_not_accepted", extra={"reason": str(error.__cause__)})
-                        await anyio.sleep(ACCEPT_AGAIN_S)
+                        await anyio.sleep(ACCEPT_RETRY_S)
                     else:
                         self._group.start_soon(self._one, stream)
 
@@ -355,7 +355,7 @@ class _Connection(H11Protocol):
         ]
         open_connections = [c for c in open_connections if not c.transport.is_closing()]
         # before the limit is reached, because the scan of processes takes some time
-        if len(open_connections) > LOOK_FROM:
+        if len(open_connections) > PEER_LOOKUP_FROM:
             self._peer()
         if len(open_connections) > MAX_CONNECTIONS:
             slots = [c._slot() for c in open_connections]

@@ -138,7 +138,9 @@ def renew(bound: BoundSockets) -> BoundSockets:
     daemon has taken over, and as `bind` does; `OSError` if nothing can be created.
     """
     missing = {
-        path for path, known in bound.files.items() if known is None or _identity(path) != known
+        path
+        for path, identity in bound.files.items()
+        if identity is None or _identity(path) != identity
     }
     if not missing:
         return bound
@@ -149,7 +151,8 @@ def renew(bound: BoundSockets) -> BoundSockets:
         new = {path: stack.enter_context(_unix(path)) for path in missing - {lock_path}}
         stack.pop_all()
     files = {
-        path: _identity(path) if path in missing else known for path, known in bound.files.items()
+        path: _identity(path) if path in missing else identity
+        for path, identity in bound.files.items()
     }
     rpc, bridge = (new.get(_path(s), s) for s in (bound.rpc, bound.bridge))
     return replace(

@@ -18,7 +18,7 @@ from cocosearch_ipc.protocol import (
     StatsReply,
     SyncReply,
 )
-from cocosearch_ipc.render.line_range import where
+from cocosearch_ipc.render.line_range import format_location
 from cocosearch_ipc.render.visible import (
     CONTENT_NOTICE,
     NAMES_NOTICE,
@@ -173,7 +173,7 @@ def _hit(result: SearchResult, *, has_index_names: bool) -> str:
         for part in (result.context_before, result.content, result.context_after)
         if part
     )
-    location = where(
+    location = format_location(
         visible_name(result.path),
         result.context_before,
         result.start_line,

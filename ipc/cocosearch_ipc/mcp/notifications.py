@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 TOGETHER_S = 0.5  # changes within this time become one notification
 PATIENCE_S = 5.0  # a client that reads nothing for this time misses a notification
-AGAIN_S = 1.0  # pause after the engine's stream has ended
+RESUBSCRIBE_S = 1.0  # pause after the engine's stream has ended
 MAX_URIS = 1000  # per session
 RELISTED = {"added", "removed"}
 
@@ -137,7 +137,7 @@ class Notifications:
                         self._note(event)
             except Failure as failure:
                 log.info("watch_ended", extra={"reason": failure.message})
-            await anyio.sleep(AGAIN_S)
+            await anyio.sleep(RESUBSCRIBE_S)
             # events may have been missed, so report everything as changed
             self._relisted = True
             self._changed = self._changed | self._asked().keys()

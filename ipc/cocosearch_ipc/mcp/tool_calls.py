@@ -45,33 +45,33 @@ IndexName = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class ToolScope:
+class SearchScope:
     """The scope of a tool: `index`, or the engine's choice for a client in the directory `cwd`."""
 
     index: str | None
     cwd: str | None = None
 
 
-Where = ToolScope | mcp_types.InputRequiredResult
+ScopeOrQuestion = SearchScope | mcp_types.InputRequiredResult
 
 
-async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
+async def resolve_scope(ctx: Context, engine: Any, index_name: str | None) -> ScopeOrQuestion:
     """Return the scope of a search, or a question that the tool must return unchanged.
 
     Raises `ToolError` with an offer if the user's project is known but not indexed.
     """
     if index_name is not None:
-        return ToolScope(index_name)
+        return SearchScope(index_name)
     project = await client_project.detect(ctx)
     if isinstance(project, mcp_types.InputRequiredResult):
         return project
     if not project.directories:
-        return ToolScope(None)
+        return SearchScope(None)
     located = await await_reply(
         engine.locate(validate_request(workspace_protocol.LocateRequest(project.directories)))
     )
     if located.index is not None:
-        return ToolScope(located.index)
+        return SearchScope(located.index)
     if project.said:
         directory = project.directories[0]
         raise ToolError(
@@ -79,7 +79,7 @@ async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
             "To search another project, name its index: list_indexes shows them.",
             log_level=logging.DEBUG,
         )
-    return ToolScope(None, project.directories[0])
+    return SearchScope(None, project.directories[0])
 
 
 def offer(directory: str) -> str:
@@ -98,7 +98,7 @@ async def await_reply(call: Awaitable[Reply], directory: str | None = None) -> R
 
 
 async def await_result(
-    call: Any, as_text: Callable[[Any], str], scope: ToolScope | None = None
+    call: Any, as_text: Callable[[Any], str], scope: SearchScope | None = None
 ) -> ToolResult:
     """Await an engine call and return its reply as a result. Raises `ToolError` with the hint."""
     directory = scope.cwd if scope else None
@@ -149,9 +149,9 @@ def _spelled_all(value: Any) -> Any:
     return escape_names(value) if isinstance(value, str) else value
 
 
-def tool_error(failure: p.Failure, where: str | None = None) -> ToolError:
+def tool_error(failure: p.Failure, directory: str | None = None) -> ToolError:
     """Return the failure with its hint; for an unindexed directory, also the call that indexes it."""
-    change = f"\n{offer(where)}" if where and failure.code == p.NOT_FOUND else ""
+    change = f"\n{offer(directory)}" if directory and failure.code == p.NOT_FOUND else ""
     hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
     text = visible(escape_names(f"{failure.message}{hint}{change}"))
     return ToolError(text, log_level=logging.DEBUG)  # an error of the caller, not of the daemon

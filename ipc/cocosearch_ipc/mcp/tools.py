@@ -90,7 +90,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         only for exhaustive literal lists. Each hit has path, lines, symbol, score and code; `fresh`
         says whether every saved change is included.
         """
-        scope = await tool_calls.where(ctx, engine, index_name)
+        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = p.SearchRequest(
@@ -140,7 +140,7 @@ def _indexes(server: FastMCP, engine: p.Engine) -> None:
         """Files, chunks, symbols, languages and parse health of one index. Use it to see what an
         index covers.
         """
-        scope = await tool_calls.where(ctx, engine, index_name)
+        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = p.StatsRequest(

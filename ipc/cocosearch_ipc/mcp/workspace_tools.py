@@ -119,7 +119,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         ] = None,
     ) -> Any:
         """Run a query and explain each stage. Use it when a search misses an expected result."""
-        scope = await tool_calls.where(ctx, engine, index_name)
+        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = p.SearchRequest(
@@ -146,7 +146,7 @@ def _fresh(server: FastMCP, engine: p.Engine) -> None:
         """Wait until every change made before this call is searchable. Searches already wait for a
         short time.
         """
-        scope = await tool_calls.where(ctx, engine, index_name)
+        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = p.SyncRequest(index=scope.index, cwd=scope.cwd, timeout_ms=int(timeout_s * 1000))
@@ -176,9 +176,9 @@ def _list_files(server: FastMCP, engine: Any) -> None:
     ) -> Any:
         """List indexed files. Use it to find paths for get_file."""
         scope = (
-            tool_calls.ToolScope(index_name)
+            tool_calls.SearchScope(index_name)
             if topic
-            else await tool_calls.where(ctx, engine, index_name)
+            else await tool_calls.resolve_scope(ctx, engine, index_name)
         )
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
@@ -214,9 +214,9 @@ def _get_file(server: FastMCP, engine: Any) -> None:
         parts.
         """
         scope = (
-            tool_calls.ToolScope(index_name)
+            tool_calls.SearchScope(index_name)
             if topic
-            else await tool_calls.where(ctx, engine, index_name)
+            else await tool_calls.resolve_scope(ctx, engine, index_name)
         )
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
@@ -253,7 +253,7 @@ def _find_related(server: FastMCP, engine: Any) -> None:
         """Find code that resembles a definition: duplicates, siblings, other implementations of the
         same idea.
         """
-        scope = await tool_calls.where(ctx, engine, index_name)
+        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = workspace_protocol.FindRelatedRequest(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from cocosearch_ipc.render import highlight, output
-from cocosearch_ipc.render.line_range import GAP, on_disk, where
+from cocosearch_ipc.render.line_range import GAP, format_location, on_disk
 from cocosearch_ipc.render.visible import CONTENT_NOTICE, fenced, visible_name
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
@@ -61,7 +61,7 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
     for hit in reply["results"]:
         index = f"{hit['index']}: " if has_index_names else ""
         path = visible_name(hit["path"])
-        location = where(
+        location = format_location(
             path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"]
         )
         yield f"{index}{location} {visible_name(hit['symbol_name'] or '')}".rstrip()
@@ -157,14 +157,14 @@ def _snippet(
 
     If `most` is None, yield the complete result with its context.
     """
-    before = _code(hit.get("context_before"), style)
+    lines_before = _code(hit.get("context_before"), style)
     after = _code(hit.get("context_after"), style)
     content = _code(hit["content"].rstrip("\n"), style) or [""]
-    rows = [*before, *content, *after]
-    numbers = _numbers(before, len(rows), hit["start_line"])
+    rows = [*lines_before, *content, *after]
+    numbers = _numbers(lines_before, len(rows), hit["start_line"])
     width = len(numbers[-1])
     pieces = lex("\n".join(rows), hit.get("language") or "") if style.colour else []
-    numbers_shown, hidden = _chosen(before, content, len(rows), words, max_rows)
+    numbers_shown, hidden = _chosen(lines_before, content, len(rows), words, max_rows)
     previous = -1
     for row in numbers_shown:
         if row > previous + 1:
@@ -247,7 +247,7 @@ def _window(
 
 def _foot(reply: dict[str, Any], style: output.Style) -> str:
     count = len(reply["results"])
-    where = reply.get("index") or ", ".join(reply.get("indexes") or ())
+    names = reply.get("index") or ", ".join(reply.get("indexes") or ())
     total = reply["timings_ms"].get("total")
     took = f" in {total:.1f} ms" if isinstance(total, int | float) else ""
     cached = "" if reply["cache"] == "miss" else f" (cache: {reply['cache']})"
@@ -257,4 +257,4 @@ def _foot(reply: dict[str, Any], style: output.Style) -> str:
         else f"NOT FRESH: {describe_staleness(reply['stale_reason'], reply.get('pending') or ())}"
     )
     colour = (output.DIM,) if reply["fresh"] else (output.BOLD, output.YELLOW)
-    return style.paint(f"{count} of {where}{took}{cached}, {state}", *colour)
+    return style.paint(f"{count} of {names}{took}{cached}, {state}", *colour)

@@ -21,7 +21,7 @@ def extent(
     return start_line - near, end_line + below
 
 
-def where(
+def format_location(
     path: str, context_before: str, start_line: int, end_line: int, context_after: str
 ) -> str:
     """Return `path:10-60`, and the lines of the result itself if they differ."""

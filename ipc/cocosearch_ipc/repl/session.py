@@ -108,7 +108,7 @@ class ReplSession:
     as_json: bool = False
     choices: SearchOptions = field(default_factory=SearchOptions)
     hits: list[dict[str, Any]] = field(default_factory=list)
-    asked: str = ""
+    query: str = ""
     answered: bool = False
 
     def line(self, text: str) -> Iterator[str]:
@@ -149,7 +149,7 @@ class ReplSession:
     def _ask(self, text: str) -> Iterator[str]:
         reply = self.call("search", query.with_cwd(self.choices.params(text)))
         self.hits = reply["results"]
-        self.asked = reply["query"]
+        self.query = reply["query"]
         if self.as_json:
             yield output.compact(reply)
             return
@@ -226,7 +226,7 @@ class ReplSession:
         if number is None or number > len(self.hits):
             raise InvalidLine(f"there is no result {rest}: the last answer had {len(self.hits)}")
         hit = self.hits[number - 1]
-        command = query_options.editor_command(hit, self.asked, self.env)
+        command = query_options.editor_command(hit, self.query, self.env)
         output.flush()
         try:
             subprocess.run(

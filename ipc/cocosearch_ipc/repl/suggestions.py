@@ -11,7 +11,7 @@ from cocosearch_ipc.repl.session import HELP, RERANKERS, ReplSession
 
 FILTERS = ("lang:", "path:", "-path:", "sym:", "name:", "index:", "topic:")
 SYMBOL_TYPES = ("function", "class", "method", "interface")
-AGAIN_S = 5.0  # lifetime of cached names
+CACHE_TTL_S = 5.0  # lifetime of cached names
 
 
 class KnownNames:
@@ -46,7 +46,7 @@ class KnownNames:
                 names = tuple(sorted(set(ask())))
             except client.CallFailed:
                 names = ()
-            self._known[what] = time.monotonic() + AGAIN_S, names
+            self._known[what] = time.monotonic() + CACHE_TTL_S, names
         return names
 
 

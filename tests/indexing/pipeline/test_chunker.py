@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cocosearchd.indexing.pipeline.chunker import (
     HARD_CAP,
     HEADER_NAMES,
-    Limits,
+    ChunkLimits,
     chunk_file,
     chunk_keywords,
     chunker_id,
@@ -33,9 +33,9 @@ OURS = {
 EXTENSIONS = [info.extensions[0] for info in languages()]
 
 
-def checked(path: str, data: bytes, limits: Limits | None = None) -> tuple[Chunk, ...]:
+def checked(path: str, data: bytes, limits: ChunkLimits | None = None) -> tuple[Chunk, ...]:
     """The chunks of a file, after all that must hold of them."""
-    limits = limits or Limits()
+    limits = limits or ChunkLimits()
     parsed = parse(path, data)
     chunks = chunk_file(parsed, limits)
     assert chunks == chunk_file(parse(path, data), limits)
@@ -67,7 +67,7 @@ def checked(path: str, data: bytes, limits: Limits | None = None) -> tuple[Chunk
 @pytest.mark.parametrize("path", FILES)
 @pytest.mark.parametrize("size", [1000, 200, 40])
 def test_cases_hold(path: str, size: int) -> None:
-    checked(path, FILES[path], Limits(chunk_size=size))
+    checked(path, FILES[path], ChunkLimits(chunk_size=size))
 
 
 @pytest.mark.parametrize("path", OURS)
@@ -79,7 +79,7 @@ def test_our_own_files_hold(path: str) -> None:
 @given(st.sampled_from(EXTENSIONS), st.binary(max_size=600), st.integers(1, 200))
 def test_random_bytes_hold(extension: str, data: bytes, size: int) -> None:
     parsed = parse(f"a{extension}", data)
-    chunks = chunk_file(parsed, Limits(chunk_size=size))
+    chunks = chunk_file(parsed, ChunkLimits(chunk_size=size))
     seen = 0
     for one in chunks:
         assert not data[seen : one.start_byte].strip()
@@ -117,7 +117,7 @@ def test_lines_of_any_kind_hold(
 ) -> None:
     text = end.join(lines) + (end if final else "")
     data = b"\xef\xbb\xbf" * bom + text.encode()
-    for one in checked("a.py", data, Limits(chunk_size=size)):
+    for one in checked("a.py", data, ChunkLimits(chunk_size=size)):
         assert "\ufffd" not in one.text  # nothing was cut inside of a character
         assert not one.text.startswith("\n")
         assert not one.text.endswith(("\r", "\n"))
@@ -146,9 +146,9 @@ def test_odd_files_hold(path: str, data: bytes) -> None:
 
 
 def test_a_long_line_is_cut_between_words_and_characters() -> None:
-    words = chunk_file(parse("a.txt", b"word " * 1000), Limits(chunk_size=100))
+    words = chunk_file(parse("a.txt", b"word " * 1000), ChunkLimits(chunk_size=100))
     assert all(set(one.text.split()) == {"word"} for one in words)
-    euros = chunk_file(parse("a.txt", "€".encode() * 1000), Limits(chunk_size=100))
+    euros = chunk_file(parse("a.txt", "€".encode() * 1000), ChunkLimits(chunk_size=100))
     assert all(set(one.text) == {"€"} for one in euros)
 
 
@@ -242,10 +242,10 @@ def test_describe_takes_any_ranges() -> None:
 
 
 def test_identities() -> None:
-    assert chunker_id(Limits()) == "definitions-1"
-    assert chunker_id(Limits("recursive", 1000, 300)) == "recursive-1:1000/300"
-    assert len({chunker_id(Limits(chunk_size=size)) for size in (500, 1000, 2000)}) == 3
-    assert chunker_id(Limits(chunk_overlap=0)) == chunker_id(Limits())
+    assert chunker_id(ChunkLimits()) == "definitions-1"
+    assert chunker_id(ChunkLimits("recursive", 1000, 300)) == "recursive-1:1000/300"
+    assert len({chunker_id(ChunkLimits(chunk_size=size)) for size in (500, 1000, 2000)}) == 3
+    assert chunker_id(ChunkLimits(chunk_overlap=0)) == chunker_id(ChunkLimits())
 
 
 def test_deep_nesting_and_many_members_take_bounded_time() -> None:

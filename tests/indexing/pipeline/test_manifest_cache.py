@@ -14,7 +14,7 @@ import pytest
 from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline import manifest_cache
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_manifest import FileManifest, build_file_manifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
@@ -41,7 +41,7 @@ CASES = Path(__file__).parents[2] / "languages"
 RULES = RowRules(
     1,
     IndexIdentity((), "", 0),
-    Limits(chunk_size=300),
+    ChunkLimits(chunk_size=300),
     (),
     (),
     1 << 20,
@@ -248,7 +248,7 @@ def test_what_shapes_rows_is_part_of_the_key(
     assert not found.get([replace(one, path="b.py")])[0]
     assert not found.get([source("a.py", python("b").encode(), tmp_path)])[0]
     for rules in (
-        replace(RULES, limits=Limits()),
+        replace(RULES, limits=ChunkLimits()),
         replace(RULES, overrides=(("python", "; none"),)),
         replace(RULES, queries=(("query.python", "other"),)),
         replace(RULES, max_file_bytes=7),

@@ -10,7 +10,7 @@ import pytest
 
 from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.indexing.coordinator.updater import IndexerSpec
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache, digest_pipeline_code
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile
@@ -24,11 +24,15 @@ from tests.indexing.parsing import extracted_here
 from tests.indexing.support import every_path, fresh_digest, new_record, running
 
 CASES = Path(__file__).parents[2] / "languages"
-LIMITS = (Limits(), Limits(chunk_size=300), Limits("recursive", 500, 100))
+LIMITS = (ChunkLimits(), ChunkLimits(chunk_size=300), ChunkLimits("recursive", 500, 100))
 
 
-def outlines(kept: DiskCache | None, limits: Limits | None = None, made: bytes = b"") -> ParseCache:
-    return ParseCache(limits or Limits(), (), made or digest_pipeline_code(), kept, ReuseCounters())
+def outlines(
+    kept: DiskCache | None, limits: ChunkLimits | None = None, made: bytes = b""
+) -> ParseCache:
+    return ParseCache(
+        limits or ChunkLimits(), (), made or digest_pipeline_code(), kept, ReuseCounters()
+    )
 
 
 def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
@@ -39,7 +43,7 @@ def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
     return replace(read, path=path), detect(path, data[:HEAD_BYTES])
 
 
-def rules(limits: Limits) -> RowRules:
+def rules(limits: ChunkLimits) -> RowRules:
     """All files are looked into."""
     return RowRules(
         1, IndexIdentity((), "", 0), limits, (), (), 1 << 20, index_secrets=True, any_type=True
@@ -65,7 +69,7 @@ def cases() -> list[Path]:
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_what_is_known_is_what_parsing_finds(
-    kept: DiskCache, tmp_path: Path, limits: Limits
+    kept: DiskCache, tmp_path: Path, limits: ChunkLimits
 ) -> None:
     files = [source(path.name, path.read_bytes(), tmp_path)[0] for path in cases()]
     first, second = outlines(kept, limits), outlines(kept, limits)
@@ -100,14 +104,18 @@ def test_what_makes_another_outline_is_part_of_the_key(kept: DiskCache, tmp_path
     read, language = source("a.ts", data, tmp_path)
     extracted(outlines(kept), read)
     assert found_in(outlines(kept), read, language)
-    assert not found_in(outlines(kept, Limits(chunk_size=500)), read, language)
+    assert not found_in(outlines(kept, ChunkLimits(chunk_size=500)), read, language)
     assert not found_in(outlines(kept, made=b"other code"), read, language)
     assert not found_in(outlines(kept), replace(read, path="a.tsx"), language), "another grammar"
     assert not found_in(outlines(kept), read, "javascript")
     assert not found_in(outlines(kept), source("a.ts", data + b"\n", tmp_path)[0], language)
     assert not found_in(
         ParseCache(
-            Limits(), (("typescript", "; none"),), digest_pipeline_code(), kept, ReuseCounters()
+            ChunkLimits(),
+            (("typescript", "; none"),),
+            digest_pipeline_code(),
+            kept,
+            ReuseCounters(),
         ),
         read,
         language,

@@ -10,10 +10,10 @@ import pytest
 CODE = """
 import sys
 from cocosearchd.indexing.pipeline import recursive_chunker
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.languages.parse import parse
 data = sys.stdin.buffer.read()
-found = recursive_chunker.chunk_ranges(parse(sys.argv[1], data), Limits("recursive"))
+found = recursive_chunker.chunk_ranges(parse(sys.argv[1], data), ChunkLimits("recursive"))
 print(found[-1][1] == len(data))
 """
 

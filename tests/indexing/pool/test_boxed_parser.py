@@ -17,7 +17,7 @@ import pytest
 
 from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import plain_parsed_file
@@ -90,7 +90,7 @@ BOUNDS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=1)
 RULES = RowRules(
     1,
     IndexIdentity((), "", 0),
-    Limits(chunk_size=300),
+    ChunkLimits(chunk_size=300),
     (),
     (),
     1 << 20,
@@ -324,7 +324,7 @@ async def test_the_real_processes_parse_within_their_bounds(
             pool,
             Quarantine(None),
             asyncio.Semaphore(1),
-            ParseRequest(Limits(chunker, 300, 50), (), ()),
+            ParseRequest(ChunkLimits(chunker, 300, 50), (), ()),
         )
         result = await parser.parse_save(task(GOOD * 50))
         assert len(result.parsed_file.symbols) == 100

@@ -24,7 +24,7 @@ from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.embedding.vector_cache import VectorCache
 from cocosearchd.indexing.indexer_messages import IndexerSpec
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pool import bulk_worker
@@ -65,7 +65,7 @@ CASES = Path(__file__).parents[2] / "languages"
 RULES = RowRules(
     1,
     IndexIdentity((), "", 0),
-    Limits(chunk_size=300),
+    ChunkLimits(chunk_size=300),
     (),
     (),
     1 << 20,
@@ -490,7 +490,7 @@ async def test_what_is_not_for_mates(tmp_path: Path) -> None:
     files = [one for one in read if isinstance(one, SourceFile)]
     async with crew_of(1) as crew:
         await ready(crew, 1)
-        windows = replace(RULES, limits=Limits("recursive"))
+        windows = replace(RULES, limits=ChunkLimits("recursive"))
         for rules, some in ((windows, files[:1]), (RULES, files[1:]), (RULES, files)):
             await maker(None, crew, replace(rules, max_file_bytes=9 << 20))(
                 some, [NOTHING] * len(some), urgent=False

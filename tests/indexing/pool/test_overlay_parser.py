@@ -13,7 +13,7 @@ import anyio
 import psutil
 import pytest
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, parse_file
 from cocosearchd.indexing.pool.overlay_parser import COMMAND, OverlayParser
 
@@ -53,7 +53,7 @@ async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterat
 async def outline(
     outliner: OverlayParser, data: bytes = TEXT, path: str = "a.py"
 ) -> ParsedFile | None:
-    result = await outliner.parse(path, "python", data, Limits(), ())
+    result = await outliner.parse(path, "python", data, ChunkLimits(), ())
     return None if result is None else result.parsed_file
 
 
@@ -78,7 +78,7 @@ async def none_left() -> None:
 async def test_the_outline_is_that_of_a_file() -> None:
     async with opened() as outliner:
         assert not mates()  # nobody pays for what nobody asks
-        expected, _ = parse_file("a.py", "python", TEXT, Limits(), ())
+        expected, _ = parse_file("a.py", "python", TEXT, ChunkLimits(), ())
         found = await asyncio.gather(*(outline(outliner) for _ in range(5)))
         assert found == [expected] * 5
         assert len(mates()) == 1

@@ -12,7 +12,7 @@ from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.worker import row_maker
@@ -27,7 +27,7 @@ from tests.indexing.parsing import ParserHere
 pytestmark = pytest.mark.anyio
 
 RULES = RowRules(
-    1, IndexIdentity((), "", 0), Limits(), (), (), 1 << 16, index_secrets=False, any_type=False
+    1, IndexIdentity((), "", 0), ChunkLimits(), (), (), 1 << 16, index_secrets=False, any_type=False
 )
 
 

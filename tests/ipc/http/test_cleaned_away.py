@@ -24,7 +24,7 @@ ABOUT = {"name": "test", "version": "1"}
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "LOOK_S", 0.05)
+    monkeypatch.setattr(serve, "SOCKET_CHECK_S", 0.05)
 
 
 def until(true: Callable[[], bool], limit_s: float = 10.0) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Filter, Hit, spellings
 from cocosearchd.search.code import phrase_filter
@@ -63,7 +63,7 @@ PIECES = [
 ]
 PIECES += ["running", "runs", "!=", "nil,err", "a::b"]
 BLANKS = (" ", " ", " ", "  ", "\t")
-RULES = OverlayRules(Limits(), 1 << 20, index_secrets=False)
+RULES = OverlayRules(ChunkLimits(), 1 << 20, index_secrets=False)
 
 
 def made(dice: random.Random, count: int) -> dict[str, str]:

@@ -55,7 +55,7 @@ class FileVerbs:
         entries = tuple(
             w.FileEntry(file.index, file.path, file.language, file.chunks) for file in page.files
         )
-        return replies.files(entries, page.cursor, freshness, several=len(indexes) > 1)
+        return replies.files(entries, page.cursor, freshness, has_several_indexes=len(indexes) > 1)
 
     async def _selected(self, request: w.ListFilesRequest) -> tuple[RunningIndex, ...]:
         """Indexes of the requested topic, else the index of the request."""

@@ -20,8 +20,8 @@ from cocosearchd.runtime.deadlines import retry_until_available
 from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
 
-# Between two looks at states while any of them moves; at rest only a notification leads to a look.
-LOOK_S = 1.0
+# Between two reads of states while any of them changes; at rest only a notification leads to one.
+RECHECK_S = 1.0
 
 Commits = MemoryObjectReceiveStream[Commit]
 
@@ -110,15 +110,15 @@ class WatchVerbs:
     async def _life(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
         """Events of commits and of the indexes' states.
 
-        Looks at states only after a notification, and again while one of them moves.
+        Reads states only after a notification, and again while one of them changes.
         """
         states = self._states()
         version = self._indexes.notifier.version
         notified = True
         while True:
-            moving = notified or any(event.state not in AT_REST for event in states.values())
+            changing = notified or any(event.state not in AT_REST for event in states.values())
             notified = False
-            with anyio.move_on_after(LOOK_S if moving else None):
+            with anyio.move_on_after(RECHECK_S if changing else None):
                 version = await self._indexes.notifier.wait(version)
                 notified = True
             previous = states

@@ -444,7 +444,7 @@ class Updater:
         finally:
             self._in_flight.discard(job)
             barrier.leave()
-        return _BatchReply(answer["generation"], answer["failed"], answer.get("aside", []))
+        return _BatchReply(answer["generation"], answer["failed"], answer.get("set_aside", []))
 
     async def _find_culprit(self, job: _BatchJob, part: BatchPart) -> _BatchReply:
         """Process a batch in flight at the death of a process, one part at a time and alone."""

@@ -40,7 +40,7 @@ MINIMUM = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ChunkLimits:
     """Limits of a chunker. Sizes are bytes; `chunk_overlap` is for `recursive` only."""
 
     chunker: Literal["definitions", "recursive"] = "definitions"
@@ -48,14 +48,14 @@ class Limits:
     chunk_overlap: int = 300
 
 
-def chunker_id(limits: Limits) -> str:
+def chunker_id(limits: ChunkLimits) -> str:
     """Return name, version and sizes of a chunker: a part of the identity of an index."""
     if limits.chunker == "recursive":
         return f"recursive-1:{limits.chunk_size}/{limits.chunk_overlap}"
     return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
 
 
-def chunk_file(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
+def chunk_file(parsed: Parsed, limits: ChunkLimits) -> tuple[Chunk, ...]:
     """Return the chunks of a file, in order, cut at definitions.
 
     For `recursive`, pass its ranges to `describe_chunks`.
@@ -63,7 +63,7 @@ def chunk_file(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
     return describe_chunks(parsed, chunk_ranges(parsed, limits))
 
 
-def chunk_ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
+def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], ...]:
     """Return the byte ranges of chunks: disjoint, in order, without outer blank lines."""
     data = parsed.data
     size = max(4, limits.chunk_size)

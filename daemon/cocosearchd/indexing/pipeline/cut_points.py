@@ -236,10 +236,12 @@ def _packed(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_
     return joined
 
 
-def _fits(plan: CutPlan, sizes: ChunkSizes, left: _Piece, right: _Piece, room: int) -> bool:
+def _fits(
+    plan: CutPlan, sizes: ChunkSizes, first_piece: _Piece, second_piece: _Piece, room: int
+) -> bool:
     """Return true if two neighbours may be one piece of at most `room` bytes."""
-    first, middle, left_defines = left
-    _, last, right_defines = right
+    first, middle, left_defines = first_piece
+    _, last, right_defines = second_piece
     starts = plan.starts
     if (left_defines and right_defines) or starts[last] - starts[first] > room:
         return False

@@ -28,11 +28,11 @@ _CHUNK = attrgetter(
 class FileManifest:
     """A file without its bytes: all its stored values except texts, keywords and vectors."""
 
-    manifest: ChunkManifest
+    chunk_manifest: ChunkManifest
     language: str
     report: ParseReport
     scopes: bytes | None
-    # by position: the values of a chunk that the manifest does not have, packed with `marshal`
+    # by position: the values of a chunk that `chunk_manifest` does not have, packed with `marshal`
     packed_chunks: tuple[bytes, ...]
     skip: SkipReason | None = None
 
@@ -41,9 +41,9 @@ class FileManifest:
         return tuple(self._chunk(position, data) for position in positions)
 
     def _chunk(self, position: int, data: bytes) -> Chunk:
-        start = self.manifest.starts[position]
-        line = self.manifest.lines[position]
-        end = start + self.manifest.contents[position][0]
+        start = self.chunk_manifest.starts[position]
+        line = self.chunk_manifest.lines[position]
+        end = start + self.chunk_manifest.contents[position][0]
         (last, header, block, hierarchy, kind, name, signature, definitions), symbols = read_values(
             self.packed_chunks[position]
         )
@@ -68,7 +68,7 @@ def build_file_manifest(
 
 def pack_manifest(file: FileManifest) -> bytes:
     """Return a manifest as bytes with a checksum. The file must not be skipped."""
-    manifest = file.manifest
+    manifest = file.chunk_manifest
     values = (manifest.starts, manifest.lines, manifest.contents, manifest.symbol_count)
     return add_checksum(
         marshal.dumps(

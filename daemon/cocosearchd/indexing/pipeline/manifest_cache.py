@@ -20,7 +20,9 @@ class ManifestCache:
     def __init__(self, rules: bytes, disk_cache: DiskCache | None) -> None:
         """`rules`: all inputs that shape rows except the file, with `ParseCache.code_digest`."""
         versions = f" {ROW_VERSION} {HEADER_VERSION}".encode()
-        self._rules_digest = hashlib.blake2b(b"sheet " + rules + versions, digest_size=16).digest()
+        self._rules_digest = hashlib.blake2b(
+            b"manifest " + rules + versions, digest_size=16
+        ).digest()
         self._disk_cache = disk_cache
 
     def get(self, sources: Sequence[SourceFile]) -> list[FileManifest | None]:

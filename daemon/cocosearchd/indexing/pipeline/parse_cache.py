@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from cocosearchd.embedding.caching import ReuseCounters
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpack_parsed_file
 from cocosearchd.languages.parse import QueryOverrides, grammar_of
@@ -34,7 +34,7 @@ class ParseCache:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ChunkLimits,
         overrides: QueryOverrides,
         pipeline_digest: bytes,
         disk_cache: DiskCache | None,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_ranges, describe_chunks
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_ranges, describe_chunks
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
 from cocosearchd.model import Chunk, ParseReport, Symbol
@@ -18,7 +18,7 @@ _SYMBOL, _BLOCK, _REPORT = (
 )
 CHECKSUM_BYTES = 8  # before packed values: marshal crashes on bytes that it has not written
 
-FindRanges = Callable[[Parsed, Limits], tuple[tuple[int, int], ...]]
+FindRanges = Callable[[Parsed, ChunkLimits], tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def parse_file(
     path: str,
     language: str,
     data: bytes,
-    limits: Limits,
+    limits: ChunkLimits,
     overrides: QueryOverrides,
     cut: FindRanges = chunk_ranges,
 ) -> tuple[ParsedFile, bool]:
@@ -54,7 +54,7 @@ def parse_file(
     return parsed_file, parsed.tree is not None or parsed.report.status == "no_grammar"
 
 
-def plain_parsed_file(data: bytes, limits: Limits, reason: str) -> ParsedFile:
+def plain_parsed_file(data: bytes, limits: ChunkLimits, reason: str) -> ParsedFile:
     """Return the result of a file that must not be parsed: about equal parts, cut at line ends.
 
     No pattern is matched against its content either. `reason` is the error of its parse report.

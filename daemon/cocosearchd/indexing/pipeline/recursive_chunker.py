@@ -2,11 +2,11 @@
 
 from cocoindex.ops.text import RecursiveSplitter, detect_code_language
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.languages.parse import Parsed
 
 
-def chunk_ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
+def chunk_ranges(parsed: Parsed, limits: ChunkLimits) -> tuple[tuple[int, int], ...]:
     """Return the byte ranges of the chunks of a file, in order.
 
     They overlap by at most `chunk_overlap` bytes. It takes about a second per megabyte, and

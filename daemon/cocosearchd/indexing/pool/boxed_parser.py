@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.parse_result import plain_parsed_file
 from cocosearchd.indexing.pool.parse_task import (
     ParseFile,
@@ -85,7 +85,7 @@ class BoxedParser:
         self._answered_at = -PROVEN_S
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ChunkLimits:
         """The chunker limits."""
         return self._shape.limits
 
@@ -193,7 +193,7 @@ class ParserPools:
         """Start a process for the first save, without waiting for it."""
         self._pool(chunker).warm_up()
 
-    async def parser(self, limits: Limits, overrides: QueryOverrides) -> BoxedParser:
+    async def parser(self, limits: ChunkLimits, overrides: QueryOverrides) -> BoxedParser:
         """Return a parser with the rules of an index."""
         async with self._opening:
             if self._quarantine is None:

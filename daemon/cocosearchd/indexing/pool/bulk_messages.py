@@ -11,7 +11,7 @@ import marshal
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
@@ -36,7 +36,7 @@ class TaskRequest:
     `embedder` has the pairs of its fingerprint; it is empty for results without vectors.
     """
 
-    limits: Limits
+    limits: ChunkLimits
     overrides: QueryOverrides
     embedder: tuple[tuple[str, str], ...]
     files: tuple[TaskInput, ...]
@@ -68,7 +68,7 @@ def unpack_task_request(body: bytes) -> TaskRequest:
     """Return the inverse of `pack_task_request`."""
     limits, overrides, embedder, files = marshal.loads(body)  # noqa: S302 - a frame with its checksum
     return TaskRequest(
-        Limits(*limits), overrides, embedder, tuple(TaskInput(*file) for file in files)
+        ChunkLimits(*limits), overrides, embedder, tuple(TaskInput(*file) for file in files)
     )
 
 

@@ -65,7 +65,7 @@ def _describe_file(task: TaskInput, request: TaskRequest) -> _DescribedFile:
     manifest = file_manifest.build_file_manifest(
         chunks, task.language, parsed_file.report, scopes.pack(parsed_file.symbols), None
     )
-    positions = new_positions(manifest.manifest, task.stored)
+    positions = new_positions(manifest.chunk_manifest, task.stored)
     chunk_order = stored_chunk_order(chunks)
     new_chunks = tuple(chunks[chunk_order[position]] for position in positions)
     return _DescribedFile(

@@ -7,7 +7,7 @@ after some time without one.
 from collections.abc import Sequence
 from functools import partial
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pool.boxed_parser import parser_command
 from cocosearchd.indexing.pool.parse_task import (
     ParseFile,
@@ -46,7 +46,7 @@ class OverlayParser:
         )
 
     async def parse(
-        self, path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides
+        self, path: str, language: str, data: bytes, limits: ChunkLimits, overrides: QueryOverrides
     ) -> ParseResult | None:
         """Return the parsed file of a text; None if it ends its process or misses the deadline."""
         request = ParseRequest(limits, overrides, (ParseFile(path, language, data),), rehearse=True)

@@ -8,7 +8,7 @@ import marshal
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpack_parsed_file
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.frames import InvalidFrame
@@ -36,7 +36,7 @@ class ParseRequest:
     file that has ended another process is safe for the indexer after that.
     """
 
-    limits: Limits
+    limits: ChunkLimits
     overrides: QueryOverrides
     files: tuple[ParseFile, ...]
     rehearse: bool = False
@@ -74,7 +74,7 @@ def unpack_request(body: bytes) -> ParseRequest:
     """Return the inverse of `pack_request`."""
     limits, overrides, files, rehearse = marshal.loads(body)  # noqa: S302 - from the process that started this one
     return ParseRequest(
-        Limits(*limits), overrides, tuple(ParseFile(*file) for file in files), rehearse
+        ChunkLimits(*limits), overrides, tuple(ParseFile(*file) for file in files), rehearse
     )
 
 

@@ -53,12 +53,12 @@ OPENING_FLAG = "opening"  # name of a file in CocoIndex's folder until the folde
 class BatchOutcome:
     """The outcome of a batch. Every path outside `failed` is in PostgreSQL as it was read.
 
-    `aside` has the paths of `failed` that are excluded until they change.
+    `set_aside` has the paths of `failed` that are excluded until they change.
     """
 
     generation: int
     failed: Mapping[str, str]
-    aside: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
 
 
 def _raise(error: BaseException, _: object) -> None:
@@ -151,10 +151,12 @@ class IndexApp:
     ) -> BatchOutcome:
         read = await self._read(paths, time.time_ns() if force else 0, urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
-        aside = self._tools.set_aside.reasons_by_path(sources)
-        sources = [source for source in sources if source.path not in aside]
+        set_aside = self._tools.set_aside.reasons_by_path(sources)
+        sources = [source for source in sources if source.path not in set_aside]
         missing = [*gone, *(item.path for item in read if isinstance(item, MissingFile))]
-        failed = aside | {item.path: item.error for item in read if isinstance(item, UnreadFile)}
+        failed = set_aside | {
+            item.path: item.error for item in read if isinstance(item, UnreadFile)
+        }
         try:
             if not urgent:
                 self._tools.target.expect(
@@ -165,9 +167,9 @@ class IndexApp:
                 [source for source in sources if source.path not in failed], again=True
             )
             if len(failed) == len(paths) + len(gone):
-                return BatchOutcome(0, failed, tuple(aside))
+                return BatchOutcome(0, failed, tuple(set_aside))
             gone = [path for path in missing if path not in failed]
-            return BatchOutcome(await self._confirm_gone(gone), failed, tuple(aside))
+            return BatchOutcome(await self._confirm_gone(gone), failed, tuple(set_aside))
         # PostgreSQL did not answer the comparison: no path is known to be done
         except CocoSearchError as error:
             return BatchOutcome(0, dict.fromkeys([*paths, *gone], describe_error(error)))

@@ -150,7 +150,7 @@ class Indexer:
         answer = {
             "generation": outcome.generation,
             "failed": dict(outcome.failed),
-            "aside": outcome.aside,
+            "set_aside": outcome.set_aside,
             "done": asdict(self._counters),
         }
         self._send({"id": message["id"], **answer})

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_manifest import FileManifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, is_secret
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
@@ -58,7 +58,7 @@ def look_up_contents(
     manifests: ManifestCache | None,
     parse_cache: ParseCache,
     quarantine: Quarantine,
-    limits: Limits,
+    limits: ChunkLimits,
     rules: SkipRules,
 ) -> Preparation:
     """Look up files in the caches; blocking. A quarantined content gets a plain parse result."""

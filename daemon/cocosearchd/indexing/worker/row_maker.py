@@ -19,7 +19,7 @@ from cocosearch_ipc.spans import span
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.caching import CachingEmbedder
 from cocosearchd.errors import EmbedderUnavailable
-from cocosearchd.indexing.pipeline.chunker import Limits, chunk_keywords
+from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_keywords
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pipeline.file_manifest import (
     FileManifest,
@@ -73,7 +73,7 @@ class RowRules:
 
     index: int  # the index's number
     identity: IndexIdentity
-    limits: Limits
+    limits: ChunkLimits
     overrides: QueryOverrides
     queries: tuple[tuple[str, str], ...]  # digests of symbol queries: `row_shape.digest_queries`
     max_file_bytes: int
@@ -441,7 +441,7 @@ def _make_keyword_lookup(chunks: Sequence[Chunk], result: TaskResult) -> Callabl
 def _extract_from_manifest(
     source: SourceFile, row: StoredFile, manifest: FileManifest
 ) -> FileExtract:
-    diff = compare_manifest(manifest.manifest, row, source.content_hash, retain=True)
+    diff = compare_manifest(manifest.chunk_manifest, row, source.content_hash, retain=True)
     chunks = manifest.chunks(diff.new, source.data)
     return FileExtract(
         manifest.language, chunks, manifest.report, manifest.skip, manifest.scopes, diff
@@ -452,7 +452,7 @@ def _select_new_chunks(
     source: SourceFile, extract: FileExtract, manifest: FileManifest, row: StoredFile
 ) -> FileExtract:
     """Reduce an extract to the chunks that are not stored. No chunk is cut out again."""
-    diff = compare_manifest(manifest.manifest, row, source.content_hash, retain=True)
+    diff = compare_manifest(manifest.chunk_manifest, row, source.content_hash, retain=True)
     order = stored_chunk_order(extract.chunks)
     chunks = tuple(extract.chunks[order[position]] for position in diff.new)
     return replace(extract, chunks=chunks, diff=diff)

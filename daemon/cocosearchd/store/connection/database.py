@@ -20,8 +20,8 @@ from cocosearchd.errors import (
     InvalidInput,
     NotFound,
     Refused,
-    StoreSilent,
     StoreUnavailable,
+    StoreUnresponsive,
 )
 from cocosearchd.runtime.masking import HARMLESS, mask_urls
 from cocosearchd.store.connection.liveness_check import (
@@ -168,13 +168,13 @@ class Database:
         """Do as `ping`, but wait at most `timeout_s` for a server that restarts.
 
         The pool does not say why it has no connection. A new connection tells a frozen server
-        (`StoreSilent`) from one that is down, and from a pool whose connections are all in use.
+        (`StoreUnresponsive`) from one that is down, and from a pool whose connections are all in use.
         """
         try:
             async with self._connected(timeout_s) as connection:
                 await connection.execute("select 1")
         except StoreUnavailable as error:
-            if error.silent:
+            if error.unresponsive:
                 raise
             await self._try_new_connection()
 
@@ -185,7 +185,7 @@ class Database:
             await connection.close()
         except psycopg.errors.ConnectionTimeout as error:
             self._liveness.unresponsive = True
-            raise _translate(Unresponsive("the server is silent")) from error
+            raise _translate(Unresponsive("the server does not respond")) from error
         except psycopg.Error as error:
             raise _translate(error) from error
 
@@ -219,7 +219,7 @@ class Database:
             except PoolTimeout:
                 waited_s = time.monotonic() - start
                 if self._liveness.unresponsive and waited_s >= LIVENESS_TIMEOUT_S:
-                    raise Unresponsive("the server is silent") from None
+                    raise Unresponsive("the server does not respond") from None
                 if remaining_s <= RECONNECT_S:
                     raise
 
@@ -371,7 +371,7 @@ async def _check(
 _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError], str, str], ...] = (
     (
         Unresponsive,
-        StoreSilent,
+        StoreUnresponsive,
         "PostgreSQL is there, and answers nothing",
         "look at its processes, its disk and the network; it is used again as soon as it answers",
     ),

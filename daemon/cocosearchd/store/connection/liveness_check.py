@@ -57,7 +57,7 @@ class MonitoredConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             return await super().wait(*args, **kwargs)
         except psycopg.OperationalError:
             if self._hung_up:
-                raise Unresponsive("the server is silent") from None
+                raise Unresponsive("the server does not respond") from None
             raise
         finally:
             self._expect(None)

@@ -114,20 +114,21 @@ def read_git_config(
         lines = _lines_for(git_dir, user) if trusted else user.lines
     except GitRefused as error:
         reader.warnings.append(f"what you include by conditions is not used: {error}")
-    own = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
-    if _last(own, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
-        own += reader.lines(os.path.join(git_dir, b"config.worktree"))
+    own_lines = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
+    if _last(own_lines, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
+        own_lines += reader.lines(os.path.join(git_dir, b"config.worktree"))
     excludes = next(
-        (line for line in reversed([*lines, *own]) if line.key == b"core.excludesfile"), None
+        (line for line in reversed([*lines, *own_lines]) if line.key == b"core.excludesfile"), None
     )
     value = excludes.value if excludes is not None else b""
     absolute = os.path.join(top, os.path.expanduser(value)) if value else None
-    object_format = _last(own, b"extensions.objectformat", b"sha1").lower()
+    object_format = _last(own_lines, b"extensions.objectformat", b"sha1").lower()
     files = {file for line in lines for file in _files_of(line, git_dir)}
     return GitConfig(
         excludes_file=absolute,
-        excludes_inside=excludes in own or (bool(value) and absolute != os.path.expanduser(value)),
-        ignore_case=_last([*lines, *own], b"core.ignorecase", b"false").lower() in _TRUE,
+        excludes_inside=excludes in own_lines
+        or (bool(value) and absolute != os.path.expanduser(value)),
+        ignore_case=_last([*lines, *own_lines], b"core.ignorecase", b"false").lower() in _TRUE,
         object_format="sha256" if object_format == b"sha256" else "sha1",
         files=tuple(sorted({os.path.normpath(file) for file in (*files, *reader.files)})),
         warnings=tuple(reader.warnings),

@@ -19,7 +19,7 @@ from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
 REFUSED = "refused"  # the state of an index that another embedder built
-AGAIN_S = 0.05
+SYNC_POLL_S = 0.05
 SHORT_S = 0.5  # after this wait a person sees progress
 LONG_S = 300.0  # timeout of one call: the daemon cancels calls after twice this time
 
@@ -142,7 +142,7 @@ def sync(args: argparse.Namespace, env: Env) -> int:
         and time.monotonic() < end
     ):
         # The daemon answers at once if waiting is useless: a missing root, files that fail.
-        time.sleep(AGAIN_S)
+        time.sleep(SYNC_POLL_S)
         if progress.live:
             progress.show(
                 next(client.stream(address.rpc_socket(env), "follow", {"index": reply["index"]}))

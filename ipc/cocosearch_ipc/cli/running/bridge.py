@@ -64,9 +64,11 @@ def _cwd() -> str:
 class SessionRelay:
     """One MCP session between a client (`source`, `target`) and a sequence of daemons."""
 
-    def __init__(self, env: Env, place: dict[str, Any], source: BinaryIO, target: BinaryIO) -> None:
+    def __init__(
+        self, env: Env, greeting: dict[str, Any], source: BinaryIO, target: BinaryIO
+    ) -> None:
         self._env = env
-        self._place = place
+        self._greeting = greeting
         self._source = source
         self._target = target
         self._connecting = threading.Lock()
@@ -170,7 +172,7 @@ class SessionRelay:
     def _resume(self, connection: socket.socket) -> socket.socket:
         """Bring a new connection to the state of the previous one."""
         try:
-            connection.sendall(json.dumps({"cocosearch": self._place}).encode() + b"\n")
+            connection.sendall(json.dumps({"cocosearch": self._greeting}).encode() + b"\n")
             if self._beginning:  # begin the session again on the client's behalf
                 connection.sendall(_with_id(self._beginning[0]) + b"".join(self._beginning[1:]))
                 connection.sendall(b"".join(map(_with_id, tuple(self._subscribed.values()))))

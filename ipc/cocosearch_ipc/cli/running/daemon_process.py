@@ -24,7 +24,7 @@ ANSWER_S = 5.0
 YOUNG_S = 10.0
 POLL_S = 0.05
 LONG_S = 1.0
-LOOK_S = 1.0  # interval of checks for a new daemon
+SOCKET_POLL_S = 1.0  # interval of checks for a new daemon
 LOCK_S = 10.0  # time for a new process to import its modules and take its lock
 MAX_LOG_BYTES = 8 << 20
 
@@ -299,6 +299,6 @@ def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
 
 def await_socket(path: str) -> None:
     """Wait, without a limit, until another program has started a daemon."""
-    time.sleep(LOOK_S)
+    time.sleep(SOCKET_POLL_S)
     while not client.reachable(path):
-        time.sleep(LOOK_S)
+        time.sleep(SOCKET_POLL_S)

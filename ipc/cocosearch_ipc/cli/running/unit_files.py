@@ -105,8 +105,8 @@ def variables(env: Env) -> dict[str, str]:
     return {name: env[name] for name in sorted(names) if name not in NOT_ITS and env[name]}
 
 
-def write_environment(drop_in: Path, given: Mapping[str, str]) -> bool:
-    """Add `given` to the environment of a service; return True if anything changed.
+def write_environment(drop_in: Path, variables: Mapping[str, str]) -> bool:
+    """Add `variables` to the environment of a service; return True if anything changed.
 
     Values may be passwords, and systemd shows `Environment=` to every user (`systemctl show`). So
     the values go into a file that only its owner reads, and the drop-in names that file. Values in
@@ -117,7 +117,7 @@ def write_environment(drop_in: Path, given: Mapping[str, str]) -> bool:
     )
     file = environment_file(drop_in)
     text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
-    values = {**_moved(old_drop_in), **_values(text), **given}
+    values = {**_moved(old_drop_in), **_values(text), **variables}
     line = f"EnvironmentFile={str(file).replace('%', '%%')}"
     other_lines = [
         text_line
@@ -128,7 +128,7 @@ def write_environment(drop_in: Path, given: Mapping[str, str]) -> bool:
         drop_in: "\n".join([*other_lines, line]) + "\n",
         file: "".join(map(_assignment, values.items())),
     }
-    if not given or {drop_in: old_drop_in, file: text} == after:
+    if not variables or {drop_in: old_drop_in, file: text} == after:
         return False
     drop_in.parent.mkdir(parents=True, exist_ok=True)
     for path in (file, drop_in):  # in this order: the drop-in names the file

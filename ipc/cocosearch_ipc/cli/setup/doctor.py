@@ -43,13 +43,13 @@ def run(args: argparse.Namespace, env: Env) -> int:
         output.document({"findings": [asdict(finding) for finding in findings]})
     else:
         style = output.Style.of(sys.stdout, env)
-        for found in findings:
-            colour = {"ok": output.GREEN, "warn": output.YELLOW, "fail": output.RED}[found.state]
-            output.line(
-                f"{style.paint(f'{found.state:<4}', colour)}  {found.what}: {output.printable(found.message, keep='')}"
-            )
-            if found.fix:
-                output.line(f"      {output.printable(found.fix, keep='')}")
+        for finding in findings:
+            colour = {"ok": output.GREEN, "warn": output.YELLOW, "fail": output.RED}[finding.state]
+            state = style.paint(f"{finding.state:<4}", colour)
+            message = output.printable(finding.message, keep="")
+            output.line(f"{state}  {finding.what}: {message}")
+            if finding.fix:
+                output.line(f"      {output.printable(finding.fix, keep='')}")
     return exits.FAILED if any(finding.state == "fail" for finding in findings) else exits.OK
 
 
@@ -96,7 +96,7 @@ def _service(env: Env) -> Finding:
 
 
 def _writable(what: str, path: Path) -> Finding:
-    existing = next(place for place in (path, *path.parents) if place.exists())
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
     if os.access(existing, os.W_OK | os.X_OK):
         return Finding(what, "ok", str(path) if existing == path else f"{path} will be made")
     return Finding(

@@ -110,10 +110,12 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.print:
         output.line(edit("", assistant.keys, entry, path).rstrip())
         return exits.OK
-    before = ""
+    previous_text = ""
     changed = False
     if not args.remove or target.is_there():
-        before, changed = _write(target, partial(edit, keys=assistant.keys, entry=entry, path=path))
+        previous_text, changed = _write(
+            target, partial(edit, keys=assistant.keys, entry=entry, path=path)
+        )
     if args.json:
         output.document({"assistant": args.assistant, "file": str(path), "changed": changed})
     elif changed:
@@ -122,7 +124,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         )
         output.line(
             f"restart {assistant.title} to {'remove' if args.remove else 'use'} it"
-            + (f"; the old file is {path}{BACKUP}" if before else "")
+            + (f"; the old file is {path}{BACKUP}" if previous_text else "")
         )
     else:
         output.line(f"{assistant.title}: {path} needs no change")
@@ -169,18 +171,18 @@ def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
     with SafeFolder.opened(target.top, *target.below) as folder:
         data, mode = folder.read(target.name, target.max_bytes) or (b"", 0o600)
         try:
-            before = data.decode("utf-8")
-            after = edit(before).encode("utf-8")
+            previous_text = data.decode("utf-8")
+            after = edit(previous_text).encode("utf-8")
         except UnicodeError as error:
             raise client.CallFailed(
                 f"{target.path} is not UTF-8 ({error})", "repair it first", code=0
             ) from None
         if after == data:
-            return before, False
+            return previous_text, False
         if data:
             folder.create(target.name + BACKUP, data, mode)
         folder.replace(target.name, after, mode)
-    return before, True
+    return previous_text, True
 
 
 def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
