@@ -1,7 +1,7 @@
 """Check settings without starting the daemon, and probe its database and its embedder."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -50,15 +50,18 @@ def _files(loaded: LoadedSettings, env: Mapping[str, str], project: str) -> Iter
     paths = [str(path) for path in (file, file.with_name(".env")) if path.exists()]
     yield Finding("settings", "ok", ", ".join(paths) or f"defaults; {file} is not there")
     settings = project_settings(loaded, project)
-    for warning in settings.warnings:
-        yield Finding("project", "fail" if warning == settings.error else "warn", warning)
-    if settings.project.file and not settings.warnings:
-        yield Finding("project", "ok", settings.project.file)
+    yield from _part("project", settings.warnings, settings.project.file, settings.error)
     overrides = read_overrides(loaded.settings.indexing.queries_dir)
-    for warning in overrides.warnings:
-        yield Finding("queries", "warn", warning)
-    if overrides.queries and not overrides.warnings:
-        yield Finding("queries", "ok", ", ".join(language for language, _ in overrides.queries))
+    languages = ", ".join(language for language, _ in overrides.queries)
+    yield from _part("queries", overrides.warnings, languages)
+
+
+def _part(part: str, warnings: Sequence[str], detail: str, error: str = "") -> Iterator[Finding]:
+    """Findings about one part: its warnings, of which `error` is one, else `detail`."""
+    for warning in warnings:
+        yield Finding(part, "fail" if warning == error else "warn", warning)
+    if detail and not warnings:
+        yield Finding(part, "ok", detail)
 
 
 async def _probe(part: str, answer: Awaitable[str]) -> Finding:

@@ -259,10 +259,7 @@ class ConfigSync:
         files = 0
         if not was_read or _differs(index.record, rules):
             files = await self._renew(index, rules)
-        if set(differ) & set(SCOPE):
-            await index.root.configure(settings.indexing)
-        elif files:
-            index.root.rescan("settings changed")
+        await _apply_scope(index, settings, differ, files)
         # Last: a caller that sees the new settings here does not wait for their effects.
         index.settings = settings
         index.record = replace(
@@ -318,3 +315,12 @@ def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSett
     """Read the settings of a root; None if the root went away meanwhile. Blocking."""
     settings = read_index_settings(root, loaded, last)
     return settings if read_stamps(root) is not None else None
+
+
+async def _apply_scope(
+    index: RunningIndex, settings: IndexSettings, differ: tuple[str, ...], files: int
+) -> None:
+    if set(differ) & set(SCOPE):
+        await index.root.configure(settings.indexing)
+    elif files:
+        index.root.rescan("settings changed")

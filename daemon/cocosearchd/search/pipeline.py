@@ -30,9 +30,14 @@ from cocosearchd.search.plan import (
     make_relative,
     make_view,
 )
-from cocosearchd.search.query_cache import CachedHits, CacheStatistics, QueryCache
+from cocosearchd.search.query_cache import CachedHits, CacheStatistics, QueryCache, State
 from cocosearchd.search.ranking import to_hit
-from cocosearchd.search.retrieval import FindLexicalIndex, RetrievalRequest, Retriever
+from cocosearchd.search.retrieval import (
+    FindLexicalIndex,
+    RetrievalAttempt,
+    RetrievalRequest,
+    Retriever,
+)
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 
@@ -245,41 +250,46 @@ class Pipeline:
         An explained run only records a cache hit, and retrieves anyway.
         """
         lexical = self._retriever.lexical(record, plan)
-        cache_state = (record.generation, lexical.snapshot_count if lexical is not None else 0)
-        ranking = self._cache.exact(record.number, cache_state, plan) if query.use_cache else None
+        state = (record.generation, lexical.snapshot_count if lexical is not None else 0)
+        ranking = self._cache.exact(record.number, state, plan) if query.use_cache else None
         trace.record("cache", lambda: {"exact": ranking is not None})
         if ranking is not None and not trace.explain:
             return ranking, "exact"
         query_vector = QueryVector(None) if plan.listing else await embed(plan.text, trace)
-        vector = query_vector.vector
-        if vector is not None:
+        if query_vector.vector is not None:
             self._check_identity(record)
             if query.use_cache and not trace.explain:
-                ranking = self._cache.similar(record.number, cache_state, plan, vector)
+                ranking = self._cache.similar(record.number, state, plan, query_vector.vector)
                 if ranking is not None:
                     return ranking, "semantic"
         self._cache.count_miss()
-        attempt = await self._retriever.retrieve(
-            record, RetrievalRequest(plan, vector, overlay), trace
-        )
-        hits = tuple(to_hit(record.name, candidate) for candidate in attempt.selected)
-        warnings = tuple(warning for warning in (query_vector.warning, attempt.warning) if warning)
-        ranking = CachedHits(attempt.generation, hits, attempt.files, warnings, cache_state[1])
+        request = RetrievalRequest(plan, query_vector.vector, overlay)
+        attempt = await self._retriever.retrieve(record, request, trace)
+        ranking = _make_ranking(record, attempt, query_vector, state)
         if query.use_cache and query_vector.cacheable and attempt.cacheable:
-            self._cache.put(record.number, plan, vector, ranking)
+            self._cache.put(record.number, plan, query_vector.vector, ranking)
+        await self._record_results(record, request, query.why_not, attempt, trace)
+        return ranking, "miss"
+
+    async def _record_results(
+        self,
+        record: IndexRecord,
+        request: RetrievalRequest,
+        missing_path: str | None,
+        attempt: RetrievalAttempt,
+        trace: Trace,
+    ) -> None:
+        """Record how the results were ranked, and why `missing_path` is not among them."""
         trace.record(
             "ranking",
-            lambda: describe_results(plan, attempt.retrieved, attempt.scored, attempt.selected),
+            lambda: describe_results(
+                request.plan, attempt.retrieved, attempt.scored, attempt.selected
+            ),
         )
-        if query.why_not is not None:
+        if missing_path is not None:
             trace.details["why_not"] = await why_not(
-                self._db,
-                record,
-                RetrievalRequest(plan, vector, overlay),
-                query.why_not,
-                attempt.scored,
+                self._db, record, request, missing_path, attempt.scored
             )
-        return ranking, "miss"
 
     def _check_identity(self, record: IndexRecord) -> None:
         """Raise `IdentityMismatch` if the index has vectors of another model.
@@ -296,6 +306,18 @@ class Pipeline:
                 f"not by {fingerprint}",
                 f"cocosearchctl reindex {record.name}, or configure the embedder it was made by",
             )
+
+
+def _make_ranking(
+    record: IndexRecord, attempt: RetrievalAttempt, query_vector: QueryVector, state: State
+) -> CachedHits:
+    return CachedHits(
+        attempt.generation,
+        tuple(to_hit(record.name, candidate) for candidate in attempt.selected),
+        attempt.files,
+        tuple(filter(None, (query_vector.warning, attempt.warning))),
+        snapshot_count=state[1],
+    )
 
 
 def _make_answer(

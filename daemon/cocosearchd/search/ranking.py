@@ -112,20 +112,29 @@ def fuse(retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
 def _fuse_candidate(
     vector: tuple[int, Candidate] | None, keyword: tuple[int, Candidate] | None, every_word: int
 ) -> ScoredCandidate:
-    score = (1 / (RRF_K + vector[0]) if vector else 0.0) + (
-        1 / (RRF_K + keyword[0]) if keyword else 0.0
-    )
+    vector_rank = vector[0] if vector else 0
+    keyword_rank = keyword[0] if keyword else 0
     ranked = vector or keyword
     assert ranked is not None
     return ScoredCandidate(
         ranked[1],
-        score,
-        "both" if vector and keyword else "semantic" if vector else "keyword",
-        vector_rank=vector[0] if vector else 0,
-        keyword_rank=keyword[0] if keyword else 0,
+        _reciprocal(vector_rank) + _reciprocal(keyword_rank),
+        _match_type(vector_rank, keyword_rank),
+        vector_rank,
+        keyword_rank,
         cosine=vector[1].score if vector else None,
-        every_word=keyword is not None and keyword[0] <= every_word,
+        every_word=0 < keyword_rank <= every_word,
     )
+
+
+def _reciprocal(rank: int) -> float:
+    return 1 / (RRF_K + rank) if rank else 0.0
+
+
+def _match_type(vector_rank: int, keyword_rank: int) -> MatchType:
+    if not vector_rank:
+        return "keyword"
+    return "both" if keyword_rank else "semantic"
 
 
 def boost_definitions(

@@ -6,7 +6,7 @@ earlier reads, everything is read again. The last attempt runs in one transactio
 the retrievers then wait for each other, but certainly consistent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import anyio
@@ -148,7 +148,7 @@ class Retriever:
         scored = await self._rerank(request.plan, ranked.scored, trace)
         selected = select_results(request.plan, scored)
         unsaved = request.overlay.states if request.overlay else {}
-        selected_paths = dict.fromkeys(candidate.candidate.path for candidate in selected)
+        selected_paths = list(dict.fromkeys(entry.candidate.path for entry in selected))
         saved_paths = [path for path in selected_paths if path not in unsaved]
         states = ranked.states
         if states is None:
@@ -156,17 +156,12 @@ class Retriever:
                 states = await file_states(db, record, saved_paths)
         if not _is_consistent(ranked, states, generation, saved_paths):
             return states.generation
-        answer_generation = states.generation if ranked.generation is None else ranked.generation
-        files = (
-            *(states.files[path] for path in saved_paths if path in states.files),
-            *(unsaved[path] for path in selected_paths if path in unsaved),
-        )
         return RetrievalAttempt(
             ranked.retrieved,
             scored,
             selected,
-            answer_generation,
-            files,
+            states.generation if ranked.generation is None else ranked.generation,
+            (*_select_files(saved_paths, states.files), *_select_files(selected_paths, unsaved)),
             ranked.cacheable,
             ranked.warning,
         )
@@ -248,6 +243,10 @@ class Retriever:
             return await anyio.to_thread.run_sync(
                 self._rerankers.rerank, plan.reranker, plan.text, scored
             )
+
+
+def _select_files(paths: list[str], files: Mapping[str, FileState]) -> list[FileState]:
+    return [files[path] for path in paths if path in files]
 
 
 def _is_consistent(

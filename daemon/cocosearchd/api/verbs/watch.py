@@ -64,19 +64,26 @@ class WatchVerbs:
         query = SavedQuery(self._search, replace(search_request, index=None, all_indexes=False))
         async with self._indexes.commits() as commits:
             events = {event.index: event for event in await self._events_since(request, commits)}
-            for name, event in events.items():
-                changed = None if event.kind == "missed" else event.changed
-                if (matches := await query.begin(name, changed)) or changed is None:
-                    yield replace(event, kind="matches" if matches else event.kind, matches=matches)
+            for event in events.values():
+                if matched := await self._first_matches(event, query):
+                    yield matched
             for index in await searched_indexes(self._indexes.lookup, search_request):
                 if index.record.name not in events:
                     await query.begin(index.record.name)
             while batch := await next_batch(commits):
                 for commit in batch:
-                    if request.index not in (None, commit.index):
-                        continue
-                    if matched := await self._new_matches(commit, commits, query):
+                    if request.index in (None, commit.index) and (
+                        matched := await self._new_matches(commit, commits, query)
+                    ):
                         yield matched
+
+    async def _first_matches(self, event: w.WatchEvent, query: SavedQuery) -> w.WatchEvent | None:
+        """Begin a query after an event, and return it if it has matches or tells of a gap."""
+        missed = event.kind == "missed"
+        matches = await query.begin(event.index, None if missed else event.changed)
+        if matches:
+            return replace(event, kind="matches", matches=matches)
+        return event if missed else None
 
     async def _new_matches(
         self, commit: Commit, commits: Commits, query: SavedQuery

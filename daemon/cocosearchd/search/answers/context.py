@@ -6,7 +6,7 @@ context.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -100,23 +100,27 @@ class Context:
         costs one `stat` per file.
         """
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        files_by_path = {file.path: file for file in files}
         key = (id(hits), view, count)
         shown_hits = hits[:count]
         cached = self._expansions.get(key)
         if cached is not None and cached[0] is hits:
-            saved = {hit.path for hit in shown_hits} - unsaved.keys()
-            if all(
-                self.disk.unchanged(root, file.path, file.content_hash)
-                for file in files
-                if file.path in saved
-            ):
+            saved_paths = {hit.path for hit in shown_hits} - unsaved.keys()
+            if self._all_unchanged(root, saved_paths, files_by_path):
                 return cached[1]
-        expanded = self._expand(
-            root, shown_hits, {file.path: file for file in files}, view, unsaved
-        )
+        expanded = self._expand(root, shown_hits, files_by_path, view, unsaved)
         if not expanded.changed_paths:
             self._expansions.put(key, (hits, expanded))
         return expanded
+
+    def _all_unchanged(
+        self, root: bytes, paths: Iterable[str], files: Mapping[str, FileState]
+    ) -> bool:
+        return all(
+            self.disk.unchanged(root, path, files[path].content_hash)
+            for path in paths
+            if path in files
+        )
 
     def expand_stored(
         self, hits: tuple[Hit, ...], view: ViewOptions, overlay: Overlay | None, count: int | None

@@ -12,7 +12,7 @@ from typing import Literal
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.exclusion import find_exclusion
-from cocosearchd.model import IndexRecord, SkipReason
+from cocosearchd.model import FileRecord, IndexRecord, SkipReason
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import check_choice, language_names
@@ -95,16 +95,12 @@ async def list_files(
             f"limit is {limit}, offset {offset}",
             f"use a limit of 1 to {MAX_FILES}, an offset from 0",
         )
-    check_filters((pattern or "", *languages))
-    matches = path_matcher((pattern or "**",))
-    language_ids = _language_ids(languages)
+    passes = _make_file_filter(pattern, languages, skipped=skipped)
     entries = [
         FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)
         for record in sorted(indexes, key=lambda index: index.name)
         for row in await index_records.file_records(db, record, under.removeprefix("./").strip("/"))
-        if (skipped or row.skip_reason is None)
-        and (not language_ids or row.language in language_ids)
-        and (pattern is None or matches(row.path))
+        if passes(row)
     ]
     after = _read_cursor(cursor)
     remaining = [
@@ -116,6 +112,24 @@ async def list_files(
         len(entries),
         json.dumps([page[-1].index, page[-1].path]) if len(remaining) > limit else None,
     )
+
+
+def _make_file_filter(
+    pattern: str | None, languages: Sequence[str], *, skipped: bool
+) -> Callable[[FileRecord], bool]:
+    """Make the filter of a listing. Raises `InvalidInput`."""
+    check_filters((pattern or "", *languages))
+    matches = path_matcher((pattern or "**",))
+    language_ids = _language_ids(languages)
+
+    def passes(row: FileRecord) -> bool:
+        if row.skip_reason is not None and not skipped:
+            return False
+        if language_ids and row.language not in language_ids:
+            return False
+        return pattern is None or bool(matches(row.path))
+
+    return passes
 
 
 async def get_file(
@@ -138,33 +152,24 @@ async def get_file(
             f"lines {first_line} to {last_line} are not a range",
             "lines count from 1; the last one is included",
         )
-    name, content_hash = await _locate(db, indexes, path, overlays or {})
+    overlays = overlays or {}
+    lines = (first_line, last_line)
+    name, content_hash = await _locate(db, indexes, path, overlays)
     if content_hash is None:
-        file = (overlays or {})[name].files[path]
-        return _content(name, path, file.language, file.text, (first_line, last_line), "overlay")
+        file = overlays[name].files[path]
+        return _content(name, path, file.language, file.text, lines, "overlay")
     record = next(index for index in indexes if index.name == name)
     text = await disk.run_bounded(
         record.root, partial(disk.verified, record.root, path, content_hash)
     )
     stored = [file async for file in queries.file_chunks(db, record, [path])]
     language = stored[0].language if stored else ""
-    if not stored or not stored[0].chunks:
+    chunks = stored[0].chunks if stored else ()
+    if not chunks:
         await _check_text(db, record, path, readable=text is not None)
     if text is not None:
-        return _content(record.name, path, language, text, (first_line, last_line), "disk")
-    all_lines = assemble_lines(stored[0].chunks if stored else ())
-    lines = all_lines[first_line - 1 : last_line]
-    last_shown = first_line + len(lines) - 1
-    return FileContent(
-        record.name,
-        path,
-        language,
-        "\n".join(lines),
-        first_line,
-        last_shown,
-        len(all_lines),
-        "index",
-    )
+        return _content(name, path, language, text, lines, "disk")
+    return _assemble_content(name, path, language, chunks, lines)
 
 
 def _content(
@@ -184,6 +189,22 @@ def _content(
     return FileContent(
         index, path, language, content, first, first + len(selected) - 1, text.line_count, source
     )
+
+
+def _assemble_content(
+    index: str,
+    path: str,
+    language: str,
+    chunks: Sequence[queries.StoredChunk],
+    lines: tuple[int, int | None],
+) -> FileContent:
+    """Return lines of a file that are assembled from its chunks."""
+    first, last = lines
+    all_lines = assemble_lines(chunks)
+    selected = all_lines[first - 1 : last]
+    content = "\n".join(selected)
+    last_shown = first + len(selected) - 1
+    return FileContent(index, path, language, content, first, last_shown, len(all_lines), "index")
 
 
 async def _check_text(db: Database, record: IndexRecord, path: str, *, readable: bool) -> None:
@@ -217,17 +238,21 @@ async def _locate(
     unsaved = [name for name, overlay in overlays.items() if path in overlay.files]
     if len(unsaved) == 1:
         return unsaved[0], None
-    states = [
-        (record.name, (await file_states(db, record, [path])).files.get(path)) for record in indexes
-    ]
-    owners = [(name, state.content_hash) for name, state in states if state is not None]
+    owners = list[tuple[str, bytes]]()
+    for record in indexes:
+        if state := (await file_states(db, record, [path])).files.get(path):
+            owners.append((record.name, state.content_hash))
     if len(owners) > 1:
         names = ", ".join(name for name, _ in owners)
         raise InvalidInput(f"{path} is in several indexes: {names}", "name one of them")
     if not owners:
-        where = f"index {indexes[0].name} has no" if len(indexes) == 1 else "no index has a"
-        raise NotFound(f"{where} file {path}", await _suggest_paths(db, indexes, path))
+        raise await _not_found(db, indexes, path)
     return owners[0]
+
+
+async def _not_found(db: Database, indexes: Sequence[IndexRecord], path: str) -> NotFound:
+    searched = f"index {indexes[0].name} has no" if len(indexes) == 1 else "no index has a"
+    return NotFound(f"{searched} file {path}", await _suggest_paths(db, indexes, path))
 
 
 async def _suggest_paths(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:

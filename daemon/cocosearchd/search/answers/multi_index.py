@@ -6,7 +6,7 @@ rank.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
@@ -82,33 +82,43 @@ async def search_several(
     check_same_embedder(records)
     traces = {record.name: Trace(explain=explain) for record in records}
     outcomes = await _rank_all(pipeline, records, query, traces, overlays or {})
-    answers_by_index = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
+    ranked_answers = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
     failed_indexes = tuple(
         FailedIndex(record.name, outcome)
         for record, outcome in zip(records, outcomes, strict=True)
         if isinstance(outcome, CocoSearchError)
     )
-    if failed_indexes and not answers_by_index:
+    if failed_indexes and not ranked_answers:
         raise failed_indexes[0].error
-    answers_by_index = _deduplicate(answers_by_index, query.all_chunks)
+    ranked_answers = _deduplicate(ranked_answers, query.all_chunks)
     is_name = not any(map(str.isspace, parse_inline(query.text).words))
     selected = order_hits(
-        [ranked.ranking.hits for ranked in answers_by_index],
+        [ranked.ranking.hits for ranked in ranked_answers],
         pipeline.effective_limit(query),
         is_name=is_name,
     )
-    shown_counts = Counter(number for number, _ in selected)
-    expanded = tuple(
-        [
-            await pipeline.expand(ranked, traces[ranked.record.name], shown_counts[number])
-            for number, ranked in enumerate(answers_by_index)
-        ]
-    )
+    answers = await _expand_selected(pipeline, ranked_answers, selected, traces)
     return MergedAnswer(
-        fit_budget(merge_hits(expanded, selected), query.budget_chars, query.budget_tokens),
-        expanded,
+        fit_budget(merge_hits(answers, selected), query.budget_chars, query.budget_tokens),
+        answers,
         failed_indexes,
         traces,
+    )
+
+
+async def _expand_selected(
+    pipeline: Pipeline,
+    ranked_answers: Sequence[RankedAnswer],
+    selected: Sequence[tuple[int, int]],
+    traces: Mapping[str, Trace],
+) -> tuple[Answer, ...]:
+    """Add context to the hits of each index that `order_hits` selected."""
+    counts = Counter(number for number, _ in selected)
+    return tuple(
+        [
+            await pipeline.expand(ranked, traces[ranked.record.name], counts[number])
+            for number, ranked in enumerate(ranked_answers)
+        ]
     )
 
 
@@ -196,6 +206,19 @@ def merge_hits(answers: Sequence[Answer], selected: Sequence[tuple[int, int]]) -
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _PlacedHit:
+    """A hit with the number of its index, its rank there, and the absolute path of its file."""
+
+    hit: Hit
+    number: int
+    rank: int
+    path: bytes
+
+    def identity(self, all_chunks: bool) -> tuple[bytes, int]:
+        return self.path, self.hit.start_byte if all_chunks else 0
+
+
 def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[RankedAnswer]:
     """Drop the hits that another index has as well.
 
@@ -203,43 +226,44 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
     belongs to the index whose overlay has it; the others have the text on disk.
     """
     roots = [answer.record.root.rstrip(b"/") + b"/" for answer in answers]
-    if not any(
-        entry is not outer and entry.startswith(outer) for entry in roots for outer in roots
-    ):
+    if not any(root != outer and root.startswith(outer) for root in roots for outer in roots):
         return list(answers)  # the same tuples, because expansions are cached by identity
+    unsaved = _find_unsaved_files(answers, roots)
+    hits = [
+        hit
+        for hit in _place_hits(answers, roots)
+        if unsaved.get(hit.path, hit.number) == hit.number
+    ]
+    owners = dict[tuple[bytes, int], int]()
+    for hit in sorted(hits, key=lambda hit: (hit.rank, -len(roots[hit.number]))):
+        owners.setdefault(hit.identity(all_chunks), hit.number)
+    hits_by_index: list[list[Hit]] = [[] for _ in answers]
+    for hit in hits:
+        if owners[hit.identity(all_chunks)] == hit.number:
+            hits_by_index[hit.number].append(hit.hit)
+    return [
+        replace(answer, ranking=replace(answer.ranking, hits=tuple(hits_of_index)))
+        for answer, hits_of_index in zip(answers, hits_by_index, strict=True)
+    ]
 
-    def absolute_path(number: int, path: str) -> bytes:
-        return roots[number] + decode_path(path)
 
-    def identity(number: int, hit: Hit) -> tuple[bytes, int]:
-        return absolute_path(number, hit.path), hit.start_byte if all_chunks else 0
-
+def _find_unsaved_files(
+    answers: Sequence[RankedAnswer], roots: Sequence[bytes]
+) -> dict[bytes, int]:
+    """Map the absolute paths of unsaved files to the index with the nearest root."""
     outer_first = sorted(enumerate(answers), key=lambda entry: len(roots[entry[0]]))
-    unsaved = {
-        absolute_path(n, path): n
-        for n, answer in outer_first
+    return {
+        roots[number] + decode_path(path): number
+        for number, answer in outer_first
         if answer.overlay
         for path in answer.overlay.files
     }
-    hits = [
-        (rank, n, hit)
-        for n, answer in enumerate(answers)
-        for rank, hit in enumerate(answer.ranking.hits)
-        if unsaved.get(absolute_path(n, hit.path), n) == n
-    ]
-    owners = dict[tuple[bytes, int], int]()
-    for _, number, hit in sorted(hits, key=lambda entry: (entry[0], -len(roots[entry[1]]))):
-        owners.setdefault(identity(number, hit), number)
-    return [
-        replace(
-            answer,
-            ranking=replace(
-                answer.ranking,
-                hits=tuple(h for _, m, h in hits if m == n and owners[identity(n, h)] == n),
-            ),
-        )
-        for n, answer in enumerate(answers)
-    ]
+
+
+def _place_hits(answers: Sequence[RankedAnswer], roots: Sequence[bytes]) -> Iterator[_PlacedHit]:
+    for number, answer in enumerate(answers):
+        for rank, hit in enumerate(answer.ranking.hits):
+            yield _PlacedHit(hit, number, rank, roots[number] + decode_path(hit.path))
 
 
 def check_same_embedder(records: Sequence[IndexRecord]) -> None:

@@ -76,8 +76,7 @@ async def _add_unsaved(
     ranks = await queries.rank_texts(
         db, words, [split_text(f"{row.header}\n{row.content}") for row in rows]
     )
-    # Chunks with every word score above 1 if the list has chunks without.
-    lift = 1.0 if every_word < len(stored) or (stored and stored[0].score >= 1) else 0.0
+    lift = _lift_of_complete(stored, every_word)
     phrases_only = bool(plan.where.phrases) and not words  # the query has phrases and no words
     unsaved = [
         replace(row, score=lift + rank)
@@ -86,6 +85,11 @@ async def _add_unsaved(
     ]
     merged = best_candidates((*stored, *unsaved), plan.depth)
     return merged, min(every_word + len(unsaved), len(merged))
+
+
+def _lift_of_complete(stored: tuple[queries.Candidate, ...], every_word: int) -> float:
+    """Return the lift of chunks with every word: they score above 1 if the list has others."""
+    return 1.0 if every_word < len(stored) or (stored and stored[0].score >= 1) else 0.0
 
 
 async def _search_vectors(

@@ -115,15 +115,16 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     # decide and size does not. The weights are learned; the signal is 0 where a name explains the
     # question.
     unnamed = np.float32(1 - corpus.name_coverage)
-    for name in ("lsize", "s_mean", "chunk"):
-        if name in scaled:
-            scaled[f"{name}_unnamed"] = scaled[name] * unnamed
+    scaled |= _scale_signals(scaled, ("lsize", "s_mean", "chunk"), "unnamed", unnamed)
     # Where no chunk has most words of the question, weighted by their rarity.
     uncovered = np.float32(1 - matrix.chunk_coverage.max(initial=0))
-    for name in ("s3", "f_all", "lsize", "chunk"):
-        if name in scaled:
-            scaled[f"{name}_weak"] = scaled[name] * uncovered
-    return scaled
+    return scaled | _scale_signals(scaled, ("s3", "f_all", "lsize", "chunk"), "weak", uncovered)
+
+
+def _scale_signals(
+    signals: dict[str, Floats], names: tuple[str, ...], suffix: str, factor: np.float32
+) -> dict[str, Floats]:
+    return {f"{name}_{suffix}": signals[name] * factor for name in names if name in signals}
 
 
 def rank_code(

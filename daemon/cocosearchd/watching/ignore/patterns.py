@@ -326,39 +326,45 @@ def _bracket(pattern: bytes, at: int, ignore_case: bool) -> tuple[bytes, int] | 
     at += negated
     members = list[bytes]()
     previous = b""
-    first = True
-    while first or pattern[at : at + 1] != b"]":
-        char = pattern[at : at + 1]
-        following = pattern[at + 1 : at + 2]
-        if not char:
+    while not members or pattern[at : at + 1] != b"]":
+        member = _set_member(pattern, at, previous, ignore_case)
+        if member is None:
             return None
-        if char == b"-" and previous and following not in (b"", b"]"):
-            at += 1
-            upper, at = _member(pattern, at)
-            if not upper:
-                return None
-            members.append(_range(previous, upper))
-            previous = b""
-        elif char == b"[" and following == b":" and (close := pattern.find(b"]", at + 2)) >= 0:
-            if pattern[close - 1 : close] == b":" and close - 1 >= at + 2:
-                name = pattern[at + 2 : close - 1]
-                if name not in _CLASSES:
-                    return None
-                members.append(_CLASSES[name])
-                previous = b""
-                at = close + 1
-            else:
-                members.append(re.escape(char))  # not closed by `:]`, so a plain `[`
-                at += 1
-        else:
-            previous, at = _member(pattern, at)
-            if not previous:
-                return None
-            members.append(b"" if ignore_case and previous.isupper() else re.escape(previous))
-        first = False
+        expression, previous, at = member
+        members.append(expression)
     body = b"".join(members)
     inside = (b"[^" if negated else b"[") + body + b"]" if body else (b"." if negated else _NEVER)
     return b"(?!/)" + inside, at + 1
+
+
+# A member of a set: its expression, the character that a range may begin with, and its end.
+_SetMember = tuple[bytes, bytes, int]
+
+
+def _set_member(pattern: bytes, at: int, previous: bytes, ignore_case: bool) -> _SetMember | None:
+    """Return the member of a set at `at`: a range, a class or a character; None if it has no end.
+
+    `previous` is the character before it, if a range may begin with it.
+    """
+    char = pattern[at : at + 1]
+    following = pattern[at + 1 : at + 2]
+    if char == b"-" and previous and following not in (b"", b"]"):
+        upper, at = _member(pattern, at + 1)
+        return (_range(previous, upper), b"", at) if upper else None
+    if char == b"[" and following == b":" and (close := pattern.find(b"]", at + 2)) >= 0:
+        return _class_member(pattern, at, close, previous)
+    letter, at = _member(pattern, at)
+    if not letter:
+        return None
+    return b"" if ignore_case and letter.isupper() else re.escape(letter), letter, at
+
+
+def _class_member(pattern: bytes, at: int, close: int, previous: bytes) -> _SetMember | None:
+    """Return the class such as `[:alpha:]` at `at`; None for an unknown one."""
+    if close - 1 < at + 2 or pattern[close - 1 : close] != b":":
+        return re.escape(b"["), previous, at + 1  # not closed by `:]`, so a plain `[`
+    expression = _CLASSES.get(pattern[at + 2 : close - 1])
+    return None if expression is None else (expression, b"", close + 1)
 
 
 def _member(pattern: bytes, at: int) -> tuple[bytes, int]:

@@ -122,7 +122,7 @@ def analyse_query(text: str) -> AnalysedQuery:
         verbs=tuple(word for word in words if word in VERBS),
         domains=frozenset(name for name, terms in DOMAINS.items() if distinct & terms),
         structures=tuple(name for name, (terms, _) in STRUCTURES.items() if distinct & terms),
-        file_kinds=frozenset().union(*(FILE_KINDS[word] for word in words if word in FILE_KINDS)),
+        file_kinds=frozenset().union(*(FILE_KINDS.get(word, ()) for word in words)),
     )
 
 

@@ -127,13 +127,15 @@ def features(question: Any, doc: Any, code: str) -> dict[str, float]:
 
 
 def _lemmas(doc: Any) -> frozenset[str]:
-    splits = (
-        split_text(token.text).split() or [token.lemma_]
-        for token in doc
-        if token.is_alpha or "_" in token.text
-    )
-    lemmas = {token.lemma_.lower() for token in doc if token.is_alpha and not token.is_stop}
-    return frozenset(lemmas | {part for parts in splits if len(parts) > 1 for part in parts})
+    lemmas = set[str]()
+    for token in doc:
+        if token.is_alpha and not token.is_stop:
+            lemmas.add(token.lemma_.lower())
+        if token.is_alpha or "_" in token.text:
+            parts = split_text(token.text).split()
+            if len(parts) > 1:
+                lemmas.update(parts)
+    return frozenset(lemmas)
 
 
 def _tagged_lemmas(doc: Any, *tags: str) -> frozenset[str]:
