@@ -42,7 +42,6 @@ BOUNDED = {
     ("tool_calls.py", "_spelled_all"): "goes as deep as a reply of the protocol",
     ("openrpc.py", "_nested"): "goes as deep as the protocol's own types",
     ("openrpc.py", "_type"): "goes as deep as the protocol's own types",
-    ("explain_view.py", "_flat"): "goes as deep as the daemon's explanation",
     ("explain_view.py", "outline"): "goes as deep as the daemon's explanation",
     ("shapes.py", "_object_schema"): "goes as deep as the protocol's own types",
     ("shapes.py", "_value"): "goes as deep as the protocol's own types",

@@ -84,27 +84,45 @@ def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
     They may use `variables` that begin with `FREE`, and such variables of their `.env`.
     """
     directory = Path(os.fsdecode(root))
-    names = [name for name in FILES if stamp(directory / name)]
-    warnings = [f"{names[1]} is not read, because {names[0]} is there"] if len(names) > 1 else []
+    warnings: list[str] = []
+    file = _choose_file(directory, warnings)
     env_file = _env(directory, warnings)
-    free = {name: value for name, value in variables.items() if name.startswith(FREE)}
-    free = {entry.key: entry.value for entry in env_file if entry.key.startswith(FREE)} | free
-    file_entries = _read(directory, names[0]) if names else ()
+    file_entries = _read(directory, file) if file else ()
+    free = _free_variables(variables, env_file)
     entries = list(_own_entries(expand_variables(file_entries, free.get), warnings))
     top = {entry.key: entry for entry in entries if entry.key in TOP}
     texts = {key: _texts(entry) for key, entry in top.items()}
+    settings = [entry for entry in entries if entry.key not in TOP]
+    values = (*_parse(settings, "project"), *_parse(_variables(env_file, warnings), ".env"))
     return Project(
-        file=names[0] if names else "",
+        file=file,
         name=texts["name"][0] if "name" in texts else None,
         topics=texts.get("topics", ()),
         linked_indexes=texts.get("linked_indexes", ()),
-        values=(
-            *_parse((entry for entry in entries if entry.key not in TOP), "project"),
-            *_parse(_variables(env_file, warnings), ".env"),
-        ),
+        values=values,
         origins=tuple((key, ValueOrigin("project", entry.place)) for key, entry in top.items()),
         warnings=tuple(warnings),
     )
+
+
+def _choose_file(directory: Path, warnings: list[str]) -> str:
+    """Return the name of the file that counts, "" for none; warn about a second file."""
+    names = [name for name in FILES if stamp(directory / name)]
+    if len(names) > 1:
+        warnings.append(f"{names[1]} is not read, because {names[0]} is there")
+    return names[0] if names else ""
+
+
+def _free_variables(
+    variables: Mapping[str, str], env_file: Iterable[SettingEntry]
+) -> dict[str, str]:
+    """Variables that begin with `FREE`: those of `.env`, and over them those of the daemon."""
+    file_variables = {entry.key: entry.value for entry in env_file}
+    return {
+        name: value
+        for name, value in (file_variables | dict(variables)).items()
+        if name.startswith(FREE)
+    }
 
 
 def _read(directory: Path, name: str) -> tuple[SettingEntry, ...]:

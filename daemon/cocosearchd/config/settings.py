@@ -298,42 +298,51 @@ def _with(settings: Settings, key: str, value: Any) -> Settings:
 
 def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
     """Check rules about several values together. Raises `BadSettings`."""
-
-    def suffix(*keys: str) -> str:
-        origin = next((origins[key] for key in keys if key in origins), None)
-        return f" in {origin.place}" if origin else ""
-
-    pool = settings.database
-    indexing = settings.indexing
-    if pool.pool_min > pool.pool_max:
-        where = suffix("database.pool_min", "database.pool_max")
-        raise BadSettings(
-            f"database.pool_min{where} is {pool.pool_min}, more than pool_max {pool.pool_max}",
-            "use as many or fewer",
-        )
-    if indexing.chunker == "recursive" and indexing.chunk_overlap >= indexing.chunk_size:
-        where = suffix("indexing.chunk_overlap", "indexing.chunk_size")
-        raise BadSettings(
-            f"indexing.chunk_overlap{where} is {indexing.chunk_overlap}, as large as chunk_size {indexing.chunk_size}",
-            "use a smaller overlap, or a larger chunk_size",
-        )
+    _check_sizes(settings, origins)
     for root in settings.server.allowed_roots:
         if not root.startswith(("/", "~/")) and root != "~":
-            where = suffix("server.allowed_roots")
+            where = _source(origins, "server.allowed_roots")
             raise BadSettings(
                 f"server.allowed_roots{where} has {root!r}",
                 "write absolute paths, or such as ~/work",
             )
     variable = settings.embedder.api_key_variable
     if variable and not variable.isidentifier():  # not shown: it may be the key itself
-        where = suffix("embedder.api_key_variable")
+        where = _source(origins, "embedder.api_key_variable")
         raise BadSettings(
             f"embedder.api_key_variable{where} is not the name of a variable",
             "write the name of the environment variable that holds the key, such as OPENAI_API_KEY",
         )
     for key in ("embedder.url", "embedder.ollama_url"):
         if not _is_url(get_value(settings, key)):
-            raise BadSettings(f"{key}{suffix(key)} is not a URL", "write http://HOST:PORT")
+            raise BadSettings(
+                f"{key}{_source(origins, key)} is not a URL", "write http://HOST:PORT"
+            )
+
+
+def _check_sizes(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
+    """Check pairs of numbers of which one limits the other. Raises `BadSettings`."""
+    pool = settings.database
+    if pool.pool_min > pool.pool_max:
+        where = _source(origins, "database.pool_min", "database.pool_max")
+        raise BadSettings(
+            f"database.pool_min{where} is {pool.pool_min}, more than pool_max {pool.pool_max}",
+            "use as many or fewer",
+        )
+    size = settings.indexing.chunk_size
+    overlap = settings.indexing.chunk_overlap
+    if settings.indexing.chunker == "recursive" and overlap >= size:
+        where = _source(origins, "indexing.chunk_overlap", "indexing.chunk_size")
+        raise BadSettings(
+            f"indexing.chunk_overlap{where} is {overlap}, as large as chunk_size {size}",
+            "use a smaller overlap, or a larger chunk_size",
+        )
+
+
+def _source(origins: Mapping[str, ValueOrigin], *keys: str) -> str:
+    """Return " in PLACE" for the first key that is set; "" if all are defaults."""
+    origin = next((origins[key] for key in keys if key in origins), None)
+    return f" in {origin.place}" if origin else ""
 
 
 def _is_url(text: str) -> bool:
@@ -355,19 +364,19 @@ def _convert(annotation: Any, value: Any, where: str) -> Any:
         return None if value is None else _convert(arguments[0], value, where)
     if origin is Literal:
         if value not in arguments:
-            raise BadSettings(
-                f"{where} is {value!r}", f"use one of {', '.join(map(str, arguments))}"
-            )
+            choices = ", ".join(map(str, arguments))
+            raise BadSettings(f"{where} is {value!r}", f"use one of {choices}")
         return value
-    if origin is tuple:
-        items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-            raise BadSettings(
-                f"{where} is not a list of texts",
-                "write [a, b] in the file, a,b in the environment",
-            )
-        return tuple(item for item in items if item)
-    return _scalar(annotation, value, where)
+    return _texts(value, where) if origin is tuple else _scalar(annotation, value, where)
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise BadSettings(
+            f"{where} is not a list of texts", "write [a, b] in the file, a,b in the environment"
+        )
+    return tuple(item for item in items if item)
 
 
 def _scalar(kind: type, value: Any, where: str) -> Any:

@@ -113,10 +113,8 @@ def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[Setting
         )
     lines: dict[str, int] = {}
     for key_node, value in node.value:
-        key = str(getattr(key_node, "value", ""))
+        key = _key(key_node, path)
         line = key_node.start_mark.line + 1
-        if not isinstance(key_node, yaml.ScalarNode):
-            raise BadSettings(f"{path}:{line} has a key that is not a text", "write `field: value`")
         if key in lines:
             raise BadSettings(
                 f"{section}{key} stands twice in {path}: lines {lines[key]} and {line}", "keep one"
@@ -127,6 +125,13 @@ def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[Setting
         # a key without a value, such as `exclude:` with all of its lines commented out
         elif value.tag != "tag:yaml.org,2002:null":
             yield SettingEntry(f"{section}{key}", _value(value), f"{path}:{line}")
+
+
+def _key(node: yaml.Node, path: Path) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        line = node.start_mark.line + 1
+        raise BadSettings(f"{path}:{line} has a key that is not a text", "write `field: value`")
+    return str(node.value)
 
 
 def _value(node: yaml.Node) -> Any:

@@ -202,21 +202,37 @@ def _parts(address: str) -> Iterator[str]:
     """Texts of an address that may be secrets, before the choice of masked ones."""
     for url in _URL.finditer(address):
         authority, path, query, fragment = _split(url["rest"])
-        user = authority.rpartition("@")[0]
-        database = url["scheme"].lower() in DATABASE_SCHEMES
-        name, colon, password = user.partition(":")
-        yield from (password,) if database else (user, password)
-        yield name if colon and not database and len(name) >= LONG_NAME else ""
+        yield from _user_parts(url["scheme"].lower(), authority.rpartition("@")[0])
         yield from filter(_is_key_like, path.split("/"))
         yield from (match["value"] for match in _PARAMETER.finditer(path))
-        for pair in _PAIR_END.split(query or ""):
-            name, equals, value = pair.partition("=")
-            if urllib.parse.unquote_plus(name).lower() not in HARMLESS:
-                yield value if equals else name
+        yield from _query_parts(query or "")
         yield fragment or ""
-    if "://" not in address and "@" in address:
+    if "://" in address:
+        return
+    if "@" in address:
         yield from _parts(f"any://{address}")
-    if "://" not in address and _is_connection_string(address):
-        for match in _KEYWORD.finditer(address):
-            if match["name"].lower() not in HARMLESS:
-                yield _ESCAPED.sub(r"\1", match["value"].strip("'"))
+    if _is_connection_string(address):
+        yield from _keyword_parts(address)
+
+
+def _user_parts(scheme: str, user: str) -> Iterator[str]:
+    """Password, and outside of a database the user and a long name, which may be a token."""
+    name, colon, password = user.partition(":")
+    yield password
+    if scheme not in DATABASE_SCHEMES:
+        yield user
+        if colon and len(name) >= LONG_NAME:
+            yield name
+
+
+def _query_parts(query: str) -> Iterator[str]:
+    for pair in _PAIR_END.split(query):
+        name, equals, value = pair.partition("=")
+        if urllib.parse.unquote_plus(name).lower() not in HARMLESS:
+            yield value if equals else name
+
+
+def _keyword_parts(connection_string: str) -> Iterator[str]:
+    for match in _KEYWORD.finditer(connection_string):
+        if match["name"].lower() not in HARMLESS:
+            yield _ESCAPED.sub(r"\1", match["value"].strip("'"))

@@ -39,23 +39,21 @@ def main() -> int:
     except BrokenPipeError:
         output.discard_output()
         return exits.OK
-    # a missing current directory, a full or read-only disk, a file of another user
     except OSError as error:
-        if not error.filename and _nowhere():
-            output.error(
-                "the current directory no longer exists",
-                "change to a directory that exists",
-                as_json="--json" in arguments,
-            )
-            return exits.FAILED
-        prefix = f"{error.filename}: " if error.filename else ""
-        output.error(
-            f"{prefix}{error.strerror or error}",
-            "cocosearchctl doctor",
-            as_json="--json" in arguments,
-        )
+        _report(error, as_json="--json" in arguments)
         return exits.FAILED
     return code
+
+
+def _report(error: OSError, *, as_json: bool) -> None:
+    """Print an error of the disk: full or read-only, a file of another user, no directory."""
+    message = f"{error.filename}: " if error.filename else ""
+    message += error.strerror or str(error)
+    hint = "cocosearchctl doctor"
+    if not error.filename and _nowhere():
+        message = "the current directory no longer exists"
+        hint = "change to a directory that exists"
+    output.error(message, hint, as_json=as_json)
 
 
 def _nowhere() -> bool:
@@ -86,23 +84,34 @@ def plain_query(arguments: list[str]) -> tuple[dict[str, Any], str] | None:
     if len(arguments) < 2 or arguments[0] != "query":
         return None
     words: list[str] = []
-    params: dict[str, Any] = {}
+    options: dict[str, str] = {}
     how = "text"
     rest = iter(arguments[1:])
     for argument in rest:
         if argument == "--json":
             how = "json"
-        elif argument == "--index":
-            params["index"] = next(rest, "")
-        elif argument == "--limit":
-            limit = next(rest, "")
-            if not limit.isdecimal() or len(limit) > LONGEST_NUMBER:
-                return None
-            params["limit"] = int(limit)
+        elif argument in ("--index", "--limit") and argument not in options:
+            options[argument] = next(rest, "")
         elif argument.startswith("-"):
             return None
         else:
             words.append(argument)
-    if not words or params.get("index") == "" or "," in params.get("index", ""):
+    params = _plain_params(options)
+    if not words or params is None:
         return None
     return {"query": " ".join(words)} | params, how
+
+
+def _plain_params(options: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the parameters of one index name and a number; None for other values."""
+    params: dict[str, Any] = {}
+    if "--index" in options:
+        params["index"] = options["--index"]
+        if not params["index"] or "," in params["index"]:
+            return None
+    if "--limit" in options:
+        limit = options["--limit"]
+        if not limit.isdecimal() or len(limit) > LONGEST_NUMBER:
+            return None
+        params["limit"] = int(limit)
+    return params

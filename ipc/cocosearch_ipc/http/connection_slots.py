@@ -33,21 +33,37 @@ class Slot:
 
 def choose_victim(slots: Sequence[Slot], newest: int) -> int:
     """Return the position of the slot to close for the connection at `newest`, possibly itself."""
-    strangers = [
-        n for n, slot in enumerate(slots) if slot.is_idle and not slot.has_token and n != newest
-    ]
+    earlier = [n for n in range(len(slots)) if n != newest]
+    strangers = [n for n in earlier if slots[n].is_idle and not slots[n].has_token]
     if strangers:
-        return min(strangers, key=lambda n: slots[n].since)
+        return _oldest(slots, strangers)
+    return _choose_by_share(slots, newest, earlier)
+
+
+def _choose_by_share(slots: Sequence[Slot], newest: int, earlier: Sequence[int]) -> int:
+    """Return a slot of the peer with most slots, or `newest` if it is that peer's."""
     counts = Counter(slot.peer for slot in slots)
     largest = max(counts.values())
-    greedy = [n for n, slot in enumerate(slots) if counts[slot.peer] == largest and n != newest]
-    if idle := [n for n in greedy if slots[n].is_idle]:
-        # While processes are not known yet, a flood has the newest connections.
-        is_pending = isinstance(slots[idle[0]].peer, PendingPeer)
-        return (max if is_pending else min)(idle, key=lambda n: slots[n].since)
-    if counts[slots[newest].peer] >= largest - 1:  # nobody holds more, and all are busy
-        return newest
-    return max(greedy, key=lambda n: slots[n].since)
+    greedy = [n for n in earlier if counts[slots[n].peer] == largest]
+    idle = [n for n in greedy if slots[n].is_idle]
+    if not idle and counts[slots[newest].peer] >= largest - 1:
+        return newest  # nobody holds more, and all are busy
+    return _choose_of_greedy(slots, idle or greedy)
+
+
+def _choose_of_greedy(slots: Sequence[Slot], numbers: Sequence[int]) -> int:
+    """Return the busy slot, or the slot of an unknown process, that is newest; else the oldest.
+
+    While processes are not known yet, a flood has the newest connections.
+    """
+    first = slots[numbers[0]]
+    if first.is_idle and not isinstance(first.peer, PendingPeer):
+        return _oldest(slots, numbers)
+    return max(numbers, key=lambda n: slots[n].since)
+
+
+def _oldest(slots: Sequence[Slot], numbers: Sequence[int]) -> int:
+    return min(numbers, key=lambda n: slots[n].since)
 
 
 @dataclass(slots=True)

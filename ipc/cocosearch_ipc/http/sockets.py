@@ -99,35 +99,47 @@ def bind(
     Raises `Failure`: `PortTaken`, CONFLICT if another daemon holds the lock, REFUSED for a
     directory that others can write to.
     """
-    sockets_by_name = dict(inherited or {})
+    inherited = inherited or {}
+    paths = {"rpc": rpc_path, "bridge": bridge_path}
     rpc_path.parent.parent.mkdir(parents=True, exist_ok=True)
     private_directory(rpc_path.parent)
     with contextlib.ExitStack() as stack:
         lock = stack.enter_context(_lock(_lock_path(rpc_path)))
-        owned = tuple(
-            path
-            for name, path in (("rpc", rpc_path), ("bridge", bridge_path))
-            if name not in sockets_by_name
-        )
-        rpc = sockets_by_name.get("rpc") or stack.enter_context(_unix(rpc_path))
-        bridge = sockets_by_name.get("bridge") or stack.enter_context(_unix(bridge_path))
-        tcp = sockets_by_name.get("mcp")
+        sockets = {
+            name: inherited.get(name) or stack.enter_context(_unix(path))
+            for name, path in paths.items()
+        }
+        tcp = inherited.get("mcp")
         lacking = ""
-        if tcp is None and port is not None:
-            try:
-                tcp = _tcp(host, port)
-            except PortTaken as taken:
-                if port_needed:
-                    raise
-                lacking = f"MCP over TCP is off, because {taken.message}; {taken.hint}"
+        if tcp is None:
+            tcp, lacking = _listener(host, port, is_needed=port_needed)
         stack.pop_all()
-    own_paths = [
-        path
-        for path, listening in ((rpc_path, rpc), (bridge_path, bridge))
-        if _path(listening) == path
-    ]
-    files = {path: _identity(path) for path in (_lock_path(rpc_path), *own_paths)}
-    return BoundSockets(rpc, bridge, tcp, lock, files, owned, lacking, tls)
+    own_paths = [path for name, path in paths.items() if _path(sockets[name]) == path]
+    return BoundSockets(
+        rpc=sockets["rpc"],
+        bridge=sockets["bridge"],
+        tcp=tcp,
+        lock=lock,
+        files={path: _identity(path) for path in (_lock_path(rpc_path), *own_paths)},
+        owned=tuple(path for name, path in paths.items() if name not in inherited),
+        lacking=lacking,
+        tls=tls,
+    )
+
+
+def _listener(host: str, port: int | None, *, is_needed: bool) -> tuple[socket.socket | None, str]:
+    """Return the TCP listener and "", or None and a sentence if another program has its port.
+
+    A `port` of None means no listener. Raises `PortTaken` if the listener is needed.
+    """
+    if port is None:
+        return None, ""
+    try:
+        return _tcp(host, port), ""
+    except PortTaken as taken:
+        if is_needed:
+            raise
+        return None, f"MCP over TCP is off, because {taken.message}; {taken.hint}"
 
 
 def renew(bound: BoundSockets) -> BoundSockets:

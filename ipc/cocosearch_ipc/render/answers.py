@@ -60,17 +60,7 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
         yield CONTENT_NOTICE
     for hit in reply["results"]:
         index = f"{hit['index']}: " if has_index_names else ""
-        path = visible_name(hit["path"])
-        location = format_location(
-            path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"]
-        )
-        yield f"{index}{location} {visible_name(hit['symbol_name'] or '')}".rstrip()
-        parts = (hit["context_before"], hit["content"], hit["context_after"])
-        yield fenced(
-            output.printable("\n".join(part.strip("\n") for part in parts if part)),
-            hit.get("language") or "",
-        )
-        yield ""
+        yield from _compact_hit(hit, index)
     if not reply["results"]:
         yield "nothing found"
     yield from (
@@ -78,6 +68,18 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
     )
     if not reply["fresh"]:
         yield f"not fresh: {describe_staleness(reply['stale_reason'], reply.get('pending') or ())}"
+
+
+def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
+    path = visible_name(hit["path"])
+    location = format_location(
+        path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"]
+    )
+    yield f"{index}{location} {visible_name(hit['symbol_name'] or '')}".rstrip()
+    parts = (hit["context_before"], hit["content"], hit["context_after"])
+    code = "\n".join(part.strip("\n") for part in parts if part)
+    yield fenced(output.printable(code), hit.get("language") or "")
+    yield ""
 
 
 def describe_staleness(reason: str | None, pending: Sequence[str]) -> str:
@@ -153,9 +155,9 @@ def _snippet(
     lex: Lex,
     max_rows: int | None,
 ) -> Iterator[str]:
-    """Yield at most `most` lines of the result, below the first line of its definition.
+    """Yield at most `max_rows` lines of the result, below the first line of its definition.
 
-    If `most` is None, yield the complete result with its context.
+    If `max_rows` is None, yield the complete result with its context.
     """
     lines_before = _code(hit.get("context_before"), style)
     after = _code(hit.get("context_after"), style)
@@ -170,15 +172,26 @@ def _snippet(
         if row > previous + 1:
             skipped = f"… {row - previous - 1} lines" if numbers[0] else GAP
             yield f"    {style.paint(skipped, output.DIM)}"
-        line = rows[row]
-        room = style.columns - width - 6
-        keep = len(line) if len(line) <= room else room - 1
-        text = _painted(pieces[row], keep, words, style) if style.colour else line[:keep]
         number = style.paint(f"{numbers[row]:>{width}}", output.DIM)
-        yield f"    {number}  {text}{'' if keep == len(line) else '…'}".rstrip()
+        room = style.columns - width - 6
+        text = _fitted(rows[row], pieces[row] if pieces else (), room, words, style)
+        yield f"    {number}  {text}".rstrip()
         previous = row
     if hidden:
         yield f"    {style.paint(f'… {hidden} more lines', output.DIM)}"
+
+
+def _fitted(
+    line: str,
+    pieces: Sequence[tuple[str, str]],
+    columns: int,
+    words: re.Pattern[str] | None,
+    style: output.Style,
+) -> str:
+    """Return a line of code, painted from its `pieces`, and cut if it is too long."""
+    length = len(line) if len(line) <= columns else columns - 1
+    text = _painted(pieces, length, words, style) if style.colour else line[:length]
+    return text if length == len(line) else f"{text}…"
 
 
 def _code(text: str | None, style: output.Style) -> list[str]:

@@ -3,7 +3,7 @@
 The module knows only the field of times: the daemon decides what a trace contains.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cocosearch_ipc.render import output, tables
@@ -28,25 +28,25 @@ def outline(value: object, depth: int, style: output.Style) -> Iterator[str]:
     Short values take one line each; a list of like objects becomes a table.
     """
     pad = "  " * depth
-    pairs = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value, 1)
-        if isinstance(value, list)
-        else ()
-    )
-    for name, inner in pairs:
+    for name, inner in _pairs(value):
         label = style.paint(output.printable(f"{name}:", keep=""), output.CYAN)
         flat = _flat(inner)
         if flat is not None and (len(flat) <= WIDE or not isinstance(inner, dict | list)):
             yield f"{pad}{label} {output.printable(flat, keep='')}"
-        elif isinstance(inner, list) and inner and all(isinstance(row, dict) for row in inner):
-            yield f"{pad}{label}"
+            continue
+        yield f"{pad}{label}"
+        if isinstance(inner, list) and inner and all(isinstance(row, dict) for row in inner):
             for line in _table(inner):
                 yield f"{pad}  {line}".rstrip()
         else:
-            yield f"{pad}{label}"
             yield from outline(inner, depth + 1, style)
+
+
+def _pairs(value: object) -> Iterable[tuple[object, Any]]:
+    """Return the items of a dictionary, or those of a list with their numbers."""
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value, 1) if isinstance(value, list) else ()
 
 
 def _stages(timings_ms: Mapping[str, float], style: output.Style) -> Iterator[str]:
@@ -62,24 +62,33 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
     So results can be compared side by side.
     """
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = _field_names(rows)
     nested = [name for name in names if any(isinstance(row.get(name), dict) for row in rows)]
-    plain = [name for name in names if name not in nested]
+    yield from _plain_table([name for name in names if name not in nested], rows)
+    for name in nested:
+        yield ""
+        yield from _nested_table(name, [row.get(name) or {} for row in rows])
+
+
+def _plain_table(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     cells = [
-        [str(number), *(_cell(row.get(name)) for name in plain)]
+        [str(number), *(_cell(row.get(name)) for name in names)]
         for number, row in enumerate(rows, 1)
     ]
-    yield from tables.table([["#", *plain], *cells])
-    for name in nested:
-        inner = [row.get(name) or {} for row in rows]
-        keys = list(dict.fromkeys(key for item in inner for key in item))
-        yield ""
-        yield from tables.table(
-            [
-                [name, *(f"#{number}" for number in range(1, len(rows) + 1))],
-                *([key, *(_cell(item.get(key)) for item in inner)] for key in keys),
-            ]
-        )
+    return tables.table([["#", *names], *cells])
+
+
+def _nested_table(name: str, objects: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield one line per field, with one column per object."""
+    head = [name, *(f"#{number}" for number in range(1, len(objects) + 1))]
+    fields = [
+        [field, *(_cell(item.get(field)) for item in objects)] for field in _field_names(objects)
+    ]
+    return tables.table([head, *fields])
+
+
+def _field_names(objects: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for item in objects for name in item))
 
 
 def _cell(value: object) -> str:
@@ -88,13 +97,24 @@ def _cell(value: object) -> str:
 
 def _flat(value: object) -> str | None:
     """Format scalars and collections of scalars on one line; None for deeper values."""
+    if isinstance(value, dict):
+        return _joined(value.values(), [f"{name} " for name in value])
+    if isinstance(value, list):
+        return _joined(value, [""] * len(value))
+    return _scalar(value)
+
+
+def _joined(values: Iterable[object], labels: Iterable[str]) -> str | None:
+    """Join labelled scalars; None if a value is a collection that is not empty."""
+    parts = []
+    for value, label in zip(values, labels, strict=True):
+        if isinstance(value, dict | list) and value:
+            return None
+        parts.append(f"{label}{_scalar(value)}")
+    return ", ".join(parts) or "-"
+
+
+def _scalar(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
-    if not isinstance(value, dict | list):
-        return "-" if value in (None, "") else str(value)
-    inner = value.values() if isinstance(value, dict) else value
-    if any(isinstance(item, dict | list) and item for item in inner):
-        return None
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_flat(item)}" for name, item in value.items()) or "-"
-    return ", ".join(str(_flat(item)) for item in value) or "-"
+    return "-" if value in (None, "", [], {}) else str(value)

@@ -166,31 +166,39 @@ def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
         )
     for note in reply.get("notes") or ():
         yield style.paint(f"note      {_line(note)}", output.YELLOW)
+    yield ""
+    yield from _languages(reply, style)
+    yield from _failures(reply)
+
+
+def _languages(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
+    """Yield one line per language, the largest first; on a terminal with a bar."""
+    languages = sorted(reply["languages"].items(), key=lambda item: -item[1].get("chunks", 0))
     rows: list[tuple[str, ...]] = [
         ("language", "files", "chunks", "parsed", "partly", "failed", "plain")
     ]
-    largest = max((counts.get("chunks", 0) for counts in reply["languages"].values()), default=0)
-    for name, counts in _by_chunks(reply):
+    for name, counts in languages:
         health = reply["parse_health"].get(name, {})
         parsed = [f"{health.get(key, 0):,}" for key in ("ok", "partial", "error", "no_grammar")]
         rows.append((name, f"{counts.get('files', 0):,}", f"{counts.get('chunks', 0):,}", *parsed))
-    yield ""
-    bars = ["", *(_bar(counts.get("chunks", 0), largest) for _, counts in _by_chunks(reply))]
+    if not (style.links or style.colour):
+        yield from table(rows)
+        return
+    chunks = [counts.get("chunks", 0) for _, counts in languages]
+    largest = max(chunks, default=0)
+    bars = ["", *(_bar(count, largest) for count in chunks)]
     for line, bar in zip(table(rows), bars, strict=True):
-        yield (
-            f"{line}  {style.paint(bar, output.CYAN)}".rstrip()
-            if style.links or style.colour
-            else line
-        )
-    failures = [
+        yield f"{line}  {style.paint(bar, output.CYAN)}".rstrip()
+
+
+def _failures(reply: dict[str, Any]) -> Iterator[str]:
+    rows = [
         tuple(_line(str(value)) for value in failure.values())
         for failure in reply.get("failures") or ()
     ]
-    yield from ("", *table(failures)) if failures else ()
-
-
-def _by_chunks(reply: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
-    return sorted(reply["languages"].items(), key=lambda item: -item[1].get("chunks", 0))
+    if rows:
+        yield ""
+        yield from table(rows)
 
 
 def _bar(count: int, largest: int) -> str:

@@ -32,33 +32,35 @@ def decode(kind: type[T], params: object) -> T:
 
     Raises `Failure` (INVALID_PARAMS).
     """
-    of: Any = kind  # the caches need a hashable type
-    known_fields = {field.name: field for field in _fields(of)}
-    values = dict(zip(known_fields, params, strict=False)) if isinstance(params, list) else params
-    if isinstance(params, list) and len(params) > len(known_fields):
-        raise _invalid(
-            f"{len(params)} parameters are too many", f"valid parameters: {_listed(known_fields)}"
-        )
-    if not isinstance(values, Mapping):
-        raise _invalid("params is neither an object nor a list", 'write {"name": value}')
+    hashable: Any = kind  # the caches need a hashable type
+    names = [field.name for field in _fields(hashable)]
+    values = _named(params, names)
     for name in values:
-        if name not in known_fields:
-            matches = difflib.get_close_matches(str(name), known_fields, 1)
-            hint = (
-                f"did you mean {matches[0]!r}?"
-                if matches
-                else f"valid parameters: {_listed(known_fields)}"
-            )
-            raise _invalid(f"unknown parameter {name!r}", hint)
-    missing = [
-        n
-        for n, f in known_fields.items()
-        if n not in values and f.default is MISSING and f.default_factory is MISSING
-    ]
-    if missing:
-        raise _invalid(f"parameter {missing[0]!r} is missing", "")
-    annotations = _annotations(of)
+        if name not in names:
+            raise _unknown(name, names)
+    for name in _required(hashable):
+        if name not in values:
+            raise _invalid(f"parameter {name!r} is missing", "")
+    annotations = _annotations(hashable)
     return kind(**{name: _value(annotations[name], value, name) for name, value in values.items()})
+
+
+def _named(params: object, names: list[str]) -> Mapping[str, object]:
+    """Return parameters by name; those of a list have the order of `names`."""
+    if isinstance(params, list):
+        if len(params) > len(names):
+            message = f"{len(params)} parameters are too many"
+            raise _invalid(message, f"valid parameters: {_listed(names)}")
+        return dict(zip(names, params, strict=False))
+    if not isinstance(params, Mapping):
+        raise _invalid("params is neither an object nor a list", 'write {"name": value}')
+    return params
+
+
+def _unknown(name: str, names: list[str]) -> Failure:
+    matches = difflib.get_close_matches(str(name), names, 1)
+    hint = f"did you mean {matches[0]!r}?" if matches else f"valid parameters: {_listed(names)}"
+    return _invalid(f"unknown parameter {name!r}", hint)
 
 
 def to_json(value: object) -> bytes:
@@ -70,7 +72,7 @@ def to_json(value: object) -> bytes:
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as a dictionary, one level deep, for `json.dumps(default=)`."""
+    """Return the fields of a dataclass as a dictionary, one level deep, for `json.dumps`."""
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} has no JSON form")
     kind: Any = type(value)
@@ -105,16 +107,24 @@ def _object_schema(kind: type) -> dict[str, Any]:
         properties[field.name] = schema(annotations[field.name])
         if field.default is not MISSING:
             properties[field.name]["default"] = field.default
-    required = [
-        f.name for f in _fields(kind) if f.default is MISSING and f.default_factory is MISSING
-    ]
     described: dict[str, Any] = {"type": "object", "title": kind.__name__, "properties": properties}
+    required = list(_required(kind))
     return described | ({"required": required} if required else {})
 
 
 @functools.cache
 def _fields(kind: Hashable) -> tuple[Field[Any], ...]:
     return fields(typing.cast(Any, kind))
+
+
+@functools.cache
+def _required(kind: Hashable) -> tuple[str, ...]:
+    """Return the names of the fields without a default."""
+    return tuple(
+        field.name
+        for field in _fields(kind)
+        if field.default is MISSING and field.default_factory is MISSING
+    )
 
 
 @functools.cache
@@ -129,20 +139,32 @@ def _value(annotation: Any, value: object, name: str) -> Any:
         inner = [argument for argument in arguments if argument is not types.NoneType]
         return None if value is None else _value(inner[0], value, name)
     if origin is Literal:
-        if value not in arguments:
-            raise _invalid(f"{name} is {value!r}", f"use one of {', '.join(map(repr, arguments))}")
-        return value
+        return _choice(arguments, value, name)
     if origin is tuple:
-        if not isinstance(value, list):
-            raise _invalid(f"{name} is not a list", 'write ["a", "b"]')
-        return tuple(_value(arguments[0], item, name) for item in value)
+        return tuple(_value(arguments[0], item, name) for item in _list(value, name))
     if is_dataclass(annotation):
         return decode(typing.cast(type, annotation), value)
-    if origin is dict or annotation is dict:
-        if not isinstance(value, dict):
-            raise _invalid(f"{name} is not an object", "")
-        return value
+    if dict in (origin, annotation):
+        return _object(value, name)
     return _scalar(annotation, value, name)
+
+
+def _choice(choices: tuple[Any, ...], value: object, name: str) -> object:
+    if value not in choices:
+        raise _invalid(f"{name} is {value!r}", f"use one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def _list(value: object, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _invalid(f"{name} is not a list", 'write ["a", "b"]')
+    return value
+
+
+def _object(value: object, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _invalid(f"{name} is not an object", "")
+    return value
 
 
 def _scalar(annotation: Any, value: object, name: str) -> Any:

@@ -122,13 +122,13 @@ async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedde
         on_failure.pop_all()
     document, query = PREFIXES.get(model.partition(":")[0], ("", ""))
     fingerprint = EmbedderFingerprint(
-        "ollama",
-        model,
-        digest,
-        probe.shape[1],
-        document if settings.document_prefix is None else settings.document_prefix,
-        query if settings.query_prefix is None else settings.query_prefix,
-        settings.max_tokens,
+        provider="ollama",
+        model=model,
+        revision=digest,
+        dimension=probe.shape[1],
+        document_prefix=document if settings.document_prefix is None else settings.document_prefix,
+        query_prefix=query if settings.query_prefix is None else settings.query_prefix,
+        max_tokens=settings.max_tokens,
     )
     return OllamaEmbedder(client, fingerprint, settings)
 
@@ -171,6 +171,7 @@ async def _request_vectors(
 
     Raises `BatchRefused` and `EmbedderUnavailable`.
     """
+    url = settings.url or settings.ollama_url
     try:
         # httpx's timeout is per byte, and an answer may drip for ever.
         async with asyncio.timeout(settings.timeout_s):
@@ -182,28 +183,36 @@ async def _request_vectors(
                 options={"num_ctx": settings.max_tokens} if settings.max_tokens else None,
             )
     except ollama.ResponseError as error:
-        # Decided by status, since the texts differ between versions.
-        if error.status_code == httpx.codes.NOT_FOUND:
-            raise _missing(model) from None
-        reason = redact(str(error), settings.url or settings.ollama_url)
-        if error.status_code in INPUT_STATUS:
-            raise BatchRefused(reason) from None
-        raise EmbedderUnavailable(
-            f"Ollama answers {reason}", "it may be busy: this is tried again"
-        ) from None
+        raise _refused(model, url, error) from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
-        raise _unreachable(settings.url or settings.ollama_url, error) from None
+        raise _unreachable(url, error) from None
     except (ValueError, RecursionError) as error:
-        reason = redact(str(error), settings.url or settings.ollama_url)
         raise EmbedderUnavailable(
-            f"Ollama's answer cannot be read: {reason}", "is it Ollama?"
+            f"Ollama's answer cannot be read: {redact(str(error), url)}", "is it Ollama?"
         ) from None
-    lengths = {len(row) for row in reply.embeddings}
-    if len(reply.embeddings) != len(texts) or len(lengths) != 1 or not lengths - {0}:
+    return _vectors(reply.embeddings, len(texts))
+
+
+def _vectors(rows: Sequence[Sequence[float]], count: int) -> Vectors:
+    """Make an array of `count` rows of one length. Raises `EmbedderUnavailable`."""
+    lengths = {len(row) for row in rows}
+    if len(rows) != count or len(lengths) != 1 or not lengths - {0}:
         raise EmbedderUnavailable(
-            f"Ollama gave {len(reply.embeddings)} vectors for {len(texts)} texts", "update Ollama"
+            f"Ollama gave {len(rows)} vectors for {count} texts", "update Ollama"
         )
-    return np.asarray(reply.embeddings, dtype=np.float32)
+    return np.asarray(rows, dtype=np.float32)
+
+
+def _refused(
+    model: str, url: str, error: ollama.ResponseError
+) -> BatchRefused | EmbedderUnavailable:
+    """Make the error for a status, since the texts differ between versions."""
+    if error.status_code == httpx.codes.NOT_FOUND:
+        return _missing(model)
+    reason = redact(str(error), url)
+    if error.status_code in INPUT_STATUS:
+        return BatchRefused(reason)
+    return EmbedderUnavailable(f"Ollama answers {reason}", "it may be busy: this is tried again")
 
 
 def _missing(model: str) -> EmbedderUnavailable:

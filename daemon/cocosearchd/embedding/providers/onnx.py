@@ -44,13 +44,13 @@ def _load(settings: EmbedderSettings) -> LocalEmbedder:
     session = onnxruntime.InferenceSession(str(files[0]), providers=["CPUExecutionProvider"])
     dimension = encode(session, tokenizer, ["probe"]).shape[1]
     fingerprint = EmbedderFingerprint(
-        "onnx",
-        home.name,
-        digest,
-        dimension,
-        settings.document_prefix or "",
-        settings.query_prefix or "",
-        max_tokens,
+        provider="onnx",
+        model=home.name,
+        revision=digest,
+        dimension=dimension,
+        document_prefix=settings.document_prefix or "",
+        query_prefix=settings.query_prefix or "",
+        max_tokens=max_tokens,
     )
     return LocalEmbedder(partial(encode, session, tokenizer), fingerprint, settings.batch_size)
 

@@ -138,13 +138,13 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
             ) from None
         on_failure.pop_all()
     fingerprint = EmbedderFingerprint(
-        "openai",
-        model,
-        "",
-        probe.shape[1],
-        settings.document_prefix or "",
-        settings.query_prefix or "",
-        settings.max_tokens,
+        provider="openai",
+        model=model,
+        revision="",
+        dimension=probe.shape[1],
+        document_prefix=settings.document_prefix or "",
+        query_prefix=settings.query_prefix or "",
+        max_tokens=settings.max_tokens,
     )
     return OpenAIEmbedder(client, fingerprint, settings)
 

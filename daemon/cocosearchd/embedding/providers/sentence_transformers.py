@@ -33,6 +33,26 @@ async def open_sentence_transformers(settings: EmbedderSettings, api_key: str) -
 
 def _load(settings: EmbedderSettings) -> LocalEmbedder:
     name = settings.model or DEFAULT_MODEL
+    model = _open_model(name, settings)
+    directory = Path(name).expanduser()
+    revision = str(getattr(model.model_card_data, "base_model_revision", None) or "")
+    if directory.is_dir():
+        name = directory.name
+        revision = _digest(directory)
+    fingerprint = EmbedderFingerprint(
+        provider="sentence-transformers",
+        model=name,
+        revision=revision,
+        dimension=encode(model, ["probe"]).shape[1],
+        document_prefix=settings.document_prefix or "",
+        query_prefix=settings.query_prefix or "",
+        max_tokens=_token_limit(model.max_seq_length),
+    )
+    return LocalEmbedder(partial(encode, model), fingerprint, settings.batch_size)
+
+
+def _open_model(name: str, settings: EmbedderSettings) -> Any:
+    """Open a model by name or directory. Raises `EmbedderUnavailable`, `BadSettings`."""
     try:
         model = sentence_transformers.SentenceTransformer(
             str(Path(name).expanduser()) if name.startswith("~") else name,
@@ -50,19 +70,7 @@ def _load(settings: EmbedderSettings) -> LocalEmbedder:
         ) from error
     if settings.max_tokens:
         model.max_seq_length = settings.max_tokens
-    home = Path(name).expanduser()
-    fingerprint = EmbedderFingerprint(
-        "sentence-transformers",
-        home.name if home.is_dir() else name,
-        _digest(home)
-        if home.is_dir()
-        else str(getattr(model.model_card_data, "base_model_revision", None) or ""),
-        encode(model, ["probe"]).shape[1],
-        settings.document_prefix or "",
-        settings.query_prefix or "",
-        _token_limit(model.max_seq_length),
-    )
-    return LocalEmbedder(partial(encode, model), fingerprint, settings.batch_size)
+    return model
 
 
 def encode(model: Any, texts: Sequence[str]) -> Vectors:

@@ -74,9 +74,8 @@ def cat(args: argparse.Namespace, env: Env) -> int:
     """Print a file of an index, or the lines FIRST-LAST of it."""
     path, first, last = parse_location(args.place)
     params = query.with_cwd({"index": args.index} if args.index else {}) | {"path": path}
-    params |= {
-        name: line for name, line in (("start_line", first), ("end_line", last)) if line is not None
-    }
+    lines = {"start_line": first, "end_line": last}
+    params |= {name: line for name, line in lines.items() if line is not None}
     reply = client.call(address.rpc_socket(env), "get_file", params)
     if args.json:
         output.document(reply)
@@ -86,13 +85,16 @@ def cat(args: argparse.Namespace, env: Env) -> int:
     if first and first > reply["total_lines"]:
         output.error(f"{path} has only {reply['total_lines']} lines")
         return exits.FAILED
-    if sys.stdout.isatty():
-        output.line(output.printable(reply["content"].removesuffix("\n")))
-    else:
-        output.write_unchanged(
-            reply["content"] + ("" if first is None and reply["fresh"] else "\n")
-        )
+    _print_content(reply["content"], is_exact=first is None and reply["fresh"])
     return exits.OK
+
+
+def _print_content(content: str, *, is_exact: bool) -> None:
+    """Print a file's content: escaped on a terminal, else unchanged, with a last newline."""
+    if sys.stdout.isatty():
+        output.line(output.printable(content.removesuffix("\n")))
+    else:
+        output.write_unchanged(content + ("" if is_exact else "\n"))
 
 
 def related(args: argparse.Namespace, env: Env) -> int:

@@ -27,11 +27,8 @@ LONG_S = 300.0  # timeout of one call: the daemon cancels calls after twice this
 def up(args: argparse.Namespace, env: Env) -> int:
     """Start the daemon if needed, watch a directory, and follow until it is searchable."""
     path = os.path.realpath(args.path)
-    if not (args.path and os.path.isdir(path)):
-        message = f"there is no directory {args.path or repr(args.path)}"
-        if args.path and os.path.exists(path):
-            message = f"{args.path} is not a directory"
-        output.error(message, "give the project's directory", as_json=args.json)
+    if problem := _path_problem(args.path):
+        output.error(problem, "give the project's directory", as_json=args.json)
         return exits.USAGE
     progress = Progress()
     try:
@@ -46,16 +43,34 @@ def up(args: argparse.Namespace, env: Env) -> int:
     if not args.no_wait:
         last = _follow(env, reply["index"], last, progress)
         if args.wait:
-            waited = client.call(address.rpc_socket(env), "sync", {"index": reply["index"]}, 60.0)
-            if not waited["fresh"]:
-                progress.say(
-                    f"{reply['index']}: not fresh: {describe_staleness(waited['reason'], waited['pending'])}"
-                )
+            _await_changes(env, reply["index"], progress)
     if args.json:
         output.document(reply | {"progress": last})
     else:
         _say_up(reply, last, progress)
     return exits.FAILED if last["state"] == REFUSED else exits.OK
+
+
+def _path_problem(path: str) -> str:
+    """Return a sentence if `path` is no directory, else ""."""
+    if path and os.path.isdir(os.path.realpath(path)):
+        return ""
+    if path and os.path.exists(os.path.realpath(path)):
+        return f"{path} is not a directory"
+    return f"there is no directory {path or repr(path)}"
+
+
+def _await_changes(env: Env, index: str, progress: Progress) -> None:
+    reply = client.call(address.rpc_socket(env), "sync", {"index": index}, 60.0)
+    if not reply["fresh"]:
+        progress.say(f"{index}: {_freshness(reply)}")
+
+
+def _freshness(reply: dict[str, Any]) -> str:
+    """Describe a reply of `sync` in words."""
+    if reply["fresh"]:
+        return "fresh"
+    return f"not fresh: {describe_staleness(reply['reason'], reply['pending'])}"
 
 
 def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -78,14 +93,11 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
     took = tables.duration(time.monotonic() - progress.began)
     counts = _counts(last)
     root = output.printable(reply["root"], keep="")
-    if not reply["created"]:
-        output.line(
-            f"{reply['index']}: {root} is already watched, nothing changed ({last['state']}, {counts})"
-        )
+    if reply["created"]:
+        happened = f"is watched ({last['state']}, {counts}, after {took})"
     else:
-        output.line(
-            f"{reply['index']}: {root} is watched ({last['state']}, {counts}, after {took})"
-        )
+        happened = f"is already watched, nothing changed ({last['state']}, {counts})"
+    output.line(f"{reply['index']}: {root} {happened}")
     for note in reply.get("notes") or ():
         output.line(f"{reply['index']}: {output.printable(note, keep='')}")
     if last["state"] == REFUSED:
@@ -133,8 +145,18 @@ def stats(args: argparse.Namespace, env: Env) -> int:
 def sync(args: argparse.Namespace, env: Env) -> int:
     """Wait until all earlier changes are searchable; exit code 1 if the time is too short."""
     params = query.with_cwd(_given(index=args.named or args.name))
-    end = time.monotonic() + args.timeout
-    reply = _synced(env, params, min(args.timeout, SHORT_S))
+    reply = _sync_until_fresh(env, params, args.timeout)
+    if args.json:
+        output.document(reply)
+    else:
+        _say_synced(reply)
+    return exits.OK if reply["fresh"] else exits.FAILED
+
+
+def _sync_until_fresh(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """Return the first fresh reply, or the last one; show progress on a terminal."""
+    end = time.monotonic() + timeout_s
+    reply = _synced(env, params, min(timeout_s, SHORT_S))
     progress = Progress()
     while (
         not reply["fresh"]
@@ -151,21 +173,16 @@ def sync(args: argparse.Namespace, env: Env) -> int:
             env, params, min(end - time.monotonic(), SHORT_S if progress.live else LONG_S)
         )
     progress.close()
-    if args.json:
-        output.document(reply)
-    else:
-        state = (
-            "fresh"
-            if reply["fresh"]
-            else f"not fresh: {describe_staleness(reply['reason'], reply['pending'])}"
-        )
-        names = reply["fresh"] and reply.get("indexes")
-        refused = reply.get("refused") or {}
-        if reply["index"] not in refused:
-            output.line(f"{', '.join(names) if names else reply['index']}: {state}")
-        for name, reason in refused.items():
-            output.line(f"{name}: not fresh: {output.printable(reason, keep='')}")
-    return exits.OK if reply["fresh"] else exits.FAILED
+    return reply
+
+
+def _say_synced(reply: dict[str, Any]) -> None:
+    names = reply["fresh"] and reply.get("indexes")
+    refused = reply.get("refused") or {}
+    if reply["index"] not in refused:
+        output.line(f"{', '.join(names) if names else reply['index']}: {_freshness(reply)}")
+    for name, reason in refused.items():
+        output.line(f"{name}: not fresh: {output.printable(reason, keep='')}")
 
 
 def _synced(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, BinaryIO
 
 from cocosearch_ipc import address, client
@@ -101,42 +101,47 @@ class SessionRelay:
         message = _parsed(line)
         method = message.get("method")
         rid = message.get("id")
-        asks = json.dumps(rid) if method and rid is not None else ""
+        request = {json.dumps(rid): rid} if method and rid is not None else {}
         if len(line) > MAX_LINE_BYTES:  # the daemon would end the session
-            self._refuse({asks: rid} if asks else {}, TOO_LONG)
+            self._refuse(request, TOO_LONG)
             return
         if method == "initialize":
             self._beginning = []
             self._subscribed = {}
         if method == "notifications/cancelled":
             self._forget_request(message)
-        for _ in range(2):  # only a write shows that a daemon has just stopped
-            try:
-                connection = self._connected()
-            except client.CallFailed as failed:
-                output.error(failed.message, failed.hint)
-                error = {
-                    "code": failed.code,
-                    "message": failed.message,
-                    "data": {"hint": failed.hint},
-                }
-                self._refuse({asks: rid} if asks else {}, error)
-                return
-            if asks:
-                with self._lock:
-                    self._waiting[asks] = rid
-            try:
-                connection.sendall(line)
-            except OSError:
-                self._drop(connection, keep=asks)
-                if asks and asks not in self._waiting:
-                    return  # the other thread has noticed the end first, and has answered
-            else:
-                self._remember(message, line)
-                return
+        try:
+            is_settled = any(self._send(message, line, request) for _ in range(2))
+        except client.CallFailed as failed:
+            output.error(failed.message, failed.hint)
+            hint = {"hint": failed.hint}
+            error = {"code": failed.code, "message": failed.message, "data": hint}
+            self._refuse(request, error)
+            return
+        if is_settled:
+            return
         with self._lock:
-            self._waiting.pop(asks, None)
-        self._refuse({asks: rid} if asks else {}, LOST)
+            for key in request:
+                self._waiting.pop(key, None)
+        self._refuse(request, LOST)
+
+    def _send(self, message: dict[str, Any], line: bytes, request: dict[str, Any]) -> bool:
+        """Send a message; False if a daemon has just stopped, which only a write shows.
+
+        `request` maps the JSON text of the message's id to the id; it is empty for a notification.
+        Raises `client.CallFailed`.
+        """
+        connection = self._connected()
+        with self._lock:
+            self._waiting |= request
+        try:
+            connection.sendall(line)
+        except OSError:
+            self._drop(connection, keep=request)
+            # The other thread may have noticed the end first, and have answered.
+            return bool(request) and not request.keys() & self._waiting.keys()
+        self._remember(message, line)
+        return True
 
     def _forget_request(self, message: dict[str, Any]) -> None:
         """Forget a request that the client has cancelled: the daemon will not answer it."""
@@ -217,7 +222,7 @@ class SessionRelay:
                     self._target.flush()
         self._drop(connection)
 
-    def _drop(self, connection: socket.socket, keep: str = "") -> None:
+    def _drop(self, connection: socket.socket, keep: Collection[str] = ()) -> None:
         """Handle a lost connection: answer all open requests except `keep`.
 
         The next message connects again.
@@ -227,8 +232,8 @@ class SessionRelay:
                 return
             self._socket.close()
             self._socket = None
-            open_requests = {key: rid for key, rid in self._waiting.items() if key != keep}
-            self._waiting = {keep: self._waiting[keep]} if keep in self._waiting else {}
+            open_requests = {key: rid for key, rid in self._waiting.items() if key not in keep}
+            self._waiting = {key: rid for key, rid in self._waiting.items() if key in keep}
         self._refuse(open_requests, LOST)
         if self._subscribed:
             threading.Thread(target=self._listen_again, daemon=True).start()

@@ -22,7 +22,7 @@ Env = Mapping[str, str]
 STOP_S = 40.0
 MAY_FAIL = "-"  # prefix of a command that fails if there is nothing to do
 LABEL = "org.cocosearch.cocosearchd"
-_SHOWN = ("ActiveState", "SubState", "Result", "ExecMainStatus")
+_PROPERTIES = ("ActiveState", "SubState", "Result", "ExecMainStatus")
 # Program paths in the unit files, which `install` replaces by the installed program.
 PLACEHOLDERS = ("%h/.local/bin/cocosearchd", "/usr/local/bin/cocosearchd")
 
@@ -79,12 +79,7 @@ def require_healthy(env: Env) -> None:
     """
     if sys.platform == "darwin" or not is_installed(env):
         return
-    command = ("systemctl", "--user", "show", "--property", ",".join(_SHOWN), "cocosearchd.service")
-    listing = subprocess.run(
-        command, check=False, capture_output=True, text=True, env=dict(env)
-    ).stdout
-    properties = dict(line.split("=", 1) for line in listing.splitlines() if "=" in line)
-    active, sub, result, code = (properties.get(name, "") for name in _SHOWN)
+    active, sub, result, code = _unit_properties(env, _PROPERTIES)
     is_restarting = (
         sub == "auto-restart" and result == "exit-code" and code != str(exits.NOT_RUNNING)
     )
@@ -93,6 +88,16 @@ def require_healthy(env: Env) -> None:
         message = f"the service cocosearchd has failed ({result}{exit_code})"
         hint = "journalctl --user -u cocosearchd says why; then cocosearchctl service start"
         raise client.CallFailed(message, hint, reason=client.NOT_RUNNING)
+
+
+def _unit_properties(env: Env, names: Sequence[str]) -> tuple[str, ...]:
+    """Return properties of the user's unit; "" for those that systemd does not report."""
+    command = ("systemctl", "--user", "show", "--property", ",".join(names), "cocosearchd.service")
+    listing = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=dict(env)
+    ).stdout
+    properties = dict(line.split("=", 1) for line in listing.splitlines() if "=" in line)
+    return tuple(properties.get(name, "") for name in names)
 
 
 def announce_stop(env: Env) -> None:

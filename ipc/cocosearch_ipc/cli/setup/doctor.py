@@ -29,11 +29,14 @@ Env = Mapping[str, str]
 
 # With lower limits, a large repository cannot be watched file by file.
 MIN_WATCHES = 65_536
+BETTER_WATCHES = 524_288
 MIN_INSTANCES = 128
 MIN_FILES = 1_024
 MIN_FREE_BYTES = 1 << 30
 MAX_SKEW_S = 2.0
 MOST_WATCHES_USED = 0.8
+_WELL = ("", "ok", "up", "running", "ready")  # states of a part that works
+_COLOURS = {"ok": output.GREEN, "warn": output.YELLOW, "fail": output.RED}
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
@@ -44,8 +47,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     else:
         style = output.Style.of(sys.stdout, env)
         for finding in findings:
-            colour = {"ok": output.GREEN, "warn": output.YELLOW, "fail": output.RED}[finding.state]
-            state = style.paint(f"{finding.state:<4}", colour)
+            state = style.paint(f"{finding.state:<4}", _COLOURS[finding.state])
             message = output.printable(finding.message, keep="")
             output.line(f"{state}  {finding.what}: {message}")
             if finding.fix:
@@ -194,12 +196,10 @@ def _limit(what: str, name: str, minimum: int) -> Finding:
         return Finding(
             what, "warn", f"cannot be read: {error}", "changes are found by scanning only"
         )
-    fix = f"sudo sysctl fs.inotify.{name}={max(minimum, 524_288 if minimum == MIN_WATCHES else minimum)}"
-    return (
-        Finding(what, "ok", f"{value:,}")
-        if value >= minimum
-        else Finding(what, "warn", f"only {value:,}", fix)
-    )
+    if value >= minimum:
+        return Finding(what, "ok", f"{value:,}")
+    better = BETTER_WATCHES if minimum == MIN_WATCHES else minimum
+    return Finding(what, "warn", f"only {value:,}", f"sudo sysctl fs.inotify.{name}={better}")
 
 
 def _daemon(env: Env) -> Iterator[Finding]:
@@ -237,7 +237,10 @@ def _loopback(env: Env, mcp: dict[str, str]) -> Finding:
     """Check the TCP listener: it must be the daemon's, answer, and accept the token."""
     url = mcp.get("url", "")
     if mcp.get("error"):
-        fix = "stop that program and run `cocosearchctl restart`, or set server.port, or server.enabled: false"
+        fix = (
+            "stop that program and run `cocosearchctl restart`, or set server.port, "
+            "or server.enabled: false"
+        )
         return Finding("mcp", "fail", mcp["error"], fix)
     if not url:
         return Finding(
@@ -285,21 +288,23 @@ def _watches(pid: int) -> Iterator[Finding]:
         yield Finding("watches", "ok", f"{used:,} of {limit:,} are in use")
 
 
+def _trouble(value: dict[str, Any]) -> str:
+    return str(value.get("error") or value.get("reason") or "")
+
+
 def _part(name: str, value: dict[str, Any]) -> Finding:
     state = str(value.get("state", ""))
-    trouble = value.get("error") or value.get("reason")
-    # `trouble` is then the end of the previous process, possibly days ago
-    if name == "worker" and state == "running" and trouble:
-        return Finding(
-            name,
-            "ok",
-            f"running; {value.get('deaths', 1)} earlier ones ended, the last by {trouble}",
-        )
+    trouble = _trouble(value)
     if not trouble and state == "starting":
         return Finding(name, "warn", state, "wait: it takes a few seconds")
-    well = not trouble and state in ("", "ok", "up", "running", "ready")
-    fix = "" if well else str(value.get("hint") or "see cocosearchctl logs")
-    return Finding(name, "ok" if well else "fail", str(trouble or state or "ok"), fix)
+    if not trouble and state in _WELL:
+        return Finding(name, "ok", state or "ok")
+    # `trouble` is then the end of the previous process, possibly days ago
+    if name == "worker" and state == "running":
+        message = f"running; {value.get('deaths', 1)} earlier ones ended, the last by {trouble}"
+        return Finding(name, "ok", message)
+    fix = value.get("hint") or "see cocosearchctl logs"
+    return Finding(name, "fail", trouble or state, fix)
 
 
 def _index(index: dict[str, Any]) -> Iterator[Finding]:

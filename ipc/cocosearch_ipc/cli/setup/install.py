@@ -119,13 +119,10 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         output.document({"assistant": args.assistant, "file": str(path), "changed": changed})
     elif changed:
-        output.line(
-            f"{assistant.title}: {path} {'no longer has' if args.remove else 'now has'} the server {NAME!r}"
-        )
-        output.line(
-            f"restart {assistant.title} to {'remove' if args.remove else 'use'} it"
-            + (f"; the old file is {path}{BACKUP}" if previous_text else "")
-        )
+        backup = f"; the old file is {path}{BACKUP}" if previous_text else ""
+        change, purpose = ("no longer has", "remove") if args.remove else ("now has", "use")
+        output.line(f"{assistant.title}: {path} {change} the server {NAME!r}")
+        output.line(f"restart {assistant.title} to {purpose} it{backup}")
     else:
         output.line(f"{assistant.title}: {path} needs no change")
     return exits.OK
@@ -200,18 +197,20 @@ def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
         raise client.CallFailed(f"{path} has an unexpected structure", BY_HAND, code=0)
     if servers.get(NAME) == entry:
         return text
-    changed = {name: server for name, server in servers.items() if name != NAME} | (
-        {NAME: entry} if entry else {}
-    )
-    indent = (
-        4
-        if re.search(r"^    \"", text, re.MULTILINE) and not re.search(r"^  \"", text, re.MULTILINE)
-        else 2
-    )
+    changed = {name: server for name, server in servers.items() if name != NAME}
+    if entry:
+        changed[NAME] = entry
     try:
-        return json.dumps(tree | {keys: changed}, indent=indent, ensure_ascii=False) + "\n"
+        return json.dumps(tree | {keys: changed}, indent=_indent(text), ensure_ascii=False) + "\n"
     except RecursionError:
         raise client.CallFailed(f"{path} is nested too deeply", BY_HAND, code=0) from None
+
+
+def _indent(text: str) -> int:
+    """Return the number of blanks by which a JSON text is indented: 4 or 2."""
+    has_two = re.search(r"^  \"", text, re.MULTILINE)
+    has_four = re.search(r"^    \"", text, re.MULTILINE)
+    return 4 if has_four and not has_two else 2
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
