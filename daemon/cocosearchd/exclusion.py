@@ -4,6 +4,7 @@ One table, from which `status`, `why_not`, `get_file`, the log and the front end
 sentences. A part of the daemon that leaves a file out for a reason of its own adds a row here.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -14,6 +15,18 @@ ExclusionCode = (
     SkipReason | Literal["quarantined", "froze", "failed", "embedder_away", "store_away"]
 )
 STORED_CODES: frozenset[str] = frozenset(get_args(SkipReason))
+# Kinds of rules that leave a file out of the scope of a root.
+ScopeCode = Literal[
+    "gitignore",
+    "git_excludes",
+    "cocosearchignore",
+    "exclude",
+    "built_in",
+    "length",
+    "secret_name",
+    "include",
+    "type",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,25 @@ EXCLUSIONS: dict[ExclusionCode, Exclusion] = {
         "PostgreSQL does not answer", "start PostgreSQL; the file is indexed when it answers"
     ),
 }
+_NO_GITIGNORE = "set indexing.respect_gitignore: false in cocosearch.yaml to index them"
+# Here `cause` continues a number of files.
+SCOPE_EXCLUSIONS: dict[ScopeCode, Exclusion] = {
+    "gitignore": Exclusion("by .gitignore", _NO_GITIGNORE),
+    "git_excludes": Exclusion("by git's info/exclude or core.excludesFile", _NO_GITIGNORE),
+    "cocosearchignore": Exclusion("by .cocosearchignore", "change that file to index them"),
+    "exclude": Exclusion("by indexing.exclude", "change that setting to index them"),
+    "built_in": Exclusion(
+        "by the built-in exclusions", "add `!PATTERN` to indexing.exclude to index them"
+    ),
+    "length": Exclusion("by the length of their paths", "give them shorter paths"),
+    "secret_name": Exclusion(
+        "with names of secrets", "set indexing.index_secrets: true to index them"
+    ),
+    "include": Exclusion("not in indexing.include", "change that setting to index them"),
+    "type": Exclusion(
+        "of types that are not indexed", "name their types in indexing.extend_include"
+    ),
+}
 UNKNOWN = Exclusion(
     "a newer version left it out", "run the newer version, or `cocosearchctl reindex`"
 )
@@ -74,6 +106,33 @@ UNKNOWN = Exclusion(
 def find_exclusion(code: str) -> Exclusion:
     """The exclusion of a code; `UNKNOWN` for a code of a newer version."""
     return next((row for row_code, row in EXCLUSIONS.items() if row_code == code), UNKNOWN)
+
+
+def empty_index_sentence(counts: Mapping[str, int], *, is_complete: bool) -> str:
+    """One sentence on why nothing is searchable, from numbers of files by code.
+
+    Unless `is_complete`, there are more files.
+    """
+    total = sum(counts.values())
+    if not total:
+        return "nothing is searchable: there are no files yet; a file is indexed when it is saved"
+    codes = sorted(counts, key=lambda code: -counts[code])
+    causes = ", ".join(f"{counts[code]:,} {_cause_of_several(code)}" for code in codes)
+    files = f"all {total:,} files are" if is_complete else f"the first {total:,} files are all"
+    if total == 1 and is_complete:
+        files = "its only file is"
+    remedy = _find_any_exclusion(codes[0]).remedy
+    return f"nothing is searchable: {files} left out: {causes}; {remedy}"
+
+
+def _find_any_exclusion(code: str) -> Exclusion:
+    rows = SCOPE_EXCLUSIONS.items()
+    return next((row for row_code, row in rows if row_code == code), find_exclusion(code))
+
+
+def _cause_of_several(code: str) -> str:
+    is_scope_code = code in get_args(ScopeCode)
+    return _find_any_exclusion(code).cause if is_scope_code else code.replace("_", " ")
 
 
 def unparsed_sentence(path: str, detail: str) -> str:

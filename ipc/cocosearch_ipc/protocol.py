@@ -195,6 +195,7 @@ class IndexProgress:
     failed: int
     reason: str | None = None
     skipped: int = 0
+    notes: tuple[str, ...] = ()  # warnings for people: why nothing is searchable
 
 
 @dataclass(frozen=True, slots=True)

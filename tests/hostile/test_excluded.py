@@ -3,7 +3,17 @@
 from pathlib import Path
 from typing import get_args
 
-from cocosearchd.exclusion import EXCLUSIONS, ExclusionCode, exclusion_sentence, find_exclusion
+import pytest
+
+from cocosearchd.exclusion import (
+    EXCLUSIONS,
+    SCOPE_EXCLUSIONS,
+    ExclusionCode,
+    ScopeCode,
+    empty_index_sentence,
+    exclusion_sentence,
+    find_exclusion,
+)
 from cocosearchd.model import SkipReason
 from tests.daemon import Daemon
 
@@ -66,3 +76,43 @@ def test_of_many_excluded_files_status_names_the_worst_and_counts_the_rest(
         "36 more; `cocosearchctl stats hostile --failures` lists them"
         in shared.ctl("status").stdout
     )
+
+
+def test_each_code_of_a_rule_has_a_cause_and_a_remedy() -> None:
+    assert set(get_args(ScopeCode)) == set(SCOPE_EXCLUSIONS)
+    assert all(row.cause and row.remedy for row in SCOPE_EXCLUSIONS.values())
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_complete", "sentence"),
+    [
+        ({}, True, "there are no files yet"),
+        ({"type": 1}, True, "its only file is left out: 1 of types that are not indexed; name "),
+        (
+            {"too_large": 2, "gitignore": 1118},
+            True,
+            "all 1,120 files are left out: 1,118 by .gitignore, 2 too large; set indexing.",
+        ),
+        ({"binary": 3}, False, "the first 3 files are all left out: 3 binary; read it"),
+    ],
+)
+def test_the_sentence_names_the_largest_cause_first(
+    counts: dict[str, int], is_complete: bool, sentence: str
+) -> None:
+    assert sentence in empty_index_sentence(counts, is_complete=is_complete)
+
+
+def test_up_status_and_a_query_say_why_nothing_is_searchable(
+    shared: Daemon, hostile_root: Path
+) -> None:
+    (hostile_root / "a.py").write_text("x = 1\n")
+    (hostile_root / "b.py").write_text("x = 1\n")
+    (hostile_root / ".gitignore").write_text("*\n")
+    sentence = "nothing is searchable: all 3 files are left out: 3 by .gitignore; set indexing"
+    name = hostile_root.name
+    assert sentence in shared.ctl("up", str(hostile_root)).stdout
+    assert sentence in shared.ctl("status").stdout
+    assert sentence in shared.ctl("query", "anything", "--index", name).stdout
+    (hostile_root / ".gitignore").write_text("")
+    assert "nothing is searchable" not in shared.ctl("sync", name).stdout
+    assert "nothing is searchable" not in shared.ctl("status").stdout

@@ -1,20 +1,22 @@
 """Progress and status of an index for front ends, and the warning about outdated chunks."""
 
+import asyncio
 import contextlib
 from dataclasses import replace
 
 from cocosearch_ipc import protocol as p
 from cocosearchd.api import replies
 from cocosearchd.errors import CocoSearchError, StoreUnavailable
-from cocosearchd.exclusion import EXCLUSIONS
+from cocosearchd.exclusion import EXCLUSIONS, empty_index_sentence
 from cocosearchd.indexes.registry import RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED
-from cocosearchd.runtime.deadlines import call_within, call_within_or
+from cocosearchd.runtime.deadlines import call_within, call_within_or, ends_within
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 
 EXCLUDED_SHOWN = 20
+FOLLOWING = frozenset({"live", "degraded"})  # states of a root whose files are known
 STATUS_S = 2.0  # `status` is what people ask for when something hangs
 
 
@@ -34,7 +36,9 @@ class IndexReports:
         status = filling.root.status()
         if status.pending and not status.reason:
             status = replace(status, reason=self._updater.status.paused)
-        return replies.progress(replace(filling.record, name=index.record.name), status, counts)
+        record = replace(filling.record, name=index.record.name)
+        warnings = await self._empty_warning(filling, counts)
+        return replace(replies.progress(record, status, counts), notes=warnings)
 
     async def status(self, index: RunningIndex) -> p.IndexStatus:
         """Status of an index, with its warnings and samples of files that are not searched."""
@@ -51,14 +55,39 @@ class IndexReports:
             index_records.unparsed_files(self._db, index.record, NOT_PARSED, EXCLUDED_SHOWN),
             STATUS_S,
         )
-        warnings = await self.outdated_warning(index)
+        warnings = (
+            *await self._empty_warning(index, counts),
+            *index.lexical.reduced.warnings(),
+            *await self.outdated_warning(index),
+        )
         return replace(
             replies.index_status(index.record, index.root.status(), counts),
             excluded=replies.excluded(excluded),
             unparsed=replies.unparsed(unparsed),
-            notes=(*index.warnings, *index.lexical.reduced.warnings(), *warnings),
+            notes=(*index.warnings, *warnings),
             linked=index.settings.project.linked_indexes,
         )
+
+    async def empty_warning(self, index: RunningIndex) -> tuple[str, ...]:
+        """A warning if no file of an index is searchable: it says why, and what to do."""
+        if index.lexical.sizes()["files"]:
+            return ()
+        return await self._empty_warning(index, await self._counts(index))
+
+    async def _empty_warning(
+        self, index: RunningIndex, counts: index_records.Counts
+    ) -> tuple[str, ...]:
+        status = index.root.status()
+        if counts.files or status.pending or status.state not in FOLLOWING:
+            return ()
+        counting = asyncio.ensure_future(index.root.exclusions.left_out_files())
+        if not await ends_within(counting, STATUS_S):
+            return ()
+        left_out = counting.result()
+        if left_out is None:
+            return ()
+        files_by_code: dict[str, int] = {**left_out.counts, **dict(counts.skipped)}
+        return (empty_index_sentence(files_by_code, is_complete=left_out.is_complete),)
 
     async def outdated_warning(self, index: RunningIndex) -> tuple[str, ...]:
         """A warning while an index has chunks that were written before the newest columns existed.

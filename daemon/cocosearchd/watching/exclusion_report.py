@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from cocosearchd.exclusion import find_exclusion
 from cocosearchd.model import decode_path
+from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
 from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
 from cocosearchd.watching.reconciler import FailedPaths
 from cocosearchd.watching.root_threads import RootThreads
@@ -37,6 +38,16 @@ class ExclusionReport:
         indexing = self._coordinator.indexing
         reason = await self._threads.run(why_absent, scope, indexing, decode_path(path))
         return reason or f"it is to be indexed, and not yet: {self._lag_reason()}"
+
+    async def left_out_files(self) -> LeftOutFiles | None:
+        """Count the files that the rules leave out; None if the rules are not known now."""
+        scope = self._coordinator.scope
+        if scope is None:
+            return None
+        try:
+            return await self._threads.run(count_left_out, scope, self._coordinator.indexing)
+        except OSError:  # an ignore file cannot be read now: the status of the root says so
+            return None
 
     async def rule(self, path: str) -> str | None:
         """Return the rule that leaves out files of this path, saved or not.

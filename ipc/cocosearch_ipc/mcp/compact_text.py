@@ -123,7 +123,7 @@ def indexed(reply: IndexCodebaseReply) -> str:
     return "\n".join(
         [
             f"{verb} index {reply.index} for {visible_name(reply.root)}. {progress(reply.progress)}",
-            *_notes(reply.notes),
+            *_notes((*reply.notes, *reply.progress.notes)),
         ]
     )
 

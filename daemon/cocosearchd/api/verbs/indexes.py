@@ -63,8 +63,8 @@ class IndexVerbs:
         """Progress until the index is searchable and nothing is pending."""
         index = await self._indexes.lookup.select(request.index, request.cwd)
         while True:
+            status = index.root.status()  # first, so that the last progress is of a root at rest
             yield await self._reports.progress(index)
-            status = index.root.status()
             rests = index.error is not None or (status.state in AT_REST and not status.pending)
             if index.replacement is None and rests:
                 return

@@ -103,6 +103,8 @@ class SearchVerbs:
         answer = await self._pipeline.run(index.record, query, trace, overlay=overlay)
         index.root.suspect(answer.changed_paths)
         await _explain_absence(index, trace.details)
+        if not answer.hits:
+            warnings += await self._reports.empty_warning(index)
         trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
         return replies.search(
             request,
@@ -137,6 +139,9 @@ class SearchVerbs:
         freshness = _suspect_changes(indexes, merged, freshness)
         for index in indexes:
             await _explain_absence(index, merged.traces[index.record.name].details)
+            if not merged.hits:
+                empty = await self._reports.empty_warning(index)
+                warnings += tuple(f"{index.record.name}: {sentence}" for sentence in empty)
         timings = {"sync": (synced - began) * 1000, "total": (time.perf_counter() - began) * 1000}
         explanation: dict[str, object] = {
             name: dict(trace.details) for name, trace in merged.traces.items()

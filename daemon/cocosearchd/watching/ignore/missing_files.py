@@ -7,8 +7,10 @@ decides.
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.exclusion import ScopeCode
 from cocosearchd.languages.detect import is_supported
 from cocosearchd.model import encode_path
 from cocosearchd.watching.git.ignore_files import read_ignore_file
@@ -16,6 +18,26 @@ from cocosearchd.watching.git.repository import repository_at
 from cocosearchd.watching.ignore import default_patterns, patterns
 from cocosearchd.watching.ignore.scope import Scope
 
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that leaves an entry out. `text` names it in a sentence about the entry."""
+
+    code: ScopeCode
+    text: str
+
+
+_TOOL_FILES = Rule(
+    "built_in", "the built-in exclusions (what tools install, generate or keep for themselves)"
+)
+_BUILD_OUTPUT = Rule(
+    "built_in", "the built-in exclusions: what builds put out, unless git tracks it"
+)
+_GIT_EXCLUDES = Rule("git_excludes", "git's info/exclude or core.excludesFile")
+_SECRET_NAME = Rule("secret_name", "its name is one of files with secrets (indexing.index_secrets)")
+_NOT_INCLUDED = Rule("include", "it matches none of indexing.include")
+_UNSUPPORTED = Rule("type", "its type is not one that is indexed (indexing.extend_include)")
+_TEXT_IS_SENTENCE = frozenset({"secret_name", "include", "type"})
 _TOO_LONG = f"it is left out by its length: {default_patterns.LENGTH_RULE}"
 
 
@@ -67,23 +89,30 @@ def _on_disk(root: bytes, path: bytes) -> str | None:
 
 def _by_rules(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
     for directory in _above(path):
-        if scope.excludes(directory, directory=True):
-            rule = _rule(scope, settings, directory + b"/")
-            return f"its directory {encode_path(directory)}/ is left out by {rule}"
-    if scope.excludes(path):
-        return f"it is left out by {_rule(scope, settings, path)}"
-    if scope.allows(path):
+        if (rule := deciding_rule(scope, settings, directory + b"/")) is not None:
+            return f"its directory {encode_path(directory)}/ is left out by {rule.text}"
+    rule = deciding_rule(scope, settings, path)
+    if rule is None:
+        return None
+    return rule.text if rule.code in _TEXT_IS_SENTENCE else f"it is left out by {rule.text}"
+
+
+def deciding_rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> Rule | None:
+    """Return the rule that leaves out an entry of a directory in scope; None if none does.
+
+    A directory ends in `/`. Blocking. Raises `OSError` if the rules cannot be read now.
+    """
+    path = entry.rstrip(b"/")
+    if scope.excludes(path, directory=entry != path):
+        return _rule(scope, settings, entry)
+    if entry != path or scope.allows(path):
         return None
     name = path.rpartition(b"/")[2]
     if not settings.index_secrets and default_patterns.SECRETS.ignores(path, name):
-        return "its name is one of files with secrets (indexing.index_secrets)"
+        return _SECRET_NAME
     if settings.include:
-        return "it matches none of indexing.include"
-    return (
-        None
-        if is_supported(encode_path(name))
-        else "its type is not one that is indexed (indexing.extend_include)"
-    )
+        return _NOT_INCLUDED
+    return None if is_supported(encode_path(name)) else _UNSUPPORTED
 
 
 def _above(path: bytes) -> Iterator[bytes]:
@@ -92,30 +121,28 @@ def _above(path: bytes) -> Iterator[bytes]:
     return (b"/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
-def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> str:
+def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> Rule:
     """Return the rule that excludes an excluded entry; a directory ends in `/`.
 
     The order is that of `Scope`.
     """
     if default_patterns.too_long(entry):
-        return f"its length: {default_patterns.LENGTH_RULE}"
+        return Rule("length", f"its length: {default_patterns.LENGTH_RULE}")
     name = entry.rstrip(b"/").rpartition(b"/")[2] + (b"/" if entry.endswith(b"/") else b"")
     settings_patterns = patterns.parse(
         "\n".join((*settings.exclude, *settings.extend_exclude)).encode()
     )
     if name.rstrip(b"/") != b".git" and settings_patterns.ignores(entry, name):
-        return "indexing.exclude or indexing.extend_exclude"
+        return Rule("exclude", "indexing.exclude or indexing.extend_exclude")
     line = _deciding_line(scope.root, entry, name, b".cocosearchignore", above_root=False)
     if line:
-        return line
+        return Rule("cocosearchignore", line)
     if default_patterns.EXCLUDED.ignores(entry, name):
-        return "the built-in exclusions (what tools install, generate or keep for themselves)"
+        return _TOOL_FILES
     if default_patterns.OUTPUT_DIRECTORIES.ignores(entry, name):
-        return "the built-in exclusions: what builds put out, unless git tracks it"
-    return (
-        _deciding_line(scope.root, entry, name, b".gitignore", above_root=True)
-        or "git's info/exclude or core.excludesFile"
-    )
+        return _BUILD_OUTPUT
+    line = _deciding_line(scope.root, entry, name, b".gitignore", above_root=True)
+    return Rule("gitignore", line) if line else _GIT_EXCLUDES
 
 
 def _deciding_line(

@@ -98,7 +98,7 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
     else:
         happened = f"is already watched, nothing changed ({last['state']}, {counts})"
     output.line(f"{reply['index']}: {root} {happened}")
-    for note in reply.get("notes") or ():
+    for note in (*(reply.get("notes") or ()), *(last.get("notes") or ())):
         output.line(f"{reply['index']}: {output.printable(note, keep='')}")
     if last["state"] == REFUSED:
         output.error(str(last["reason"]))
