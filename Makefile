@@ -13,7 +13,7 @@ SEEDS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 # Parts of the tests, the longest first.
-PARTS := rest flows-a-f flows-g-z attacks-a-f attacks-g-z indexing storage
+PARTS := flows-g-z attacks-g-z attacks-a-f flows-a-f indexing storage rest searching front-ends watching
 JOBS := 5
 
 .PHONY: up down test lint format types unit $(PARTS) newcomer bench quality clients conformance page soak hostile slow map lock sbom password clean help
@@ -49,39 +49,29 @@ types: $(STAMP)
 unit: $(STAMP)
 	$(MAKE) --jobs $(JOBS) --no-print-directory $(PARTS)
 
-# Test folders, by part. The rest is a part of its own, so no test is left out.
+# Arguments of pytest, by part. The last of several parts has all that the others ignore, so no test is left out.
 FLOWS_A_TO_F := $(wildcard tests/flows/test_[a-f]*.py)
-FLOWS_G_TO_Z := $(filter-out $(FLOWS_A_TO_F),$(wildcard tests/flows/test_*.py))
 ATTACKS_A_TO_F := $(wildcard tests/hostile/test_[a-f]*.py)
-ATTACKS_G_TO_Z := $(filter-out $(ATTACKS_A_TO_F),$(wildcard tests/hostile/test_*.py))
-INDEXING := tests/indexing
-STORAGE := tests/store tests/embedding tests/quality
+flows-a-f := $(FLOWS_A_TO_F)
+flows-g-z := tests/flows $(FLOWS_A_TO_F:%=--ignore %)
+attacks-a-f := $(ATTACKS_A_TO_F)
+attacks-g-z := tests/hostile $(ATTACKS_A_TO_F:%=--ignore %)
+front-ends := tests/ipc
+indexing := tests/indexing
+searching := tests/search
+storage := tests/store tests/embedding tests/quality
+watching := tests/watching
+FOLDERS := tests/flows tests/hostile $(front-ends) $(indexing) $(searching) $(storage) $(watching)
+rest := tests $(FOLDERS:%=--ignore %)
+
 # Each part has temporary files of its own, which `rm` removes: Python's removal recurses, and some trees are very deep.
 PYTEST = set -o pipefail; folder=$$(mktemp -d "$${TMPDIR:-/tmp}/XXXXXX"); trap 'rm -rf "$$folder"' EXIT; \
 	$(BIN)/python -m pytest -m "not slow" --basetemp "$$folder/t"
 LINES := | { trap "" INT; grep --line-buffered ""; }
 $(PARTS): SHELL := bash
 
-flows-a-f: $(STAMP)
-	$(PYTEST) $(FLOWS_A_TO_F) $(LINES)
-
-flows-g-z: $(STAMP)
-	$(PYTEST) $(FLOWS_G_TO_Z) $(LINES)
-
-attacks-a-f: $(STAMP)
-	$(PYTEST) $(ATTACKS_A_TO_F) $(LINES)
-
-attacks-g-z: $(STAMP)
-	$(PYTEST) $(ATTACKS_G_TO_Z) $(LINES)
-
-indexing: $(STAMP)
-	$(PYTEST) $(INDEXING) $(LINES)
-
-storage: $(STAMP)
-	$(PYTEST) $(STORAGE) $(LINES)
-
-rest: $(STAMP)
-	$(PYTEST) $(patsubst %,--ignore %,tests/flows tests/hostile $(INDEXING) $(STORAGE)) $(LINES)
+$(PARTS): $(STAMP)
+	$(PYTEST) $($@) $(LINES)
 
 format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff format .
