@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput
@@ -70,80 +70,12 @@ def test_postgresql_reads_them_soon(shape: str, embedded_server: str) -> None:
             assert row == (bool(matches(text)),)
 
 
-_PIECES = [
-    "a",
-    "b",
-    "*",
-    "*",
-    "**",
-    "**/",
-    "/",
-    "?",
-    "[ab]",
-    "[!a]",
-    "[./a]",
-    "[+-0]",
-    "-",
-    ".",
-    "[",
-    "]",
-    "\\",
-    "a**/",
-]
-_PIECES += [
-    "é",
-    "{a,b}",
-    "$",
-    "^",
-    "|",
-    "(",
-    "+",
-    "\\\\",
-    "[[:alpha:]]",
-    "[]a]",
-    "[^/]",
-    "[a&&b]",
-    "\\d",
-    "#",
-    " ",
-]
-
-
-AGREEING = given(
-    st.lists(st.lists(st.sampled_from(_PIECES), max_size=8).map("".join), min_size=6, max_size=6),
-    st.lists(st.text("aab/.-+:é[]{}$^|(# \n", min_size=1, max_size=9), min_size=9, max_size=9),
-)
-
-
-def agree(url: str, globs: list[str], texts: list[str]) -> None:
-    query = 'select text from unnest(%s::text[]) as text where text collate "C" ~ %s'
-    with psycopg.connect(url, autocommit=True) as connection:
-        for glob in globs:
-            try:
-                paths, symbols = path_matcher([glob]), symbol_matcher(glob, cased=True)
-            except InvalidInput:
-                continue  # a descending range, which neither reads
-            for regex, matches in ((path_regex(glob), paths), (symbol_regex(glob), symbols)):
-                stored = [row[0] for row in connection.execute(query, (texts, regex))]
-                assert stored == [text for text in texts if matches(text)], (glob, regex)
-
-
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@AGREEING
-def test_postgresql_and_python_agree(
-    embedded_server: str, globs: list[str], texts: list[str]
-) -> None:
-    agree(embedded_server, globs, texts)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
-@AGREEING
-def test_postgresql_and_python_agree_on_many(
-    embedded_server: str, globs: list[str], texts: list[str]
-) -> None:
-    agree(embedded_server, globs, texts)
+@pytest.mark.parametrize("part", ["*a", "**a", "**/a/", "**/*a*a/", "**/"])
+def test_many_stars_end_soon(part: str) -> None:
+    """Tried in every way, twenty stars would take longer than there is time."""
+    for text in ("a" * 250, "a/" * 125, "a." * 125, "aaaaa/" * 40):
+        assert not path_matcher([f"{part * 20}*b"])(text)
+        assert not symbol_matcher(f"{part * 20}*b")(text)
 
 
 _WORDS = [
