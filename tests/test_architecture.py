@@ -90,6 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.model": set(),
     "cocosearchd.exclusion": set(),
     "cocosearchd.errors": {"cocosearch_ipc.protocol"},
+    "cocosearchd.freshness": set(),
     "cocosearch_ipc": set(),
     "cocosearch_ipc.protocol": set(),
     "cocosearch_ipc.workspace_protocol": {"cocosearch_ipc.protocol"},
@@ -142,6 +143,7 @@ LEAVES = {
     "cocosearchd.model",
     "cocosearchd.exclusion",
     "cocosearchd.errors",
+    "cocosearchd.freshness",
     "cocosearch_ipc.spans",
 }
 # Rooms within a unit that know nothing of their neighbours: room -> rooms of its unit that it must

@@ -195,16 +195,6 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
-    """State of an index relative to the disk. `fresh` is True only if that is known."""
-
-    fresh: bool
-    as_of: Clock
-    reason: str | None = None
-    pending: tuple[str, ...] = ()  # at most 20 paths, for display
-
-
-@dataclass(frozen=True, slots=True)
 class Filter:
     """Conditions on hits, applied before any fusion. Empty tuples do not restrict."""
 

@@ -122,7 +122,10 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """An answer and its freshness. Either `index` or `indexes` is set."""
+    """An answer and its freshness. Either `index` or `indexes` is set.
+
+    `stale_code` names the reason if the answer is not fresh (docs/design/freshness.md lists all).
+    """
 
     query: str
     results: tuple[SearchResult, ...]
@@ -137,6 +140,7 @@ class SearchReply:
     # warnings for people: a retriever that is down, an unknown filter value
     notes: tuple[str, ...] = ()
     explain: dict[str, Any] | None = None
+    stale_code: str | None = None  # a reason of docs/design/freshness.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +296,7 @@ class StatsReply:
     stale_reason: str | None = None
     as_of: AsOf | None = None
     pending: tuple[str, ...] = ()
+    stale_code: str | None = None  # a reason of docs/design/freshness.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +345,7 @@ class SyncReply:
     pending: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
+    stale_code: str | None = None  # a reason of docs/design/freshness.md
 
 
 @dataclass(frozen=True, slots=True)

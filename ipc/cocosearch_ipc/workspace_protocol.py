@@ -53,6 +53,7 @@ class ListFilesReply:
     stale_reason: str | None = None
     as_of: AsOf | None = None
     pending: tuple[str, ...] = ()
+    stale_code: str | None = None  # a reason of docs/design/freshness.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class GetFileReply:
     fresh: bool
     stale_reason: str | None = None
     overlay: bool = False  # content is the session's unsaved text
+    stale_code: str | None = None  # a reason of docs/design/freshness.md
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ import anyio
 
 from cocosearchd.api.index_sync import IndexSync
 from cocosearchd.config.settings import SearchSettings
+from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
-from cocosearchd.model import Clock, Freshness
+from cocosearchd.model import Clock
 
 
 class SlowRegistry:
@@ -34,7 +35,7 @@ class RecordingRoot:
         return self.freshness()
 
     def freshness(self) -> Freshness:
-        return Freshness(False, Clock("", 0), "changes are pending")
+        return Freshness(Clock("", 0), stale_reason("not_compared"))
 
 
 def sync_over(indexes: SlowRegistry, pause_reason: str | None = None) -> IndexSync:
@@ -64,4 +65,5 @@ async def test_settings_and_changes_share_the_deadline_of_a_request() -> None:
 async def test_a_pause_of_indexing_is_named_in_the_reason() -> None:
     sync = sync_over(SlowRegistry(), "the disk is full")
     freshness = await sync.wait(index_of(RecordingRoot()), sync.deadline(100))
-    assert freshness.reason == "changes are pending; the disk is full"
+    assert freshness.reason == "not compared with the disk; the disk is full"
+    assert freshness.code == "indexing_paused"

@@ -355,8 +355,8 @@ async def test_an_earlier_answer_is_better_than_none(dsn: str, tmp_path: Path) -
         first = await corpus.ask("deliver mail")
     corpus.record = replace(corpus.record, generation=corpus.record.generation + 1)
     answer = await corpus.ask("deliver mail")  # the pool is closed now: nothing answers
-    assert answer.outdated is not None
-    assert "earlier answer" in answer.outdated
+    assert answer.stale is not None
+    assert answer.stale.code == "earlier_answer"
     assert [hit.path for hit in answer.hits] == [hit.path for hit in first.hits]
     assert answer.generation == first.generation
     with pytest.raises(StoreUnavailable):

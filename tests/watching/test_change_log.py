@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.freshness import stale_reason
 from cocosearchd.model import Clock
 from cocosearchd.watching.change_log import ChangeLog
 from tests.watching.support import MemoryIndex, following, in_sync
@@ -46,7 +47,7 @@ async def test_what_somebody_has_missed(root: Path, tmp_path: Path) -> None:
         after = (await live.sync(5)).as_of
         assert set(live.since(before) or ()) == {"b.py", "c.py", "d.py"}
         assert live.since(after) == ()
-        live._lose("test")
+        live._lose(stale_reason("root_replaced"))
         await in_sync(live)
         put(root, a="2")
         last = (await live.sync(5)).as_of

@@ -16,6 +16,7 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import StoreUnavailable
+from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, FileRecord
 from cocosearchd.watching import scan_coordinator, watched_root
 from cocosearchd.watching.dirty_set import DirtyBatch
@@ -396,7 +397,7 @@ async def test_a_question_does_not_wait_for_a_cookie_that_nobody_sees(
         """Until the epoch has ended; the next one begins a moment later."""
         monkeypatch.undo()
         hints = live._hints
-        live._lose("the root was replaced")
+        live._lose(stale_reason("root_replaced"))
         assert isinstance(hints, InotifyHints)
         while not hints._closed:
             await anyio.sleep(0.001)
@@ -790,7 +791,7 @@ class WatchesLate(Scan):
 class IgnoresLoss(WatchedRoot):
     """Mutant: lost hints are not a reason for anything."""
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, reason: StaleReason) -> None:
         pass
 
 

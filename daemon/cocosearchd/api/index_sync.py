@@ -6,11 +6,10 @@ from dataclasses import replace
 import anyio
 
 from cocosearchd.config.settings import SearchSettings
+from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
-from cocosearchd.model import Freshness
 
 MAX_SYNC_MS = 600_000
-SETTINGS_PENDING = "its settings have changed, and wait for what is being indexed"
 
 
 class IndexSync:
@@ -45,18 +44,20 @@ class IndexSync:
         pause_reason = self._pause_reason()
         if freshness.fresh or not pause_reason:
             return freshness
-        return replace(freshness, reason=f"{freshness.reason}; {pause_reason}")
+        paused = stale_reason("indexing_paused", reason=freshness.reason, pause=pause_reason)
+        return replace(freshness, stale=paused)
 
     async def _wait_unpaused(self, index: RunningIndex, deadline: float | None) -> Freshness:
         if index.error is not None:
-            return replace(index.root.freshness(), reason=index.error.message)
+            unavailable = stale_reason("index_unavailable", error=index.error.message)
+            return replace(index.root.freshness(), stale=unavailable)
         if deadline is None:
             return index.root.freshness()
         applied = await self.apply_settings(index, deadline)
         if not applied and index.root.availability.unresponsive:
             return index.root.freshness()
         if not applied:
-            return replace(index.root.freshness(), reason=SETTINGS_PENDING)
+            return replace(index.root.freshness(), stale=stale_reason("settings_pending"))
         return await index.root.sync(max(0.0, deadline - anyio.current_time()))
 
     async def apply_settings(self, index: RunningIndex, deadline: float | None) -> bool:
@@ -95,6 +96,6 @@ def least_fresh(indexes: Sequence[RunningIndex], results: Sequence[Freshness]) -
     Its reason begins with the name of the index if there are several.
     """
     index, freshness = min(zip(indexes, results, strict=True), key=lambda pair: pair[1].fresh)
-    if freshness.fresh or len(indexes) == 1:
+    if freshness.stale is None or len(indexes) == 1:
         return freshness
-    return replace(freshness, reason=f"{index.record.name}: {freshness.reason}")
+    return replace(freshness, stale=freshness.stale.in_index(index.record.name))

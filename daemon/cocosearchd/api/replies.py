@@ -9,7 +9,8 @@ from typing import Literal
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.exclusion import exclusion_sentence, find_exclusion, unparsed_sentence
-from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
+from cocosearchd.freshness import Freshness, stale_reason
+from cocosearchd.model import Clock, Hit, IndexRecord
 from cocosearchd.store.index_records import Counts, IndexStatistics, ParseFailure
 from cocosearchd.watching.root_status import RootStatus
 
@@ -29,7 +30,12 @@ def as_of(clock: Clock) -> p.AsOf:
 def sync(index: str, freshness: Freshness) -> p.SyncReply:
     """The reply of `sync`: freshness after the wait."""
     return p.SyncReply(
-        index, freshness.fresh, as_of(freshness.as_of), freshness.reason, freshness.pending
+        index,
+        freshness.fresh,
+        as_of(freshness.as_of),
+        freshness.reason,
+        freshness.pending,
+        stale_code=freshness.code,
     )
 
 
@@ -144,6 +150,7 @@ def files(
         freshness.reason,
         None if has_several_indexes else as_of(freshness.as_of),
         freshness.pending,
+        freshness.code,
     )
 
 
@@ -177,6 +184,7 @@ def stats(
         stale_reason=freshness.reason,
         as_of=as_of(freshness.as_of),
         pending=freshness.pending,
+        stale_code=freshness.code,
     )
 
 
@@ -215,6 +223,7 @@ def search(
         pending=freshness.pending,
         notes=notes,
         explain=explain,
+        stale_code=freshness.code,
     )
 
 
@@ -223,9 +232,11 @@ def with_missing(reply: p.SearchReply, missing: Mapping[str, str]) -> p.SearchRe
     if not missing:
         return reply
     warnings = tuple(f"{sentence}: {hint}" for sentence, hint in missing.items())
+    incomplete = stale_reason("index_unavailable", error="; ".join(missing))
     return replace(
         reply,
         fresh=False,
-        stale_reason=reply.stale_reason or "; ".join(missing),
+        stale_reason=reply.stale_reason or incomplete.sentence,
+        stale_code=reply.stale_code or incomplete.code,
         notes=(*reply.notes, *warnings),
     )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
+from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.answers.context import Context
 from cocosearchd.search.answers.disk_files import VerifiedFiles
@@ -49,8 +50,8 @@ class Answer:
     """Hits of one index, best first, from one generation of it.
 
     `changed_paths` are files of hits that have changed since they were indexed; those hits are
-    marked `stale`. `outdated` says why the whole answer may be older than the index, None when it
-    is not.
+    marked `stale`. The answer's own `stale` says why all of it may be older than the index, None
+    when it is not.
     """
 
     index: str
@@ -59,7 +60,7 @@ class Answer:
     cache: CacheUse = "miss"
     changed_paths: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    outdated: str | None = None
+    stale: StaleReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class RankedAnswer:
     cache: CacheUse
     view: ViewOptions
     overlay: Overlay | None = None
-    outdated: str | None = None
+    stale: StaleReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class Pipeline:
                 "exact",
                 view,
                 overlay,
-                f"{error.message}; this is an earlier answer",
+                stale_reason("earlier_answer", error=error.message),
             )
         return RankedAnswer(record, ranking, cache_use, view, overlay)
 
@@ -331,5 +332,5 @@ def _make_answer(
         ranked.cache,
         changed_paths,
         ranking.warnings,
-        ranked.outdated,
+        ranked.stale,
     )

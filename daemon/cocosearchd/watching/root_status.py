@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cocosearchd.exclusion import EXCLUSIONS
-from cocosearchd.model import Clock, Freshness
+from cocosearchd.freshness import Freshness, StaleReason, stale_reason
+from cocosearchd.model import Clock
 
 MAX_LISTED_PATHS = 20  # paths that are named where there may be many
 MAX_LISTED_FAILURES = 200
@@ -57,28 +58,29 @@ def live_state(*, forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
 
 def lag_reason(
     pending: int, failed: Sequence[FailedPath], failing: int, *, git: bool, scanning: bool
-) -> str:
+) -> StaleReason:
     """Say why the index of a root that follows its disk may be behind it.
 
     `failed` are some of `failing` files.
     """
     if git:
-        return "git is working"
+        return stale_reason("git_working")
     if scanning:
-        return "the root is being scanned"
+        return stale_reason("scanning")
     if pending:
-        return f"{'1 change is' if pending == 1 else f'{pending} changes are'} not applied yet"
-    return _failure_reason(failed, failing) if failed else "not compared with the disk"
+        changes = "1 change is" if pending == 1 else f"{pending} changes are"
+        return stale_reason("changes_pending", changes=changes)
+    return _failure_reason(failed, failing) if failed else stale_reason("not_compared")
 
 
-def _failure_reason(failed: Sequence[FailedPath], failing: int) -> str:
+def _failure_reason(failed: Sequence[FailedPath], failing: int) -> StaleReason:
     first = failed[0]
     away = EXCLUSIONS["embedder_away"].cause
     if first.error.startswith(away):
         files = "1 file waits" if failing == 1 else f"{failing} files wait"
         error = first.error.removeprefix(f"{away}: ")
-        return f"{files} for the embedder, the first is {first.path}: {error}"
-    return f"files could not be indexed: {failing}, the first is {first.path}: {first.error}"
+        return stale_reason("embedder_away", files=files, path=first.path, error=error)
+    return stale_reason("files_failed", count=failing, path=first.path, error=first.error)
 
 
 def in_sync(
@@ -86,7 +88,7 @@ def in_sync(
     failed: Sequence[FailedPath],
     failing: int,
     unknown: Iterable[str],
-    reason: str | None,
+    reason: StaleReason | None,
 ) -> Freshness:
     """Return the freshness once every change has been applied or has failed.
 
@@ -94,10 +96,9 @@ def in_sync(
     says why they are unknown.
     """
     if failed:
-        return Freshness(
-            False, clock, _failure_reason(failed, failing), tuple(file.path for file in failed)
-        )
+        paths = tuple(file.path for file in failed)
+        return Freshness(clock, _failure_reason(failed, failing), paths)
     if reason is not None:
         directories = tuple(f"{directory or '.'}/" for directory in unknown)
-        return Freshness(False, clock, reason, directories[:MAX_LISTED_PATHS])
-    return Freshness(True, clock)
+        return Freshness(clock, reason, directories[:MAX_LISTED_PATHS])
+    return Freshness(clock)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, decode_path, encode_path
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
@@ -347,13 +348,13 @@ class UnreadDirectories:
             encode_path(path): count for path, count in result.too_long.items()
         }
 
-    def failed_reason(self) -> str | None:
+    def failed_reason(self) -> StaleReason | None:
         """Describe the directories whose reading failed, if there are any."""
         errors = self.failed
         if not errors:
             return None
         path, error = next(iter(errors.items()))
-        return f"directories cannot be read: {len(errors)}, the first is {path}/: {error}"
+        return stale_reason("directories_unread", count=len(errors), path=path, error=error)
 
     def closed_reason(self) -> str | None:
         """Describe the unmounted file systems, else the closed directories, if there are any."""

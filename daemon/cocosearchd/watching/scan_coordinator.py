@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Protocol
 
 from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.watching.dirty_set import DirtyDirectory, PickedPaths, below
 from cocosearchd.watching.git.ignore_files import IGNORE_FILES
@@ -84,19 +85,22 @@ class ScanCoordinator:
         uncertain = self.scope.uncertain_directories() if self.scope is not None else ()
         return tuple({**self.unread.failed, **dict.fromkeys(map(encode_path, uncertain))})
 
-    def unknown_reason(self) -> str | None:
+    def unknown_reason(self) -> StaleReason | None:
         """Say why no answer is known to be right, if there are unknown directories."""
-        return self.unread.failed_reason() or self._git_reason(
-            "git does not answer, so its rules of before hold", transient=True
-        )
+        if (reason := self.unread.failed_reason()) is not None:
+            return reason
+        failure = self._git_failure(transient=True)
+        if failure is None:
+            return None
+        return stale_reason("git_unresponsive", path=failure[0], error=failure[1])
 
     def reason(self) -> str | None:
         """Say what limits a root that is otherwise well; the most important limit only."""
-        refused = "git does not read a repository, so what it tracks is not known"
+        unknown = self.unknown_reason()
         return (
-            self.unknown_reason()
+            (unknown and unknown.sentence)
             or self.unread.closed_reason()
-            or self._git_reason(refused, transient=False)
+            or self._refused_git_reason()
             or self.unread.length_reason()
             or self._rule_warning()
         )
@@ -107,23 +111,30 @@ class ScanCoordinator:
         more = f" (and {len(warnings) - 1:,} more)" if len(warnings) > 1 else ""
         return warnings[0] + more if warnings else None
 
-    def _git_reason(self, effect: str, *, transient: bool) -> str | None:
+    def _refused_git_reason(self) -> str | None:
+        failure = self._git_failure(transient=False)
+        if failure is None:
+            return None
+        path, error = failure
+        return f"git does not read a repository, so what it tracks is not known: {path}: {error}"
+
+    def _git_failure(self, *, transient: bool) -> tuple[str, str] | None:
+        """Return path and error of the first failure of git of that kind."""
         failures = self.scope.git_failures() if self.scope is not None else {}
         for directory, failure in failures.items():
             if failure.transient == transient:
-                path = encode_path(os.path.join(self._root, directory))
-                return f"{effect}: {path}: {failure.reason}"
+                return encode_path(os.path.join(self._root, directory)), failure.reason
         return None
 
     # -- rules
 
-    async def open(self) -> str | None:
+    async def open(self) -> StaleReason | None:
         """Read the rules. Return why they cannot be read, if another try may help."""
         try:
             self.scope = await self._recreate_scope()
         except OSError as error:  # of an ignore file on a failing server, say
-            name = encode_path(os.fsencode(error.filename)) if error.filename else "the root"
-            return f"what is to be indexed is not known: {name}: {error.strerror}"
+            path = encode_path(os.fsencode(error.filename)) if error.filename else "the root"
+            return stale_reason("rules_unknown", path=path, error=error.strerror)
         return None
 
     async def _recreate_scope(self) -> Scope:

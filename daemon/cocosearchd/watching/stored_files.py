@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
+from cocosearchd.freshness import StaleReason
 from cocosearchd.model import FileRecord, IndexRecord
 from cocosearchd.runtime.deadlines import ends_within
 from cocosearchd.store import index_records
@@ -41,4 +42,4 @@ async def root_available(
     """
     availability = RootAvailability(record.root, StoredFiles(db, record), RootThreads(executor))
     check = asyncio.ensure_future(availability.check())
-    return await ends_within(check, within_s) and not isinstance(check.result(), str)
+    return await ends_within(check, within_s) and not isinstance(check.result(), StaleReason)

@@ -22,7 +22,8 @@ import anyio
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import CocoSearchError
-from cocosearchd.model import Clock, Freshness, decode_path, encode_path
+from cocosearchd.freshness import Freshness, StaleReason, stale_reason
+from cocosearchd.model import Clock, decode_path, encode_path
 from cocosearchd.watching.availability.availability import POLL_S, RootAvailability
 from cocosearchd.watching.change_log import ChangeLog
 from cocosearchd.watching.clock import Cookies, CookieVoid, Schedule
@@ -58,7 +59,6 @@ STEADY_S = 30.0
 # between them is waste.
 SETTLE_S = 0.003
 POLL_REST = 20  # a polled root rests for so many times as long as its scan took
-REPLACED = "the root was replaced"
 
 
 class WatchedRoot:
@@ -107,10 +107,10 @@ class WatchedRoot:
         self._lost = asyncio.Event()
         self._lost.set()
         self._state = "cold"
-        self._reason: str | None = None
+        self._reason: StaleReason | None = None
         self._watcher = ""
         self._fallen_back = False  # the hints backend is not the preferred one
-        self._scan_error: str | None = None
+        self._scan_error: StaleReason | None = None
         self._retry_scan = asyncio.Event()  # a failed scan need not wait until its next try
         self._scanned = asyncio.Event()  # a scan has renewed the list of unwatched directories
         self.on_top_change: Callable[[bytes], None] = lambda _: None
@@ -131,16 +131,17 @@ class WatchedRoot:
                 pause = RESTART_S if steady else min(pause * 2, RESTART_MAX_S)
                 await anyio.sleep(pause)
         finally:
-            self._enter("failed", "watching failed, and starts again; the log says why")
+            self._enter("failed", stale_reason("watching_failed"))
 
     async def _wait_for_root(self) -> None:
         await self.availability.wait(self._report_missing)
         if self._state == "root_missing":
             self._enter("cold", None)
 
-    def _report_missing(self, reason: str) -> None:
+    def _report_missing(self, reason: StaleReason) -> None:
         if (self._state, self._reason) != ("root_missing", reason):
-            log.warning("root_missing", extra={"root": encode_path(self.path), "reason": reason})
+            root = encode_path(self.path)
+            log.warning("root_missing", extra={"root": root, "reason": reason.sentence})
             self._enter("root_missing", reason)
 
     async def _run_epoch(self) -> None:
@@ -181,11 +182,12 @@ class WatchedRoot:
         )
         self._open.set()
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, reason: StaleReason) -> None:
         """End the epoch: none of its knowledge is certain. Never delayed, never merged."""
         if not self._lost.is_set():
             self.availability.available = False
-            log.warning("hints_lost", extra={"root": encode_path(self.path), "reason": reason})
+            root = encode_path(self.path)
+            log.warning("hints_lost", extra={"root": root, "reason": reason.sentence})
             self._enter("lost", reason)
             self._open.clear()
             self._cookies.void()
@@ -194,7 +196,7 @@ class WatchedRoot:
             # A waiting sync asks again, in the next epoch or at a missing root.
             self._dirty.clock.interrupt()
 
-    def _enter(self, state: str, reason: str | None) -> None:
+    def _enter(self, state: str, reason: StaleReason | None) -> None:
         self._state = state
         self._reason = reason
         self.on_status()
@@ -206,7 +208,8 @@ class WatchedRoot:
             return  # of an epoch that is over
         # Without this, the next cookie would say that a hint which raised an error was heard.
         with ExitStack() as on_error:
-            on_error.callback(self._lose, "a hint could not be taken in; the log says why")
+            event = "a hint could not be taken in; the log says why"
+            on_error.callback(self._lose, stale_reason("hints_lost", event=event))
             active = [self._absorb_hint(hint) for hint in hints]
             on_error.pop_all()
         if any(active):
@@ -219,7 +222,7 @@ class WatchedRoot:
         if isinstance(hint, Cookie):
             self._cookies.resolve(hint.name)
         elif isinstance(hint, HintsLost):
-            self._lose(hint.reason)
+            self._lose(stale_reason("hints_lost", event=hint.reason))
         elif not (hint.path.startswith(b".git/") or b"/.git/" in hint.path):
             self._coordinator.take_hint(hint)
             if b"/" not in hint.path:
@@ -242,7 +245,7 @@ class WatchedRoot:
                     pause = self._watching.retry_base_s
                     self._scanned.set()
             except (CocoSearchError, OSError) as error:
-                self._scan_error = str(error)
+                self._scan_error = stale_reason("scan_failed", error=error)
             finally:
                 if not done:
                     self._dirty.fail_scan(trees)
@@ -256,7 +259,7 @@ class WatchedRoot:
         """Return whether the directories could be compared. Raises `StoreUnavailable`."""
         assert self._hints is not None
         if not await self._coordinator.scan(trees, self._hints.watch, self.availability.is_same):
-            self._lose(REPLACED)
+            self._lose(stale_reason("root_replaced"))
             return False
         if any(not tree.path for tree in trees):
             self._schedule.record_scan(time.monotonic())
@@ -287,7 +290,7 @@ class WatchedRoot:
             self.rescan(reason)
             # the better backend may start by now: a limit was raised, handles were closed
             if self._fallen_back:
-                self._lose("another way to watch is tried")
+                self._lose(stale_reason("hints_lost", event="another way to watch is tried"))
 
     async def _poll_for_ever(self, hints: Hints) -> None:
         """Scan the directories that no hints come from."""
@@ -311,7 +314,7 @@ class WatchedRoot:
         """Return whether the root is the same directory; if it is not, end the epoch."""
         same = await self._same_root()
         if not same:
-            self._lose(REPLACED)
+            self._lose(stale_reason("root_replaced"))
         return same
 
     # -- batches
@@ -360,7 +363,7 @@ class WatchedRoot:
                 self._dirty.give_back(picked.id)
         if not same:
             # The paths are gone because the root is: that says nothing of them.
-            self._lose(REPLACED)
+            self._lose(stale_reason("root_replaced"))
         if not valid:
             return None
         gone = self._coordinator.deletions(compared, picked, certain=self._state != "scanning")
@@ -455,7 +458,7 @@ class WatchedRoot:
             scanning=dirty.scans.is_active(),
         )
         reason = self.availability.unresponsive or self._scan_error or self._reason or lag
-        return Freshness(False, self.clock(), reason, dirty.pending_paths(MAX_LISTED_PATHS))
+        return Freshness(self.clock(), reason, dirty.pending_paths(MAX_LISTED_PATHS))
 
     def since(self, clock: Clock) -> tuple[str, ...] | None:
         """Return the paths that were applied or left the index after a clock; None: all may have.
@@ -520,6 +523,7 @@ class WatchedRoot:
         limit = self._hints.trouble if self._hints is not None else None
         unread = self._coordinator.unread
         total = self._coordinator.total
+        stale = self.availability.unresponsive or self._reason or self._scan_error
         return RootStatus(
             state=self._live_state(limit) if self._state == "live" else self._state,
             done=max(0, (total or 0) - pending),
@@ -527,11 +531,7 @@ class WatchedRoot:
             pending=pending,
             failed=self._dirty.failures.report(time.monotonic(), MAX_LISTED_FAILURES),
             watcher=f"{self._watcher} ({limit})" if limit else self._watcher,
-            reason=self.availability.unresponsive
-            or self._reason
-            or self._scan_error
-            or limit
-            or self._coordinator.reason(),
+            reason=stale.sentence if stale else limit or self._coordinator.reason(),
             clock=self.clock(),
             unreadable=(*unread.closed, *self._coordinator.closed_files)[:MAX_LISTED_PATHS],
             failed_count=len(self._dirty.failures),

@@ -75,11 +75,7 @@ def file(reply: GetFileReply, last: int | None = None) -> str:
     """
     if reply.start_line > reply.total_lines:
         return f"{visible_name(reply.path)} has {reply.total_lines} lines."
-    state = (
-        ""
-        if reply.fresh
-        else f", as indexed: {_line(reply.stale_reason or 'the disk has changed')}"
-    )
+    state = "" if reply.fresh else f", as indexed: {_line(reply.stale_reason)}"
     head = f"{visible_name(reply.path)}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
     block = f"{CONTENT_NOTICE}\n{head}\n{fenced(visible(reply.content), reply.language)}"
     remaining = min(last or reply.total_lines, reply.total_lines) - reply.end_line
@@ -146,7 +142,7 @@ def cleared(reply: ClearReply) -> str:
 def synced(reply: SyncReply) -> str:
     """Format the freshness of indexes."""
     if not reply.fresh:
-        return f"{reply.index} is not fresh yet: {_line(reply.reason or 'working')}."
+        return f"{reply.index} is not fresh yet: {_line(reply.reason)}."
     return (
         f"{', '.join(reply.indexes)} are fresh."
         if len(reply.indexes) > 1
@@ -159,8 +155,8 @@ def _notes(notes: Iterable[str]) -> Iterator[str]:
     return map(_line, notes)
 
 
-def _line(text: str) -> str:
-    return visible(text, keep="")
+def _line(text: str | None) -> str:
+    return visible(text or "", keep="")
 
 
 def _hit(result: SearchResult, *, has_index_names: bool) -> str:
@@ -193,11 +189,7 @@ def _freshness(reply: SearchReply | ListFilesReply | StatsReply) -> str:
     pending = (
         f" Pending: {visible_name(', '.join(reply.pending[:PENDING]))}." if reply.pending else ""
     )
-    return (
-        f"Fresh{at}."
-        if reply.fresh
-        else f"NOT fresh{at}: {_line(reply.stale_reason or 'changes are pending')}.{pending}"
-    )
+    return f"Fresh{at}." if reply.fresh else f"NOT fresh{at}: {_line(reply.stale_reason)}.{pending}"
 
 
 def _index(index: IndexStatus) -> str:

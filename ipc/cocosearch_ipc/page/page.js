@@ -221,7 +221,7 @@ async function search() {
 
 function showAnswers(reply, tookMs) {
   const where = reply.index ?? plural((reply.indexes ?? []).length, "index").replace("indexs", "indexes");
-  const fresh = reply.fresh ? "fresh" : `not fresh: ${reply.stale_reason ?? "changes are pending"}`;
+  const fresh = reply.fresh ? "fresh" : `not fresh: ${reply.stale_reason}`;
   const took = `${round(reply.timings_ms.total ?? tookMs)} ms`;
   at("summary").textContent = [`${plural(reply.results.length, "answer")} of ${where}`, took, fresh, ...reply.notes].join(" · ");
   const words = (reply.query.toLowerCase().match(/[\p{L}\p{N}_]{3,}/gu) ?? []).filter((word) => !COMMON.has(word));

@@ -67,7 +67,7 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
         f"note: {output.printable(warning, keep='')}" for warning in reply.get("notes") or ()
     )
     if not reply["fresh"]:
-        yield f"not fresh: {describe_staleness(reply['stale_reason'], reply.get('pending') or ())}"
+        yield f"not fresh: {describe_staleness(reply['stale_reason'], reply['pending'])}"
 
 
 def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
@@ -82,13 +82,11 @@ def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
     yield ""
 
 
-def describe_staleness(reason: str | None, pending: Sequence[str]) -> str:
+def describe_staleness(reason: str, pending: Sequence[str]) -> str:
     """Return the reason why an answer may be outdated, and the first pending paths."""
     paths = ", ".join(output.printable(path, keep="") for path in pending[:PENDING])
     more = ", …" if len(pending) > PENDING else ""
-    return output.printable(reason or "changes are pending", keep="") + (
-        f" ({paths}{more})" if paths else ""
-    )
+    return output.printable(reason, keep="") + (f" ({paths}{more})" if paths else "")
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
@@ -267,7 +265,7 @@ def _foot(reply: dict[str, Any], style: output.Style) -> str:
     state = (
         "fresh"
         if reply["fresh"]
-        else f"NOT FRESH: {describe_staleness(reply['stale_reason'], reply.get('pending') or ())}"
+        else f"NOT FRESH: {describe_staleness(reply['stale_reason'], reply['pending'])}"
     )
     colour = (output.DIM,) if reply["fresh"] else (output.BOLD, output.YELLOW)
     return style.paint(f"{count} of {names}{took}{cached}, {state}", *colour)

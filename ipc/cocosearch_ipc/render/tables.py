@@ -160,10 +160,8 @@ def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
     yield f"embedder  {_flat(reply['embedder'], _OF_EMBEDDER)}"
     if reply["skipped"]:
         yield f"skipped   {_flat(reply['skipped'])}"
-    if not reply.get("fresh"):
-        yield style.paint(
-            f"not fresh {_line(reply.get('stale_reason') or 'changes are pending')}", output.YELLOW
-        )
+    if not reply["fresh"]:
+        yield style.paint(f"not fresh {_line(reply['stale_reason'])}", output.YELLOW)
     for note in reply.get("notes") or ():
         yield style.paint(f"note      {_line(note)}", output.YELLOW)
     yield ""

@@ -123,10 +123,11 @@ def test_statistics_name_what_was_skipped_and_each_failure() -> None:
     reply = p.StatsReply(
         "demo", "/srv/demo", 3, 5, 4, 12_345, {}, {"python": {"partial": 1}}, {"minified": 2}, None, {}, 7,
         (failure,), ("one file was made with other settings",),
+        stale_reason="1 change is not applied yet",
     )  # fmt: skip
     said = text_of.stats(reply).splitlines()
     assert "Not fully parsed: 1. Skipped: minified 2. Last change: never." in said[0]
-    assert said[1] == "NOT fresh: changes are pending."
+    assert said[1] == "NOT fresh: 1 change is not applied yet."
     assert said[2:] == [
         "one file was made with other settings",
         "src/broken.py  python  partial  2",

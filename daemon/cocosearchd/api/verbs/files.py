@@ -11,15 +11,14 @@ from cocosearchd.api import file_references, replies
 from cocosearchd.api.index_sync import IndexSync, least_fresh
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.errors import NotFound
+from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
-from cocosearchd.model import Freshness, IndexRecord, named_glob, named_path
+from cocosearchd.model import IndexRecord, named_glob, named_path
 from cocosearchd.search.answers import file_listing
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.related import find_related
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.connection.database import Database
-
-OUTDATED_CONTENT = "the file is not as it was indexed; this is what was indexed"
 
 
 class FileVerbs:
@@ -96,7 +95,7 @@ class FileVerbs:
         content = await file_references.first_result(
             self._indexes.lookup, request.path, request.index, request.cwd, request.topic, read
         )
-        fresh = content.source != "index"
+        stale = stale_reason("content_outdated") if content.source == "index" else None
         return w.GetFileReply(
             index=content.index,
             path=content.path,
@@ -105,8 +104,9 @@ class FileVerbs:
             start_line=content.first_line,
             end_line=content.last_line,
             total_lines=content.lines,
-            fresh=fresh,
-            stale_reason=None if fresh else OUTDATED_CONTENT,
+            fresh=stale is None,
+            stale_reason=stale.sentence if stale else None,
+            stale_code=stale.code if stale else None,
             overlay=content.source == "overlay",
         )
 

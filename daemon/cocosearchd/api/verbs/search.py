@@ -19,15 +19,15 @@ from cocosearchd.api.requests import (
     wants_explanation,
     with_defaults,
 )
+from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
-from cocosearchd.model import Freshness
 from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, search_several
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
 
-PENDING_SHOWN = 20  # paths
+MAX_LISTED_PATHS = 20
 
 
 class SearchVerbs:
@@ -181,17 +181,24 @@ def _suspect_changes(
     roots = {index.record.name: index.root for index in indexes}
     for answer in merged.answers:
         roots[answer.index].suspect(answer.changed_paths)
-        freshness = _observed_freshness(freshness, answer, f"{answer.index}: ")
-    if merged.failed:
-        freshness = replace(freshness, fresh=False, reason=merged.incomplete_reason)
-    return freshness
+        freshness = _observed_freshness(freshness, answer, name_index=True)
+    return replace(freshness, stale=merged.stale) if merged.stale is not None else freshness
 
 
-def _observed_freshness(freshness: Freshness, answer: Answer, prefix: str = "") -> Freshness:
-    """Freshness after waiting, reduced by the changes that answering has seen."""
-    if answer.outdated is not None:
-        return Freshness(False, freshness.as_of, f"{prefix}{answer.outdated}", freshness.pending)
-    if freshness.fresh and answer.changed_paths:
-        reason = f"{prefix}files changed while the question was answered"
-        return Freshness(False, freshness.as_of, reason, answer.changed_paths[:PENDING_SHOWN])
-    return freshness
+def _observed_freshness(
+    freshness: Freshness, answer: Answer, *, name_index: bool = False
+) -> Freshness:
+    """Freshness after waiting, reduced by the changes that answering has seen.
+
+    With `name_index` the reason names the index of the answer.
+    """
+    stale = answer.stale
+    pending = freshness.pending
+    if stale is None and freshness.fresh and answer.changed_paths:
+        stale = stale_reason("changed_meanwhile")
+        pending = answer.changed_paths[:MAX_LISTED_PATHS]
+    if stale is None:
+        return freshness
+    return Freshness(
+        freshness.as_of, stale.in_index(answer.index) if name_index else stale, pending
+    )

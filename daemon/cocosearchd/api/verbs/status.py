@@ -13,12 +13,13 @@ from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import replies
 from cocosearchd.api.health import Dependencies
 from cocosearchd.api.index_reports import STATUS_S
-from cocosearchd.api.index_sync import SETTINGS_PENDING, IndexSync
+from cocosearchd.api.index_sync import IndexSync
 from cocosearchd.api.verbs.indexes import IndexVerbs
 from cocosearchd.config.index_settings import IndexSettings, list_values
 from cocosearchd.embedding.base import pairs_digest
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.freshness import stale_reason
 from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.languages.language_table import languages
@@ -118,7 +119,9 @@ class StatusVerbs:
             index, self._sync.deadline(None)
         )
         warnings = (
-            self._indexes.warnings + index.warnings + (() if applied else (SETTINGS_PENDING,))
+            self._indexes.warnings
+            + index.warnings
+            + (() if applied else (stale_reason("settings_pending").sentence,))
         )
         return w.ConfigReply(_config_values(index.settings), index.record.name, warnings)
 

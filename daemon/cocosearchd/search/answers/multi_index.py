@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from cocosearchd.errors import CocoSearchError, IdentityMismatch
+from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord, decode_path
 from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.code.file_masks import NO_FILE
@@ -61,9 +62,12 @@ class MergedAnswer:
         return (*warnings, *(failed.warning for failed in self.failed))
 
     @property
-    def incomplete_reason(self) -> str | None:
+    def stale(self) -> StaleReason | None:
         """The reason why the answer is incomplete, None where it is complete."""
-        return "; ".join(failed.warning for failed in self.failed) or None
+        if not self.failed:
+            return None
+        error = "; ".join(failed.warning for failed in self.failed)
+        return stale_reason("index_unavailable", error=error)
 
 
 async def search_several(

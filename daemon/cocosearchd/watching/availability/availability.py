@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Set
 from typing import Protocol
 
 from cocosearchd.errors import StoreUnavailable
+from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import encode_path
 from cocosearchd.runtime.files.nofollow import (
     Identity,
@@ -28,18 +29,6 @@ from cocosearchd.watching.root_threads import RootThreads
 POLL_S = 0.25
 CALM_POLL_S = 1.0
 CALM_AFTER = 40  # checks
-
-UNRESPONSIVE = "the file system of the root does not answer"
-MISSING = "the root is missing; what was indexed of it is kept"
-REDIRECTED = (
-    "{link} is a symbolic link now, so the root is not the directory that was registered and is "
-    "not read: put that directory back, or clear this index and add the directory that you mean; "
-    "what was indexed is kept"
-)
-UNMOUNTED = (
-    "the root is empty, and what was indexed of it is on another file system: mount that again, or "
-    "put something into the directory if it is to be indexed as it is; what was indexed is kept"
-)
 
 
 class KnownDevices(Protocol):
@@ -62,7 +51,9 @@ class RootAvailability:
         threads = threads or RootThreads()
         self._root = root
         self._known_devices = known_devices
-        self._bare_result: tuple[Identity, str | None] | None = None  # of an empty directory
+        self._bare_result: tuple[Identity, StaleReason | None] | None = (
+            None  # of an empty directory
+        )
         self._asked = asyncio.Event()
         self._checked = asyncio.Event()  # replaced after each check
         self._checks = 0
@@ -72,15 +63,15 @@ class RootAvailability:
         self.available = False
         self.admit: Callable[[], Awaitable[bool]] = _admit
 
-    async def wait(self, report_missing: Callable[[str], None]) -> None:
+    async def wait(self, report_missing: Callable[[StaleReason], None]) -> None:
         """Wait until the root is there and admitted.
 
         `report_missing` is called at each check that fails, with the reason.
         """
         while True:
             result = await self.check()
-            self.available = not isinstance(result, str)
-            if isinstance(result, str):
+            self.available = not isinstance(result, StaleReason)
+            if isinstance(result, StaleReason):
                 report_missing(result)
             else:
                 self._identity = result
@@ -103,16 +94,16 @@ class RootAvailability:
         await self._identity_flight.run()
 
     @property
-    def unresponsive(self) -> str | None:
+    def unresponsive(self) -> StaleReason | None:
         """The reason to report while the file system does not answer, else None."""
         late = self._identity_flight.unresponsive or self._check_flight.unresponsive
-        return UNRESPONSIVE if late else None
+        return stale_reason("root_unresponsive") if late else None
 
-    async def check(self) -> Identity | str:
+    async def check(self) -> Identity | StaleReason:
         """Return the identity of the root, or why its files are not there."""
         result = await self._check_flight.run()
-        if result is None or isinstance(result, str):
-            return result or MISSING
+        if result is None or isinstance(result, StaleReason):
+            return result or stale_reason("root_missing")
         identity, bare = result
         if not bare:
             self._bare_result = None
@@ -121,11 +112,9 @@ class RootAvailability:
             try:
                 devices = await self._known_devices.devices()
             except StoreUnavailable as error:
-                return (
-                    f"the root is empty, and whether files are to be there cannot be told: {error}"
-                )
+                return stale_reason("root_unverified", error=error)
             unmounted = bool(devices) and identity[0] not in devices
-            self._bare_result = (identity, UNMOUNTED if unmounted else None)
+            self._bare_result = (identity, stale_reason("root_unmounted") if unmounted else None)
         return self._bare_result[1] or identity
 
     async def _rest(self) -> None:
@@ -155,10 +144,10 @@ async def _admit() -> bool:
     return True
 
 
-def _inspect(root: bytes) -> tuple[Identity, bool] | str | None:
+def _inspect(root: bytes) -> tuple[Identity, bool] | StaleReason | None:
     """Return the identity of the root, and whether it looks like an unused mount point.
 
-    A sentence for a root that is reached through a symbolic link, None for a missing one.
+    A reason for a root that is reached through a symbolic link, None for a missing one.
     """
     identity = directory_identity(root)
     if identity is None:
@@ -170,7 +159,7 @@ def _inspect(root: bytes) -> tuple[Identity, bool] | str | None:
         return identity, False  # a scan says why
 
 
-def redirected(root: bytes) -> str | None:
+def redirected(root: bytes) -> StaleReason | None:
     """Describe the symbolic link in the path of a root; None if there is none. Blocking."""
     link = first_link(root)
-    return None if link is None else REDIRECTED.format(link=encode_path(link))
+    return None if link is None else stale_reason("root_redirected", link=encode_path(link))

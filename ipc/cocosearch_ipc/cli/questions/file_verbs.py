@@ -27,10 +27,9 @@ def files(args: argparse.Namespace, env: Env) -> int:
         return exits.OK
     entries = reply["files"]
     cursor = reply["cursor"]
-    if not reply.get("fresh"):
-        output.note(
-            f"not fresh: {answers.describe_staleness(reply.get('stale_reason'), reply.get('pending') or ())}"
-        )
+    if not reply["fresh"]:
+        state = answers.describe_staleness(reply["stale_reason"], reply["pending"])
+        output.note(f"not fresh: {state}")
     if cursor:
         output.note(f"there are more than {args.limit} files: raise --limit")
     if not entries:
@@ -63,7 +62,7 @@ def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
         cursor = reply["cursor"]
         if not merged:
             merged = reply
-        elif merged.get("fresh") and not reply.get("fresh"):
+        elif merged["fresh"] and not reply["fresh"]:
             merged = reply | {"as_of": merged["as_of"]}
         if len(entries) >= limit:
             break
@@ -81,7 +80,7 @@ def cat(args: argparse.Namespace, env: Env) -> int:
         output.document(reply)
         return exits.OK
     if not reply["fresh"]:
-        output.note(f"indexed content: {reply['stale_reason'] or 'the file has changed since'}")
+        output.note(f"indexed content: {reply['stale_reason']}")
     if first and first > reply["total_lines"]:
         output.error(f"{path} has only {reply['total_lines']} lines")
         return exits.FAILED

@@ -1,0 +1,80 @@
+"""The table of reasons why an answer is not fresh: complete, used, documented, and the only one."""
+
+import ast
+from pathlib import Path
+from string import Formatter
+from typing import get_args
+
+import pytest
+
+from cocosearchd.freshness import STALE_REASONS, Freshness, StaleCode, stale_reason
+from cocosearchd.model import Clock
+
+ROOT = Path(__file__).resolve().parent.parent
+DAEMON = ROOT / "daemon" / "cocosearchd"
+TABLE = DAEMON / "freshness.py"
+
+
+def fields(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+
+
+def calls(name: str) -> list[tuple[Path, ast.Call]]:
+    return [
+        (path, node)
+        for path in sorted(DAEMON.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    ]
+
+
+def test_every_code_has_a_row() -> None:
+    assert set(STALE_REASONS) == set(get_args(StaleCode))
+
+
+@pytest.mark.parametrize("code", get_args(StaleCode))
+def test_a_row_says_what_is_wrong_and_what_helps(code: StaleCode) -> None:
+    row = STALE_REASONS[code]
+    values = {name: f"<{name}>" for name in fields(row.sentence)}
+    reason = stale_reason(code, **values)
+    assert reason.code == code
+    assert all(value in reason.sentence for value in values.values())
+    assert reason.sentence
+    assert row.hint
+    assert not reason.sentence.endswith(".")
+
+
+def test_every_reason_is_made_somewhere_with_the_details_of_its_sentence() -> None:
+    templates = {str(code): row.sentence for code, row in STALE_REASONS.items()}
+    codes = set()
+    for path, call in calls("stale_reason"):
+        if path == TABLE:
+            continue
+        code = ast.literal_eval(call.args[0])
+        details = {keyword.arg for keyword in call.keywords}
+        assert details == fields(templates[code]), f"{path.name}, line {call.lineno}: {code}"
+        codes.add(code)
+    assert codes == set(templates)
+
+
+def test_only_the_table_makes_reasons() -> None:
+    assert {path for path, _ in calls("StaleReason")} == {TABLE}
+
+
+def test_the_design_document_shows_the_table() -> None:
+    text = (ROOT / "docs" / "design" / "freshness.md").read_text("utf-8")
+    rows = [
+        f"| `{code}` | {row.sentence.replace('{', '*').replace('}', '*')} | {row.hint} |"
+        for code, row in STALE_REASONS.items()
+    ]
+    assert "\n".join(rows) in text
+
+
+def test_an_answer_without_a_reason_is_fresh() -> None:
+    clock = Clock("epoch", 7)
+    fresh = Freshness(clock)
+    assert (fresh.fresh, fresh.reason, fresh.code) == (True, None, None)
+    reason = stale_reason("scan_failed", error="{path} is odd")
+    stale = Freshness(clock, reason.in_index("demo"))
+    assert (stale.fresh, stale.code) == (False, "scan_failed")
+    assert stale.reason == "demo: {path} is odd", "a detail is no template"
