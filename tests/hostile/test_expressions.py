@@ -14,12 +14,13 @@ from cocosearch_ipc.render import highlight
 from cocosearchd.config.layers import expand_variables
 from cocosearchd.config.settings_files import SettingEntry
 from cocosearchd.errors import InvalidInput
-from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder, TextSpan
-from cocosearchd.search.lexical.analysis.text_definitions import (
+from cocosearchd.languages.comments import (
     extract_comments,
     extract_local_comments,
     find_comment_spans,
 )
+from cocosearchd.languages.delimited_text import Enclosure, SpanFinder, TextSpan
+from cocosearchd.languages.language_table import languages
 from cocosearchd.store.globs import MAX_GLOB, Matcher, longest_literal, path_matcher, symbol_matcher
 from tests.hostile import expressions
 
@@ -31,7 +32,7 @@ SHARES = 2  # of the expressions, each attacked by a test of its own
 # Functions that use an expression which no module holds, and why nobody can make it cost much.
 INSIDE_FUNCTIONS = {
     "watching/ignore/patterns.py _matcher": "rules of ignore files, tests/hostile/test_ignore_patterns.py",
-    "search/lexical/analysis/delimited_text.py __init__": "called by modules only, whose expressions are attacked",
+    "languages/delimited_text.py __init__": "marks of comment styles, attacked below",
     "search/lexical/scoring/symbol_filter.py _find_names_with": "an escaped text",
     "config/settings.py _camel_case": "a key of our own settings",
     "store/server/binaries.py _has_pgvector": "a file of PostgreSQL",
@@ -111,10 +112,9 @@ def test_the_attacks_find_what_is_not_linear(pattern: str) -> None:
 
 def test_expressions_are_found_in_tables_methods_and_objects() -> None:
     names = set(expressions.expressions())
-    assert "cocosearchd.search.lexical.analysis.text_definitions._BRACED_FUNCTION" in names
     assert "cocosearchd.search.lexical.analysis.terms._IS_DENSE" in names  # a bound method
-    # objects in a table
-    assert "cocosearchd.search.lexical.analysis.text_definitions._COMMENTS[0]" in names
+    # an object with several expressions
+    assert "cocosearchd.languages.definition_rules._BRACED_FUNCTION[0]" in names
     assert any(name.endswith(".STRUCTURES[0]") for name in names)  # pairs in a table
     assert any(name.startswith("cocosearch_ipc.") for name in names)
 
@@ -200,6 +200,22 @@ def test_a_mebibyte_takes_seconds(case: str, size: int) -> None:
     assert time.process_time() - began < WITHIN_S * size / MIB
 
 
+STYLES = {info.comments: info.name for info in languages()}
+
+
+@pytest.mark.parametrize("language", sorted(STYLES.values()))
+def test_marks_of_comments_take_seconds(language: str) -> None:
+    style = next(style for style, name in STYLES.items() if name == language)
+    marks = [*style.line_marks, *style.leading_marks]
+    marks += [mark for pair in style.enclosures for mark in (pair.opener, pair.closer)]
+    size = MIB // 32
+    began = time.process_time()
+    for pump in (*marks, *(f"\n{mark}" for mark in marks), " ", "\n", "".join(marks) or "x"):
+        extract_comments(pump * (size // len(pump)), language)
+        extract_local_comments(pump * (size // len(pump)), language)
+    assert time.process_time() - began < WITHIN_S
+
+
 @pytest.mark.parametrize(
     ("text", "spans"),
     [
@@ -218,7 +234,8 @@ def test_comments_are_found_as_they_stand(text: str, spans: list[str]) -> None:
     ("text", "language", "spans"),
     [
         ("'''a\"\"\"b'''\"\"\"c\n# d", "python", ["'''a\"\"\"b'''", "# d"]),
-        ("--[[ a ]] {- b\n -- c -}", "lua", ["--[[ a ]]", "{- b\n -- c -}"]),
+        ("--[[ a ]] b\n -- c ]]", "lua", ["--[[ a ]]", "-- c ]]"]),
+        ("{- b\n -- c -}", "haskell", ["{- b\n -- c -}"]),
         ("--[[ a", "lua", ["--[[ a"]),  # the rest of the line
         ("=begin\na\n=end\nx =begin\n=end # b", "ruby", ["=begin\na\n=end", "# b"]),
     ],

@@ -3,6 +3,9 @@
 import pytest
 
 from cocosearchd.config.settings import SearchSettings
+from cocosearchd.languages import definition_rules
+from cocosearchd.languages.definitions import KEYWORDS
+from cocosearchd.search import declaration_query
 from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.plan import Query, language_names, make_plan
 
@@ -64,3 +67,14 @@ def test_classic_keeps_the_words() -> None:
         make_plan(query, SearchSettings(profile="classic"), language_names()).text
         == "type Daemon struct"
     )
+
+
+def test_the_keywords_are_those_of_definitions_in_code() -> None:
+    keywords = {
+        *declaration_query.BODY_KEYWORDS.split(),
+        *declaration_query.OTHER_KEYWORDS.split(),
+    }
+    assert keywords <= set(KEYWORDS)
+    assert keywords.issuperset(declaration_query.UNAMBIGUOUS_KEYWORDS.split())
+    modifiers = {"pub", *definition_rules.MODIFIERS.split()}
+    assert modifiers.issuperset(declaration_query.MODIFIERS.split())

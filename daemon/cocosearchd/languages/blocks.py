@@ -1,8 +1,10 @@
 """Handlers and grammars by language id, which give the blocks of files and their kinds."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 
+from cocosearchd.languages import language_table
 from cocosearchd.languages.grammars.ansible import Ansible
 from cocosearchd.languages.grammars.compose import Compose
 from cocosearchd.languages.grammars.github_actions import GithubActions
@@ -62,6 +64,19 @@ def base_language(language: str) -> str:
 def language_kinds(language: str) -> tuple[str, ...]:
     """Return a language and all its kinds: `yaml` includes workflows, charts and manifests."""
     return (language, *(grammar.name for grammar in GRAMMARS if language in grammar.base_languages))
+
+
+def language_info(language: str) -> language_table.LanguageInfo | None:
+    """Look up the row of a language id; that of a kind is that of its language."""
+    return _info_by_id().get(language)
+
+
+@cache
+def _info_by_id() -> Mapping[str, language_table.LanguageInfo]:
+    """Map language ids to rows. The result is shared: do not change it."""
+    by_name = language_table.by_name()
+    kinds = (grammar.name for grammar in GRAMMARS)
+    return {**{kind: by_name[base_language(kind)] for kind in kinds}, **by_name}
 
 
 def read_blocks(language: str, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:

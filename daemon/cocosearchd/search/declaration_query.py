@@ -2,19 +2,26 @@
 
 import re
 
-_MODIFIERS = (
-    "abstract|async|data|default|export|final|inline|internal|open|override|partial|"
-    "private|protected|pub|public|sealed|static"
+# A part of the keywords in `languages.definition_rules`: the others are words of sentences.
+MODIFIERS = (
+    "abstract async data default export final inline internal open override partial private "
+    "protected pub public sealed static"
 )
 # Keywords that hardly ever begin a sentence: the next word is a name.
-_UNAMBIGUOUS = {"def", "fn", "func"}
-_BODIES = (
-    "class|enum|impl|interface|module|namespace|object|protocol|record|struct|trait|type|union"
+UNAMBIGUOUS_KEYWORDS = "def fn func"
+BODY_KEYWORDS = (
+    "class enum impl interface module namespace object protocol record struct trait type union"
 )
-_OTHERS = "const|def|fn|fun|func|function|let|macro|typedef|val|var"
+OTHER_KEYWORDS = "const def fn fun func function let macro typedef val var"
+
+
+def _one_of(words: str) -> str:
+    return "|".join(words.split())
+
+
 _DECLARATION = re.compile(
-    rf"""(?:(?:{_MODIFIERS})\s)*
-    (?:(?P<body>{_BODIES})|(?P<other>{_OTHERS}))\s
+    rf"""(?:(?:{_one_of(MODIFIERS)})\s)*
+    (?:(?P<body>{_one_of(BODY_KEYWORDS)})|(?P<other>{_one_of(OTHER_KEYWORDS)}))\s
     (?P<name>[^\W\d](?:[\w$]|::|\.(?=\w))*+!?)
     (?P<rest>
         \s?\((?:self|cls|this|&self|&mut\sself)?\)          # no parameters
@@ -46,7 +53,10 @@ def declared_name(text: str) -> str | None:
     keyword = match["body"] or match["other"]
     return (
         name
-        if keyword in _UNAMBIGUOUS or match["rest"] or match["end"] or _looks_like_name(name)
+        if keyword in UNAMBIGUOUS_KEYWORDS.split()
+        or match["rest"]
+        or match["end"]
+        or _looks_like_name(name)
         else None
     )
 

@@ -242,16 +242,17 @@ def test_spacy_reads_comments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "says"),
+    ("language", "code", "prose"),
     [
-        ("x = 1  # one\ny = 2", "one"),
-        ('def f():\n    """Two words."""', "Two words."),
-        ("// three\nfoo(); /* four */", "three four"),
-        ("x = 1", ""),
+        ("python", "x = 1  # one\ny = 2", "one"),
+        ("python", 'def f():\n    """Two words."""', "Two words."),
+        ("c", "// three\nfoo(); /* four */", "three four"),
+        ("vim", '  " five', "five"),
+        ("python", "x = 1", ""),
     ],
 )
-def test_what_code_says_in_plain_language(code: str, says: str) -> None:
-    assert extract_prose(code) == says
+def test_the_prose_of_code_is_its_comments(language: str, code: str, prose: str) -> None:
+    assert extract_prose(code, language) == prose
 
 
 def test_spacy_features_on_a_small_language() -> None:

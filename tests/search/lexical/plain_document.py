@@ -5,6 +5,9 @@ from collections import Counter
 
 import numpy as np
 
+from cocosearchd.languages.comments import extract_comments
+from cocosearchd.languages.definition_rules import FUNCTION, MINOR
+from cocosearchd.languages.definitions import Definition, find_definitions
 from cocosearchd.search.lexical.analysis.documents import (
     DEFINITION_WEIGHT,
     PATH_WEIGHT,
@@ -17,13 +20,6 @@ from cocosearchd.search.lexical.analysis.documents import (
     quantise_to_int8,
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
-from cocosearchd.search.lexical.analysis.text_definitions import (
-    FUNCTION,
-    MINOR,
-    Definition,
-    extract_comments,
-    find_definitions,
-)
 
 Counts = Counter[int]
 

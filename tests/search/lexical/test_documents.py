@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cocosearchd.languages.comments import extract_comments
 from cocosearchd.search.lexical.analysis import term_table
 from cocosearchd.search.lexical.analysis.chunk_terms import ChunkTermCache, TermChunk, _size
 from cocosearchd.search.lexical.analysis.documents import (
@@ -21,7 +22,6 @@ from cocosearchd.search.lexical.analysis.documents import (
 )
 from cocosearchd.search.lexical.analysis.term_table import LINE_END, TEXT_START, WordTable
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
-from cocosearchd.search.lexical.analysis.text_definitions import extract_comments
 from cocosearchd.search.lexical.segments.segment import Segment, build_segment
 from tests.search.lexical.plain_document import plain_document
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.languages import blocks
 from cocosearchd.languages.language_table import by_name
 
 Floats = NDArray[np.float32]
@@ -52,10 +53,6 @@ _TEST_DIRECTORY = {
 HUBS = {
     "index", "__init__", "mod", "lib", "main", "init", "type", "types", "constant", "constants", "base", "common",
     "util", "utils", "helper", "helpers",
-}  # fmt: skip
-PROSE = {
-    "markdown", "rst", "text", "html", "xml", "json", "yaml", "toml", "css", "svg", "csv", "ini", "mdx",
-    "github-actions", "gitlab-ci", "compose", "kubernetes", "helm",
 }  # fmt: skip
 
 
@@ -222,7 +219,8 @@ def common_language(files: Mapping[str, int]) -> tuple[str, ...]:
 
 def is_prose(language: str) -> bool:
     """Detect a language that is text or data about code, not code."""
-    return language in PROSE
+    info = blocks.language_info(language)
+    return info is not None and info.prose
 
 
 def directory_depths(paths: Iterable[str]) -> Floats:

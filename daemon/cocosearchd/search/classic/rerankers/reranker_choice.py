@@ -70,4 +70,6 @@ def spacy_installed() -> bool:
 
 def _suits_spacy(text: str, scored: Sequence[ScoredCandidate]) -> bool:
     is_plain = len(text.split()) > LONG_QUESTION_WORDS or _PLAIN_LANGUAGE.search(text) is not None
-    return is_plain and any(extract_prose(entry.candidate.content) for entry in scored)
+    return is_plain and any(
+        extract_prose(entry.candidate.content, entry.candidate.language) for entry in scored
+    )

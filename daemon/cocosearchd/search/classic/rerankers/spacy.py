@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from cocosearchd.errors import InvalidInput
+from cocosearchd.languages.comment_styles import CommentStyle
+from cocosearchd.languages.comments import comment_style
+from cocosearchd.languages.delimited_text import Enclosure
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
 from cocosearchd.search.classic.rerankers.question_words import DOMAINS
-from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder
 from cocosearchd.search.ranking import ScoredCandidate, sort_candidates, with_score
 
 MODEL = "en_core_web_sm"
@@ -33,11 +35,6 @@ NOUN_SHARE = 0.3
 MAX_PROSE_CHARS = 2000
 
 _TECHNICAL = frozenset().union(*DOMAINS.values())
-_PROSE = SpanFinder(
-    [Enclosure('"""', '"""'), Enclosure("'''", "'''"), Enclosure("/*", "*/")],
-    r"(?<!\S)(?:\#|//|--)[^\n]*",
-)
-_LINE_MARK = re.compile(r"(?:\#|//|--)[ \t]*")
 _DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
 
 
@@ -52,7 +49,9 @@ class SpacyReranker:
     def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """Sort the candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
         question = self._language(text)
-        proses = [extract_prose(entry.candidate.content) for entry in scored]
+        proses = [
+            extract_prose(entry.candidate.content, entry.candidate.language) for entry in scored
+        ]
         total = sum(WEIGHTS.values())
         reranked = []
         for entry, vector, doc in zip(
@@ -86,18 +85,22 @@ def open_spacy() -> SpacyReranker:
         ) from None
 
 
-def extract_prose(code: str) -> str:
+def extract_prose(code: str, language: str) -> str:
     """Extract the plain language of a piece of code: its comments and docstrings."""
+    style = comment_style(language)
     inner = (
-        _strip_marks(code[span.start : span.end], span.enclosure) for span in _PROSE.spans(code)
+        _strip_marks(code[span.start : span.end], span.enclosure, style)
+        for span in style.finder.spans(code)
     )
     return " ".join(" ".join(inner).split())[:MAX_PROSE_CHARS]
 
 
-def _strip_marks(text: str, enclosure: Enclosure | None) -> str:
+def _strip_marks(text: str, enclosure: Enclosure | None, style: CommentStyle) -> str:
     """Remove the marks of a comment or docstring."""
     if enclosure is None:
-        return _LINE_MARK.sub("", text, count=1)
+        comment = text.lstrip()
+        mark = next(filter(comment.startswith, style.line_marks + style.leading_marks), "")
+        return comment.removeprefix(mark)
     inner = text[len(enclosure.opener) : -len(enclosure.closer)]
     return inner.lstrip("*") if enclosure.opener == "/*" else inner
 

@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.languages.comments import LONG_TEXT
+from cocosearchd.languages.definition_rules import FUNCTION, MINOR
+from cocosearchd.languages.definitions import Definition
 from cocosearchd.search.lexical.analysis.chunk_terms import (
     ChunkTermCache,
     ChunkWords,
@@ -20,12 +23,6 @@ from cocosearchd.search.lexical.analysis.chunk_terms import (
 )
 from cocosearchd.search.lexical.analysis.term_table import TEXT_START, Numbers, WordTable
 from cocosearchd.search.lexical.analysis.terms import WORD, TermCache
-from cocosearchd.search.lexical.analysis.text_definitions import (
-    FUNCTION,
-    LONG_TEXT,
-    MINOR,
-    Definition,
-)
 
 # Weight of a term in the path or in a defined name against one in the text, in the field
 # `everything`.

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
+from cocosearchd.languages.definitions import KEYWORDS
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.model import stream_safe
 from cocosearchd.search.lexical.analysis.chunk_terms import ChunkTermCache
 from cocosearchd.search.lexical.analysis.term_table import WordTable
-from cocosearchd.search.lexical.analysis.text_definitions import KEYWORDS
 
 # A letter or underscore followed by letters, digits and underscores; or two digits and more.
 WORD = re.compile(r"[^\W\d]\w*|\d{2,}")

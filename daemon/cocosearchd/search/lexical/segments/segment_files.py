@@ -21,7 +21,7 @@ from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 log = logging.getLogger(__name__)
 # Version of the files. Raise it when terms, definitions or fields change.
-FORMAT = 9
+FORMAT = 10
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
 # Fields whose arrays have another key in the files of this format.
