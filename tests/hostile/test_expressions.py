@@ -14,13 +14,13 @@ from cocosearch_ipc.render import highlight
 from cocosearchd.config.layers import expand_variables
 from cocosearchd.config.settings_files import SettingEntry
 from cocosearchd.errors import InvalidInput
-from cocosearchd.languages.comments import (
+from cocosearchd.languages.language_table import languages
+from cocosearchd.languages.patterns.comments import (
     extract_comments,
     extract_local_comments,
     find_comment_spans,
 )
-from cocosearchd.languages.delimited_text import Enclosure, SpanFinder, TextSpan
-from cocosearchd.languages.language_table import languages
+from cocosearchd.languages.patterns.delimited_text import Enclosure, SpanFinder, TextSpan
 from cocosearchd.store.globs import MAX_GLOB, Matcher, longest_literal, path_matcher, symbol_matcher
 from tests.hostile import expressions
 
@@ -32,7 +32,7 @@ SHARES = 2  # of the expressions, each attacked by a test of its own
 # Functions that use an expression which no module holds, and why nobody can make it cost much.
 INSIDE_FUNCTIONS = {
     "watching/ignore/patterns.py _matcher": "rules of ignore files, tests/hostile/test_ignore_patterns.py",
-    "languages/delimited_text.py __init__": "marks of comment styles, attacked below",
+    "languages/patterns/delimited_text.py __init__": "marks of comment styles, attacked below",
     "search/lexical/scoring/symbol_filter.py _find_names_with": "an escaped text",
     "config/settings.py _camel_case": "a key of our own settings",
     "store/server/binaries.py _has_pgvector": "a file of PostgreSQL",
@@ -44,7 +44,7 @@ INSIDE_FUNCTIONS = {
     "store/globs.py symbol_matcher": "tests/hostile/test_globs.py",
     "store/index_records.py slug_candidates": "one class of characters",
     "store/connection/preflight.py _ensure_pgvector": "a version that PostgreSQL tells",
-    "cli/setup/install.py _edited_json": "a person's own settings of a client",
+    "cli/setup/install.py _indent": "a person's own settings of a client",
     "cli/setup/install.py _edited_toml": "a person's own settings of a client",
     "cli/parser.py error": "our own message",
     "render/highlight.py _tokens": "_pattern, attacked below",
@@ -113,8 +113,8 @@ def test_the_attacks_find_what_is_not_linear(pattern: str) -> None:
 def test_expressions_are_found_in_tables_methods_and_objects() -> None:
     names = set(expressions.expressions())
     assert "cocosearchd.search.lexical.analysis.terms._IS_DENSE" in names  # a bound method
-    # an object with several expressions
-    assert "cocosearchd.languages.definition_rules._BRACED_FUNCTION[0]" in names
+    # rules of the rows of a table
+    assert "cocosearchd.languages.language_table._DESIGN[0]" in names
     assert any(name.endswith(".STRUCTURES[0]") for name in names)  # pairs in a table
     assert any(name.startswith("cocosearch_ipc.") for name in names)
 

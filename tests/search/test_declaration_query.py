@@ -3,8 +3,8 @@
 import pytest
 
 from cocosearchd.config.settings import SearchSettings
-from cocosearchd.languages import definition_rules
-from cocosearchd.languages.definitions import KEYWORDS
+from cocosearchd.languages.patterns import definition_rules
+from cocosearchd.languages.patterns.definitions import KEYWORDS
 from cocosearchd.search import declaration_query
 from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.plan import Query, language_names, make_plan

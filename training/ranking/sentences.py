@@ -18,8 +18,8 @@ from benchmarks.quality.corpus import CODE_SUFFIXES, Question, repositories
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
-from cocosearchd.languages.comments import find_comment_spans
 from cocosearchd.languages.parse import parse
+from cocosearchd.languages.patterns.comments import find_comment_spans
 from cocosearchd.search.code.code_profile import compute_signals
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, TermCache
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features

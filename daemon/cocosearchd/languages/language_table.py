@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from cocosearchd.languages import comment_styles as styles
-from cocosearchd.languages import definition_rules as rules
+from cocosearchd.languages.patterns import comment_styles as styles
+from cocosearchd.languages.patterns import definition_rules as rules
 
 Chunking = Literal["tree-sitter", "handler", "text"]
 

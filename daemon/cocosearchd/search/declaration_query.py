@@ -2,7 +2,7 @@
 
 import re
 
-# A part of the keywords in `languages.definition_rules`: the others are words of sentences.
+# A part of the keywords in `languages.patterns.definition_rules`: the others are words of sentences.
 MODIFIERS = (
     "abstract async data default export final inline internal open override partial private "
     "protected pub public sealed static"

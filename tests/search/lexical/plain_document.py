@@ -5,9 +5,9 @@ from collections import Counter
 
 import numpy as np
 
-from cocosearchd.languages.comments import extract_comments
-from cocosearchd.languages.definition_rules import FUNCTION, MINOR
-from cocosearchd.languages.definitions import Definition, find_definitions
+from cocosearchd.languages.patterns.comments import extract_comments
+from cocosearchd.languages.patterns.definition_rules import FUNCTION, MINOR
+from cocosearchd.languages.patterns.definitions import Definition, find_definitions
 from cocosearchd.search.lexical.analysis.documents import (
     DEFINITION_WEIGHT,
     PATH_WEIGHT,

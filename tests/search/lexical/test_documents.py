@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.languages.comments import extract_comments
+from cocosearchd.languages.patterns.comments import extract_comments
 from cocosearchd.search.lexical.analysis import term_table
 from cocosearchd.search.lexical.analysis.chunk_terms import ChunkTermCache, TermChunk, _size
 from cocosearchd.search.lexical.analysis.documents import (

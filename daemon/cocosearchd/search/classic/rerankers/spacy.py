@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.languages.comment_styles import CommentStyle
-from cocosearchd.languages.comments import comment_style
-from cocosearchd.languages.delimited_text import Enclosure
 from cocosearchd.languages.identifiers import split_text
+from cocosearchd.languages.patterns.comment_styles import CommentStyle
+from cocosearchd.languages.patterns.comments import comment_style
+from cocosearchd.languages.patterns.delimited_text import Enclosure
 from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
 from cocosearchd.search.classic.rerankers.question_words import DOMAINS
 from cocosearchd.search.ranking import ScoredCandidate, sort_candidates, with_score

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cocosearchd.languages.comments import extract_comments, extract_local_comments
-from cocosearchd.languages.definition_rules import FUNCTION
-from cocosearchd.languages.definitions import Definition, find_definitions
+from cocosearchd.languages.patterns.comments import extract_comments, extract_local_comments
+from cocosearchd.languages.patterns.definition_rules import FUNCTION
+from cocosearchd.languages.patterns.definitions import Definition, find_definitions
 from cocosearchd.search.lexical.analysis.term_table import LINE_END, TEXT_START, Numbers, WordTable
 
 # Some 70,000 chunks: those of 5,000 files of 5 kB on both sides of a checkout, which share most.

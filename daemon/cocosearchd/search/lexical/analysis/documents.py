@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.languages.comments import LONG_TEXT
-from cocosearchd.languages.definition_rules import FUNCTION, MINOR
-from cocosearchd.languages.definitions import Definition
+from cocosearchd.languages.patterns.comments import LONG_TEXT
+from cocosearchd.languages.patterns.definition_rules import FUNCTION, MINOR
+from cocosearchd.languages.patterns.definitions import Definition
 from cocosearchd.search.lexical.analysis.chunk_terms import (
     ChunkTermCache,
     ChunkWords,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
-from cocosearchd.languages.definitions import KEYWORDS
+from cocosearchd.languages.patterns.definitions import KEYWORDS
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.model import stream_safe
 from cocosearchd.search.lexical.analysis.chunk_terms import ChunkTermCache

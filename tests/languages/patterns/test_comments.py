@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tree_sitter import Node
 
-from cocosearchd.languages.comment_styles import CommentStyle
-from cocosearchd.languages.comments import (
+from cocosearchd.languages.language_table import LanguageInfo, languages
+from cocosearchd.languages.patterns.comment_styles import CommentStyle
+from cocosearchd.languages.patterns.comments import (
     comment_style,
     extract_comments,
     extract_local_comments,
     find_comment_spans,
 )
-from cocosearchd.languages.language_table import LanguageInfo, languages
 from cocosearchd.languages.syntax import parse_tree
 
 WITHOUT_COMMENTS = {"json", "markdown", "mdx", "rst", "text"}

@@ -12,7 +12,7 @@ from itertools import accumulate
 from operator import attrgetter
 
 from cocosearchd.languages import blocks, language_table
-from cocosearchd.languages.definition_rules import (
+from cocosearchd.languages.patterns.definition_rules import (
     COMMON_RULES,
     FUNCTION,
     MINOR,

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from cocosearchd.languages.delimited_text import Enclosure, SpanFinder
+from cocosearchd.languages.patterns.delimited_text import Enclosure, SpanFinder
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.languages.definitions import KEYWORDS, find_definitions
+from cocosearchd.languages.patterns.definitions import KEYWORDS, find_definitions
 
 
 @pytest.mark.parametrize(

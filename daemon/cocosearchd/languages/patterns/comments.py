@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from cocosearchd.languages import blocks
-from cocosearchd.languages.comment_styles import NO_COMMENTS, CommentStyle
+from cocosearchd.languages.patterns.comment_styles import NO_COMMENTS, CommentStyle
 
 _LICENCE_WORDS = ("license", "licence", "copyright", "all rights reserved", "spdx", "warrant")
 _LICENCE = re.compile("|".join(_LICENCE_WORDS), re.IGNORECASE)
