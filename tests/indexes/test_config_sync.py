@@ -21,7 +21,8 @@ from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.indexes import registry as indexes_module
-from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.model import Commit, Filter
 from cocosearchd.store import index_records
@@ -228,12 +229,12 @@ async def test_a_query_of_the_user_reparses_the_files_of_its_language(
         (queries / "go.scm").write_text("(no_such_node) @definition.constant\n")
         assert await read_again(bench) == {"src/b.go"}, "the built-in query is back"
         assert await bench.symbols("function") == {"src/a.py", "gen/c.py", "src/b.go"}
-        assert "go.scm is not used" in bench.indexes.warnings[0]
+        assert "go.scm is not used" in bench.indexes.config.warnings[0]
 
         (queries / "go.scm").unlink()
         (queries / "python.scm").write_text("(module) @definition.module\n")
         assert await read_again(bench) == {"src/a.py", "gen/c.py"}
-        assert not bench.indexes.warnings
+        assert not bench.indexes.config.warnings
 
 
 @pytest.mark.timeout(60)

@@ -21,20 +21,24 @@ def root(tmp_path: Path) -> Path:
 
 def test_each_path_once_with_its_last_number() -> None:
     changes = ChangeLog()
+    changes.begin_epoch()
     changes.record(3, ["a", "b"])
     changes.record(5, ["a"])
-    assert changes.since(0) == ("b", "a")
-    assert changes.since(3) == ("a",)
-    assert changes.since(5) == ()
+    assert changes.since(Clock(changes.epoch, 0)) == ("b", "a")
+    assert changes.since(Clock(changes.epoch, 3)) == ("a",)
+    assert changes.since(Clock(changes.epoch, 5)) == ()
 
 
 def test_what_is_forgotten_is_not_taken_for_nothing() -> None:
     changes = ChangeLog(limit=2)
+    changes.begin_epoch()
     changes.record(1, ["a"])
     changes.record(2, ["b", "c"])
     changes.record(4, ["d"])
-    assert changes.since(1) is None, "b was applied after it, and is forgotten"
-    assert changes.since(2) == ("d",)
+    assert changes.since(Clock(changes.epoch, 1)) is None, (
+        "b was applied after it, and is forgotten"
+    )
+    assert changes.since(Clock(changes.epoch, 2)) == ("d",)
 
 
 async def test_what_somebody_has_missed(root: Path, tmp_path: Path) -> None:
@@ -45,18 +49,18 @@ async def test_what_somebody_has_missed(root: Path, tmp_path: Path) -> None:
         put(root, b="2", d="1")
         (root / "c.py").unlink()
         after = (await live.sync(5)).as_of
-        assert set(live.since(before) or ()) == {"b.py", "c.py", "d.py"}
-        assert live.since(after) == ()
+        assert set(live.changes.since(before) or ()) == {"b.py", "c.py", "d.py"}
+        assert live.changes.since(after) == ()
         live._lose(stale_reason("root_replaced"))
         await in_sync(live)
         put(root, a="2")
         last = (await live.sync(5)).as_of
         assert last.epoch != before.epoch
-        assert {"a.py", "b.py", "c.py", "d.py"} <= set(live.since(before) or ()), (
+        assert {"a.py", "b.py", "c.py", "d.py"} <= set(live.changes.since(before) or ()), (
             "epochs of one run have one order"
         )
-        assert live.since(Clock("of another run.1", before.seq)) is None
-        assert live.since(Clock("", 0)) is None
+        assert live.changes.since(Clock("of another run.1", before.seq)) is None
+        assert live.changes.since(Clock("", 0)) is None
 
 
 async def test_a_file_that_failed_at_first_is_not_left_out(root: Path, tmp_path: Path) -> None:
@@ -65,7 +69,7 @@ async def test_a_file_that_failed_at_first_is_not_left_out(root: Path, tmp_path:
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         put(root, bad="1", good="1")
         between = (await live.sync(5)).as_of
-        assert "bad.py" not in set(live.since(Clock(between.epoch, 0)) or ())
+        assert "bad.py" not in set(live.changes.since(Clock(between.epoch, 0)) or ())
         index.failing.clear()
         await in_sync(live)
-        assert "bad.py" in set(live.since(between) or ())
+        assert "bad.py" in set(live.changes.since(between) or ())

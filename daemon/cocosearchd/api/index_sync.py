@@ -7,7 +7,8 @@ import anyio
 
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.freshness import Freshness, stale_reason
-from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
 
 MAX_SYNC_MS = 600_000
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from cocosearch_ipc import protocol as p
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import NotFound
+from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
-from cocosearchd.indexes.registry import RunningIndex
 from cocosearchd.model import named_glob
 from cocosearchd.search.plan import Query, parse_inline
 

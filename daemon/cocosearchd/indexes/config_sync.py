@@ -147,8 +147,15 @@ def is_complete(index: RunningIndex, replacement: RunningIndex) -> bool:
         return False
     if index.root.status().state == "root_missing":
         return False  # else an empty index would take the place of a full one
-    failed = {file.path for file in index.root.failed()} if status.failed_count else set[str]()
-    return all(file.retry_in_s is None or file.path in failed for file in replacement.root.failed())
+    failed = (
+        {file.path for file in index.root.exclusions.failed()}
+        if status.failed_count
+        else set[str]()
+    )
+    return all(
+        file.retry_in_s is None or file.path in failed
+        for file in replacement.root.exclusions.failed()
+    )
 
 
 def embedder_mismatch(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch | None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearchd.config.index_settings import IndexSettings, read_index_settings
 from cocosearchd.config.project import SOURCES
@@ -38,8 +37,8 @@ from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
 from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, embedder_mismatch, is_complete
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.maintenance import Removals, clear_retained_chunks, keep_vector_index
-from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
-from cocosearchd.indexing.row_shape import chunker_limits, index_identity
+from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.row_shape import index_identity
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.deadlines import call_within
 from cocosearchd.runtime.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
@@ -52,8 +51,6 @@ from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
 from cocosearchd.watching.stored_files import StoredFiles, root_available
 from cocosearchd.watching.watched_root import WatchedRoot
-
-__all__ = ["IndexRegistry", "RunningIndex", "chunker_limits"]
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +67,11 @@ Result = TypeVar("Result")
 
 
 class IndexRegistry:
-    """Starts and stops indexes at run time; `lookup` selects among them. For one event loop."""
+    """Starts and stops indexes at run time. For one event loop.
+
+    `lookup` selects among the indexes, `config` has their settings, `commits` tells subscribers of
+    their commits, `notifier` of any change.
+    """
 
     def __init__(
         self,
@@ -85,12 +86,12 @@ class IndexRegistry:
         self._updater = updater
         self._embedder = embedder
         self.analyser = ProcessAnalyser()  # shared by all indexes; `Engine.aclose` closes it
-        self._config = ConfigSync(db, updater, loaded)
+        self.config = ConfigSync(db, updater, loaded)
         self._state_dir = state_dir
         self._tasks = tasks
         self._running: dict[str, RunningIndex] = {}
         self.lookup = IndexLookup(self._running)
-        self._commits = CommitFeed()
+        self.commits = CommitFeed()  # a commit is published after its hook has ended
         self.notifier = ChangeNotifier()
         # Indexes are added and removed one at a time. A change of settings waits for files of its
         # index that are under way, which may take a model server minutes: it holds only the lock of
@@ -102,28 +103,11 @@ class IndexRegistry:
         self._add_threads = RootThreads(self._root_threads)
         self.removals = Removals(db, self._release)
 
-    @property
-    def loaded(self) -> LoadedSettings:
-        """Layers of settings without those of projects."""
-        return self._config.loaded
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings about settings that are not of one index."""
-        return self._config.warnings
-
-    def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
-        """Subscribe to commits of all indexes, each published after its hook has ended.
-
-        The stream ends for a subscriber that is too slow.
-        """
-        return self._commits.follow()
-
     async def start_all(self) -> None:
         """Start every index of the stored registry."""
         self.analyser.warm_up()
         async with self._lock:
-            await self._config.read(self._config.loaded)
+            await self.config.read(self.config.loaded)
             await index_roles.drop_retired_indexes(self._db)
             replacements = {
                 record.root: record
@@ -142,7 +126,7 @@ class IndexRegistry:
     ) -> None:
         """List an index that could not be started, and retry with growing pauses in a task."""
         index = self._create(
-            record, IndexSettings(self._config.loaded), _not_started(record, error), 0
+            record, IndexSettings(self.config.loaded), _not_started(record, error), 0
         )
         self._running[record.name] = index
         self._tasks.start_soon(self._retry_start, index, start)
@@ -175,7 +159,7 @@ class IndexRegistry:
     ) -> tuple[RunningIndex, bool]:
         # before the lock is taken: this may hang
         root = await self._add_threads.run(check_root, path, self._state_dir)
-        settings = await self._add_threads.run(read_index_settings, root, self._config.loaded)
+        settings = await self._add_threads.run(read_index_settings, root, self.config.loaded)
         async with self._lock:
             for index in self._running.values():
                 if index.record.root == root:
@@ -206,10 +190,6 @@ class IndexRegistry:
         """The lexical index of a running index, None if there is no such index."""
         index = self._running.get(name)
         return None if index is None else index.lexical
-
-    def rules(self, index: RunningIndex) -> IndexRules:
-        """Rules that shape the rows of an index."""
-        return self._config.rules(index.settings)
 
     def waiting(self) -> bool:
         """True if a failed step of any index waits to be tried again."""
@@ -309,7 +289,7 @@ class IndexRegistry:
         )
         if self._running.get(index.record.name) is not index:
             return  # a replacement that does not answer yet
-        self._commits.publish(replace(commit, index=index.record.name, as_of=index.root.clock()))
+        self.commits.publish(replace(commit, index=index.record.name, as_of=index.root.clock()))
         self.notifier.notify()
 
     @asynccontextmanager
@@ -392,7 +372,7 @@ class IndexRegistry:
     ) -> RunningIndex:
         explicit_topics = record.topics
         available = await root_available(self._db, record, ANSWERS_S, self._root_threads)
-        record, settings, files = await self._config.begin(
+        record, settings, files = await self.config.begin(
             record,
             RootThreads(self._root_threads),
             ANSWERS_S,
@@ -411,7 +391,7 @@ class IndexRegistry:
         if error is None:
             self._tasks.start_soon(self._run, index)
             await self._updater.add(
-                record, index.root, self._config.rules(settings), index.reporter("lane")
+                record, index.root, self.config.rules(settings), index.reporter("lane")
             )
         return index
 
@@ -426,7 +406,7 @@ class IndexRegistry:
             record.root,
             StoredFiles(self._db, record),
             settings.indexing,
-            self._config.loaded.settings.watching,
+            self.config.loaded.settings.watching,
             self._state_dir / "sync" / record.slug,
             self._root_threads,
         )
@@ -501,9 +481,9 @@ class IndexRegistry:
     async def watch_settings(self) -> None:
         """Follow the user's symbol queries, for ever; to be supervised."""
         while True:
-            pause_s = SETTINGS_POLL_S if self._config.queries_dir else SETTINGS_SLOW_POLL_S
+            pause_s = SETTINGS_POLL_S if self.config.queries_dir else SETTINGS_SLOW_POLL_S
             await anyio.sleep(seconds_to_tick(pause_s))
-            if await self._config.outdated():
+            if await self.config.outdated():
                 await self.configure()
 
     async def _watch_project(self, index: RunningIndex) -> None:
@@ -539,12 +519,12 @@ class IndexRegistry:
                     index.settings = replace(index.settings, stamps=())
                 if not force or await index.outdated(ANSWERS_S):
                     with suppress(CocoSearchError):
-                        await self._config.follow(index)
+                        await self.config.follow(index)
 
     async def configure(self, loaded: LoadedSettings | None = None) -> None:
         """Apply changed settings of the daemon that concern indexes, and symbol queries."""
         async with self._lock:
-            await self._config.read(loaded or self._config.loaded)
+            await self.config.read(loaded or self.config.loaded)
         async with anyio.create_task_group() as tasks:
             for index in self._with_replacements():
                 follow = partial(self._refresh, index, force=True)

@@ -263,34 +263,36 @@ class Pipeline:
                 ranking = self._cache.similar(record.number, state, plan, query_vector.vector)
                 if ranking is not None:
                     return ranking, "semantic"
+        return await self._retrieve(
+            record, plan, query, query_vector, overlay, state, trace
+        ), "miss"
+
+    async def _retrieve(
+        self,
+        record: IndexRecord,
+        plan: Plan,
+        query: Query,
+        query_vector: QueryVector,
+        overlay: Overlay | None,
+        state: State,
+        trace: Trace,
+    ) -> CachedHits:
+        """Retrieve and cache the hits of a plan, and record how they were ranked."""
         self._cache.count_miss()
         request = RetrievalRequest(plan, query_vector.vector, overlay)
         attempt = await self._retriever.retrieve(record, request, trace)
         ranking = _make_ranking(record, attempt, query_vector, state)
         if query.use_cache and query_vector.cacheable and attempt.cacheable:
             self._cache.put(record.number, plan, query_vector.vector, ranking)
-        await self._record_results(record, request, query.why_not, attempt, trace)
-        return ranking, "miss"
-
-    async def _record_results(
-        self,
-        record: IndexRecord,
-        request: RetrievalRequest,
-        missing_path: str | None,
-        attempt: RetrievalAttempt,
-        trace: Trace,
-    ) -> None:
-        """Record how the results were ranked, and why `missing_path` is not among them."""
         trace.record(
             "ranking",
-            lambda: describe_results(
-                request.plan, attempt.retrieved, attempt.scored, attempt.selected
-            ),
+            lambda: describe_results(plan, attempt.retrieved, attempt.scored, attempt.selected),
         )
-        if missing_path is not None:
+        if query.why_not is not None:
             trace.details["why_not"] = await why_not(
-                self._db, record, request, missing_path, attempt.scored
+                self._db, record, request, query.why_not, attempt.scored
             )
+        return ranking
 
     def _check_identity(self, record: IndexRecord) -> None:
         """Raise `IdentityMismatch` if the index has vectors of another model.

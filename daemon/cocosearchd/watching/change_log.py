@@ -1,17 +1,31 @@
 """A bounded log of applied paths, for clients that ask for the changes since a clock."""
 
+import uuid
 from collections.abc import Iterable
+from itertools import count
+
+from cocosearchd.model import Clock
 
 MAX_PATHS = 50_000  # about 10 MB; a checkout of more is a reason to look at everything
 
 
 class ChangeLog:
-    """The paths applied last, each with the number of the root's counter when it was applied."""
+    """The paths applied last, each with the number of the root's counter when it was applied.
+
+    Numbers count on through the epochs of one run; another run of the daemon has other epochs.
+    """
 
     def __init__(self, limit: int = MAX_PATHS) -> None:
         self._limit = limit
+        self._run_id = uuid.uuid4().hex[:12]
+        self._epochs = count(1)
+        self.epoch = ""  # the current one
         self._numbers: dict[str, int] = {}  # oldest first
         self._dropped_to = 0  # paths applied up to this number may be missing
+
+    def begin_epoch(self) -> None:
+        """Begin the next epoch."""
+        self.epoch = f"{self._run_id}.{next(self._epochs)}"
 
     def record(self, number: int, paths: Iterable[str]) -> None:
         """Record applied paths. Numbers only grow."""
@@ -21,16 +35,18 @@ class ChangeLog:
         while len(self._numbers) > self._limit:
             self._dropped_to = self._numbers.pop(next(iter(self._numbers)))
 
-    def since(self, number: int) -> tuple[str, ...] | None:
-        """Return every path applied after this number, oldest first.
+    def since(self, clock: Clock) -> tuple[str, ...] | None:
+        """Return the paths that were applied or left the index after a clock, oldest first.
 
-        None if the log does not go back that far: the client must look at everything.
+        Never less than that, maybe more. None if all may have: for a clock of another run, and for
+        one that is too old.
         """
-        if number < self._dropped_to:
+        same_run = clock.epoch.rpartition(".")[0] == self._run_id
+        if not same_run or clock.seq < self._dropped_to:
             return None
         paths = list[str]()
         for path in reversed(self._numbers):
-            if self._numbers[path] <= number:
+            if self._numbers[path] <= clock.seq:
                 break
             paths.append(path)
         return tuple(reversed(paths))

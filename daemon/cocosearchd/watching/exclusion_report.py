@@ -1,5 +1,6 @@
 """Reports why files of a watched root are not in its index."""
 
+import time
 from collections.abc import Callable
 
 from cocosearchd.exclusion import find_exclusion
@@ -7,6 +8,7 @@ from cocosearchd.model import decode_path
 from cocosearchd.watching.ignore.left_out_files import LeftOutFiles, count_left_out
 from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
 from cocosearchd.watching.reconciler import FailedPaths
+from cocosearchd.watching.root_status import FailedPath
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.scan_coordinator import ScanCoordinator
 
@@ -48,6 +50,13 @@ class ExclusionReport:
             return await self._threads.run(count_left_out, scope, self._coordinator.indexing)
         except OSError:  # an ignore file cannot be read now: the status of the root says so
             return None
+
+    def failed(self) -> tuple[FailedPath, ...]:
+        """Return every file that could not be indexed yet, by path.
+
+        Their number has no bound: the status of a root names some.
+        """
+        return self._failures.report(time.monotonic())
 
     async def rule(self, path: str) -> str | None:
         """Return the rule that leaves out files of this path, saved or not.

@@ -435,11 +435,7 @@ class Reconciler:
         picked = self._in_flight.get(number)
         if picked is None:
             return  # given back, or settled before
-        outage = (
-            len(picked.seqs) > 1
-            and failed.keys() >= picked.seqs.keys()
-            and len(set(failed.values())) == 1
-        )
+        outage = _is_outage(picked, failed)
         for path, entry in self._end_batch(number):
             if path in failed:
                 entry.force |= picked.force
@@ -516,3 +512,12 @@ class Reconciler:
     def since(self, path: str) -> int:
         """Return the number of the oldest change of a dirty path that has not been applied."""
         return self._entries[path].since
+
+
+def _is_outage(picked: PickedPaths, failed: Mapping[str, str]) -> bool:
+    """Return whether all of several paths have failed with the same error."""
+    return (
+        len(picked.seqs) > 1
+        and failed.keys() >= picked.seqs.keys()
+        and len(set(failed.values())) == 1
+    )

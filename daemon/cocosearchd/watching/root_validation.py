@@ -31,6 +31,19 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
         raise Refused(
             f"{label} cannot be followed: {error.strerror}", "give the directory itself"
         ) from None
+    _check_directory(root, label)
+    _check_kind(root, label)
+    state = os.path.realpath(os.fsencode(state_dir))
+    if _holds(root, state) or _inside(root, state):
+        raise Refused(
+            f"{label} holds the daemon's own files or is among them",
+            "add a directory beside it, or move the state with COCOSEARCH_STATE_DIR",
+        )
+    return root
+
+
+def _check_directory(root: bytes, label: str) -> None:
+    """Raise an error unless `root` is a directory that can be read."""
     if not os.path.exists(root):
         raise NotFound(f"there is no directory {label}", "give the path of a directory that exists")
     if not os.path.isdir(root):
@@ -43,6 +56,10 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
             f"{label} cannot be read",
             "run the daemon as a user who may read it, or change its permissions",
         )
+
+
+def _check_kind(root: bytes, label: str) -> None:
+    """Raise an error for a directory that holds no files of a person, or all of them."""
     if _is_bare(root):
         raise Refused(
             f"{label} is a bare repository: it has no files",
@@ -61,13 +78,6 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
         raise Refused(
             "the home directory cannot be an index", "add the directories of your projects in it"
         )
-    state = os.path.realpath(os.fsencode(state_dir))
-    if _holds(root, state) or _inside(root, state):
-        raise Refused(
-            f"{label} holds the daemon's own files or is among them",
-            "add a directory beside it, or move the state with COCOSEARCH_STATE_DIR",
-        )
-    return root
 
 
 def _is_bare(root: bytes) -> bool:

@@ -250,24 +250,26 @@ class Scan:
 
     def _compare(self, path: str, status: os.stat_result) -> None:
         result = self._result
-        s = status
         result.files += 1
-        result.newest_ns = max(result.newest_ns, s.st_ctime_ns)
-        if s.st_nlink > 1 and (link := linked_name(path, s)):
+        result.newest_ns = max(result.newest_ns, status.st_ctime_ns)
+        if status.st_nlink > 1 and (link := linked_name(path, status)):
             result.links.append(link)
-        record = self._missing.pop(path, None)
+        if self._may_differ(path, status, self._missing.pop(path, None)):
+            result.dirty.append(path)
+
+    def _may_differ(self, path: str, status: os.stat_result, record: FileRecord | None) -> bool:
+        """Return whether a file has to be read, because its record may not be of its content."""
         # The user of the daemon may have changed, so an unreadable file is tried at every scan.
         if self._force or record is None or record.skip_reason == "unreadable":
-            result.dirty.append(path)
-            return
+            return True
+        s = status
         stamps = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
         same = record.fingerprint == stamps
         # The mark of a racy read is stored, so it also tells of reads before the daemon started.
         racy = not same and record.fingerprint == (*stamps[:-1], s.st_mode | READ_YOUNG)
         racy_after = 0 if racy else self._racy_after
         certain = self._racy_files.is_certain
-        if not (same or racy) or not certain(path, s.st_ctime_ns, racy_after):
-            result.dirty.append(path)
+        return not (same or racy) or not certain(path, s.st_ctime_ns, racy_after)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import filterfalse
 from typing import Protocol
 
 from cocosearchd.config.settings import IndexingSettings
@@ -13,7 +14,7 @@ from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.watching.dirty_set import DirtyDirectory, PickedPaths, below
 from cocosearchd.watching.git.ignore_files import IGNORE_FILES
 from cocosearchd.watching.git.repository import GitFailure
-from cocosearchd.watching.hard_links import HardLinks, changed_names
+from cocosearchd.watching.hard_links import HardLinks, LinkedName, changed_names
 from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
 from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.reconciler import Reconciler
@@ -248,17 +249,16 @@ class ScanCoordinator:
 
         `certain` is False before the first scan of an epoch: a file system may be unmounted.
         """
-        # A hint or the table of mounts ends this.
-        unmounted = self.unread.unmounted
-        stored_only = {
-            path for path in compared.gone if any(below(path, directory) for directory in unmounted)
-        }
         # Another scan of an unread directory would learn nothing now: a hint or a timer asks.
         closed = [path for path in compared.closed if not self.unread.contains(path)]
         for path in (*closed, *(() if certain else compared.gone)):
             self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
-        gone = (path for path in compared.gone if certain and path not in stored_only)
+        gone = filterfalse(self._is_unmounted, compared.gone) if certain else ()
         return (*gone, *self._left_scope(compared, picked))
+
+    def _is_unmounted(self, path: str) -> bool:
+        """Return whether a file is on an unmounted file system. A hint or the mounts end this."""
+        return any(below(path, directory) for directory in self.unread.unmounted)
 
     def _left_scope(self, compared: ComparedPaths, picked: PickedPaths) -> list[str]:
         """Return the stored paths that are out of scope now.
@@ -303,14 +303,18 @@ class ScanCoordinator:
             self._racy_files.record(picked.seqs, compared.ctimes)
         links = {link.path: link for link in compared.links}
         for path in [path for path in picked.seqs if path not in compared.closed]:
-            link = links.get(path)
             since = self._dirty.since(path)
-            old_names = self._links.remove(path, link.inode if link else None)
-            new_names = self._links.update(link) if link else frozenset[str]()
-            if new_names is None:
+            names = self._update_links(path, links.get(path))
+            if names is None:
                 self._dirty.mark_tree("", urgent=False, since=since)
-            for name in old_names | (new_names or frozenset()):
+            for name in names or ():
                 self._dirty.mark(name, urgent=picked.urgent, scanned=True, since=since)
+
+    def _update_links(self, path: str, link: LinkedName | None) -> frozenset[str] | None:
+        """Record the hard link of a path. Return the other names of the file, None if unknown."""
+        old_names = self._links.remove(path, link.inode if link else None)
+        new_names = self._links.update(link) if link else frozenset[str]()
+        return None if new_names is None else old_names | new_names
 
     # -- scans
 
@@ -329,24 +333,20 @@ class ScanCoordinator:
         full = any(not tree.path for tree in trees)
         scope = await self._renew_scope() if full else self._reread_trees(trees)
         force = full and self.force
-        damaged = (
-            await self._known_files.damaged_files() if full and not self._damage_checked else ()
-        )
+        damaged = await self._damaged_files(full=full)
         stored = {record.path: record for record in await self._stored(trees)}
         scan = Scan(scope, stored, watch, force=force, racy_files=self._racy_files)
         result = await self._threads.run(scan.run, [decode_path(tree.path) for tree in trees])
         if not await self._threads.run(same_root):
             return False
         failed = await self._threads.run(self._still_failed, () if force else tuple(result.dirty))
-        for path in damaged:
-            self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
+        self._mark_damaged(damaged, trees[0].since)
         self._record_scan(trees, result, full=full)
         if full:
             self.force = self.force and not force
             self._damage_checked = True
             self._count(stored.values(), result)
-        dirty = (path for path in result.dirty if path not in failed)
-        self._dirty.finish_scan(trees, dirty, force=force)
+        self._dirty.finish_scan(trees, filterfalse(failed.__contains__, result.dirty), force=force)
         self.duration_s = time.monotonic() - began
         return True
 
@@ -357,6 +357,15 @@ class ScanCoordinator:
         self._links.record_scan(result.links)
         self._racy_files.record_clock(result.newest_ns)
         self._log_git_failures(complete=full)
+
+    async def _damaged_files(self, *, full: bool) -> Sequence[str]:
+        """Return the damaged files for the first scan of the whole root."""
+        known = not full or self._damage_checked
+        return () if known else await self._known_files.damaged_files()
+
+    def _mark_damaged(self, paths: Iterable[str], since: int) -> None:
+        for path in paths:
+            self._dirty.mark(path, urgent=False, force=True, scanned=True, since=since)
 
     async def _stored(self, trees: tuple[DirtyDirectory, ...]) -> Sequence[FileRecord]:
         if any(not tree.path for tree in trees):

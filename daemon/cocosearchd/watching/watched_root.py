@@ -10,12 +10,10 @@ import logging
 import math
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import anyio
@@ -36,7 +34,6 @@ from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import (
     MAX_LISTED_FAILURES,
     MAX_LISTED_PATHS,
-    FailedPath,
     RootStatus,
     in_sync,
     lag_reason,
@@ -65,7 +62,7 @@ class WatchedRoot:
     """One per index: supervise `run`, pull batches and settle them, and ask for freshness.
 
     `availability` says whether the root is there; the supervisor may set its `admit`.
-    `exclusions` says why files are not in the index. `on_top_change` is
+    `exclusions` says why files are not in the index; `changes` has the paths applied last. `on_top_change` is
     called with the names of what changes in the root itself, `on_status` when `status` may be
     different.
     """
@@ -97,12 +94,9 @@ class WatchedRoot:
         self._cookies = Cookies(self._sync_dir)
         self._schedule = Schedule(watching, time.monotonic())
         self._checkout_hold = CheckoutHold()
-        self._changes = ChangeLog()
+        self.changes = ChangeLog()
         self._hints: Hints | None = None
         self._hinted_at = 0.0
-        self._run_id = uuid.uuid4().hex[:12]
-        self._epochs = count(1)
-        self._epoch = ""
         self._open = asyncio.Event()  # set while the root is there and its hints are running
         self._lost = asyncio.Event()
         self._lost.set()
@@ -147,7 +141,7 @@ class WatchedRoot:
     async def _run_epoch(self) -> None:
         lost = asyncio.Event()
         self._lost = lost
-        self._epoch = f"{self._run_id}.{next(self._epochs)}"
+        self.changes.begin_epoch()
         sink = partial(asyncio.get_running_loop().call_soon_threadsafe, partial(self._absorb, lost))
         if error := await self._coordinator.open():
             return self._lose(error)
@@ -178,7 +172,11 @@ class WatchedRoot:
         self._enter("scanning", None)
         log.info(
             "watching",
-            extra={"root": encode_path(self.path), "watcher": self._watcher, "epoch": self._epoch},
+            extra={
+                "root": encode_path(self.path),
+                "watcher": self._watcher,
+                "epoch": self.changes.epoch,
+            },
         )
         self._open.set()
 
@@ -343,21 +341,15 @@ class WatchedRoot:
         Return None if there is nothing to do, or if the paths were given back.
         """
         scope = self._coordinator.scope
-        epoch = self._epoch
+        epoch = self.changes.epoch
         valid = False
         assert scope is not None
         try:
             paths = {path: decode_path(path) for path in picked.seqs}
             compared = await self.threads.run(compare_paths, scope, paths)
-            announced = self.local and not (self._hints and self._hints.blind())
-            self._coordinator.record_compared(compared, picked, announced=announced)
+            self._coordinator.record_compared(compared, picked, announced=self._hears_all())
             same = await self._same_root()
-            valid = (
-                same
-                and scope is self._coordinator.scope
-                and epoch == self._epoch
-                and self._open.is_set()
-            )
+            valid = same and scope is self._coordinator.scope and self._is_open_since(epoch)
         finally:
             if not valid:
                 self._dirty.give_back(picked.id)
@@ -372,6 +364,14 @@ class WatchedRoot:
             return None
         return DirtyBatch(picked.id, tuple(compared.present), gone, picked.force, picked.urgent)
 
+    def _hears_all(self) -> bool:
+        """Return whether an event announces each change of a file."""
+        return self.local and not (self._hints and self._hints.blind())
+
+    def _is_open_since(self, epoch: str) -> bool:
+        """Return whether hints have been running since this epoch was the current one."""
+        return epoch == self.changes.epoch and self._open.is_set()
+
     def settle(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
         """End a batch that was applied and announced, except for `failed` (path -> error)."""
         for path in failed:
@@ -381,7 +381,7 @@ class WatchedRoot:
         # clocks that count its mark.
         number = self._dirty.clock.next_seq()
         paths = (*batch.paths, *batch.gone)
-        self._changes.record(number, (path for path in paths if path not in failed))
+        self.changes.record(number, (path for path in paths if path not in failed))
 
     def quarantine(self, path: str, error: str) -> None:
         """Hold back a path that does harm when it is applied, until the file changes."""
@@ -412,30 +412,39 @@ class WatchedRoot:
             with anyio.move_on_after(POLL_S):
                 await self._open.wait()
             return False
-        epoch = self._epoch
+        epoch = self.changes.epoch
         hints = self._hints
         assert hints is not None
         if not await self._check_root():
             return False
         await self._coordinator.check_rules(local=self.local)
         await self._coordinator.check_unannounced(local=self.local)
-        if epoch != self._epoch or not self._open.is_set():
+        if not self._is_open_since(epoch):
             return False  # lost meanwhile: no backend would see a cookie
         if self._schedule.slept():
             self._rescan_if_due()
-        unwatched = hints.blind() if hints.exact else (b"",)
         try:
-            if hints.exact:
-                await self._cookies.sync()
+            self._mark_unwatched(await self._sync_hints(hints))
         except CookieVoid:
             return False
+        await self._dirty.clock.wait(self._dirty.clock.seq)
+        return epoch == self.changes.epoch and not self._lost.is_set()
+
+    async def _sync_hints(self, hints: Hints) -> Iterable[bytes]:
+        """Wait for all hints before this call. Return the directories that have to be scanned.
+
+        Raises `CookieVoid`.
+        """
+        if not hints.exact:
+            return (b"",)
+        unwatched = hints.blind()
+        try:
+            await self._cookies.sync()
         except OSError as error:  # a full disk, say: a scan proves as much as a cookie
             root = encode_path(self.path)
             log.warning("no_cookie", extra={"root": root, "reason": error.strerror})
-            unwatched = (b"",)
-        self._mark_unwatched(unwatched)
-        await self._dirty.clock.wait(self._dirty.clock.seq)
-        return epoch == self._epoch and not self._lost.is_set()
+            return (b"",)
+        return unwatched
 
     def _sync_answer(self) -> Freshness:
         failures = self._dirty.failures
@@ -460,18 +469,9 @@ class WatchedRoot:
         reason = self.availability.unresponsive or self._scan_error or self._reason or lag
         return Freshness(self.clock(), reason, dirty.pending_paths(MAX_LISTED_PATHS))
 
-    def since(self, clock: Clock) -> tuple[str, ...] | None:
-        """Return the paths that were applied or left the index after a clock; None: all may have.
-
-        Never less than that, maybe more. None for a clock of another run of the daemon and for one
-        that is too old.
-        """
-        same_run = clock.epoch.rpartition(".")[0] == self._run_id
-        return self._changes.since(clock.seq) if same_run else None
-
     def clock(self) -> Clock:
         """Return how far the index is."""
-        return Clock(self._epoch, self._dirty.clock.applied_seq())
+        return Clock(self.changes.epoch, self._dirty.clock.applied_seq())
 
     # -- control
 
@@ -544,10 +544,3 @@ class WatchedRoot:
             bulk=self._dirty.queues.has_bulk(),
             degraded=limit is not None or self._fallen_back,
         )
-
-    def failed(self) -> tuple[FailedPath, ...]:
-        """Return every file that could not be indexed yet, by path.
-
-        Their number has no bound: `status` names some.
-        """
-        return self._dirty.failures.report(time.monotonic())

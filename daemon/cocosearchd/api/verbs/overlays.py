@@ -8,7 +8,9 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import file_references
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions, not_searchable
-from cocosearchd.indexes.registry import IndexRegistry, RunningIndex, chunker_limits
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexing.row_shape import chunker_limits
 
 
 class OverlayVerbs:
@@ -51,7 +53,7 @@ class OverlayVerbs:
         return w.OverlayReply(change.files, change.bytes, index.record.name, path)
 
     def _rules(self, index: RunningIndex) -> OverlayRules:
-        rules = self._indexes.rules(index)
+        rules = self._indexes.config.rules(index.settings)
         indexing = rules.indexing
         return OverlayRules(
             chunker_limits(indexing),

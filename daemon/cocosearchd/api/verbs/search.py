@@ -20,7 +20,8 @@ from cocosearchd.api.requests import (
     with_defaults,
 )
 from cocosearchd.freshness import Freshness, stale_reason
-from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, search_several
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline

@@ -20,7 +20,8 @@ from cocosearchd.embedding.base import pairs_digest
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.freshness import stale_reason
-from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import Updater
 from cocosearchd.languages.language_table import languages
 from cocosearchd.runtime.process_resources import handle_warning, measure_memory
@@ -89,7 +90,7 @@ class StatusVerbs:
             indexes=(await self._index_verbs.list_indexes(request)).indexes,
             warnings=(
                 *info.warnings(),
-                *self._indexes.warnings,
+                *self._indexes.config.warnings,
                 *filter(None, (self._updater.status.paused, handle_warning())),
             ),
             queries=self._latency.summary(),
@@ -113,13 +114,13 @@ class StatusVerbs:
         if request.index is not None:
             index = self._indexes.lookup.get(request.index)
         if index is None:
-            values = _config_values(IndexSettings(self._indexes.loaded))
-            return w.ConfigReply(values, None, self._indexes.warnings)
+            values = _config_values(IndexSettings(self._indexes.config.loaded))
+            return w.ConfigReply(values, None, self._indexes.config.warnings)
         applied = index.error is not None or await self._sync.apply_settings(
             index, self._sync.deadline(None)
         )
         warnings = (
-            self._indexes.warnings
+            self._indexes.config.warnings
             + index.warnings
             + (() if applied else (stale_reason("settings_pending").sentence,))
         )

@@ -14,7 +14,8 @@ from cocosearchd.api.requests import searched_indexes
 from cocosearchd.api.saved_queries import MIN_RELEVANCE, SavedQuery, Search, next_batch
 from cocosearchd.api.verbs.indexes import AT_REST
 from cocosearchd.errors import NotFound
-from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.model import Clock, Commit
 from cocosearchd.runtime.deadlines import retry_until_available
 from cocosearchd.store.chunks.file_states import file_states
@@ -44,7 +45,7 @@ class WatchVerbs:
     async def _changes(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
         if request.index is not None:
             self._indexes.lookup.get(request.index)
-        async with self._indexes.commits() as commits:
+        async with self._indexes.commits.follow() as commits:
             for event in await self._events_since(request, commits):
                 yield event
             events = self._life(commits) if request.lifecycle else self._committed(commits)
@@ -53,22 +54,16 @@ class WatchVerbs:
                     yield event
 
     async def _matches(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
-        search_request = p.SearchRequest(
-            request.query or "",
-            limit=request.limit,
-            min_score=MIN_RELEVANCE if request.min_score is None else request.min_score,
-            all_chunks=request.all_chunks,
-            index=request.index,
-            all_indexes=request.index is None,
-        )
+        search_request = _make_search_request(request)
         query = SavedQuery(self._search, replace(search_request, index=None, all_indexes=False))
-        async with self._indexes.commits() as commits:
-            events = {event.index: event for event in await self._events_since(request, commits)}
-            for event in events.values():
+        async with self._indexes.commits.follow() as commits:
+            events = await self._events_since(request, commits)
+            for event in events:
                 if matched := await self._first_matches(event, query):
                     yield matched
+            begun = {event.index for event in events}
             for index in await searched_indexes(self._indexes.lookup, search_request):
-                if index.record.name not in events:
+                if index.record.name not in begun:
                     await query.begin(index.record.name)
             while batch := await next_batch(commits):
                 for commit in batch:
@@ -156,7 +151,7 @@ class WatchVerbs:
     async def _event_since(
         self, index: RunningIndex, clock: Clock, commits: Commits
     ) -> w.WatchEvent | None:
-        paths = index.root.since(clock)
+        paths = index.root.changes.since(clock)
         as_of = index.root.clock()
         if paths is None:
             return _state_event(index, kind="missed")
@@ -237,3 +232,14 @@ def _state_changes(
             yield event
     for name in previous.keys() - current.keys():
         yield replace(previous[name], kind="removed", state="")
+
+
+def _make_search_request(request: w.WatchRequest) -> p.SearchRequest:
+    return p.SearchRequest(
+        request.query or "",
+        limit=request.limit,
+        min_score=MIN_RELEVANCE if request.min_score is None else request.min_score,
+        all_chunks=request.all_chunks,
+        index=request.index,
+        all_indexes=request.index is None,
+    )

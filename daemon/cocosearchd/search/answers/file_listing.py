@@ -147,11 +147,7 @@ async def get_file(
     Raises `NotFound`, and `InvalidInput` when several indexes have that path.
     """
     path = path.removeprefix("./")
-    if first_line < 1 or (last_line is not None and last_line < first_line):
-        raise InvalidInput(
-            f"lines {first_line} to {last_line} are not a range",
-            "lines count from 1; the last one is included",
-        )
+    _check_range(first_line, last_line)
     overlays = overlays or {}
     lines = (first_line, last_line)
     name, content_hash = await _locate(db, indexes, path, overlays)
@@ -170,6 +166,14 @@ async def get_file(
     if text is not None:
         return _content(name, path, language, text, lines, "disk")
     return _assemble_content(name, path, language, chunks, lines)
+
+
+def _check_range(first_line: int, last_line: int | None) -> None:
+    if first_line < 1 or (last_line is not None and last_line < first_line):
+        raise InvalidInput(
+            f"lines {first_line} to {last_line} are not a range",
+            "lines count from 1; the last one is included",
+        )
 
 
 def _content(

@@ -238,17 +238,25 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
         for hit in _place_hits(answers, roots)
         if unsaved.get(hit.path, hit.number) == hit.number
     ]
+    hits_by_index = _assign_hits(hits, roots, all_chunks)
+    return [
+        replace(answer, ranking=replace(answer.ranking, hits=tuple(hits_by_index[number])))
+        for number, answer in enumerate(answers)
+    ]
+
+
+def _assign_hits(
+    hits: Sequence[_PlacedHit], roots: Sequence[bytes], all_chunks: bool
+) -> list[list[Hit]]:
+    """Assign each hit to the index that ranks it best, of equal ones to the nearest root."""
     owners = dict[tuple[bytes, int], int]()
     for hit in sorted(hits, key=lambda hit: (hit.rank, -len(roots[hit.number]))):
         owners.setdefault(hit.identity(all_chunks), hit.number)
-    hits_by_index: list[list[Hit]] = [[] for _ in answers]
+    hits_by_index: list[list[Hit]] = [[] for _ in roots]
     for hit in hits:
         if owners[hit.identity(all_chunks)] == hit.number:
             hits_by_index[hit.number].append(hit.hit)
-    return [
-        replace(answer, ranking=replace(answer.ranking, hits=tuple(hits_of_index)))
-        for answer, hits_of_index in zip(answers, hits_by_index, strict=True)
-    ]
+    return hits_by_index
 
 
 def _find_unsaved_files(

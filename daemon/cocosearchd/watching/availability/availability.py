@@ -110,12 +110,14 @@ class RootAvailability:
             return identity
         if self._bare_result is None or self._bare_result[0] != identity:
             try:
-                devices = await self._known_devices.devices()
+                self._bare_result = (identity, await self._unmounted_reason(identity))
             except StoreUnavailable as error:
                 return stale_reason("root_unverified", error=error)
-            unmounted = bool(devices) and identity[0] not in devices
-            self._bare_result = (identity, stale_reason("root_unmounted") if unmounted else None)
         return self._bare_result[1] or identity
+
+    async def _unmounted_reason(self, identity: Identity) -> StaleReason | None:
+        devices = await self._known_devices.devices()
+        return stale_reason("root_unmounted") if devices and identity[0] not in devices else None
 
     async def _rest(self) -> None:
         """Wait until the next check of a root that is not there."""

@@ -41,22 +41,24 @@ def unmounted(
 
     It was a file system of their own: no other stored file is on it.
     """
-    lost_devices = {directory: set[int]() for directory in bare}
-    remaining = set(stored)
+    lost_files = {directory: set[str]() for directory in bare}
     for path in missing:
-        directory = _nearest_above(path, lost_devices)
+        directory = _nearest_above(path, lost_files)
         if directory is not None:
-            remaining.discard(path)
-            lost_devices[directory].update(_devices(stored[path]))
-    suspects = {
-        directory: devices
-        for directory, devices in lost_devices.items()
-        if devices and _not_mounted(root, directory, devices)
-    }
+            lost_files[directory].add(path)
+    suspects = dict[str, set[int]]()
+    for directory, paths in lost_files.items():
+        devices = _devices_of(paths, stored)
+        if devices and _not_mounted(root, directory, devices):
+            suspects[directory] = devices
     if not suspects:
         return ()
-    used = {device for path in remaining for device in _devices(stored[path])}
+    used = _devices_of(stored.keys() - set().union(*lost_files.values()), stored)
     return tuple(directory for directory, devices in suspects.items() if not devices & used)
+
+
+def _devices_of(paths: Iterable[str], stored: Mapping[str, FileRecord]) -> set[int]:
+    return {device for path in paths for device in _devices(stored[path])}
 
 
 def _nearest_above(path: str, directories: Mapping[str, object]) -> str | None:

@@ -117,17 +117,12 @@ def read_git_config(
     own_lines = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
     if _last(own_lines, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
         own_lines += reader.lines(os.path.join(git_dir, b"config.worktree"))
-    excludes = next(
-        (line for line in reversed([*lines, *own_lines]) if line.key == b"core.excludesfile"), None
-    )
-    value = excludes.value if excludes is not None else b""
-    absolute = os.path.join(top, os.path.expanduser(value)) if value else None
+    excludes_file, excludes_inside = _find_excludes(top, lines, own_lines)
     object_format = _last(own_lines, b"extensions.objectformat", b"sha1").lower()
     files = {file for line in lines for file in _files_of(line, git_dir)}
     return GitConfig(
-        excludes_file=absolute,
-        excludes_inside=excludes in own_lines
-        or (bool(value) and absolute != os.path.expanduser(value)),
+        excludes_file=excludes_file,
+        excludes_inside=excludes_inside,
         ignore_case=_last([*lines, *own_lines], b"core.ignorecase", b"false").lower() in _TRUE,
         object_format="sha256" if object_format == b"sha256" else "sha1",
         files=tuple(sorted({os.path.normpath(file) for file in (*files, *reader.files)})),
@@ -283,6 +278,22 @@ def _key_and_value(entry: bytes) -> tuple[bytes, bytes]:
     section, _, rest = name.partition(b".")
     middle, dot, variable = rest.rpartition(b".")
     return section.lower() + b"." + middle + dot + variable.lower(), value if newline else b"true"
+
+
+def _find_excludes(
+    top: bytes, lines: Sequence[ConfigLine], own_lines: Sequence[ConfigLine]
+) -> tuple[bytes | None, bool]:
+    """Return the file of `core.excludesFile`, and whether the repository decides where it is.
+
+    `own_lines` are the repository's, `lines` the user's. A relative path is below `top`.
+    """
+    settings = [line for line in (*lines, *own_lines) if line.key == b"core.excludesfile"]
+    if not settings:
+        return None, False
+    value = settings[-1].value
+    expanded = os.path.expanduser(value)
+    absolute = os.path.join(top, expanded) if value else None
+    return absolute, settings[-1] in own_lines or (bool(value) and absolute != expanded)
 
 
 def _last(lines: Sequence[ConfigLine], key: bytes, default: bytes) -> bytes:

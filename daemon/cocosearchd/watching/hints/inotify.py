@@ -145,12 +145,7 @@ class InotifyHints:
     def watch(self, directory: bytes) -> None:
         """Add a watch, or note the new name of a watched directory."""
         with self._lock:
-            if self._closed:
-                return
-            if any(
-                directory == unseen or directory.startswith(unseen + b"/")
-                for unseen in self._unseen
-            ):
+            if self._closed or self._is_unseen(directory):
                 return
             if directory not in self._descriptor_of and len(self._descriptor_of) >= self._budget:
                 self._add_blind(directory, f"more than {self._budget} directories")
@@ -288,6 +283,11 @@ class InotifyHints:
         elif event.mask & (flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT):
             hints[HintsLost("the sync directory was removed")] = None
 
+    def _is_unseen(self, directory: bytes) -> bool:
+        return any(
+            directory == unseen or directory.startswith(unseen + b"/") for unseen in self._unseen
+        )
+
     def _translate_directory(
         self, event: "Event", directory: bytes, hints: dict[Hint, None]
     ) -> None:
@@ -295,22 +295,25 @@ class InotifyHints:
             hints[HintsLost("a file system was unmounted")] = None
         elif event.mask & flags.IGNORED:
             self._drop_watch(event.wd, directory)
-        elif not event.name:
-            if not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
-                hints[HintsLost("the root was moved or removed")] = None
-            elif not directory and event.mask & flags.ATTRIB:
-                hints[DirtyTreeHint(b"")] = None
-        else:
+        elif event.name:
             name = os.fsencode(event.name)
             path = directory + b"/" + name if directory else name
-            if event.mask & flags.ISDIR:
-                if event.mask & flags.MOVED_FROM:
-                    self._remove_watches(path)
-                elif event.mask & flags.DELETE:
-                    self._blind.discard(path)
-                hints[DirtyTreeHint(path)] = None
-            else:
-                hints[DirtyHint(path)] = None
+            hints[self._translate_entry(event, path)] = None
+        elif directory:
+            return  # the watch of its parent announces it
+        elif event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
+            hints[HintsLost("the root was moved or removed")] = None
+        elif event.mask & flags.ATTRIB:
+            hints[DirtyTreeHint(b"")] = None
+
+    def _translate_entry(self, event: "Event", path: bytes) -> Hint:
+        if not event.mask & flags.ISDIR:
+            return DirtyHint(path)
+        if event.mask & flags.MOVED_FROM:
+            self._remove_watches(path)
+        elif event.mask & flags.DELETE:
+            self._blind.discard(path)
+        return DirtyTreeHint(path)
 
     def _drop_watch(self, descriptor: int, directory: bytes) -> None:
         """Forget a watch that the kernel has removed, as the directory is gone."""

@@ -353,6 +353,10 @@ def _set_member(pattern: bytes, at: int, previous: bytes, ignore_case: bool) -> 
         return (_range(previous, upper), b"", at) if upper else None
     if char == b"[" and following == b":" and (close := pattern.find(b"]", at + 2)) >= 0:
         return _class_member(pattern, at, close, previous)
+    return _letter_member(pattern, at, ignore_case)
+
+
+def _letter_member(pattern: bytes, at: int, ignore_case: bool) -> _SetMember | None:
     letter, at = _member(pattern, at)
     if not letter:
         return None

@@ -12,8 +12,9 @@ is taken back from inside of an excluded directory.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.languages.detect import is_supported
@@ -45,6 +46,8 @@ from cocosearchd.watching.ignore.ignore_layers import (
     patterns_of_settings,
 )
 from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
+
+Value = TypeVar("Value")
 
 
 class Scope:
@@ -103,18 +106,15 @@ class Scope:
         fresh = Scope.__new__(Scope)
         fresh.__dict__.update(self.__dict__)
         prefixes = tuple(tree + b"/" if tree else b"" for tree in trees)
-        fresh._folders = {
-            p: f for p, f in list(self._folders.items()) if not (p + b"/").startswith(prefixes)
-        }
-        fresh._nested = {p: r for p, r in list(self._nested.items()) if p in fresh._folders}
-        fresh._incomplete = {p for p in list(self._incomplete) if p in fresh._folders or not p}
-        fresh._linked = {
-            p: s for p, s in list(self._linked.items()) if p.rpartition(b"/")[0] in fresh._folders
-        }
-        dropped = self._folders.keys() - fresh._folders.keys()
-        fresh._warnings = {
-            p: w for p, w in list(self._warnings.items()) if p.rpartition(b"/")[0] not in dropped
-        }
+        folders = _select(self._folders, lambda path: not (path + b"/").startswith(prefixes))
+        dropped = self._folders.keys() - folders.keys()
+        fresh._folders = folders
+        fresh._nested = _select(self._nested, folders.__contains__)
+        fresh._incomplete = {path for path in list(self._incomplete) if path in folders or not path}
+        fresh._linked = _select(self._linked, lambda file: file.rpartition(b"/")[0] in folders)
+        fresh._warnings = _select(
+            self._warnings, lambda file: file.rpartition(b"/")[0] not in dropped
+        )
         return fresh
 
     def reread_on_entry(self, directory: bytes) -> None:
@@ -220,35 +220,41 @@ class Scope:
         fresh._incomplete |= self._incomplete
         fresh._linked = self._linked | fresh._linked
         fresh._warnings = self._warnings | fresh._warnings
-        if fresh._around != self._around and not self._harmless(b"", self._around, fresh._around):
+        if not (self._harmless(b"", self._around, fresh._around) and self._refresh_nested(fresh)):
             return None
-        for directory, old in list(self._nested.items()):
-            repository = repository_at(os.path.join(self.root, directory))
-            new = self._rule_cache.rules(repository) if repository else None
-            if new != old and not self._harmless(directory + b"/", old, new):
-                return None
-            if new is not None:
-                # Known before a path leads there, so that a later change is noticed.
-                fresh._nested[directory] = new
         recovered = set(self.uncertain_directories()) - set(fresh.uncertain_directories())
         return None if recovered else fresh  # files kept while git failed may have to go
 
+    def _refresh_nested(self, fresh: "Scope") -> bool:
+        """Give a new scope the rules of nested repositories. False if a decision may change."""
+        for directory, old in list(self._nested.items()):
+            repository = repository_at(os.path.join(self.root, directory))
+            new = self._rule_cache.rules(repository) if repository else None
+            if not self._harmless(directory + b"/", old, new):
+                return False
+            if new is not None:
+                # Known before a path leads there, so that a later change is noticed.
+                fresh._nested[directory] = new
+        return True
+
     def _harmless(self, prefix: bytes, old: GitRules | None, new: GitRules | None) -> bool:
-        """Return whether two rules differ only in tracked paths that no rule would hide.
+        """Return whether two rules differ at most in tracked paths that no rule would hide.
 
         `prefix` is the directory of the repository with a `/`, or b"" for one around the root.
         """
+        if old == new:
+            return True
         if old is None or new is None or replace(old, tracked=()) != replace(new, tracked=()):
             return False
         outer = self._folder(b"").outer if not prefix else b""
         changed = (path for path in set(old.tracked) ^ set(new.tracked) if path.startswith(outer))
         inner = (prefix + path.removeprefix(outer) for path in changed)
-        return not any(self._hides_file(path) or self._hides_submodule(path) for path in inner)
+        return not any(map(self._hides, inner))
 
-    def _hides_file(self, path: bytes) -> bool:
-        return self.considers(path.rpartition(b"/")[2]) and self._hidden(path)
-
-    def _hides_submodule(self, path: bytes) -> bool:
+    def _hides(self, path: bytes) -> bool:
+        """Return whether a rule hides a file, or the directory of a submodule."""
+        if self.considers(path.rpartition(b"/")[2]) and self._hidden(path):
+            return True
         return os.path.isdir(os.path.join(self.root, path)) and self._hidden_directory(path)
 
     def git_rules(self) -> tuple[GitRules, ...]:
@@ -488,3 +494,8 @@ class Scope:
         if warning := text.warning or omission_warning(encode_path(file), parsed):
             self._warnings[key] = warning
         return parsed
+
+
+def _select(entries: Mapping[bytes, Value], keep: Callable[[bytes], bool]) -> dict[bytes, Value]:
+    """Select entries by their keys; other threads may add some meanwhile."""
+    return {key: value for key, value in list(entries.items()) if keep(key)}

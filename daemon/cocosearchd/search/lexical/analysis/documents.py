@@ -272,13 +272,7 @@ def _cut_overlaps(chunks: Sequence[ChunkText]) -> list[str]:
 
 def _read_files(files: Sequence[FileText], cache: ChunkTermCache) -> _FileTerms:
     texts = [_cut_overlaps(file.chunks) for file in files]
-    words = cache.read(
-        [
-            TermChunk(chunk.text, text, file.language, chunk.definitions)
-            for file, new_texts in zip(files, texts, strict=True)
-            for chunk, text in zip(file.chunks, new_texts, strict=True)
-        ]
-    )
+    words = cache.read(list(chain.from_iterable(map(_term_chunks, files, texts))))
     number = cache.table.number
     ends = np.cumsum([len(file.chunks) for file in files]).tolist()
     words_by_file = [words[start:end] for start, end in zip([0, *ends], ends, strict=False)]
@@ -288,8 +282,7 @@ def _read_files(files: Sequence[FileText], cache: ChunkTermCache) -> _FileTerms:
     commented = list[Numbers]()
     for file, path, new_texts, chunk_words in zip(files, paths, texts, words_by_file, strict=True):
         headers.extend(_number_headers(file.chunks, path, chunk_words, number))
-        defined_names = {item.name for chunk in chunk_words for item in chunk.definitions}
-        defined.append([number(name) for name in defined_names])
+        defined.append(_number_definitions(chunk_words, number))
         commented.append(_comment_words(file.language, new_texts, chunk_words, cache))
     return _FileTerms(
         ends=ends,
@@ -301,6 +294,18 @@ def _read_files(files: Sequence[FileText], cache: ChunkTermCache) -> _FileTerms:
         paths=paths,
         characters=[sum(map(len, new_texts)) for new_texts in texts],
     )
+
+
+def _term_chunks(file: FileText, new_texts: Sequence[str]) -> Iterator[TermChunk]:
+    for chunk, text in zip(file.chunks, new_texts, strict=True):
+        yield TermChunk(chunk.text, text, file.language, chunk.definitions)
+
+
+def _number_definitions(
+    chunk_words: Sequence[ChunkWords], number: Callable[[str], int]
+) -> list[int]:
+    names = {item.name for words in chunk_words for item in words.definitions}
+    return [number(name) for name in names]
 
 
 def _number_headers(
