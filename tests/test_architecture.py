@@ -266,6 +266,10 @@ GOOD_PRONOUNS = {
 }
 GIT_IN = "cocosearchd.watching.git.git_command"
 MAX_FUNCTION_LINES = 60  # of the body: signatures of MCP tools describe each parameter
+MAX_COMPLEXITY = 10  # decisions of a function, plus one
+MAX_COMPLEX_FUNCTIONS = 40  # with more; lower it when some are split, and never raise it
+MAX_PUBLIC_METHODS = 15
+MAX_POSITIONAL_ARGUMENTS = 7
 MAX_MODULES_IN_ROOM = 13
 # Names that several rooms may use: the file that each room begins with.
 SHARED_NAMES = {"__init__", "__main__", "base"}
@@ -516,6 +520,51 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     }
     lines = range(function.body[0].lineno, (function.end_lineno or function.lineno) + 1)
     return len(set(lines) - inner)
+
+
+def test_few_functions_are_complex() -> None:
+    complex_functions = sorted(
+        (complexity(node), f"{module_name(path)}.{node.name}")
+        for path in SOURCES
+        for node in ast.walk(parsed(path)[1])
+        if isinstance(node, FUNCTIONS) and complexity(node) > MAX_COMPLEXITY
+    )
+    assert len(complex_functions) <= MAX_COMPLEX_FUNCTIONS, complex_functions
+
+
+def complexity(function: ast.AST) -> int:
+    """Return the cyclomatic complexity, with comprehensions and boolean operators, as radon does."""
+    return 1 + sum(map(count_decisions, ast.walk(function)))
+
+
+def count_decisions(node: ast.AST) -> int:
+    if isinstance(node, ast.BoolOp):
+        return len(node.values) - 1
+    if isinstance(node, ast.comprehension):
+        return 1 + len(node.ifs)
+    if isinstance(node, ast.For | ast.AsyncFor | ast.While):
+        return 1 + bool(node.orelse)
+    if isinstance(node, ast.Try):
+        return len(node.handlers) + bool(node.orelse)
+    return isinstance(node, ast.If | ast.IfExp | ast.Assert | ast.match_case)
+
+
+@every_module
+def test_classes_are_small(path: Path) -> None:
+    me, tree = parsed(path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            names = {item.name for item in node.body if isinstance(item, FUNCTIONS)}
+            public = [name for name in names if not name.startswith("_")]
+            assert len(public) <= MAX_PUBLIC_METHODS, f"{me}.{node.name}: {sorted(public)}"
+
+
+@every_module
+def test_long_calls_name_their_arguments(path: Path) -> None:
+    me, tree = parsed(path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            assert len(node.args) <= MAX_POSITIONAL_ARGUMENTS, f"{me}, line {node.lineno}"
 
 
 def test_no_import_cycles() -> None:

@@ -147,7 +147,17 @@ async def run(loaded: LoadedSettings, paths: DaemonPaths) -> None:
         bound = _bound(loaded, paths, secure=secure is not None)
         try:
             async with _store(settings, paths) as store, anyio.create_task_group() as tasks:
-                await _serve(RunningParts(loaded, paths, bound, store, tasks, started, secure))
+                await _serve(
+                    RunningParts(
+                        loaded=loaded,
+                        paths=paths,
+                        bound=bound,
+                        store=store,
+                        tasks=tasks,
+                        started=started,
+                        tls=secure,
+                    )
+                )
                 tasks.cancel_scope.cancel()  # before the pool is closed and PostgreSQL stops
         finally:
             bound.close()
@@ -317,7 +327,16 @@ async def _engine(
     for part in (parts.store, parts.embedder):
         running.tasks.start_soon(supervise, f"health of the {part.name}", part.watch)
     info = running.info(stop.set)
-    engine = Engine(db, embedders, indexes, pipeline, updater, settings.search, info, parts)
+    engine = Engine(
+        db=db,
+        embedders=embedders,
+        indexes=indexes,
+        pipeline=pipeline,
+        updater=updater,
+        settings=settings.search,
+        info=info,
+        dependencies=parts,
+    )
     return engine, indexes
 
 

@@ -1,13 +1,12 @@
 """Subscriptions: they cost nothing at rest, and survive the end of an index."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api.verbs.watch import RECHECK_S, WatchVerbs
@@ -28,10 +27,7 @@ class FakeRegistry:
         self.running: dict[str, RunningIndex] = {}
         self.lookup = IndexLookup(self.running)
         self.notifier = ChangeNotifier()
-        self.feed = CommitFeed()
-
-    def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
-        return self.feed.follow()
+        self.commits = CommitFeed()
 
 
 class CountingVerbs(WatchVerbs):
@@ -101,6 +97,6 @@ async def test_an_index_that_goes_while_a_commit_is_told_ends_no_subscription(
         waiting = asyncio.ensure_future(anext(events))
         await anyio.wait_all_tasks_blocked()
         for corpus in corpora:
-            indexes.feed.publish(Commit(corpus.record.name, 1, ("a.py",)))
+            indexes.commits.publish(Commit(corpus.record.name, 1, ("a.py",)))
         with anyio.fail_after(10):
             assert (await waiting).index == "kept"

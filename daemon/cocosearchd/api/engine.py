@@ -68,16 +68,16 @@ class Engine:
         self.overlay_clear = overlay_verbs.overlay_clear
 
         status_verbs = StatusVerbs(
-            info,
-            dependencies,
-            db,
-            embedders,
-            indexes,
-            pipeline,
-            updater,
-            self._sync,
-            index_verbs,
-            search_verbs.latency,
+            info=info,
+            dependencies=dependencies,
+            db=db,
+            embedders=embedders,
+            indexes=indexes,
+            pipeline=pipeline,
+            updater=updater,
+            sync=self._sync,
+            index_verbs=index_verbs,
+            latency=search_verbs.latency,
         )
         self.status = status_verbs.status
         self.models = status_verbs.models

@@ -44,14 +44,14 @@ def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.Index
     skipped = sum(files for _, files in stored.skipped)
     done = status.done if status.total is not None else max(0, stored.files) + skipped
     return p.IndexProgress(
-        record.name,
-        status.state,
-        done,
-        status.total,
-        stored.chunks,
-        status.failed_count,
-        status.reason,
-        skipped,
+        index=record.name,
+        state=status.state,
+        done=done,
+        total=status.total,
+        chunks=stored.chunks,
+        failed=status.failed_count,
+        reason=status.reason,
+        skipped=skipped,
     )
 
 
@@ -59,7 +59,16 @@ def refused_progress(record: IndexRecord, reason: str, stored: Counts) -> p.Inde
     """Progress of an index that does not run, for example as another embedder built it."""
     skipped = sum(files for _, files in stored.skipped)
     done = stored.files + skipped
-    return p.IndexProgress(record.name, "refused", done, done, stored.chunks, 0, reason, skipped)
+    return p.IndexProgress(
+        index=record.name,
+        state="refused",
+        done=done,
+        total=done,
+        chunks=stored.chunks,
+        failed=0,
+        reason=reason,
+        skipped=skipped,
+    )
 
 
 def index_status(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexStatus:
@@ -108,29 +117,29 @@ def model_use(
     """The embedder of an index, beside the digest of the configured one, None if unknown."""
     embedder = dict(record.identity.embedder)
     return w.ModelUse(
-        record.name,
-        embedder.get("provider", ""),
-        embedder.get("model", ""),
-        record.dimension,
-        digest,
-        configured is None or configured == digest,
-        replacement.identity.model if replacement else None,
+        index=record.name,
+        provider=embedder.get("provider", ""),
+        model=embedder.get("model", ""),
+        dimension=record.dimension,
+        fingerprint=digest,
+        configured=configured is None or configured == digest,
+        following=replacement.identity.model if replacement else None,
     )
 
 
 def refused_status(record: IndexRecord, reason: str, stored: Counts) -> p.IndexStatus:
     """Status of an index that does not run."""
     return p.IndexStatus(
-        record.name,
-        os.fsdecode(record.root),
-        record.topics,
-        "refused",
-        stored.files,
-        stored.chunks,
-        0,
-        record.generation,
-        None,
-        reason,
+        name=record.name,
+        root=os.fsdecode(record.root),
+        topics=record.topics,
+        state="refused",
+        files=stored.files,
+        chunks=stored.chunks,
+        pending=0,
+        generation=record.generation,
+        as_of=None,
+        reason=reason,
         skipped=dict(stored.skipped),
     )
 
@@ -202,10 +211,11 @@ def search(
     hits: tuple[Hit, ...],
     where: tuple[str, ...],
     freshness: Freshness,
-    cache: Literal["miss", "exact", "semantic"],
+    *,
     timings_ms: Mapping[str, float],
-    notes: tuple[str, ...],
-    explain: dict[str, object] | None,
+    cache: Literal["miss", "exact", "semantic"] = "miss",
+    notes: tuple[str, ...] = (),
+    explain: dict[str, object] | None = None,
 ) -> p.SearchReply:
     """An answer. One index gives `index`, several give `indexes`; clocks of several indexes have no
     common `as_of`.

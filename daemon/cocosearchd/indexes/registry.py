@@ -411,16 +411,16 @@ class IndexRegistry:
             self._root_threads,
         )
         index = RunningIndex(
-            record,
-            root,
-            LexicalIndex(
+            record=record,
+            root=root,
+            lexical=LexicalIndex(
                 self._db, record, self._state_dir / "lexical" / record.slug, self.analyser
             ),
-            anyio.CancelScope(),
-            error,
-            record.topics,
-            settings,
-            outdated_chunks,
+            tasks=anyio.CancelScope(),
+            error=error,
+            explicit_topics=record.topics,
+            settings=settings,
+            outdated_chunks=outdated_chunks,
             queue_name=record.name,
         )
         root.on_top_change = partial(self._on_hint, index)

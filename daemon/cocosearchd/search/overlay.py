@@ -118,13 +118,13 @@ class Overlay:
 def chunk_text(chunk: Chunk, path: str) -> ChunkText:
     """Convert a chunk of the file at `path` into the lexical index's form."""
     return ChunkText(
-        chunk.start_byte,
-        chunk.end_byte,
-        chunk.start_line,
-        chunk.text,
-        chunk.definitions,
-        extract_header_names(chunk.header, path),
-        tuple(chunk_symbols(chunk)),
+        start_byte=chunk.start_byte,
+        end_byte=chunk.end_byte,
+        start_line=chunk.start_line,
+        text=chunk.text,
+        definitions=chunk.definitions,
+        names=extract_header_names(chunk.header, path),
+        symbols=tuple(chunk_symbols(chunk)),
     )
 
 
@@ -151,21 +151,21 @@ def best_candidates(candidates: Iterable[Candidate], limit: int) -> tuple[Candid
 def _rows(file: OverlayFile) -> Iterator[Candidate]:
     for chunk in file.chunks:
         yield Candidate(
-            file.path,
-            chunk.start_byte,
-            chunk.end_byte,
-            chunk.start_line,
-            chunk.end_line,
-            chunk.language,
-            chunk.block_type,
-            chunk.hierarchy,
-            chunk.symbol_type,
-            chunk.symbol_name,
-            chunk.symbol_signature,
-            chunk.text,
-            chunk.definitions,
-            chunk.header,
-            0.0,
+            path=file.path,
+            start_byte=chunk.start_byte,
+            end_byte=chunk.end_byte,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            language=chunk.language,
+            block_type=chunk.block_type,
+            hierarchy=chunk.hierarchy,
+            symbol_type=chunk.symbol_type,
+            symbol_name=chunk.symbol_name,
+            symbol_signature=chunk.symbol_signature,
+            content=chunk.text,
+            definitions=chunk.definitions,
+            header=chunk.header,
+            score=0.0,
         )
 
 

@@ -264,7 +264,13 @@ class Pipeline:
                 if ranking is not None:
                     return ranking, "semantic"
         return await self._retrieve(
-            record, plan, query, query_vector, overlay, state, trace
+            record=record,
+            plan=plan,
+            query=query,
+            query_vector=query_vector,
+            overlay=overlay,
+            state=state,
+            trace=trace,
         ), "miss"
 
     async def _retrieve(
@@ -328,11 +334,11 @@ def _make_answer(
 ) -> Answer:
     ranking = ranked.ranking
     return Answer(
-        ranked.record.name,
-        hits,
-        ranking.generation,
-        ranked.cache,
-        changed_paths,
-        ranking.warnings,
-        ranked.stale,
+        index=ranked.record.name,
+        hits=hits,
+        generation=ranking.generation,
+        cache=ranked.cache,
+        changed_paths=changed_paths,
+        warnings=ranking.warnings,
+        stale=ranked.stale,
     )

@@ -89,7 +89,15 @@ def score_candidates(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredC
     """Score all candidates by the plan's profile; a listing keeps its order."""
     if plan.listing:
         return [
-            ScoredCandidate(candidate, 0.0, "keyword", 0, rank, None, True)
+            ScoredCandidate(
+                candidate=candidate,
+                score=0.0,
+                match_type="keyword",
+                vector_rank=0,
+                keyword_rank=rank,
+                cosine=None,
+                every_word=True,
+            )
             for rank, candidate in enumerate(retrieved.keyword, 1)
         ]
     return SCORERS[plan.profile](plan, retrieved)
@@ -161,14 +169,14 @@ def with_score(
     Every field is written out: `dataclasses.replace` is ten times slower.
     """
     return ScoredCandidate(
-        scored.candidate,
-        score,
-        scored.match_type,
-        scored.vector_rank,
-        scored.keyword_rank,
-        scored.cosine,
-        scored.every_word,
-        features,
+        candidate=scored.candidate,
+        score=score,
+        match_type=scored.match_type,
+        vector_rank=scored.vector_rank,
+        keyword_rank=scored.keyword_rank,
+        cosine=scored.cosine,
+        every_word=scored.every_word,
+        features=features,
     )
 
 

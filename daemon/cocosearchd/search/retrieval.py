@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.classic.rerankers.reranker_choice import Rerankers
 from cocosearchd.search.classic.retrievers import retrieve
-from cocosearchd.search.code.code_candidates import code_candidates
+from cocosearchd.search.code.code_candidates import RankedCandidates, code_candidates
 from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
@@ -69,19 +69,6 @@ class RetrievalAttempt:
     files: tuple[FileState, ...]
     cacheable: bool = True
     warning: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _RankedCandidates:
-    """Candidates in order. `generation` is the lexical index's; None: PostgreSQL retrieved them."""
-
-    retrieved: RetrievedCandidates | None
-    scored: list[ScoredCandidate]
-    generation: int | None = None
-    complete: bool = True  # every candidate still has its row
-    cacheable: bool = True
-    warning: str | None = None
-    states: FileStates | None = None  # of the files of all candidates; None: not read yet
 
 
 class Retriever:
@@ -140,7 +127,7 @@ class Retriever:
         db: Database,
         record: IndexRecord,
         request: RetrievalRequest,
-        ranked: _RankedCandidates,
+        ranked: RankedCandidates,
         generation: int,
         trace: Trace,
     ) -> RetrievalAttempt | int:
@@ -157,18 +144,21 @@ class Retriever:
         if not _is_consistent(ranked, states, generation, saved_paths):
             return states.generation
         return RetrievalAttempt(
-            ranked.retrieved,
-            scored,
-            selected,
-            states.generation if ranked.generation is None else ranked.generation,
-            (*_select_files(saved_paths, states.files), *_select_files(selected_paths, unsaved)),
-            ranked.cacheable,
-            ranked.warning,
+            retrieved=ranked.retrieved,
+            scored=scored,
+            selected=selected,
+            generation=states.generation if ranked.generation is None else ranked.generation,
+            files=(
+                *_select_files(saved_paths, states.files),
+                *_select_files(selected_paths, unsaved),
+            ),
+            cacheable=ranked.cacheable,
+            warning=ranked.warning,
         )
 
     async def _rank(
         self, record: IndexRecord, request: RetrievalRequest, generation: int, trace: Trace
-    ) -> _RankedCandidates:
+    ) -> RankedCandidates:
         """Rank with the lexical index for `code`, if it is warm and at `generation`.
 
         In all other cases, PostgreSQL's candidates are ranked.
@@ -180,15 +170,15 @@ class Retriever:
         if lexical is not None and (plan.keyword or vector is None):
             with trace.stage("score"):
                 answer = await code_candidates(
-                    self._db,
-                    record,
-                    lexical,
-                    plan,
-                    vector,
-                    self._weights,
-                    generation,
-                    trace,
-                    request.overlay,
+                    db=self._db,
+                    record=record,
+                    lexical=lexical,
+                    plan=plan,
+                    vector=vector,
+                    weights=self._weights,
+                    generation=generation,
+                    trace=trace,
+                    overlay=request.overlay,
                 )
             behind = answer is None and lexical.warm and lexical.generation < generation
             state = (
@@ -202,21 +192,13 @@ class Retriever:
             )
             trace.record("lexical", lambda: {"state": state, "generation": lexical.generation})
             if answer is not None:
-                return _RankedCandidates(
-                    None,
-                    answer.scored,
-                    answer.generation,
-                    answer.complete,
-                    answer.cacheable,
-                    answer.warning,
-                    answer.states,
-                )
+                return answer
         ranked = await self._retrieve_stored(self._db, record, request, trace)
         return replace(ranked, cacheable=not behind)
 
     async def _retrieve_stored(
         self, db: Database, record: IndexRecord, request: RetrievalRequest, trace: Trace
-    ) -> _RankedCandidates:
+    ) -> RankedCandidates:
         """Retrieve and rank with PostgreSQL alone."""
         plan = request.plan
         vector = request.vector
@@ -232,7 +214,7 @@ class Retriever:
             scored = score_candidates(
                 plan if plan.keyword == keyword else replace(plan, keyword=keyword), retrieved
             )
-        return _RankedCandidates(retrieved, scored, warning=warning)
+        return RankedCandidates(scored, warning=warning, retrieved=retrieved)
 
     async def _rerank(
         self, plan: Plan, scored: list[ScoredCandidate], trace: Trace
@@ -250,7 +232,7 @@ def _select_files(paths: list[str], files: Mapping[str, FileState]) -> list[File
 
 
 def _is_consistent(
-    ranked: _RankedCandidates, states: FileStates, generation: int, paths: list[str]
+    ranked: RankedCandidates, states: FileStates, generation: int, paths: list[str]
 ) -> bool:
     """Return True if everything that was read is of one generation.
 

@@ -360,8 +360,8 @@ class ScanCoordinator:
 
     async def _damaged_files(self, *, full: bool) -> Sequence[str]:
         """Return the damaged files for the first scan of the whole root."""
-        known = not full or self._damage_checked
-        return () if known else await self._known_files.damaged_files()
+        checked = not full or self._damage_checked
+        return () if checked else await self._known_files.damaged_files()
 
     def _mark_damaged(self, paths: Iterable[str], since: int) -> None:
         for path in paths:

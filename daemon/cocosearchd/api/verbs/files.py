@@ -142,7 +142,7 @@ class FileVerbs:
             )
             timings = {"total": (anyio.current_time() - began) * 1000}
             query = p.SearchRequest(f"{path}:{request.line}")
-            return replies.search(query, hits, (name,), freshness, "miss", timings, (), None)
+            return replies.search(query, hits, (name,), freshness, timings_ms=timings)
 
         return await file_references.first_result(
             self._indexes.lookup, request.path, request.index, request.cwd, None, find

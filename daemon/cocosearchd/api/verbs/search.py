@@ -112,10 +112,10 @@ class SearchVerbs:
             answer.hits,
             (index.record.name,),
             _observed_freshness(freshness, answer),
-            answer.cache,
-            trace.timings_ms,
-            (*warnings, *answer.warnings),
-            dict(trace.details) if wants_explanation(request) else None,
+            cache=answer.cache,
+            timings_ms=trace.timings_ms,
+            notes=(*warnings, *answer.warnings),
+            explain=dict(trace.details) if wants_explanation(request) else None,
         )
 
     async def _search_several(
@@ -152,10 +152,10 @@ class SearchVerbs:
             merged.hits,
             tuple(record.name for record in records),
             freshness,
-            "exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
-            timings,
-            (*warnings, *merged.warnings),
-            explanation if wants_explanation(request) else None,
+            cache="exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
+            timings_ms=timings,
+            notes=(*warnings, *merged.warnings),
+            explain=explanation if wants_explanation(request) else None,
         )
 
     def _incompatible(self) -> dict[str, str]:

@@ -131,13 +131,13 @@ class StatusVerbs:
         return w.LanguagesReply(
             tuple(
                 w.LanguageEntry(
-                    info.name,
-                    info.extensions,
-                    info.chunking,
-                    info.symbols,
-                    info.context,
-                    info.file_names,
-                    info.aliases,
+                    name=info.name,
+                    extensions=info.extensions,
+                    chunking=info.chunking,
+                    symbols=info.symbols,
+                    context=info.context,
+                    file_names=info.file_names,
+                    aliases=info.aliases,
                 )
                 for info in sorted(languages(), key=lambda info: info.name)
             )

@@ -147,14 +147,14 @@ class Updater:
         if self._indexer is not None:
             totals = totals + self._indexer.link.totals
         return IndexerStatus(
-            "unresponsive" if silence else state,
-            self.pid,
-            self._deaths,
-            silence or self._error,
-            totals["computed"],
-            totals["reused"],
-            totals["parsed"],
-            self._paused,
+            state="unresponsive" if silence else state,
+            pid=self.pid,
+            deaths=self._deaths,
+            error=silence or self._error,
+            computed=totals["computed"],
+            reused=totals["reused"],
+            parsed=totals["parsed"],
+            paused=self._paused,
         )
 
     @property

@@ -164,20 +164,20 @@ class _ChunkDescriber:
         header = _header(parsed.path, around, inside, titles, minor)
         first = self._line_of(start)
         return Chunk(
-            start,
-            end,
-            first,
-            first + data.count(b"\n", start, max(start, end - 1)),
-            text,
-            header,
-            parsed.language,
-            block.block_type if block else symbol.kind if symbol else "",
-            block.hierarchy if block else symbol.qualified_name if symbol else "",
-            symbol.kind if symbol else None,
-            symbol.qualified_name if symbol else None,
-            symbol.signature if symbol else None,
-            tuple(dict.fromkeys(item.name for item in inside)),
-            inside,
+            start_byte=start,
+            end_byte=end,
+            start_line=first,
+            end_line=first + data.count(b"\n", start, max(start, end - 1)),
+            text=text,
+            header=header,
+            language=parsed.language,
+            block_type=block.block_type if block else symbol.kind if symbol else "",
+            hierarchy=block.hierarchy if block else symbol.qualified_name if symbol else "",
+            symbol_type=symbol.kind if symbol else None,
+            symbol_name=symbol.qualified_name if symbol else None,
+            symbol_signature=symbol.signature if symbol else None,
+            definitions=tuple(dict.fromkeys(item.name for item in inside)),
+            symbols=inside,
         )
 
     def _at(self, byte: int) -> int:

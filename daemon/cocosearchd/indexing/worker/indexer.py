@@ -200,14 +200,14 @@ class Indexer:
                 parse_cache = await self._open_parse_cache(rules)
                 parser = await self._parsers.parser(rules.limits, rules.overrides)
                 tools = FileTools(
-                    rules,
-                    embedder,
-                    self._target,
-                    self._guard,
-                    parse_cache,
-                    parser,
-                    self._bulk_pool,
-                    self._set_aside,
+                    rules=rules,
+                    embedder=embedder,
+                    target=self._target,
+                    guard=self._guard,
+                    parse_cache=parse_cache,
+                    parser=parser,
+                    bulk_pool=self._bulk_pool,
+                    set_aside=self._set_aside,
                 )
                 state = memory / str(index.record.number)
                 index.start(

@@ -191,7 +191,14 @@ def _content(
         text.data.decode("utf-8", "replace") if (first, last) == (1, None) else "\n".join(selected)
     )
     return FileContent(
-        index, path, language, content, first, first + len(selected) - 1, text.line_count, source
+        index=index,
+        path=path,
+        language=language,
+        content=content,
+        first_line=first,
+        last_line=first + len(selected) - 1,
+        lines=text.line_count,
+        source=source,
     )
 
 
@@ -208,7 +215,16 @@ def _assemble_content(
     selected = all_lines[first - 1 : last]
     content = "\n".join(selected)
     last_shown = first + len(selected) - 1
-    return FileContent(index, path, language, content, first, last_shown, len(all_lines), "index")
+    return FileContent(
+        index=index,
+        path=path,
+        language=language,
+        content=content,
+        first_line=first,
+        last_line=last_shown,
+        lines=len(all_lines),
+        source="index",
+    )
 
 
 async def _check_text(db: Database, record: IndexRecord, path: str, *, readable: bool) -> None:

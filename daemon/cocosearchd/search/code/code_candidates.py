@@ -14,7 +14,7 @@ from cocosearchd.search.code.symbol_listing import list_symbols
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import ScoredCandidate
+from cocosearchd.search.ranking import RetrievedCandidates, ScoredCandidate
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import FileStates
@@ -26,20 +26,22 @@ _SIGNALS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
-class CodeAnswer:
-    """Candidates best first with their rows, and the generation they are of.
+class RankedCandidates:
+    """Candidates best first with their rows, and the generation of the lexical index.
 
-    `complete` is True if every candidate still has its row. `states` are those of their files, read
-    with the rows; None: not read yet. `warning` is a sentence for people, None for nothing;
-    `cacheable` is False if the same question may get a better answer later.
+    `generation` is None if PostgreSQL retrieved them, as `retrieved`. `complete` is True if every
+    candidate still has its row. `states` are those of their files, read with the rows; None: not
+    read yet. `warning` is a sentence for people, None for nothing; `cacheable` is False if the same
+    question may get a better answer later.
     """
 
     scored: list[ScoredCandidate]
-    generation: int
-    complete: bool
-    states: FileStates | None
+    generation: int | None = None
+    complete: bool = True
+    states: FileStates | None = None
     warning: str | None = None
     cacheable: bool = True
+    retrieved: RetrievedCandidates | None = None
 
 
 async def code_candidates(
@@ -52,7 +54,7 @@ async def code_candidates(
     generation: int,
     trace: Trace,
     overlay: Overlay | None = None,
-) -> CodeAnswer | None:
+) -> RankedCandidates | None:
     """Return the candidates of a plan as of `generation` or a later one.
 
     A trace that explains gets more of them. None where the lexical index is cold or behind, so that
@@ -66,12 +68,18 @@ async def code_candidates(
         return None
     if plan.listing:
         listing, complete = await list_symbols(
-            db, newest, lexical, snapshot, plan, weights, overlay
+            db=db,
+            record=newest,
+            lexical=lexical,
+            snapshot=snapshot,
+            plan=plan,
+            weights=weights,
+            overlay=overlay,
         )
         warning = (
             None if listing else unmet_filter(plan.where, snapshot.live_documents, record.root)
         )
-        return CodeAnswer(listing, snapshot.generation, complete, None, warning)
+        return RankedCandidates(listing, snapshot.generation, complete, None, warning)
     # A reranker or a score limit needs more to choose from.
     result_count = max(
         plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0
@@ -96,7 +104,7 @@ async def code_candidates(
 
 async def _add_rows(
     db: Database, record: IndexRecord, code_query: CodeQuery, matches: PhraseMatches
-) -> CodeAnswer:
+) -> RankedCandidates:
     """Make candidates of the ranked chunks: their rows come from the overlay or the store."""
     plan = code_query.plan
     snapshot = code_query.snapshot
@@ -119,7 +127,9 @@ async def _add_rows(
         if matches.chunks
         else unmet_filter(plan.where, snapshot.live_documents, record.root) or matches.warning
     )
-    return CodeAnswer(scored, snapshot.generation, complete, states, warning, matches.cacheable)
+    return RankedCandidates(
+        scored, snapshot.generation, complete, states, warning, matches.cacheable
+    )
 
 
 def _make_candidate(row: queries.Candidate, chunk: RankedChunk) -> ScoredCandidate:

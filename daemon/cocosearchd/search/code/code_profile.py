@@ -154,7 +154,13 @@ def rank_code(
     # each file gives a chunk, so further files cannot be shown
     for file in _sort_files(matrix, scores, eligible, limit):
         ranked += _rank_chunks(
-            matrix, file, top_score, allowed_chunks, per_file, float(scores[file]), by_signal
+            matrix=matrix,
+            file=file,
+            top_score=top_score,
+            allowed=allowed_chunks,
+            per_file=per_file,
+            score=float(scores[file]),
+            by_signal=by_signal,
         )
         if len(ranked) >= limit:
             break

@@ -59,7 +59,7 @@ TIMEOUT_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class PhraseMatches:
-    """The best matching chunks. See `CodeAnswer` for `warning` and `cacheable`.
+    """The best matching chunks. See `RankedCandidates` for `warning` and `cacheable`.
 
     `complete` is True if no file was newer than the snapshot.
     """

@@ -57,7 +57,15 @@ async def list_symbols(
     rows = {row.key: row for row in stored} | unsaved
     present = [rows[key] for key in keys if key in rows]
     scored = [
-        ScoredCandidate(row, 0.0, "keyword", 0, rank, None, True)
+        ScoredCandidate(
+            candidate=row,
+            score=0.0,
+            match_type="keyword",
+            vector_rank=0,
+            keyword_rank=rank,
+            cosine=None,
+            every_word=True,
+        )
         for rank, row in enumerate(present, 1)
     ]
     return scored, len(present) == len(keys)
