@@ -3,7 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearchd.languages import blocks
-from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
+from cocosearchd.languages.detect import (
+    DECIDING_BYTES,
+    HEAD_BYTES,
+    detect,
+    is_supported,
+    skip_reason,
+)
 from cocosearchd.languages.language_table import LanguageInfo, by_name, languages
 from cocosearchd.languages.symbols import grammars_of, query_text
 from cocosearchd.languages.syntax import compile_query
@@ -137,8 +143,25 @@ def test_families() -> None:
     assert blocks.base_language("go") == "go"
 
 
+@pytest.mark.parametrize(
+    "licence", [b"/*\n" + b" * A licence.\n" * 1000 + b" */\n", b"// A line.\n" * 1000]
+)
+def test_a_long_licence_hides_no_language(licence: bytes) -> None:
+    assert DECIDING_BYTES < len(licence) < HEAD_BYTES
+    guard = b"#ifndef A_H\n#define A_H\n"
+    assert detect("a.h", licence + guard + b"namespace a {\n") == "cpp"
+    assert detect("a.h", licence + guard + b"int add(int a, int b);\n") == "c"
+
+
+@pytest.mark.parametrize("name", ["prod.tfvars", "prod.auto.tfvars", "main.tf"])
+def test_terraform_is_hcl(name: str) -> None:
+    assert detect(name, b'region = "eu"\n') == "hcl"
+
+
 def test_the_head_is_enough() -> None:
     assert (
-        detect("x.yaml", (b"# comment\n" * 10 + b"apiVersion: v1\nkind: Pod\n").ljust(HEAD_BYTES))
+        detect(
+            "x.yaml", (b"# comment\n" * 10 + b"apiVersion: v1\nkind: Pod\n").ljust(DECIDING_BYTES)
+        )
         == "kubernetes"
     )

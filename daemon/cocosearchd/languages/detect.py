@@ -8,8 +8,10 @@ import re
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.model import SkipReason
 
-# The part of a file that `detect` reads.
-HEAD_BYTES = 4096
+# The part of a file that `detect` reads: a licence comment in front of a header may be long.
+HEAD_BYTES = 65_536
+# The part that decides, from the first line, or from the first line of code of a header.
+DECIDING_BYTES = 4096
 # A file is minified if it is larger than the first and mostly in lines of at least the second, in
 # bytes.
 MINIFIED_MIN_BYTES = 4096
@@ -17,6 +19,8 @@ MINIFIED_LINE_BYTES = 1000
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(\S+)(?:\s+(.*))?")
 _VERSION = "0123456789."  # of an interpreter
+# Blanks and comments of C. Possessive, so that each byte is read once.
+_LEADING_COMMENTS = re.compile(rb"(?:\s++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _CPP_HEADER = re.compile(
     rb"^[^\S\n]*+(?:class\s+\w|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)",
     re.MULTILINE,
@@ -31,9 +35,15 @@ def detect(path: str, head: bytes) -> str:
         info = _by_shebang(head) if _has_no_extension(path) else None
     if info is None:
         return ""
-    if info.name == "c" and path.endswith(".h") and _CPP_HEADER.search(head[:HEAD_BYTES]):
+    if info.name == "c" and path.endswith(".h") and _is_cpp_header(head[:HEAD_BYTES]):
         return "cpp"
-    return blocks.detect_kind(path, head[:HEAD_BYTES].decode("utf-8", "replace"), info.name)
+    return blocks.detect_kind(path, head[:DECIDING_BYTES].decode("utf-8", "replace"), info.name)
+
+
+def _is_cpp_header(head: bytes) -> bool:
+    comments = _LEADING_COMMENTS.match(head)
+    begin = comments.end() if comments else 0
+    return _CPP_HEADER.search(head, begin, begin + DECIDING_BYTES) is not None
 
 
 def is_supported(path: str) -> bool:
