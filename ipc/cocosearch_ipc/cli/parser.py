@@ -367,7 +367,8 @@ def _reindex(p: argparse.ArgumentParser) -> None:
 
 
 def _clear(p: argparse.ArgumentParser) -> None:
-    p.add_argument("name", metavar="NAME", help="the index")
+    p.add_argument("name", nargs="?", metavar="NAME", help="the index")
+    p.add_argument("--all", action="store_true", help="delete every index")
     p.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
@@ -668,7 +669,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "clear",
-        "Delete an index; your files stay.",
+        "Delete an index, or all; your files stay.",
         "cocosearchctl clear project --yes",
         _clear,
         "questions.index_verbs:clear",

@@ -273,6 +273,19 @@ def test_clear_asks_first(served: Served) -> None:
     assert (gone.returncode, json.loads(gone.stderr)["code"]) == (exits.FAILED, p.NOT_FOUND)
 
 
+def test_clear_takes_one_index_or_all(served: Served) -> None:
+    served.engine.indexes["other"] = "/srv/other"
+    for arguments in ([], ["demo", "--all"]):
+        result = ctl(served, "clear", *arguments, "--yes")
+        assert (result.returncode, "or give --all" in result.stderr) == (exits.USAGE, True)
+    refusal = ctl(served, "clear", "--all", stdin=subprocess.DEVNULL)
+    assert (refusal.returncode, "clear --all --yes" in refusal.stderr) == (exits.USAGE, True)
+    lines = ctl(served, "clear", "--all", "--yes").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["demo", "other"]
+    assert ctl(served, "clear", "--all", "--yes").stdout == "there is no index\n"
+    assert json.loads(ctl(served, "clear", "--all", "--yes", "--json").stdout) == {"cleared": []}
+
+
 def test_a_long_wait_is_asked_for_in_parts(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[int]()
 

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cocosearch_ipc import address, client
@@ -205,23 +205,42 @@ def reindex(args: argparse.Namespace, env: Env) -> int:
 
 
 def clear(args: argparse.Namespace, env: Env) -> int:
-    """Delete an index; on a terminal, ask for confirmation first."""
-    if not args.yes:
-        if not sys.stdin.isatty():
-            hint = f"cocosearchctl clear {shlex.quote(args.name)} --yes"
-            output.error("clear needs a confirmation", hint, as_json=args.json)
-            return exits.USAGE
-        output.note(f"Delete the index {args.name}? Your files on disk are not touched. [y/N] ")
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            return exits.FAILED
-    reply = client.call(address.rpc_socket(env), "clear_index", {"index": args.name})
+    """Delete an index, or all; on a terminal, ask for confirmation first."""
+    if bool(args.name) == args.all:
+        output.error("name one index, or give --all", "cocosearchctl list", as_json=args.json)
+        return exits.USAGE
+    names = _index_names(env) if args.all else [args.name]
+    if not args.yes and (code := _confirm_clear(args, names)) != exits.OK:
+        return code
+    replies = [client.call(address.rpc_socket(env), "clear_index", {"index": n}) for n in names]
     if args.json:
-        output.document(reply)
-    else:
+        output.document({"cleared": replies} if args.all else replies[0])
+        return exits.OK
+    for reply in replies:
         output.line(
             f"{reply['index']} is deleted ({reply['files']:,} files, {reply['chunks']:,} chunks)"
         )
+    if not replies:
+        output.line("there is no index")
     return exits.OK
+
+
+def _index_names(env: Env) -> list[str]:
+    reply = client.call(address.rpc_socket(env), "list_indexes")
+    return [index["name"] for index in reply["indexes"]]
+
+
+def _confirm_clear(args: argparse.Namespace, names: Sequence[str]) -> int:
+    """Ask for confirmation; return the exit code of a refusal, or `exits.OK`."""
+    if not sys.stdin.isatty():
+        hint = f"cocosearchctl clear {'--all' if args.all else shlex.quote(args.name)} --yes"
+        output.error("clear needs a confirmation", hint, as_json=args.json)
+        return exits.USAGE
+    targets = f"the index {args.name}" if args.name else f"all {len(names)} indexes"
+    if args.all:
+        targets += f" ({output.printable(', '.join(names), keep='')})"
+    output.note(f"Delete {targets}? Your files on disk are not touched. [y/N] ")
+    return exits.OK if sys.stdin.readline().strip().lower() in ("y", "yes") else exits.FAILED
 
 
 def _given(**params: Any) -> dict[str, Any]:
