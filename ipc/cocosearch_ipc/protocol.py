@@ -162,7 +162,10 @@ class IndexRequest:
 
 @dataclass(frozen=True, slots=True)
 class StatsRequest:
-    """Select one index as `IndexRequest` does. `include_failures` lists unparsed and skipped files."""
+    """Select one index as `IndexRequest` does.
+
+    `include_failures` lists unparsed and skipped files, at most 200 of them.
+    """
 
     index: str | None = None
     cwd: str | None = None
@@ -297,6 +300,7 @@ class StatsReply:
     as_of: AsOf | None = None
     pending: tuple[str, ...] = ()
     stale_code: str | None = None  # a reason of docs/design/freshness.md
+    failure_count: int = 0  # all unparsed and skipped files, listed or not
 
 
 @dataclass(frozen=True, slots=True)

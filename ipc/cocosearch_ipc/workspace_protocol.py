@@ -108,20 +108,25 @@ class FindRelatedRequest:
 
 @dataclass(frozen=True, slots=True)
 class LanguageEntry:
-    """A language: how files of it are recognised, and if symbols and context are extracted."""
+    """A language: how files of it are recognised, and if symbols and context are extracted.
+
+    Files of a kind (`kind_of` is not empty) are recognised by path and content. A filter by a
+    language includes its kinds.
+    """
 
     name: str
     extensions: tuple[str, ...]
-    chunking: str  # tree-sitter, handler, plain
+    chunking: str  # tree-sitter, handler, grammar, text
     symbols: bool
     context: bool
     file_names: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    kind_of: tuple[str, ...] = ()  # the languages that include it
 
 
 @dataclass(frozen=True, slots=True)
 class LanguagesReply:
-    """All supported languages, sorted by name."""
+    """All supported languages and their kinds, sorted by name."""
 
     languages: tuple[LanguageEntry, ...]
 

@@ -3,8 +3,10 @@
 import pytest
 
 from cocosearchd.api import replies
+from cocosearchd.freshness import Freshness
 from cocosearchd.model import Clock, IndexRecord
-from cocosearchd.store.index_records import Counts
+from cocosearchd.search.plan import language_names
+from cocosearchd.store.index_records import Counts, IndexStatistics
 from cocosearchd.watching.root_status import RootStatus
 from tests.store.support import IDENTITY
 
@@ -25,3 +27,28 @@ def test_progress_begins_with_what_is_stored(
 ) -> None:
     status = RootStatus("cold", done, total, 0, (), "inotify", None, Clock("e", 1))
     assert replies.progress(RECORD, status, stored).done == shown
+
+
+def test_every_name_of_the_language_filter_is_listed() -> None:
+    entries = replies.languages().languages
+    names = {name for entry in entries for name in (entry.name, *entry.aliases)}
+    assert names == set(language_names())
+    kinds = {entry.name: entry.kind_of for entry in entries if entry.kind_of}
+    assert kinds["github-actions"] == ("yaml",)
+    assert [entry.name for entry in entries] == sorted(entry.name for entry in entries)
+
+
+def test_counts_tell_how_many_files_are_not_fully_searched() -> None:
+    statistics = IndexStatistics(
+        files=9,
+        chunks=20,
+        symbols=3,
+        size_bytes=1,
+        languages=(("go", 9, 20),),
+        parse_health=(("go", "ok", 4), ("go", "partial", 2), ("go", "error", 3)),
+        skipped=(("binary", 5), ("too_large", 1)),
+        last_change=None,
+        generation=3,
+    )
+    reply = replies.stats(RECORD, statistics, (), Freshness(Clock("e", 1)))
+    assert reply.failure_count == 11

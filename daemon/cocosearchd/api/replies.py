@@ -10,6 +10,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.exclusion import exclusion_sentence, find_exclusion, unparsed_sentence
 from cocosearchd.freshness import Freshness, stale_reason
+from cocosearchd.languages import blocks, language_table
 from cocosearchd.model import Clock, Hit, IndexRecord
 from cocosearchd.store.index_records import Counts, IndexStatistics, ParseFailure
 from cocosearchd.watching.root_status import RootStatus
@@ -127,6 +128,34 @@ def model_use(
     )
 
 
+def languages() -> w.LanguagesReply:
+    """All languages, and the kinds of YAML and templates that grammars tell apart, by name."""
+    entries = [
+        w.LanguageEntry(
+            name=info.name,
+            extensions=info.extensions,
+            chunking=info.chunking,
+            symbols=info.symbols,
+            context=info.context,
+            file_names=info.file_names,
+            aliases=info.aliases,
+        )
+        for info in language_table.languages()
+    ]
+    entries += [
+        w.LanguageEntry(
+            name=grammar.name,
+            extensions=(),
+            chunking="grammar",
+            symbols=False,
+            context=False,
+            kind_of=grammar.base_languages,
+        )
+        for grammar in blocks.GRAMMARS
+    ]
+    return w.LanguagesReply(tuple(sorted(entries, key=lambda entry: entry.name)))
+
+
 def refused_status(record: IndexRecord, reason: str, stored: Counts) -> p.IndexStatus:
     """Status of an index that does not run."""
     return p.IndexStatus(
@@ -194,7 +223,15 @@ def stats(
         as_of=as_of(freshness.as_of),
         pending=freshness.pending,
         stale_code=freshness.code,
+        failure_count=_failure_count(statistics),
     )
+
+
+def _failure_count(statistics: IndexStatistics) -> int:
+    unparsed = sum(
+        files for _, status, files in statistics.parse_health if status in ("partial", "error")
+    )
+    return unparsed + sum(files for _, files in statistics.skipped)
 
 
 def _health(statistics: IndexStatistics) -> dict[str, dict[str, int]]:

@@ -110,6 +110,9 @@ def stats(reply: StatsReply) -> str:
         visible_name("  ".join(str(value) for value in failure.values() if value))[:LINE]
         for failure in reply.failures
     ]
+    rest = reply.failure_count - len(failures)
+    if failures and rest > 0:
+        failures.append(f"... and {rest} more")
     return "\n".join([counts, _freshness(reply), *_notes(reply.notes), *failures])
 
 
@@ -197,4 +200,5 @@ def _index(index: IndexStatus) -> str:
     reason = f" ({_line(index.reason)})" if index.reason else ""
     skipped = f", {sum(index.skipped.values())} skipped" if index.skipped else ""
     counts = f"{index.files} files{skipped}, {index.chunks} chunks{pending}"
-    return f"{index.name}  {visible_name(index.root)}  {index.state}{reason}  {counts}"
+    topics = f"  topics: {_line(', '.join(index.topics))}" if index.topics else ""
+    return f"{index.name}  {visible_name(index.root)}  {index.state}{reason}  {counts}{topics}"

@@ -197,6 +197,9 @@ def _failures(reply: dict[str, Any]) -> Iterator[str]:
     if rows:
         yield ""
         yield from table(rows)
+        rest = reply.get("failure_count", 0) - len(rows)
+        if rest > 0:
+            yield f"… and {rest:,} more"
 
 
 def _bar(count: int, largest: int) -> str:

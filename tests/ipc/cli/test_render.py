@@ -427,3 +427,28 @@ def test_a_long_text_of_an_explanation_is_shown_whole() -> None:
         explain_view.outline({"why_not": {"reason": reason, "near": [reason, "b"]}}, 0, PLAIN)
     )
     assert lines == ["why_not:", f"  reason: {reason}", "  near:", f"    1: {reason}", "    2: b"]
+
+
+@pytest.mark.parametrize(
+    ("count", "last_line"), [(1, "a.py  partial"), (1_201, "… and 1,200 more")]
+)
+def test_counts_end_with_the_number_of_failures_that_are_not_listed(
+    count: int, last_line: str
+) -> None:
+    reply = {
+        "index": "a",
+        "root": "/a",
+        "files": 1,
+        "chunks": 1,
+        "symbols": 0,
+        "size_bytes": 1,
+        "last_change": None,
+        "embedder": {},
+        "skipped": {},
+        "fresh": True,
+        "languages": {},
+        "parse_health": {},
+        "failure_count": count,
+        "failures": [{"path": "a.py", "status": "partial"}],
+    }
+    assert list(tables.stats(reply, PLAIN))[-1] == last_line

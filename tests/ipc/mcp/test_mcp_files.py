@@ -123,7 +123,7 @@ def test_statistics_name_what_was_skipped_and_each_failure() -> None:
     reply = p.StatsReply(
         "demo", "/srv/demo", 3, 5, 4, 12_345, {}, {"python": {"partial": 1}}, {"minified": 2}, None, {}, 7,
         (failure,), ("one file was made with other settings",),
-        stale_reason="1 change is not applied yet",
+        stale_reason="1 change is not applied yet", failure_count=3,
     )  # fmt: skip
     said = text_of.stats(reply).splitlines()
     assert "Not fully parsed: 1. Skipped: minified 2. Last change: never." in said[0]
@@ -131,7 +131,13 @@ def test_statistics_name_what_was_skipped_and_each_failure() -> None:
     assert said[2:] == [
         "one file was made with other settings",
         "src/broken.py  python  partial  2",
+        "... and 2 more",
     ]
+
+
+def test_an_index_is_listed_with_its_topics() -> None:
+    status = p.IndexStatus("demo", "/srv/demo", ("api", "web"), "live", 3, 5, 0, 7, None)
+    assert text_of.indexes(p.IndexesReply((status,))).endswith("5 chunks  topics: api, web")
 
 
 def test_skipped_files_are_told_beside_the_others() -> None:

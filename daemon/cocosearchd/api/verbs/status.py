@@ -23,7 +23,6 @@ from cocosearchd.freshness import stale_reason
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import Updater
-from cocosearchd.languages.language_table import languages
 from cocosearchd.runtime.process_resources import handle_warning, measure_memory
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Pipeline
@@ -127,21 +126,8 @@ class StatusVerbs:
         return w.ConfigReply(_config_values(index.settings), index.record.name, warnings)
 
     async def languages(self, request: p.Empty) -> w.LanguagesReply:  # noqa: ARG002 - the shape of a verb
-        """Supported languages, by name."""
-        return w.LanguagesReply(
-            tuple(
-                w.LanguageEntry(
-                    name=info.name,
-                    extensions=info.extensions,
-                    chunking=info.chunking,
-                    symbols=info.symbols,
-                    context=info.context,
-                    file_names=info.file_names,
-                    aliases=info.aliases,
-                )
-                for info in sorted(languages(), key=lambda info: info.name)
-            )
-        )
+        """Supported languages and their kinds, by name."""
+        return replies.languages()
 
     async def shutdown(self, request: p.Empty) -> p.ShutdownReply:  # noqa: ARG002 - the shape of a verb
         """Stop cleanly; the reply is sent first."""

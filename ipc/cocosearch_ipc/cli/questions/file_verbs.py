@@ -160,18 +160,25 @@ def _print_event(event: dict[str, Any]) -> None:
 
 
 def languages(args: argparse.Namespace, env: Env) -> int:
-    """Print every supported language."""
+    """Print every name that `--lang` accepts."""
     reply = client.call(address.rpc_socket(env), "languages")
     if args.json:
         output.document(reply)
         return exits.OK
-    rows = [("language", "chunking", "symbols", "extensions")]
+    rows = [("language", "also", "chunking", "symbols", "files")]
     for entry in reply["languages"]:
-        names = " ".join((*entry["extensions"], *entry["file_names"]))
-        rows.append((entry["name"], entry["chunking"], "yes" if entry["symbols"] else "", names))
+        symbols = "yes" if entry["symbols"] else ""
+        aliases = " ".join(entry["aliases"])
+        rows.append((entry["name"], aliases, entry["chunking"], symbols, _file_types(entry)))
     for row in tables.table(rows):
         output.line(row)
     return exits.OK
+
+
+def _file_types(entry: dict[str, Any]) -> str:
+    if kind_of := entry.get("kind_of"):
+        return f"a kind of {', '.join(kind_of)}"
+    return " ".join((*entry["extensions"], *entry["file_names"]))
 
 
 def models(args: argparse.Namespace, env: Env) -> int:
