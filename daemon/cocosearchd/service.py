@@ -42,10 +42,12 @@ from cocosearchd.config.settings import (
     get_value,
     setting_keys,
 )
+from cocosearchd.config.sources import parse_source
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.embedding.factory import api_key, open_embedder, query_timeout_s
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailable
+from cocosearchd.indexes.declared_sources import DeclaredSources
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.indexing.cores import count_usable_cores, extra_unsettled_batches
@@ -213,7 +215,7 @@ class RunningParts:
         """Settings at the start."""
         return self.loaded.settings
 
-    def info(self, stop: Callable[[], None]) -> DaemonInfo:
+    def info(self, stop: Callable[[], None], sources: DeclaredSources) -> DaemonInfo:
         """Facts about this daemon, for `status`; `stop` ends it."""
         postgres = self.store.postgres
         kind = "embedded" if postgres else "external"
@@ -224,7 +226,7 @@ class RunningParts:
             mcp=self.bound.urls,
             store=lambda: {"kind": kind, "dsn": without_password(self.store.dsn)},
             postgres=postgres.pids if postgres else tuple,
-            warnings=lambda: self.bound.warnings,
+            warnings=lambda: (*self.bound.warnings, *sources.warnings),
             stop=stop,
         )
 
@@ -326,7 +328,11 @@ async def _engine(
     parts = make_dependencies(db, embedder, indexes.retry)
     for part in (parts.store, parts.embedder):
         running.tasks.start_soon(supervise, f"health of the {part.name}", part.watch)
-    info = running.info(stop.set)
+    sources = DeclaredSources(
+        indexes, embedder, tuple(map(parse_source, settings.watching.sources))
+    )
+    running.tasks.start_soon(supervise, "sources", sources.run)
+    info = running.info(stop.set, sources)
     engine = Engine(
         db=db,
         embedders=embedders,

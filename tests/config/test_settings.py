@@ -20,6 +20,7 @@ from cocosearchd.config.settings import (
     get_value,
     setting_keys,
 )
+from cocosearchd.config.sources import Source, parse_source
 from cocosearchd.errors import BadSettings
 from cocosearchd.store.connection.database import without_password
 
@@ -264,3 +265,23 @@ def test_what_says_nothing(tmp_path: Path) -> None:
     ):
         assert load_settings(written(tmp_path, text), {}).settings == Settings()
     assert load_settings(tmp_path / "absent.yaml", {}).settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("~/work/api", Source("~/work/api")),
+        ("/srv/my code topic:a  topic:b ", Source("/srv/my code", ("a", "b"))),
+        ("/srv/topic:x/code", Source("/srv/topic:x/code")),
+        ("/srv/code topic:", Source("/srv/code topic:")),
+    ],
+)
+def test_a_source_is_a_path_with_topics(text: str, source: Source) -> None:
+    assert parse_source(text) == source
+
+
+def test_sources_are_declared_at_the_top_of_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "sources:\n  - ~/work/api topic:a\n  - /srv/code\n")
+    assert load_settings(file, {}).settings.watching.sources == ("~/work/api topic:a", "/srv/code")
+    with pytest.raises(BadSettings, match=r"watching\.sources in .*config\.yaml:1 has 'work/api'"):
+        load_settings(written(tmp_path, "sources: [work/api]\n"), {})

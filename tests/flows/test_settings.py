@@ -12,6 +12,7 @@ import pytest
 from cocosearch_ipc.cli.setup.config_verbs import starter
 from cocosearchd.config.project import OWN, TOP, read_project
 from tests.daemon import Daemon, passing_daemon
+from tests.flows.test_faults import until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -226,3 +227,21 @@ def test_a_root_that_is_away_has_the_settings_it_had(settled: Daemon, tmp_path: 
     values = settled.call("config", index="mobile")["values"]
     assert [one["value"] for one in values if one["key"] == "indexing.chunk_size"] == [400]
     settled.ctl("clear", "mobile", "--yes")
+
+
+def test_declared_sources_are_watched_from_the_start(stopped: Daemon) -> None:
+    daemon = stopped
+    api = make(daemon.home, "api", {"a.py": "def answer():\n    return 42\n"})
+    late = daemon.home / "late"
+    (daemon.home / "config.yaml").write_text(
+        f"sources:\n  - {api} topic:backend\n  - {late} topic:web\n"
+    )
+    daemon.start()
+    until(lambda: any("late" in line for line in daemon.call("status")["warnings"]), "warning")
+    make(daemon.home, "late", {"b.py": "def late_answer():\n    return 43\n"})
+    until(lambda: len(daemon.call("list_indexes")["indexes"]) == 2, "two indexes")
+    topics = {index["name"]: index["topics"] for index in daemon.call("list_indexes")["indexes"]}
+    assert topics == {"api": ["backend"], "late": ["web"]}
+    until(lambda: not daemon.call("status")["warnings"], "no warning")
+    hits = daemon.call("search", query="late_answer", topics=["web"])["results"]
+    assert [hit["path"] for hit in hits] == ["b.py"]

@@ -32,6 +32,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 # Other names of sections and fields, as settings files of CocoSearch and habit have them.
 _SECTIONS = {"embedding": "embedder", "logging": "log"}
 _FIELDS = {
+    "sources": "watching.sources",
     "indexing.include_patterns": "indexing.include",
     "indexing.exclude_patterns": "indexing.exclude",
     "indexing.extend_include_patterns": "indexing.extend_include",
@@ -138,6 +139,7 @@ class WatchingSettings:
     """Detection of changes."""
 
     backend: Literal["auto", "inotify", "watchfiles", "polling"] = "auto"
+    sources: tuple[str, ...] = ()  # directories that are watched from the start; see `sources`
     # watchfiles only; measured: below 50 it costs idle CPU
     debounce_ms: int = _number(100, 1, 60_000)
     rescan_s: float = _number(600.0, 1, 365 * _DAY_S)
@@ -299,13 +301,13 @@ def _with(settings: Settings, key: str, value: Any) -> Settings:
 def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
     """Check rules about several values together. Raises `BadSettings`."""
     _check_sizes(settings, origins)
-    for root in settings.server.allowed_roots:
-        if not root.startswith(("/", "~/")) and root != "~":
-            where = _source(origins, "server.allowed_roots")
-            raise BadSettings(
-                f"server.allowed_roots{where} has {root!r}",
-                "write absolute paths, or such as ~/work",
-            )
+    for key in ("server.allowed_roots", "watching.sources"):
+        for path in get_value(settings, key):
+            if not path.startswith(("/", "~/")) and path != "~":
+                raise BadSettings(
+                    f"{key}{_source(origins, key)} has {path!r}",
+                    "write absolute paths, or such as ~/work",
+                )
     variable = settings.embedder.api_key_variable
     if variable and not variable.isidentifier():  # not shown: it may be the key itself
         where = _source(origins, "embedder.api_key_variable")
