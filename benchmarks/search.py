@@ -30,10 +30,11 @@ from benchmarks.measure import cpu_seconds, machine, percentile
 from benchmarks.search_corpus import SHARES, Home, connected, corpus
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.filters.filter import Filter
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk_keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
-from cocosearchd.model import Commit, Filter, IndexRecord
+from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime import interpreter
 from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.search.answers.multi_index import search_several
@@ -41,7 +42,7 @@ from cocosearchd.search.code.file_masks import file_mask
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.queries import FileWrite, file_chunks, replace_file
 from cocosearchd.store.connection.database import Database
@@ -129,10 +130,9 @@ async def measure(
 
 def row(bench: Bench, **parameters: object) -> Callable[[str], Awaitable[object]]:
     """Asks the pipeline with these parameters."""
-    query = replace(Query(""), **parameters)  # type: ignore[arg-type]
 
     async def ask(text: str) -> object:
-        return await bench.pipeline.run(bench.record, replace(query, text=text), Trace())
+        return await bench.pipeline.run(bench.record, parse_query(text, **parameters), Trace())
 
     return ask
 
@@ -318,7 +318,7 @@ async def with_several(bench: Bench, count: int, chunks: int) -> None:
     pipeline = Pipeline(bench.db, bench.embedder, SearchSettings(), lexical.get)
 
     async def ask(text: str) -> object:
-        return await search_several(pipeline, records, Query(text, use_cache=False))
+        return await search_several(pipeline, records, parse_query(text, use_cache=False))
 
     await measure(bench, f"code, {count} indexes of {chunks // count} chunks", bench.plain, ask)
 

@@ -61,6 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.search": {
         "cocosearchd.config",
         "cocosearchd.embedding",
+        "cocosearchd.filters",
         "cocosearchd.languages",
         "cocosearchd.runtime",
         "cocosearchd.sandbox",
@@ -81,7 +82,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.runtime",
         "cocosearchd.store",
     },
-    "cocosearchd.store": {"cocosearchd.config", "cocosearchd.runtime"},
+    "cocosearchd.store": {"cocosearchd.config", "cocosearchd.filters", "cocosearchd.runtime"},
+    "cocosearchd.filters": {"cocosearchd.languages"},
     "cocosearchd.embedding": {"cocosearchd.config", "cocosearchd.runtime"},
     "cocosearchd.languages": set(),
     "cocosearchd.sandbox": {"cocosearchd.runtime", "cocosearch_ipc.protocol"},
@@ -208,6 +210,7 @@ STDLIB_ONLY = {
 }
 # Pure: values in, values out. No clock, no disk, no network, no event loop.
 PURE = {
+    "cocosearchd.filters",
     "cocosearchd.languages",
     "cocosearchd.indexing.pipeline.chunker",
     "cocosearchd.indexing.pipeline.cut_points",

@@ -194,19 +194,6 @@ class Clock:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Conditions on hits, applied before any fusion. Empty tuples do not restrict."""
-
-    languages: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()  # globs over the relative path, any may match
-    not_paths: tuple[str, ...] = ()
-    symbol_types: tuple[str, ...] = ()
-    symbol_name: str | None = None  # case-insensitive glob over the qualified and the last name
-    # each must occur in the chunk, case-insensitive, in any of its `spellings`
-    phrases: tuple[str, ...] = ()
-
-
 def spellings(phrase: str) -> tuple[str, ...]:
     """A phrase as written, and in both normal forms of Unicode, which look the same.
 

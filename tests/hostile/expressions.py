@@ -46,7 +46,7 @@ GROWTH = 2.2  # per doubling over two doublings: 2 is linear, 4 quadratic
 MATCHED = {"cocosearchd.languages.syntax._NESTING[0]", "cocosearchd.languages.syntax._NESTING[2]"}
 # Expressions that are asked only of what cannot make them fall, and why that is.
 EXCEPTIONS = {
-    "cocosearchd.store.globs._PART": "texts that end with `]`, so that each `[` has its end: see `_parts`",
+    "cocosearchd.filters.globs._PART": "texts that end with `]`, so that each `[` has its end: see `_parts`",
 }
 EXCEPT_BELOW = {
     "cocosearchd.watching.ignore.default_patterns.": "rules of ignore files, which have tests of their own"

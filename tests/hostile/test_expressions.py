@@ -14,6 +14,13 @@ from cocosearch_ipc.render import highlight
 from cocosearchd.config.layers import expand_variables
 from cocosearchd.config.settings_files import SettingEntry
 from cocosearchd.errors import InvalidInput
+from cocosearchd.filters.globs import (
+    MAX_GLOB,
+    Matcher,
+    longest_literal,
+    path_matcher,
+    symbol_matcher,
+)
 from cocosearchd.languages.language_table import languages
 from cocosearchd.languages.patterns.comments import (
     extract_comments,
@@ -21,7 +28,6 @@ from cocosearchd.languages.patterns.comments import (
     find_comment_spans,
 )
 from cocosearchd.languages.patterns.delimited_text import Enclosure, SpanFinder, TextSpan
-from cocosearchd.store.globs import MAX_GLOB, Matcher, longest_literal, path_matcher, symbol_matcher
 from tests.hostile import expressions
 
 REPOSITORY = Path(__file__).parents[2]
@@ -37,11 +43,11 @@ INSIDE_FUNCTIONS = {
     "config/settings.py _camel_case": "a key of our own settings",
     "store/server/binaries.py _has_pgvector": "a file of PostgreSQL",
     "store/server/embedded.py _does_not_start": "the log of PostgreSQL",
-    "store/globs.py _literal": "one character at a time",
-    "store/glob_automaton.py _add": "one character at a time",
-    "store/globs.py _atomic_regex": "a set of characters",
-    "store/globs.py path_matcher": "tests/hostile/test_globs.py",
-    "store/globs.py symbol_matcher": "tests/hostile/test_globs.py",
+    "filters/globs.py _literal": "one character at a time",
+    "filters/glob_automaton.py _add": "one character at a time",
+    "filters/globs.py _atomic_regex": "a set of characters",
+    "filters/globs.py path_matcher": "tests/hostile/test_globs.py",
+    "filters/globs.py symbol_matcher": "tests/hostile/test_globs.py",
     "store/index_records.py slug_candidates": "one class of characters",
     "store/connection/preflight.py _ensure_pgvector": "a version that PostgreSQL tells",
     "cli/setup/install.py _indent": "a person's own settings of a client",

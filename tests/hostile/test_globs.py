@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.search.plan import parse_inline
-from cocosearchd.store.globs import path_matcher, path_regex, symbol_matcher, symbol_regex
+from cocosearchd.filters.globs import path_matcher, path_regex, symbol_matcher, symbol_regex
+from cocosearchd.filters.inline_filters import parse_inline
 
 # Glob and text of a size: the time may grow with both, and no faster.
 PUMPED: dict[str, Callable[[int], tuple[str, str]]] = {
@@ -123,8 +123,9 @@ def ask(text: str) -> None:
     """
     with contextlib.suppress(InvalidInput):
         inline = parse_inline(text)
-        path_matcher((*inline.paths, *inline.not_paths))("a/b.py")
-        for name in inline.symbol_names:
+        values = inline.values
+        path_matcher((*values.get("paths", ()), *values.get("not_paths", ())))("a/b.py")
+        for name in values.get("symbol_name", ()):
             symbol_matcher(name)("Users.get_one")
 
 

@@ -20,11 +20,12 @@ from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
+from cocosearchd.filters.filter import Filter
 from cocosearchd.indexes import registry as indexes_module
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
-from cocosearchd.model import Commit, Filter
+from cocosearchd.model import Commit
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import list_symbols
 from cocosearchd.store.connection.database import Database

@@ -6,6 +6,7 @@ may fall under.
 
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import parse_query
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
 
@@ -37,16 +38,16 @@ FLOORS = {
 class Way:
     """A way to rank: parameters of a query, and whether the lexical index is there."""
 
-    query: Query
+    options: Mapping[str, object]
     lexical: bool = False
 
 
 WAYS = {
-    "code": Way(Query("", profile="code"), lexical=True),
-    "code, cold": Way(Query("", profile="code")),
-    "classic": Way(Query("", profile="classic")),
-    "classic, hybrid": Way(Query("", profile="classic", use_hybrid=True)),
-    "classic, functional": Way(Query("", profile="classic", reranker="functional")),
+    "code": Way({"profile": "code"}, lexical=True),
+    "code, cold": Way({"profile": "code"}),
+    "classic": Way({"profile": "classic"}),
+    "classic, hybrid": Way({"profile": "classic", "use_hybrid": True}),
+    "classic, functional": Way({"profile": "classic", "reranker": "functional"}),
 }
 
 
@@ -64,7 +65,7 @@ async def corpus(module_db: Database, tmp_path_factory: pytest.TempPathFactory) 
 
 async def rank_of(corpus: Corpus, way: Way, text: str, relevant: list[str]) -> int | None:
     """The place of the first wanted file, None if it is not among the first ten."""
-    answer = await corpus.ask(replace(way.query, text=text, limit=DEPTH))
+    answer = await corpus.ask(parse_query(text, limit=DEPTH, **way.options))
     paths = [hit.path for hit in answer.hits]
     return next((rank for rank, path in enumerate(paths, 1) if path in relevant), None)
 

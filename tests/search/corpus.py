@@ -21,7 +21,7 @@ from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, en
 from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.queries import FileWrite, delete_file, replace_file
 from cocosearchd.store.connection.database import Database
@@ -73,7 +73,7 @@ class Corpus:
         return await self._at(path, await delete_file(self.db, self.record, path))
 
     async def ask(self, query: Query | str, trace: Trace | None = None) -> Answer:
-        question = Query(query) if isinstance(query, str) else query
+        question = parse_query(query) if isinstance(query, str) else query
         return await self.pipeline.run(self.record, question, trace or Trace())
 
     async def _at(self, path: str, generation: int) -> int:

@@ -17,7 +17,7 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.model import Commit
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_roles import ensure_next_index, promote_index
@@ -76,7 +76,7 @@ async def ask(
     profile = "classic" if seed % 4 == 0 else "code"
     while not done.is_set():
         text = rng.choice(["marker answer", "answer marker return", "marker version"])
-        query = Query(
+        query = parse_query(
             text, profile=profile, use_hybrid=True, use_cache=rng.random() < 0.8, limit=50
         )
         began = time.monotonic()
@@ -150,14 +150,14 @@ async def test_a_cold_answer_is_not_kept_for_when_the_words_are_warm(
     cold = replace(corpus)
     await corpus.lexical.discard()
     trace = Trace(explain=True)
-    await cold.ask(Query("one"), trace)
+    await cold.ask(parse_query("one"), trace)
     assert trace.details["lexical"]["state"] == "cold"
     assert (await cold.ask("one")).cache == "exact"
     await corpus.lexical.catch_up()
     warm = await corpus.ask("one")
     assert warm.cache == "miss"
     assert (await corpus.ask("one")).cache == "exact"
-    await corpus.ask(Query("one"), trace := Trace(explain=True))
+    await corpus.ask(parse_query("one"), trace := Trace(explain=True))
     assert trace.details["lexical"]["state"] == "warm"
 
 
@@ -176,7 +176,7 @@ async def test_an_answer_kept_before_a_late_commit_is_not_given_after_it(
     first = await corpus.save("saved.py", "def wombat(): ...\n")
     second = await corpus.save("bulk.py", "def other(): ...\n")
     await lexical.apply(Commit(corpus.record.name, second, ("bulk.py",)))
-    question = Query("wombat", limit=1)
+    question = parse_query("wombat", limit=1)
     assert "saved.py" not in {hit.path for hit in (await corpus.ask(question)).hits}
     assert (await corpus.ask(question)).cache == "exact"
     await lexical.apply(Commit(corpus.record.name, first, ("saved.py",)))
@@ -188,7 +188,7 @@ async def test_vectors_alone_leave_the_words_aside(db: Database, tmp_path: Path)
     corpus = await new_corpus(
         db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words"
     )
-    answer = await corpus.ask(Query("one", use_hybrid=False), trace := Trace(explain=True))
+    answer = await corpus.ask(parse_query("one", use_hybrid=False), trace := Trace(explain=True))
     assert answer.hits[0].match_type == "semantic"
     assert "lexical" not in trace.details
 
@@ -224,6 +224,6 @@ async def test_a_question_is_not_answered_by_an_index_that_has_taken_the_name(
     await promote_index(db, corpus.record, following)
     pipeline = Pipeline(db, corpus.embedder, SearchSettings(), lambda _: words)
     trace = Trace(explain=True)
-    answer = await pipeline.run(corpus.record, Query("where is the former one"), trace)
+    answer = await pipeline.run(corpus.record, parse_query("where is the former one"), trace)
     assert [hit.path for hit in answer.hits] == ["a.py"]
     assert "lexical" not in trace.details

@@ -7,7 +7,7 @@ from cocosearchd.languages.patterns import definition_rules
 from cocosearchd.languages.patterns.definitions import KEYWORDS
 from cocosearchd.search import declaration_query
 from cocosearchd.search.declaration_query import declared_name
-from cocosearchd.search.plan import Query, language_names, make_plan
+from cocosearchd.search.plan import make_plan, parse_query
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,10 @@ def test_what_says_more_or_something_else_stays_as_it_is(text: str) -> None:
 
 
 def test_classic_keeps_the_words() -> None:
-    query = Query("type Daemon struct lang:go")
-    plan = make_plan(query, SearchSettings(), language_names())
+    query = parse_query("type Daemon struct lang:go")
+    plan = make_plan(query, SearchSettings())
     assert (plan.text, plan.identifiers) == ("Daemon", ("Daemon",))
-    assert (
-        make_plan(query, SearchSettings(profile="classic"), language_names()).text
-        == "type Daemon struct"
-    )
+    assert make_plan(query, SearchSettings(profile="classic")).text == "type Daemon struct"
 
 
 def test_the_keywords_are_those_of_definitions_in_code() -> None:

@@ -9,7 +9,7 @@ from cocosearchd.errors import InvalidInput
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import parse_query
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import new_corpus
 from tests.search.lexical.direct import DirectAnalyser
@@ -45,7 +45,7 @@ async def test_a_range_that_descends_is_refused(db: Database, tmp_path: Path, pr
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     for question in ("serve path:[z-a]*", "serve -path:[z-a]*", "serve name:[z-a]*", "name:[z-a]*"):
         with pytest.raises(InvalidInput, match="'z-a'"):
-            await corpus.ask(Query(question, profile=profile))
+            await corpus.ask(parse_query(question, profile=profile))
 
 
 async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -
         (("/src/app.py",), {"src/app.py"}),
     ):
         assert {
-            hit.path for hit in (await corpus.ask(Query("serve", paths=paths))).hits
+            hit.path for hit in (await corpus.ask(parse_query("serve", paths=paths))).hits
         } == answer, paths
     assert {hit.path for hit in (await corpus.ask("serve path:!src/**")).hits} == {"vendor/app.py"}
 
@@ -86,9 +86,13 @@ async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(
         )
         await words[corpus.record.name].catch_up()
     pipeline = Pipeline(db, first.embedder, SearchSettings(), words.get)
-    answer = await search_several(pipeline, (first.record, two.record), Query("serve path:lib/**"))
+    answer = await search_several(
+        pipeline, (first.record, two.record), parse_query("serve path:lib/**")
+    )
     assert ([hit.path for hit in answer.hits], answer.warnings) == (["lib/b.py"], ())
-    nothing = await search_several(pipeline, (first.record, two.record), Query("serve path:etc/**"))
+    nothing = await search_several(
+        pipeline, (first.record, two.record), parse_query("serve path:etc/**")
+    )
     assert nothing.warnings == tuple(
         f"{name}: no file is at etc/** below {tmp_path}/{name}" for name in ("one", "two")
     )

@@ -28,7 +28,7 @@ from cocosearchd.search.answers.file_listing import get_file
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.answers.related import find_related
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
@@ -71,15 +71,15 @@ def bounce_message(message, reason):
 ''',
 }
 QUERIES = (
-    Query("deliver a message to a mailbox"),
-    Query("bounce_message"),
-    Query("send_mail"),
-    Query("return undeliverable message to sender", all_chunks=True, limit=20),
-    Query("mailbox quota sym:function"),
-    Query("message path:app/** -path:quota.py"),
-    Query('"undeliverable message" sender'),
-    Query("name:*mail* sym:function"),
-    Query("users lang:typescript"),
+    parse_query("deliver a message to a mailbox"),
+    parse_query("bounce_message"),
+    parse_query("send_mail"),
+    parse_query("return undeliverable message to sender", all_chunks=True, limit=20),
+    parse_query("mailbox quota sym:function"),
+    parse_query("message path:app/** -path:quota.py"),
+    parse_query('"undeliverable message" sender'),
+    parse_query("name:*mail* sym:function"),
+    parse_query("users lang:typescript"),
 )
 
 
@@ -168,7 +168,9 @@ async def test_the_answer_is_that_of_saved_text(
     corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=warm, settings=settings)
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     queries = [
-        replace(query, use_hybrid=hybrid) for query in QUERIES for hybrid in (None, True, False)
+        replace(query, ranking=replace(query.ranking, use_hybrid=hybrid))
+        for query in QUERIES
+        for hybrid in (None, True, False)
     ]
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
@@ -197,7 +199,7 @@ async def test_a_file_emptied_in_the_editor_is_not_found(
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         overlay = await held(corpus, {"app/mail.py": "\n"}, overlays, session)
-        hits = await ask(corpus, Query("send_mail deliver a message to a mailbox"), overlay)
+        hits = await ask(corpus, parse_query("send_mail deliver a message to a mailbox"), overlay)
         assert hits
         assert "app/mail.py" not in {hit.path for hit in hits}
 
@@ -230,12 +232,15 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(
         with pytest.raises(InvalidInput, match=r"quota\.py has no text at line 99"):
             await find_related(corpus.db, corpus.record, "app/quota.py", 99, 3, overlay)
         merged = await search_several(
-            corpus.pipeline, [corpus.record], Query("mailbox_quota"), overlays={"code": overlay}
+            corpus.pipeline,
+            [corpus.record],
+            parse_query("mailbox_quota"),
+            overlays={"code": overlay},
         )
         assert merged.hits[0].path == "app/quota.py"
         assert merged.hits[0].overlay
         trace = Trace(explain=True)
-        asked = Query("mailbox_quota", why_not="app/quota.py")
+        asked = parse_query("mailbox_quota", why_not="app/quota.py")
         await corpus.pipeline.run(corpus.record, asked, trace, overlay=overlay)
         assert trace.details["why_not"]["status"] == "shown"
 
@@ -252,7 +257,7 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
     }
     around = await new_corpus(db, tmp_path / "root", outer, name="outer", pipeline=inner.pipeline)
     overlays = OverlaySessions(lambda _: inner.embedder, outliner)
-    asked = Query("deliver a message to a mailbox", all_chunks=all_chunks)
+    asked = parse_query("deliver a message to a mailbox", all_chunks=all_chunks)
     with overlays.session() as session:
         await overlays.put(session, inner.record, "app/mail.py", text.encode(), RULES)
         overlay = await overlays.overlay(session, inner.record)
@@ -349,7 +354,7 @@ async def test_words_are_found_while_the_model_is_away(
         overlay = await overlays.overlay(session, corpus.record)
         assert overlay is not None
         assert not overlay.files["app/new.py"].vectors.any()
-        query = Query("bounce_message", use_hybrid=True)
+        query = parse_query("bounce_message", use_hybrid=True)
         assert (await ask(corpus, query, overlay))[0].path == "app/new.py"
         embedder.answers = True
         mended = await overlays.put(
@@ -381,7 +386,7 @@ run_worker(lambda: parser_handler(chunk_ranges))
         assert "without its definitions" in put.warning
         (hit,) = await ask(
             corpus,
-            Query("mailbox_quota path:app/quota.py"),
+            parse_query("mailbox_quota path:app/quota.py"),
             await overlays.overlay(session, corpus.record),
         )
         assert (hit.path, hit.symbol_name, hit.context_before) == ("app/quota.py", None, "")
@@ -439,7 +444,7 @@ async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends
         overlay = await overlays.overlay(session, corpus.record)
         assert overlay is not None
         assert overlay.files["app/quota.py"].text.data == b"def quick_typing(): ...\n"
-        assert [hit.symbol_name for hit in await ask(corpus, Query("quick_typing"), overlay)][
+        assert [hit.symbol_name for hit in await ask(corpus, parse_query("quick_typing"), overlay)][
             :1
         ] == ["quick_typing"]
 

@@ -13,7 +13,7 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
 from cocosearchd.exclusion import find_exclusion
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
@@ -119,7 +119,7 @@ async def test_one_chunk_per_file_unless_all_are_wanted(db: Database, tmp_path: 
     )
     single = await corpus.ask("parse text")
     assert sorted(hit.path for hit in single.hits) == ["many.py", "one.py"]
-    every = await corpus.ask(Query("parse text", all_chunks=True))
+    every = await corpus.ask(parse_query("parse text", all_chunks=True))
     assert [hit.path for hit in every.hits].count("many.py") > 1
 
 
@@ -146,37 +146,37 @@ FILTERED: list[tuple[str, set[str]]] = [
 async def test_filters_hold_in_postgresql(
     shared: Corpus, text: str, paths: set[str], profile: str
 ) -> None:
-    answer = await shared.ask(Query(text, profile=profile, use_hybrid=True))
+    answer = await shared.ask(parse_query(text, profile=profile, use_hybrid=True))
     assert {hit.path for hit in answer.hits} == paths
 
 
 @pytest.mark.parametrize(("text", "paths"), FILTERED)
 async def test_filters_hold_in_the_lexical_index(warm: Corpus, text: str, paths: set[str]) -> None:
-    answer = await warm.ask(Query(text, use_cache=False))
+    answer = await warm.ask(parse_query(text, use_cache=False))
     paths = {hit.path for hit in answer.hits}
     assert paths <= paths, "a file that nothing speaks for may be missing, but none may be too many"
     assert bool(paths) == bool(paths)
 
 
 async def test_classic_is_vectors_alone_without_an_identifier(shared: Corpus) -> None:
-    plain = await shared.ask(Query("send a message", profile="classic"))
+    plain = await shared.ask(parse_query("send a message", profile="classic"))
     assert {hit.match_type for hit in plain.hits} == {"semantic"}
     assert [hit.score for hit in plain.hits] == sorted(
         (hit.score for hit in plain.hits), reverse=True
     )
-    classic_answer = await shared.ask(Query("get_user_by_id", profile="classic"))
+    classic_answer = await shared.ask(parse_query("get_user_by_id", profile="classic"))
     assert classic_answer.hits[0].match_type == "both"
     assert classic_answer.hits[0].score < 0.1  # reciprocal ranks, not a cosine
 
 
 async def test_min_score_means_the_same_in_every_mode(shared: Corpus) -> None:
-    everything = await shared.ask(Query("send a message", profile="classic"))
+    everything = await shared.ask(parse_query("send a message", profile="classic"))
     cosines = {hit.path: hit.score for hit in everything.hits}
     relevant = {path for path, cosine in cosines.items() if cosine >= 0.1}
     assert relevant != set(cosines), "the corpus must have something that is not alike"
     for hybrid in (False, True):
         answer = await shared.ask(
-            Query("send a message", profile="classic", use_hybrid=hybrid, min_score=0.1)
+            parse_query("send a message", profile="classic", use_hybrid=hybrid, min_score=0.1)
         )
         assert {hit.path for hit in answer.hits} == relevant
 
@@ -214,18 +214,18 @@ async def test_a_long_question_that_differs_in_one_word_is_another_one(
 @pytest.mark.parametrize(
     "second",
     [
-        Query("deliver mail", limit=3),
-        Query("deliver mail", languages=("go",)),
-        Query("deliver mail", paths=("cmd",)),
-        Query("deliver mail", not_paths=("cmd",)),
-        Query("deliver mail", symbol_types=("class",)),
-        Query("deliver mail", symbol_name="x*"),
-        Query("deliver mail", profile="classic"),
-        Query("deliver mail", use_hybrid=False),
-        Query("deliver mail", reranker="functional"),
-        Query("deliver mail", min_score=0.2),
-        Query("deliver mail", all_chunks=True),
-        Query('"deliver mail"'),
+        parse_query("deliver mail", limit=3),
+        parse_query("deliver mail", languages=("go",)),
+        parse_query("deliver mail", paths=("cmd",)),
+        parse_query("deliver mail", not_paths=("cmd",)),
+        parse_query("deliver mail", symbol_types=("class",)),
+        parse_query("deliver mail", symbol_name="x*"),
+        parse_query("deliver mail", profile="classic"),
+        parse_query("deliver mail", use_hybrid=False),
+        parse_query("deliver mail", reranker="functional"),
+        parse_query("deliver mail", min_score=0.2),
+        parse_query("deliver mail", all_chunks=True),
+        parse_query('"deliver mail"'),
     ],
 )
 async def test_no_parameter_is_missing_from_the_key(shared: Corpus, second: Query) -> None:
@@ -234,15 +234,15 @@ async def test_no_parameter_is_missing_from_the_key(shared: Corpus, second: Quer
 
 
 async def test_how_hits_are_shown_does_not_miss_the_cache(shared: Corpus) -> None:
-    plain = await shared.ask(Query("get_user_by_id", smart_context=False))
-    wide = await shared.ask(Query("get_user_by_id", lines_before=1, lines_after=1))
+    plain = await shared.ask(parse_query("get_user_by_id", smart_context=False))
+    wide = await shared.ask(parse_query("get_user_by_id", lines_before=1, lines_after=1))
     assert wide.cache == "exact"
     assert plain.hits[0].context_before == plain.hits[0].context_after == ""
 
 
 async def test_the_cache_can_be_left_aside(shared: Corpus) -> None:
     await shared.ask("deliver mail")
-    assert (await shared.ask(Query("deliver mail", use_cache=False))).cache == "miss"
+    assert (await shared.ask(parse_query("deliver mail", use_cache=False))).cache == "miss"
 
 
 async def test_an_edit_of_one_index_leaves_the_cache_of_another(
@@ -306,7 +306,7 @@ async def test_hits_are_widened_to_their_definition(db: Database, tmp_path: Path
 async def test_a_budget_keeps_the_best(shared: Corpus) -> None:
     everything = await shared.ask("user server mail")
     assert len(everything.hits) > 2
-    small = await shared.ask(Query("user server mail", budget_chars=300))
+    small = await shared.ask(parse_query("user server mail", budget_chars=300))
     visible = sum(
         len(hit.content) + len(hit.context_before) + len(hit.context_after) for hit in small.hits
     )
@@ -326,11 +326,11 @@ class DownEmbedder(BuiltinEmbedder):
 async def test_words_are_found_while_the_model_is_away(db: Database, tmp_path: Path) -> None:
     corpus = await new_corpus(db, tmp_path, FILES, embedder=DownEmbedder())
     for profile in ("code", "classic"):
-        answer = await corpus.ask(Query("deliver message", profile=profile))
+        answer = await corpus.ask(parse_query("deliver message", profile=profile))
         assert answer.hits[0].path == "app/mail.py"
         assert answer.hits[0].match_type == "keyword"
         assert "the model does not answer" in answer.warnings[0]
-        again = await corpus.ask(Query("deliver message", profile=profile))
+        again = await corpus.ask(parse_query("deliver message", profile=profile))
         assert again.cache == "miss", "the model may be back"
 
 
@@ -346,7 +346,7 @@ async def test_vectors_of_different_models_are_never_compared(shared: Corpus) ->
     )
     foreign = replace(shared.record, identity=foreign_identity)
     with pytest.raises(IdentityMismatch, match="ollama/nomic-embed-text"):
-        await shared.pipeline.run(foreign, Query("deliver"), Trace())
+        await shared.pipeline.run(foreign, parse_query("deliver"), Trace())
 
 
 async def test_an_earlier_answer_is_better_than_none(dsn: str, tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ async def test_an_explained_run_is_the_same_run(shared: Corpus) -> None:
     }
     assert first["score"] == 2.0 * sum(first["fused"].values())
     by_meaning = Trace(explain=True)
-    await shared.ask(Query("get_user_by_id", profile="classic", use_hybrid=False), by_meaning)
+    await shared.ask(parse_query("get_user_by_id", profile="classic", use_hybrid=False), by_meaning)
     assert "fused" not in by_meaning.details["ranking"]["results"][0], "a cosine is no sum of ranks"
 
 
@@ -395,19 +395,19 @@ async def test_a_plain_run_keeps_no_details(shared: Corpus) -> None:
 @pytest.mark.parametrize(
     ("query", "path", "status"),
     [
-        (Query("get_user_by_id"), "app/users.py", "shown"),
-        (Query("get_user_by_id", limit=1), "app/mail.py", "ranked_lower"),
-        (Query("get_user_by_id", min_score=1.0), "cmd/main.go", "below_min_score"),
-        (Query("get_user_by_id lang:go"), "app/users.py", "filtered"),
-        (Query("get_user_by_id -path:app"), "./app/users.py", "filtered"),
-        (Query("get_user_by_id path:web"), "app/users.py", "filtered"),
-        (Query("get_user_by_id sym:interface"), "app/users.py", "filtered"),
+        (parse_query("get_user_by_id"), "app/users.py", "shown"),
+        (parse_query("get_user_by_id", limit=1), "app/mail.py", "ranked_lower"),
+        (parse_query("get_user_by_id", min_score=1.0), "cmd/main.go", "below_min_score"),
+        (parse_query("get_user_by_id lang:go"), "app/users.py", "filtered"),
+        (parse_query("get_user_by_id -path:app"), "./app/users.py", "filtered"),
+        (parse_query("get_user_by_id path:web"), "app/users.py", "filtered"),
+        (parse_query("get_user_by_id sym:interface"), "app/users.py", "filtered"),
         (
-            Query("get_user_by_id limit", use_hybrid=False, profile="classic", limit=1),
+            parse_query("get_user_by_id limit", use_hybrid=False, profile="classic", limit=1),
             "deploy/run.sh",
             "not_retrieved",
         ),
-        (Query("get_user_by_id"), "app/nothing.py", "not_indexed"),
+        (parse_query("get_user_by_id"), "app/nothing.py", "not_indexed"),
     ],
 )
 async def test_why_not(shared: Corpus, query: Query, path: str, status: str) -> None:
@@ -418,7 +418,7 @@ async def test_why_not(shared: Corpus, query: Query, path: str, status: str) -> 
 
 async def test_why_not_names_the_filter(shared: Corpus) -> None:
     trace = Trace(explain=True)
-    await shared.ask(Query("user lang:go sym:interface", why_not="app/users.py"), trace)
+    await shared.ask(parse_query("user lang:go sym:interface", why_not="app/users.py"), trace)
     assert trace.details["why_not"]["filters"] == ["language", "symbol type"]
 
 
@@ -426,18 +426,18 @@ async def test_why_not_a_skipped_file(corpus: Corpus) -> None:
     await corpus.index("big.py", b"x = 1\n", skip="too_large")
     (corpus.root / "later.py").write_text("x = 1\n")
     trace = Trace(explain=True)
-    await corpus.ask(Query("x", why_not="big.py"), trace)
+    await corpus.ask(parse_query("x", why_not="big.py"), trace)
     assert (
         trace.details["why_not"]["reason"]
         == f"seen and skipped: {find_exclusion('too_large').sentence}"
     )
-    await corpus.ask(Query("x", why_not="later.py"), trace)
+    await corpus.ask(parse_query("x", why_not="later.py"), trace)
     assert trace.details["why_not"]["on_disk"] is True
 
 
 async def test_rerankers_reorder_and_show_their_features(shared: Corpus) -> None:
     answer = await shared.ask(
-        Query("how to send a mail message", profile="classic", reranker="functional")
+        parse_query("how to send a mail message", profile="classic", reranker="functional")
     )
     assert answer.hits[0].path == "app/mail.py"
     scores = dict(answer.hits[0].scores)
@@ -481,7 +481,7 @@ async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(
     corpus = await new_corpus(
         db, tmp_path / "root", {"a.py": text, "b.py": "def wanted_too():\n    return 2\n"}
     )
-    hits = (await corpus.ask(Query("name:*wanted*"))).hits
+    hits = (await corpus.ask(parse_query("name:*wanted*"))).hits
     assert [(hit.path, hit.symbol_type, hit.symbol_name) for hit in hits] == [
         ("a.py", "class", "Wanted"),
         ("b.py", "function", "wanted_too"),
@@ -492,7 +492,7 @@ async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(
         for n in range(4)
     )
     await corpus.save("c.py", long)
-    hits = (await corpus.ask(Query("sym:function name:step_*"))).hits
+    hits = (await corpus.ask(parse_query("sym:function name:step_*"))).hits
     assert [hit.symbol_name for hit in hits] == [f"step_{n}" for n in range(4)]
     # A definition that is several chunks is one symbol, one with other parameters another.
     body = "\n".join(f"    value = change_it(value, {n})  # step {n}" for n in range(120))
@@ -500,9 +500,12 @@ async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(
         "d.py",
         f"def far_too_long(value):\n{body}\n    return value\n\n\ndef far_too_long(a, b):\n{body}\n",
     )
-    hits = (await corpus.ask(Query("name:far_too_long", limit=5))).hits
+    hits = (await corpus.ask(parse_query("name:far_too_long", limit=5))).hits
     assert [(hit.start_line, hit.symbol_signature) for hit in hits] == [
         (1, "def far_too_long(value)"),
         (125, "def far_too_long(a, b)"),
     ]
-    assert len((await corpus.ask(Query("name:far_too_long", limit=50, all_chunks=True))).hits) > 4
+    assert (
+        len((await corpus.ask(parse_query("name:far_too_long", limit=50, all_chunks=True))).hits)
+        > 4
+    )

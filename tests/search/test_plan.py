@@ -4,66 +4,28 @@ from dataclasses import fields, replace
 
 import pytest
 
+from cocosearch_ipc.protocol import SearchRequest
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import InvalidInput
-from cocosearchd.model import Filter
+from cocosearchd.filters.filter import Filter
 from cocosearchd.search.plan import (
-    InlineQuery,
+    QUERY_OPTIONS,
     Plan,
-    Query,
+    RankingOptions,
+    ViewOptions,
     digest,
     has_identifier_pattern,
     identifiers,
-    language_names,
     make_plan,
-    make_view,
     paraphrase_key,
-    parse_inline,
+    parse_query,
 )
 
-LANGUAGES = language_names()
 SETTINGS = SearchSettings()
 
 
 def plan_of(text: str, **parameters: object) -> Plan:
-    return make_plan(replace(Query(text), **parameters), SETTINGS, LANGUAGES)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("retry logic", InlineQuery("retry logic")),
-        ("  retry \t logic\n", InlineQuery("retry logic")),
-        ("lang:go retry", InlineQuery("retry", languages=("go",))),
-        ("retry language:go,rust", InlineQuery("retry", languages=("go", "rust"))),
-        (
-            "path:src/** -path:src/vendor a",
-            InlineQuery("a", paths=("src/**",), not_paths=("src/vendor",)),
-        ),
-        ('path:"my dir/x" a', InlineQuery("a", paths=("my dir/x",))),
-        ("sym:function,class", InlineQuery("", symbol_types=("function", "class"))),
-        ("name:User*", InlineQuery("", symbol_names=("User*",))),
-        ("index:a,b topic:t x", InlineQuery("x", indexes=("a", "b"), topics=("t",))),
-        (
-            '"connection refused" retry',
-            InlineQuery("connection refused retry", phrases=("connection refused",)),
-        ),
-        ('a "b  c" d "e"', InlineQuery("a b c d e", phrases=("b  c", "e"))),
-        ('" x\t:= 1 "', InlineQuery("x := 1", phrases=("x\t:= 1",))),  # as it stands in the file
-        ('an "open quote', InlineQuery('an "open quote')),
-        ("std::vector http://x a:b", InlineQuery("std::vector http://x a:b")),
-        ("mypath:src lang: go", InlineQuery("mypath:src lang: go")),
-        ('say"hello"now', InlineQuery('say"hello"now')),
-    ],
-)
-def test_inline_filters_and_phrases(text: str, expected: InlineQuery) -> None:
-    assert parse_inline(text) == expected
-
-
-@pytest.mark.parametrize("text", ["-lang:go x", "-sym:function x", "-name:a x", "-index:a x"])
-def test_only_paths_are_negated(text: str) -> None:
-    with pytest.raises(InvalidInput, match="cannot be negated"):
-        parse_inline(text)
+    return make_plan(parse_query(text, **parameters), SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -238,9 +200,9 @@ def test_kindred_questions_share_all_but_the_forms_and_order_of_words() -> None:
 
 def test_how_hits_are_shown_is_checked() -> None:
     with pytest.raises(InvalidInput):
-        make_view(Query("x", lines_before=-1))
+        parse_query("x", lines_before=-1)
     with pytest.raises(InvalidInput):
-        make_view(Query("x", budget_chars=0))
+        parse_query("x", budget_chars=0)
 
 
 def test_a_question_has_bounds() -> None:
@@ -262,3 +224,17 @@ def test_a_question_has_bounds() -> None:
     assert plan_of("a", symbol_name="b" * 4096).where.symbol_name
     with pytest.raises(InvalidInput, match="a filter has 4,097 characters"):
         plan_of("a", symbol_name="b" * 4097)
+
+
+def test_requests_have_every_option_with_the_same_default() -> None:
+    request = SearchRequest("x")
+    query = parse_query("x", **{name: getattr(request, name) for name in QUERY_OPTIONS})
+    assert query == parse_query("x")
+    groups = [option.name for group in (RankingOptions, ViewOptions) for option in fields(group)]
+    assert len(set(QUERY_OPTIONS)) == len(QUERY_OPTIONS)
+    assert set(groups) < set(QUERY_OPTIONS)
+
+
+def test_an_option_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(TypeError, match="limits"):
+        parse_query("x", limits=3)

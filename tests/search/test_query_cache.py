@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cocosearchd.model import Filter, Hit
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import Hit
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.query_cache import MIN_SIMILARITY, CachedHits, QueryCache
 from cocosearchd.store.chunks.file_states import FileState

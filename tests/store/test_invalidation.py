@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cocosearchd.errors import IdentityMismatch, NotFound
-from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import keyword_search, replace_file
 from cocosearchd.store.connection.database import Database

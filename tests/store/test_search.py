@@ -12,7 +12,9 @@ import pytest
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.model import Filter, IndexRecord, spellings
+from cocosearchd.filters.conditions import phrase_query
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import IndexRecord, spellings
 from cocosearchd.store.chunks.file_states import FileStates, file_states
 from cocosearchd.store.chunks.queries import (
     PLANNED_ONCE,
@@ -29,7 +31,6 @@ from cocosearchd.store.chunks.retained_chunks import drop_retained_chunks
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
-from cocosearchd.store.filters import phrase_query
 from cocosearchd.store.index_records import drop_index
 from tests.store.support import file_write, new_index, vector_of
 

@@ -6,21 +6,23 @@ the same as after saving.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.model import Chunk, Filter, spellings
+from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import chunk_matcher, file_passes
+from cocosearchd.filters.globs import exact_glob
+from cocosearchd.model import Chunk
 from cocosearchd.search.answers.disk_files import FileContents
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, extract_header_names
 from cocosearchd.store.chunks.file_states import FileState
 from cocosearchd.store.chunks.manifest import chunk_symbols
 from cocosearchd.store.chunks.queries import Candidate, Key
 from cocosearchd.store.chunks.rows import name_matching_symbol
-from cocosearchd.store.globs import exact_glob, path_matcher, symbol_matcher
 
 Vector = NDArray[np.float32]
 
@@ -67,12 +69,13 @@ class Overlay:
 
     def matching_chunks(self, where: Filter) -> tuple[tuple[Candidate, Vector], ...]:
         """Return the chunks that pass a filter, each with its vector."""
+        matches_chunk = chunk_matcher(where)
         return tuple(
             (self.rows[(file.path, chunk.start_byte, chunk.end_byte)], vector)
             for file in self.files.values()
-            if _file_passes(file, where)
+            if file_passes(where, file.path, file.language)
             for chunk, vector in zip(file.chunks, file.vectors, strict=True)
-            if _chunk_passes(chunk, where)
+            if matches_chunk(chunk.text, chunk_symbols(chunk))
         )
 
     def matching_symbols(self, where: Filter) -> tuple[Candidate, ...]:
@@ -167,32 +170,3 @@ def _rows(file: OverlayFile) -> Iterator[Candidate]:
             header=chunk.header,
             score=0.0,
         )
-
-
-def _file_passes(file: OverlayFile, where: Filter) -> bool:
-    if where.languages and file.language not in where.languages:
-        return False
-    if where.paths and not _matches_any(where.paths, file.path):
-        return False
-    return not _matches_any(where.not_paths, file.path)
-
-
-def _matches_any(globs: Sequence[str], path: str) -> bool:
-    return bool(path_matcher(globs)(path))
-
-
-def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
-    """Return True if a chunk passes a filter, by the same rules as the SQL in `store.filters`."""
-    text = chunk.text.lower()
-    if not all(
-        any(spelling.lower() in text for spelling in spellings(phrase)) for phrase in where.phrases
-    ):
-        return False
-    if not where.symbol_types and not where.symbol_name:
-        return True
-    matches_name = symbol_matcher(where.symbol_name) if where.symbol_name else None
-    return any(
-        (not where.symbol_types or kind in where.symbol_types)
-        and (matches_name is None or matches_name(name))
-        for kind, name in chunk_symbols(chunk)
-    )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
+from cocosearchd.filters.filter_fields import make_relative
 from cocosearchd.freshness import StaleReason, stale_reason
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.answers.context import Context
@@ -22,15 +23,7 @@ from cocosearchd.search.answers.explain import describe_plan, describe_results
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import (
-    Plan,
-    Query,
-    ViewOptions,
-    language_names,
-    make_plan,
-    make_relative,
-    make_view,
-)
+from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
 from cocosearchd.search.query_cache import CachedHits, CacheStatistics, QueryCache, State
 from cocosearchd.search.ranking import to_hit
 from cocosearchd.search.retrieval import (
@@ -112,7 +105,6 @@ class Pipeline:
         self._retriever = Retriever(db, find_lexical_index, load_weights(settings.weights_file))
         self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
-        self._languages = language_names()
         self._fingerprint: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (
             None,
             (),
@@ -142,8 +134,7 @@ class Pipeline:
         `embed` replaces the method `embed`, so that a question to several indexes is embedded once.
         """
         with trace.stage("plan"):
-            plan = make_plan(query, self._settings, self._languages)
-            view = make_view(query)
+            plan = make_plan(query, self._settings)
             plan = replace(plan, where=make_relative(plan.where, record.root))
             lexical = self._retriever.lexical(record, plan)
             if lexical is not None and lexical.warm:
@@ -168,11 +159,11 @@ class Pipeline:
                 record,
                 cached,
                 "exact",
-                view,
+                query.view,
                 overlay,
                 stale_reason("earlier_answer", error=error.message),
             )
-        return RankedAnswer(record, ranking, cache_use, view, overlay)
+        return RankedAnswer(record, ranking, cache_use, query.view, overlay)
 
     async def expand(self, ranked: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
         """Add context to the first `count` hits; None: to all.
@@ -215,7 +206,7 @@ class Pipeline:
 
     def effective_limit(self, query: Query) -> int:
         """Return the number of results that a query asks for, or the configured one."""
-        return self._settings.limit if query.limit is None else query.limit
+        return self._settings.limit if query.ranking.limit is None else query.ranking.limit
 
     @property
     def disk(self) -> VerifiedFiles:

@@ -151,7 +151,7 @@ def test_a_match_outside_of_definitions_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_widening_can_be_turned_off(tmp_path: Path) -> None:
-    hit = shown(tmp_path, PYTHON, "two = 2", ViewOptions(smart=False))
+    hit = shown(tmp_path, PYTHON, "two = 2", ViewOptions(smart_context=False))
     assert (hit.context_before, hit.context_after) == ("", "")
 
 

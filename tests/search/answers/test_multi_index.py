@@ -14,7 +14,7 @@ from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.multi_index import merge_hits, order_hits, search_several
 from cocosearchd.search.pipeline import Answer, Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import drop_index
@@ -54,14 +54,14 @@ async def test_all_are_asked_and_embedded_once(db: Database, tmp_path: Path) -> 
     embedder, corpora = await three(db, tmp_path)
     records = [corpus.record for corpus in corpora]
     pipeline = corpora[0].pipeline
-    merged = await search_several(pipeline, records, Query("send mail"))
+    merged = await search_several(pipeline, records, parse_query("send mail"))
     assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [
         ("one", "mail.py"),
         ("two", "post.py"),
     ]
     assert embedder.asked == ["send mail"]
     assert {answer.index for answer in merged.answers} == {"one", "two", "three"}
-    again = await search_several(pipeline, records, Query("send mail"))
+    again = await search_several(pipeline, records, parse_query("send mail"))
     assert {answer.cache for answer in again.answers} == {"exact"}
     assert embedder.asked == ["send mail"], "nothing has to be embedded when all is kept"
     assert again.hits == merged.hits
@@ -71,8 +71,10 @@ async def test_limit_and_budget_are_for_all_together(db: Database, tmp_path: Pat
     _, corpora = await three(db, tmp_path)
     records = [corpus.record for corpus in corpora]
     pipeline = corpora[0].pipeline
-    assert len((await search_several(pipeline, records, Query("send mail", limit=2))).hits) == 2
-    small = await search_several(pipeline, records, Query("send mail", budget_chars=40))
+    assert (
+        len((await search_several(pipeline, records, parse_query("send mail", limit=2))).hits) == 2
+    )
+    small = await search_several(pipeline, records, parse_query("send mail", budget_chars=40))
     assert sum(len(hit.content) for hit in small.hits) <= 40
 
 
@@ -84,7 +86,7 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
     pipeline = corpora[0].pipeline
     for limit in range(1, 7):
         for text in ("send mail", "elephant", "nothing else matters"):
-            query = Query(text, limit=limit, use_cache=False)
+            query = parse_query(text, limit=limit, use_cache=False)
             widened = [await pipeline.run(record, query, Trace()) for record in records]
             selected = order_hits([entry.hits for entry in widened], limit, is_name=" " not in text)
             assert (await search_several(pipeline, records, query)).hits == merge_hits(
@@ -92,14 +94,14 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
             )
     await corpora[1].save("post.py", "def send_mail_later(address):\n    return 1\n")
     (tmp_path / "two" / "post.py").write_text("another")
-    only = Query("send mail", limit=1)
+    only = parse_query("send mail", limit=1)
     for again in range(2):
         merged = await search_several(pipeline, records, only)
         assert [(hit.path, hit.stale) for hit in merged.hits] == [("mail.py", False)], again
         assert not any(answer.changed_paths for answer in merged.answers), (
             "nobody reads what is not shown"
         )
-    merged = await search_several(pipeline, records, replace(only, limit=2))
+    merged = await search_several(pipeline, records, parse_query("send mail", limit=2))
     assert [(hit.path, hit.stale) for hit in merged.hits] == [("mail.py", False), ("post.py", True)]
 
 
@@ -108,7 +110,7 @@ async def test_one_that_fails_is_told_beside_the_others(db: Database, tmp_path: 
     records = [corpus.record for corpus in corpora]
     pipeline = corpora[0].pipeline
     await drop_index(db, corpora[1].record)
-    merged = await search_several(pipeline, records, Query("send mail"))
+    merged = await search_several(pipeline, records, parse_query("send mail"))
     assert [failed.index for failed in merged.failed] == ["two"]
     assert {hit.index for hit in merged.hits} == {"one", "three"}
     assert any(note.startswith("two: not searched") for note in merged.warnings)
@@ -120,7 +122,7 @@ async def test_when_all_fail_the_error_is_told(db: Database, tmp_path: Path) -> 
         await drop_index(db, corpus.record)
     with pytest.raises(NotFound, match="gone"):
         await search_several(
-            corpora[0].pipeline, [corpus.record for corpus in corpora], Query("send mail")
+            corpora[0].pipeline, [corpus.record for corpus in corpora], parse_query("send mail")
         )
 
 
@@ -136,7 +138,9 @@ async def test_different_embedders_are_refused_with_both_names(
         ),
     )
     with pytest.raises(IdentityMismatch) as caught:
-        await search_several(corpora[0].pipeline, [corpora[0].record, foreign], Query("send mail"))
+        await search_several(
+            corpora[0].pipeline, [corpora[0].record, foreign], parse_query("send mail")
+        )
     assert "builtin/" in caught.value.message
     assert "ollama/nomic-embed-text" in caught.value.message
 
@@ -159,14 +163,16 @@ async def test_a_name_of_one_index_comes_before_what_is_like_it_in_all_others(
     ]
     records = [corpus.record for corpus in corpora]
     merged = await search_several(
-        pipeline, records, Query("settle_invoice_balance -path:x", limit=3)
+        pipeline, records, parse_query("settle_invoice_balance -path:x", limit=3)
     )
     assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [
         ("named", "a.py"),
         ("named", "b.py"),
     ]
     assert merged.hits[2].index != "named"
-    merged = await search_several(pipeline, records, Query("settle the invoice balance", limit=3))
+    merged = await search_several(
+        pipeline, records, parse_query("settle the invoice balance", limit=3)
+    )
     assert (merged.hits[0].index, merged.hits[0].path) == ("named", "a.py")
     assert len({hit.index for hit in merged.hits}) == 3
 

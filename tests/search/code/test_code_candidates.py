@@ -17,7 +17,7 @@ from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.pipeline import Answer, Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.retrieval import COLD_WARNING
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
@@ -95,13 +95,13 @@ async def test_names_paths_and_words_decide(warm: Warm) -> None:
 
 
 async def test_filters_on_files_and_chunks(warm: Warm) -> None:
-    assert await warm.ask(Query("router", languages=("go",))) in ([], ["server/session.go"])
-    assert set(await warm.ask(Query("router", paths=("server/*",)))) <= {
+    assert await warm.ask(parse_query("router", languages=("go",))) in ([], ["server/session.go"])
+    assert set(await warm.ask(parse_query("router", paths=("server/*",)))) <= {
         path for path in FILES if "server" in path
     }
-    assert "notes.md" not in await warm.ask(Query("router", not_paths=("*.md",)))
+    assert "notes.md" not in await warm.ask(parse_query("router", not_paths=("*.md",)))
     assert await warm.ask('"register a route" router') == ["server/router.py"]
-    assert set(await warm.ask(Query("route", symbol_types=("function",)))) <= {
+    assert set(await warm.ask(parse_query("route", symbol_types=("function",)))) <= {
         "server/route_group.py",
         "tests/test_router.py",
     }
@@ -119,7 +119,7 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     assert features["coverage"] == pytest.approx(1.0)
     await warm.lexical.discard()
     trace = Trace(explain=True)
-    answer = await warm.answer(Query("Router class", use_cache=False), trace)
+    answer = await warm.answer(parse_query("Router class", use_cache=False), trace)
     assert trace.details["lexical"]["state"] == "cold"
     assert answer.hits[0].path == "server/router.py"
     assert answer.warnings == (COLD_WARNING,)
@@ -132,7 +132,7 @@ async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.M
     for text, limit in product(
         ("route", "add route", "keep values between requests", "prefix"), (1, 2, 3, 4)
     ):
-        query = Query(text, limit=limit, use_cache=False)
+        query = parse_query(text, limit=limit, use_cache=False)
         plain = await warm.answer(query)
         explained = await warm.answer(query, Trace(explain=True))
         assert [(hit.path, hit.score) for hit in explained.hits] == [
@@ -147,7 +147,7 @@ async def test_answers_are_never_older_than_the_index(warm: Warm) -> None:
     # The hook has not come: PostgreSQL answers.
     assert (await warm.ask("throttle_clients"))[0] == "server/limits.py"
     await warm.lexical.apply(Commit("code", generation, ("server/limits.py",)))
-    answer = await warm.answer(Query("throttle_clients", use_cache=False))
+    answer = await warm.answer(parse_query("throttle_clients", use_cache=False))
     assert answer.hits[0].path == "server/limits.py"
     assert answer.generation == generation
     generation = await warm.corpus.delete("server/limits.py")
@@ -162,13 +162,15 @@ async def test_several_chunks_of_a_file_on_request(warm: Warm) -> None:
     generation = await warm.corpus.save("server/ping.py", body)
     await warm.lexical.apply(Commit("code", generation, ("server/ping.py",)))
     assert (await warm.ask("ping a peer")).count("server/ping.py") == 1
-    assert (await warm.ask(Query("ping a peer", all_chunks=True))).count("server/ping.py") >= 3
+    assert (await warm.ask(parse_query("ping a peer", all_chunks=True))).count(
+        "server/ping.py"
+    ) >= 3
 
 
 async def test_nothing_speaks_for_a_file(warm: Warm) -> None:
     # No letter and no digit: the model gives the zero vector, as it does for no word, however
     # strange.
-    assert await warm.ask(Query("→ ⇒", use_hybrid=True)) == []
+    assert await warm.ask(parse_query("→ ⇒", use_hybrid=True)) == []
 
 
 async def test_weights_of_a_file_rank_instead_of_the_shipped_ones(

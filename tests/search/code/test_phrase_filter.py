@@ -5,7 +5,6 @@ each text.
 import random
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
+from cocosearchd.filters.filter import Filter
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
-from cocosearchd.model import Filter, Hit, spellings
+from cocosearchd.model import Hit, spellings
 from cocosearchd.search.code import phrase_filter
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import make_snapshot
@@ -30,7 +30,7 @@ from cocosearchd.search.lexical.scoring.phrase_candidates import (
 )
 from cocosearchd.search.lexical.segments.live_documents import files_with_chunks
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.phrase_matches import (
     all_phrase_matches,
@@ -235,8 +235,8 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         if not phrase:
             continue
         holders = {key for key, text in stored.items() if holds(text, phrase)}
-        query = Query(f'"{phrase}" common', limit=200, all_chunks=True)
-        answer = await corpus.ask(query)
+        question = f'"{phrase}" common'
+        answer = await corpus.ask(parse_query(question, limit=200, all_chunks=True))
         found = {(hit.path, hit.start_byte) for hit in answer.hits}
         assert found <= holders, (way, phrase)
         assert found == holders or answer.warnings == (phrase_filter.PARTIAL_WARNING,), (
@@ -245,12 +245,14 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         )
         whole = whole + (found == holders)
         partly = partly + bool(answer.warnings)
-        filtered = await corpus.ask(replace(query, paths=("src/**",)))
+        filtered = await corpus.ask(
+            parse_query(question, limit=200, all_chunks=True, paths=("src/**",))
+        )
         expected_ = {key for key in holders if key[0].startswith("src/")}
         assert {
             (hit.path, hit.start_byte) for hit in filtered.hits
         } == expected_ or filtered.warnings
-        three = await corpus.ask(replace(query, limit=3, all_chunks=False))
+        three = await corpus.ask(parse_query(question, limit=3))
         assert len({hit.path for hit in three.hits}) == len(three.hits), "one of each file"
         assert {(hit.path, hit.start_byte) for hit in three.hits} <= holders
         assert len(three.hits) == min(3, len({path for path, _ in holders})) or three.warnings, (
@@ -272,11 +274,11 @@ async def test_a_phrase_is_found_where_no_word_and_no_vector_speaks_for_it(
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     choose(way, monkeypatch)
     for phrase in ("turn xx", "):", "XX"):
-        assert paths_of((await corpus.ask(Query(f'"{phrase}"', limit=50))).hits) == set(files), (
-            phrase
-        )
-        assert len((await corpus.ask(Query(f'"{phrase}"', limit=7))).hits) == 7, phrase
-        assert paths_of((await corpus.ask(Query(f'"{phrase}" path:3.py', limit=7))).hits) == {
+        assert paths_of((await corpus.ask(parse_query(f'"{phrase}"', limit=50))).hits) == set(
+            files
+        ), phrase
+        assert len((await corpus.ask(parse_query(f'"{phrase}"', limit=7))).hits) == 7, phrase
+        assert paths_of((await corpus.ask(parse_query(f'"{phrase}" path:3.py', limit=7))).hits) == {
             "3.py"
         }, phrase
 
@@ -292,8 +294,8 @@ async def test_the_order_is_that_of_the_same_question_without_the_phrase(
     }
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
     choose(way, monkeypatch)
-    everything = (await corpus.ask(Query("open the file http server", limit=200))).hits
-    phrase_hits = (await corpus.ask(Query('"open the file" http server', limit=5))).hits
+    everything = (await corpus.ask(parse_query("open the file http server", limit=200))).hits
+    phrase_hits = (await corpus.ask(parse_query('"open the file" http server', limit=5))).hits
     assert [hit.path for hit in phrase_hits] == [
         hit.path for hit in everything if "open the file" in files[hit.path].lower()
     ][:5]
@@ -310,27 +312,29 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
     for way in ("few", "compared", "scan"):
         with monkeypatch.context() as patch:
             choose(way, patch)
-            question = Query('"open_file(" made', use_cache=False)
+            text = '"open_file(" made'
+            question = parse_query(text, use_cache=False)
             assert paths_of((await corpus.ask(question)).hits) == set(files)
-            assert paths_of((await corpus.ask(replace(question, symbol_name="made_3"))).hits) == {
-                "3.py"
-            }
-            assert not (await corpus.ask(replace(question, symbol_name="nothing"))).hits
+            named = parse_query(text, use_cache=False, symbol_name="made_3")
+            assert paths_of((await corpus.ask(named)).hits) == {"3.py"}
+            unnamed = parse_query(text, use_cache=False, symbol_name="nothing")
+            assert not (await corpus.ask(unnamed)).hits
             trace = Trace(explain=True)
-            explained = await corpus.ask(replace(question, limit=2), trace)
+            limited = parse_query(text, use_cache=False, limit=2)
+            explained = await corpus.ask(limited, trace)
             details = trace.details["phrases"]
             assert details["with_the_words"] <= details["chunks_that_can_hold"]
             assert details["read"]
             assert [hit.path for hit in explained.hits] == [
-                hit.path for hit in (await corpus.ask(replace(question, limit=2))).hits
+                hit.path for hit in (await corpus.ask(limited)).hits
             ]
             overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
             with overlays.session() as session:
-                for path, text in {
+                for path, content in {
                     "1.py": "def made_1(): pass\n",
                     "new.py": "made = open_file(new)\n",
                 }.items():
-                    await overlays.put(session, corpus.record, path, text.encode(), RULES)
+                    await overlays.put(session, corpus.record, path, content.encode(), RULES)
                 overlay = await overlays.overlay(session, corpus.record)
                 answer = await corpus.pipeline.run(
                     corpus.record, question, Trace(), overlay=overlay
@@ -348,14 +352,14 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
         "c.js": "f(function () {})\n",
     }
     corpus = await new_corpus(db, tmp_path / "root", files)
-    question = Query('"=> {"', profile=profile)
+    question = parse_query('"=> {"', profile=profile)
     answer = await corpus.ask(question)
     assert [hit.path for hit in answer.hits] == ["a.js", "b.js"]
     assert {dict(hit.scores)["relevance"] for hit in answer.hits} == {1.0}
-    assert [hit.path for hit in (await corpus.ask(replace(question, paths=("b.*",)))).hits] == [
-        "b.js"
-    ]
-    assert not (await corpus.ask(replace(question, text="=> {"))).hits
+    filtered = parse_query('"=> {"', profile=profile, paths=("b.*",))
+    assert [hit.path for hit in (await corpus.ask(filtered)).hits] == ["b.js"]
+    unquoted = parse_query("=> {", profile=profile)
+    assert not (await corpus.ask(unquoted)).hits
     overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         for path, text in {"a.js": "g()\n", "d.js": "h(z => { stop(z) })\n"}.items():
@@ -363,9 +367,7 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
         overlay = await overlays.overlay(session, corpus.record)
         unsaved = await corpus.pipeline.run(corpus.record, question, Trace(), overlay=overlay)
         assert [hit.path for hit in unsaved.hits] == ["b.js", "d.js"]
-        words = await corpus.pipeline.run(
-            corpus.record, replace(question, text="=> {"), Trace(), overlay=overlay
-        )
+        words = await corpus.pipeline.run(corpus.record, unquoted, Trace(), overlay=overlay)
         assert not words.hits
 
 
@@ -382,7 +384,7 @@ async def test_what_looks_the_same_is_the_same_phrase(
     }
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=words)
     for phrase in ("le café déjà", "café", "CAFÉ", "ouvre le café"):
-        question = Query(
+        question = parse_query(
             f'"{unicodedata.normalize(form, phrase)}"', profile=profile, use_cache=False
         )
         assert paths_of((await corpus.ask(question)).hits) == set(files), phrase
@@ -411,7 +413,7 @@ async def test_where_there_is_no_time_the_answer_says_so_and_is_not_kept(
 
     monkeypatch.setattr(phrase_filter, "all_phrase_matches", out_of_time)
     for _ in range(2):
-        answer = await corpus.ask(Query('"open the" value'))
+        answer = await corpus.ask(parse_query('"open the" value'))
         assert answer.warnings == (phrase_filter.TIMEOUT_WARNING,)
         assert answer.cache == "miss"
         assert all("open the" in hit.content for hit in answer.hits)
@@ -431,7 +433,7 @@ async def test_no_answer_is_of_two_generations(
         lexical=tmp_path / "words",
     )
     choose(way, monkeypatch)
-    question = Query('"open the file"', use_cache=False)
+    question = parse_query('"open the file"', use_cache=False)
     old_record = corpus.record
     assert ((await corpus.ask(question)).generation, len((await corpus.ask(question)).hits)) == (
         2,

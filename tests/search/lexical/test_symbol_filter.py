@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from cocosearchd.model import Filter, IndexRecord, Symbol
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks import phrase_matches
 from cocosearchd.store.chunks.index_texts import file_digests, file_texts
 from cocosearchd.store.chunks.queries import (

@@ -8,7 +8,8 @@ import pytest
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.model import Filter, IndexRecord, Symbol
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import (
     file_chunks,

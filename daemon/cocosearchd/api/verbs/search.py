@@ -13,7 +13,6 @@ from cocosearchd.api.index_reports import IndexReports
 from cocosearchd.api.index_sync import IndexSync, least_fresh
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.api.requests import (
-    filters_symbols,
     query_of,
     searched_indexes,
     wants_explanation,
@@ -67,8 +66,8 @@ class SearchVerbs:
 
         A single index adds the indexes that it links, and the defaults of its project.
         """
-        indexes = await searched_indexes(self._indexes.lookup, request)
         query = query_of(request)
+        indexes = await searched_indexes(self._indexes.lookup, request, query)
         warnings: tuple[str, ...] = ()
         if len(indexes) == 1:
             if deadline is not None:
@@ -83,7 +82,7 @@ class SearchVerbs:
                 self._indexes.lookup, indexes[0], request.why_not, request.cwd
             )
             query = replace(query, why_not=path)
-        if filters_symbols(request):
+        if query.where.has_symbols:
             for index in indexes:
                 warnings += await self._reports.outdated_warning(index)
         return indexes, query, warnings

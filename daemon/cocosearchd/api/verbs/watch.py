@@ -10,7 +10,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import replies
-from cocosearchd.api.requests import searched_indexes
+from cocosearchd.api.requests import query_of, searched_indexes
 from cocosearchd.api.saved_queries import MIN_RELEVANCE, SavedQuery, Search, next_batch
 from cocosearchd.api.verbs.indexes import AT_REST
 from cocosearchd.errors import NotFound
@@ -62,7 +62,8 @@ class WatchVerbs:
                 if matched := await self._first_matches(event, query):
                     yield matched
             begun = {event.index for event in events}
-            for index in await searched_indexes(self._indexes.lookup, search_request):
+            parsed = query_of(search_request)
+            for index in await searched_indexes(self._indexes.lookup, search_request, parsed):
                 if index.record.name not in begun:
                     await query.begin(index.record.name)
             while batch := await next_batch(commits):

@@ -173,7 +173,7 @@ class Context:
         settings = (
             view.lines_before,
             view.lines_after,
-            view.smart,
+            view.smart_context,
             self._max_lines,
             self._line_width,
         )
@@ -196,7 +196,7 @@ class Context:
             )
         definition = (
             scopes.enclosing(packed_scopes or b"", text.data, hit.start_byte, hit.end_byte)
-            if view.smart
+            if view.smart_context
             else None
         )
         if definition is None:

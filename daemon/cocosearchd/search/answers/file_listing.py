@@ -12,16 +12,16 @@ from typing import Literal
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.exclusion import find_exclusion
+from cocosearchd.filters.filter_values import language_ids
+from cocosearchd.filters.globs import exact_glob, path_matcher
 from cocosearchd.model import FileRecord, IndexRecord, SkipReason
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import check_choice, language_names
 from cocosearchd.search.query_bounds import check_filters
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.globs import exact_glob, path_matcher
 
 MAX_FILES = 1000
 MAX_SUGGESTIONS = 3  # files of the same name
@@ -120,12 +120,12 @@ def _make_file_filter(
     """Make the filter of a listing. Raises `InvalidInput`."""
     check_filters((pattern or "", *languages))
     matches = path_matcher((pattern or "**",))
-    language_ids = _language_ids(languages)
+    ids = frozenset(language_ids(languages))
 
     def passes(row: FileRecord) -> bool:
         if row.skip_reason is not None and not skipped:
             return False
-        if language_ids and row.language not in language_ids:
+        if ids and row.language not in ids:
             return False
         return pattern is None or bool(matches(row.path))
 
@@ -331,15 +331,6 @@ def assemble_lines(chunks: Sequence[queries.StoredChunk]) -> list[str]:
     return [
         lines.get(number, GAP).removesuffix("\r") for number in range(1, max(lines, default=0) + 1)
     ]
-
-
-def _language_ids(requested: Sequence[str]) -> frozenset[str]:
-    names_to_ids = language_names()
-    return frozenset(
-        language_id
-        for request in requested
-        for language_id in names_to_ids[check_choice("language", request.lower(), names_to_ids)]
-    )
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, str] | None:

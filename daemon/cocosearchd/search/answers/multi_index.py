@@ -18,7 +18,7 @@ from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.code.file_masks import NO_FILE
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Pipeline, QueryVector, RankedAnswer
-from cocosearchd.search.plan import Query, parse_inline
+from cocosearchd.search.plan import Query
 from cocosearchd.search.ranking import RRF_K
 from cocosearchd.search.trace import Trace
 
@@ -94,8 +94,8 @@ async def search_several(
     )
     if failed_indexes and not ranked_answers:
         raise failed_indexes[0].error
-    ranked_answers = _deduplicate(ranked_answers, query.all_chunks)
-    is_name = not any(map(str.isspace, parse_inline(query.text).words))
+    ranked_answers = _deduplicate(ranked_answers, query.ranking.all_chunks)
+    is_name = not any(map(str.isspace, query.words))
     selected = order_hits(
         [ranked.ranking.hits for ranked in ranked_answers],
         pipeline.effective_limit(query),
@@ -103,7 +103,9 @@ async def search_several(
     )
     answers = await _expand_selected(pipeline, ranked_answers, selected, traces)
     return MergedAnswer(
-        fit_budget(merge_hits(answers, selected), query.budget_chars, query.budget_tokens),
+        fit_budget(
+            merge_hits(answers, selected), query.view.budget_chars, query.view.budget_tokens
+        ),
         answers,
         failed_indexes,
         traces,
@@ -136,7 +138,8 @@ async def _rank_all(
     """Rank the hits of every index side by side; an outcome is an answer or an error."""
     embedding = _SharedEmbedding(pipeline, records[0])
     # A budget is for the merged answer, so it is applied after merging.
-    unlimited = replace(query, budget_chars=None, budget_tokens=None)
+    view = replace(query.view, budget_chars=None, budget_tokens=None)
+    unlimited = replace(query, view=view)
     outcomes: list[RankedAnswer | CocoSearchError | None] = [None] * len(records)
 
     async def rank(number: int, record: IndexRecord) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.model import Chunk, Filter, Hit, IndexRecord
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import Chunk, Hit, IndexRecord
 from cocosearchd.search.overlay import Overlay, best_candidates
 from cocosearchd.search.plan import MAX_LIMIT
 from cocosearchd.search.ranking import ScoredCandidate, to_hit

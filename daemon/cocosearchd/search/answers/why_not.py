@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.exclusion import find_exclusion
+from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import active_fields, select_fields
+from cocosearchd.filters.globs import exact_glob
 from cocosearchd.languages.identifiers import split_text
-from cocosearchd.model import FileRecord, Filter, IndexRecord, decode_path
+from cocosearchd.model import FileRecord, IndexRecord, decode_path
 from cocosearchd.search.answers.explain import describe_candidate
 from cocosearchd.search.classic.retrievers import content_words
 from cocosearchd.search.overlay import Overlay
@@ -24,7 +27,6 @@ from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import count_matching_chunks
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.globs import exact_glob
 
 
 async def why_not(
@@ -119,23 +121,15 @@ async def _blocking_filters(
     db: Database, record: IndexRecord, where: Filter, path: str
 ) -> list[str]:
     """Return the filters that alone exclude the file; all of them if only together they do."""
-    single_filters = {
-        "path": Filter(paths=where.paths),
-        "excluded path": Filter(not_paths=where.not_paths),
-        "language": Filter(languages=where.languages),
-        "symbol type": Filter(symbol_types=where.symbol_types),
-        "symbol name": Filter(symbol_name=where.symbol_name),
-        "phrase": Filter(phrases=where.phrases),
-    }
-    active = {name: part for name, part in single_filters.items() if part != Filter()}
+    fields = active_fields(where)
     blocking = [
-        name
-        for name, part in active.items()
-        if not await count_matching_chunks(db, record, path, part)
+        field.label
+        for field in fields
+        if not await count_matching_chunks(db, record, path, select_fields(where, (field,)))
     ]
     if blocking or await count_matching_chunks(db, record, path, where):
         return blocking
-    return list(active)
+    return [field.label for field in fields]
 
 
 async def _explain_not_retrieved(

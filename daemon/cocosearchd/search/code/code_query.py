@@ -107,7 +107,7 @@ class CodeQuery:
         The first call for a filter takes longer: the masks are cached.
         """
         where = self.plan.where
-        if not (where.symbol_types or where.symbol_name):
+        if not where.has_symbols:
             return None
         find_mask = self.lexical.symbols.mask
         return [

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.model import Filter, encode_path
+from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import FILE_FIELDS, file_conditions, select_fields
+from cocosearchd.model import encode_path
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.phrase_matches import Starts
-from cocosearchd.store.globs import path_matcher
 
 NO_FILE = "no file "  # the start of a warning that says why there are no results
 _START_BITS = 40  # bits of a first byte; the file's number is in the upper 23, for < 2**23 files
@@ -21,27 +22,21 @@ def file_mask(where: Filter, living: LiveDocuments) -> NDArray[np.bool_] | None:
 
     Globs mean the same as in the store. Do not write to the mask: it is cached.
     """
-    if not (where.languages or where.paths or where.not_paths):
+    files = select_fields(where, FILE_FIELDS)
+    if files == Filter():
         return None
-    files = Filter(languages=where.languages, paths=where.paths, not_paths=where.not_paths)
-    key = (files.languages, files.paths, files.not_paths)
-    return living.masks.mask(key, lambda: passing_files(files, living.paths, living.languages))
+    return living.masks.mask(files, lambda: passing_files(files, living.paths, living.languages))
 
 
 def passing_files(
     where: Filter, paths: Sequence[str], languages: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Return a mask of the files that pass the file part of a filter."""
+    properties = {"path": paths, "language": languages}
     mask = np.ones(len(paths), np.bool_)
-    if where.languages:
-        wanted_languages = frozenset(where.languages)
-        mask &= np.fromiter(
-            (language in wanted_languages for language in languages), np.bool_, len(mask)
-        )
-    if where.paths:
-        mask &= _match_globs(where.paths, paths)
-    if where.not_paths:
-        mask &= ~_match_globs(where.not_paths, paths)
+    for condition, values in file_conditions(where):
+        tests = map(bool, map(condition.matcher(values), properties[condition.subject]))
+        mask &= np.fromiter(tests, np.bool_, len(mask)) != condition.excludes
     return mask
 
 
@@ -50,19 +45,12 @@ def unmet_filter(where: Filter, living: LiveDocuments, root: bytes) -> str | Non
     passing = file_mask(where, living)
     if passing is None or passing.any() or not living.paths:
         return None
-    for condition, part in (
-        (f"is {' or '.join(where.languages)}", Filter(languages=where.languages)),
-        (f"is at {' or '.join(where.paths)} below {encode_path(root)}", Filter(paths=where.paths)),
-    ):
-        mask = file_mask(part, living)
-        if mask is not None and not mask.any():
-            return NO_FILE + condition
+    for field in FILE_FIELDS:
+        mask = file_mask(select_fields(where, (field,)), living)
+        if mask is not None and not mask.any() and field.absence:
+            values = " or ".join(field.values(where))
+            return NO_FILE + field.absence.format(values=values, root=encode_path(root))
     return f"{NO_FILE}passes all of the filters on paths and languages"
-
-
-def _match_globs(globs: tuple[str, ...], paths: Sequence[str]) -> NDArray[np.bool_]:
-    """Return a mask (F,) of the paths that match any of the globs."""
-    return np.fromiter(map(bool, map(path_matcher(globs), paths)), np.bool_, len(paths))
 
 
 def apply_overlay(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement
 from cocosearchd.store.filters import filter_sql

@@ -11,7 +11,8 @@ from pgvector import HalfVector
 from psycopg import sql
 
 from cocosearchd.errors import IdentityMismatch
-from cocosearchd.model import Filter, Fingerprint, IndexRecord
+from cocosearchd.filters.filter import Filter
+from cocosearchd.model import Fingerprint, IndexRecord
 from cocosearchd.store.chunks.arrays import array_literal
 from cocosearchd.store.chunks.file_states import FileState, FileStates
 from cocosearchd.store.chunks.manifest import StoredFile, stored_file_from_row
@@ -33,7 +34,7 @@ from cocosearchd.store.chunks.rows import (
 )
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.statements import compose, named_statements, statement
-from cocosearchd.store.filters import filter_sql, only_paths, without_paths
+from cocosearchd.store.filters import filter_sql, select_match_count
 from cocosearchd.store.index_records import identity_digest, index_not_found, pack_fingerprint
 
 __all__ = [
@@ -382,17 +383,19 @@ async def _use_vector_index(
     row = await _row(connection, statement("has_vector_index", record), {})
     if not row or not row[0]:
         return False
-    if where.symbol_name or where.phrases:
-        return False  # there is no estimate of them, and counting costs as much as comparing
-    if where.languages or where.symbol_types:
-        condition, values = filter_sql(without_paths(where))
+    if select_match_count(where, "unknown") != Filter():
+        return False  # counting costs as much as comparing
+    estimable = select_match_count(where, "estimated")
+    if estimable != Filter():
+        condition, values = filter_sql(estimable)
         plan = await _row(
             connection, statement("estimate_matches", record, filter=condition), values
         )
         if plan and plan[0][0]["Plan"]["Plan Rows"] <= exact_matches:
             return False
-    if where.paths or where.not_paths:
-        condition, values = filter_sql(only_paths(where))
+    countable = select_match_count(where, "counted")
+    if countable != Filter():
+        condition, values = filter_sql(countable)
         counted = await _row(
             connection, statement("count_path_matches", record, filter=condition), values
         )

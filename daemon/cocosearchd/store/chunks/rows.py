@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
+from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import chunk_conditions
+from cocosearchd.model import Chunk, Fingerprint, ParseReport, SkipReason
 from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
 from cocosearchd.store.chunks.manifest import (
     ManifestDiff,
@@ -19,7 +21,6 @@ from cocosearchd.store.chunks.manifest import (
     compare_manifest,
     stored_chunk_order,
 )
-from cocosearchd.store.globs import symbol_matcher
 from cocosearchd.store.index_records import pack_fingerprint
 
 Key = tuple[str, int, int]  # path, start byte, end byte
@@ -277,9 +278,10 @@ def name_matching_symbol(
     hit: Candidate, symbols: Sequence[tuple[str, str]], where: Filter
 ) -> Candidate:
     """Name a hit after its first symbol, (kind, qualified name), that passes the symbol filter."""
-    matches = symbol_matcher(where.symbol_name or "*")
+    symbol_condition, _ = chunk_conditions(where)
+    matches = symbol_condition.matcher()
     for kind, name in ((hit.symbol_type or "", hit.symbol_name or ""), *symbols):
-        if name and (not where.symbol_types or kind in where.symbol_types) and matches(name):
+        if name and matches(kind, name):
             signature = hit.symbol_signature if name == hit.symbol_name else None
             return replace(hit, symbol_type=kind, symbol_name=name, symbol_signature=signature)
     return hit

@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.filters.globs import Matcher, longest_literal, symbol_matcher
 from cocosearchd.search.lexical.analysis.terms import term_hash
 from cocosearchd.search.lexical.segments.segment import Segment
-from cocosearchd.store.globs import Matcher, longest_literal, symbol_matcher
 
 Mask = NDArray[np.bool_]
 _Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, True: its case counts

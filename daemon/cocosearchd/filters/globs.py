@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.store.glob_automaton import GlobAutomaton, Step
+from cocosearchd.filters.glob_automaton import GlobAutomaton, Step
 
 Matcher = Callable[[str], object]  # truthy if a whole path or name matches
 

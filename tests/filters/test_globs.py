@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.store.globs import (
+from cocosearchd.filters.globs import (
     name_regex,
     path_matcher,
     path_regex,

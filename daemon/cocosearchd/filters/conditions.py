@@ -1,0 +1,148 @@
+"""Conditions on files, symbols and texts: each as SQL over a chunks table and as Python. Pure."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cocosearchd.filters.globs import Matcher, path_regex, symbol_matcher, symbol_regex
+from cocosearchd.model import spellings
+
+Values = tuple[str, ...]
+# SQL with the names of parameters in braces, and the parameters
+Restriction = tuple[str, dict[str, Any]]
+
+# At most 100: shorter than `identifiers.MAX_WORD`, where words are cut.
+_LETTERS = re.compile(r"[A-Za-z]{1,100}")
+
+# Rows older than `symbol_kinds` have one symbol, and the last parts of the other names.
+_KIND = """(symbol_kinds && {kinds}::text[]
+    or (symbol_kinds is null and symbol_type = any({kinds}::text[])))"""
+_NAME = """(exists (select from unnest(symbol_names) as s(name) where name ~* {name})
+    or (symbol_kinds is null and exists (
+        select from unnest(array_append(definitions, symbol_name)) as s(name)
+        where name ~* {name})))"""
+# A single definition with the kind and the name; `&&` makes the query use the index.
+_KIND_AND_NAME = """((symbol_kinds && {kinds}::text[] and exists (
+        select from unnest(symbol_kinds, symbol_names) as s(kind, name)
+        where kind = any({kinds}::text[]) and name ~* {name}))
+    or (symbol_kinds is null and symbol_type = any({kinds}::text[]) and exists (
+        select from unnest(array_append(definitions, symbol_name)) as s(name)
+        where name ~* {name})))"""
+
+
+@dataclass(frozen=True, slots=True)
+class FileCondition:
+    """A condition on one property of a file: a file passes where it matches any of the values.
+
+    `sql` compares the property with `{values}`, which `sql_values` makes of the values. `matcher`
+    does the same in Python. With `excludes`, the files that match are left out, in both forms.
+    """
+
+    subject: Literal["path", "language"]
+    sql: str
+    sql_values: Callable[[Values], Any]
+    matcher: Callable[[Values], Matcher]
+    excludes: bool = False
+
+    def restriction(self, values: Values) -> Restriction:
+        """Return the SQL of the condition."""
+        return self.sql, {"values": self.sql_values(values)}
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolCondition:
+    """A condition on the symbols of a chunk: one of them has any of the kinds, and the name.
+
+    Without `kinds` any kind will do; without `name` any name.
+    """
+
+    kinds: Values
+    name: str | None
+
+    def restrictions(self) -> Iterator[Restriction]:
+        """Yield the SQL of the condition."""
+        kinds = {"kinds": list(self.kinds)} if self.kinds else {}
+        name = {"name": symbol_regex(self.name)} if self.name else {}
+        if kinds and name:
+            yield _KIND_AND_NAME, kinds | name
+        elif kinds:
+            yield _KIND, kinds
+        elif name:
+            yield _NAME, name
+
+    def matcher(self) -> Callable[[str, str], bool]:
+        """Return a test of a symbol's kind and qualified name."""
+        matches_name = symbol_matcher(self.name) if self.name else None
+
+        def matches(kind: str, name: str) -> bool:
+            if self.kinds and kind not in self.kinds:
+                return False
+            return matches_name is None or bool(matches_name(name))
+
+        return matches
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseCondition:
+    """A condition on the text of a chunk: it contains every phrase, in any of its spellings."""
+
+    phrases: Values
+
+    def restrictions(self) -> Iterator[Restriction]:
+        """Yield the SQL of the condition, which reads texts and uses no index."""
+        for phrase in self.phrases:
+            parameters = {
+                f"phrase{n}": spelling.replace("\0", "")
+                for n, spelling in enumerate(spellings(phrase))
+            }
+            conditions = [
+                f"strpos(lower(content_text), lower({{{name}}})) > 0" for name in parameters
+            ]
+            yield f"({' or '.join(conditions)})", parameters
+
+    def word_restrictions(self) -> Iterator[Restriction]:
+        """Yield weaker SQL that uses the index of words, which PostgreSQL can estimate."""
+        for phrase in self.phrases:
+            queries = [phrase_query(spelling) for spelling in spellings(phrase)]
+            if all(queries):
+                words = " | ".join(f"({query})" for query in dict.fromkeys(queries))
+                yield "content_tsv @@ to_tsquery('simple', {words})", {"words": words}
+
+    def matcher(self) -> Callable[[str], bool]:
+        """Return a test of a chunk's text."""
+        groups = [[spelling.lower() for spelling in spellings(phrase)] for phrase in self.phrases]
+
+        def matches(text: str) -> bool:
+            lowered = text.lower()
+            return all(any(spelling in lowered for spelling in group) for group in groups)
+
+        return matches
+
+
+def phrase_query(phrase: str) -> str:
+    """Return a text search query that every chunk with the phrase passes; "" where there is none.
+
+    It lets the index of words leave few texts to be read. Words between blanks are whole words of
+    the text; the last one may go on there. Of the first word only its end is certain to be the end
+    of a word, and text that is not plain letters may be split in another way.
+    """
+    *words, last = phrase.split(" ")
+    terms = [f"'{word.lower()}'" for word in words[1:] if _LETTERS.fullmatch(word)]
+    if words and (prefix := _LETTERS.match(last)):
+        terms.append(f"'{prefix[0].lower()}':*")
+    return " & ".join(terms)
+
+
+def any_path_regex(globs: Values) -> str:
+    """Return the regular expression of PostgreSQL that matches what any of the globs matches.
+
+    A single expression stays as it is: PostgreSQL sees its fixed prefix and uses the key.
+    """
+    regexes = [path_regex(glob.replace("\0", "")) for glob in globs]
+    return regexes[0] if len(regexes) == 1 else "|".join(f"({regex})" for regex in regexes)
+
+
+def membership_matcher(values: Values) -> Matcher:
+    """Return a test that a text is one of the values."""
+    return frozenset(values).__contains__

@@ -1,0 +1,217 @@
+"""The table of filter fields: one row says all that a field of `Filter` means. Pure.
+
+Inline syntax, checks, SQL, masks, overlays and explanations follow from the rows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from cocosearchd.filters.conditions import (
+    FileCondition,
+    PhraseCondition,
+    Restriction,
+    SymbolCondition,
+    any_path_regex,
+    membership_matcher,
+)
+from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_values import (
+    language_ids,
+    path_globs,
+    single_name,
+    sort_unique,
+    symbol_kinds,
+)
+from cocosearchd.filters.globs import path_matcher
+from cocosearchd.model import encode_path
+
+
+@dataclass(frozen=True, slots=True)
+class FilterField:
+    """A field of `Filter` and of search requests.
+
+    `label` names it for people. `stored_values` converts values as written; it raises
+    `InvalidInput`. A value of `key:value` in a question is for the field with that inline key; the
+    value of `-key:value`, and a value that begins with `!`, is for the field `exclusion`.
+    """
+
+    name: str
+    label: str
+    stored_values: Callable[[Iterable[str]], tuple[str, ...]]
+    inline_keys: tuple[str, ...] = ()
+    exclusion: str | None = None
+    splits_commas: bool = False  # a value in a question may be a list: `lang:go,rust`
+    is_single: bool = False  # at most one value, None without
+    is_quoted: bool = False  # written in quotes; requests have no such field
+    takes_root: bool = False  # a value may begin with the absolute path of the root
+    # None: a condition on the chunks of files, see `chunk_conditions`
+    file_condition: FileCondition | None = None
+    # for people: why no file passes, with `{values}` and `{root}`; "" says nothing by itself
+    absence: str = ""
+    # Number of matches: estimated by PostgreSQL, counted in the files table, or not known before
+    match_count: Literal["estimated", "counted", "unknown"] = "unknown"
+
+    def values(self, where: Filter) -> tuple[str, ...]:
+        """Return the values of this field in a filter; none if it does not restrict."""
+        value = getattr(where, self.name)
+        if self.is_single:
+            return (value,) if value else ()
+        return tuple(value)
+
+    def to_list(self, value: Any) -> list[str]:
+        """Return the values of a request's field."""
+        if self.is_single:
+            return [value] if value else []
+        return list(value or ())
+
+    def argument(self, values: tuple[str, ...]) -> dict[str, Any]:
+        """Return the argument of `Filter` for stored values; none for no values."""
+        return {self.name: values[0] if self.is_single else values} if values else {}
+
+
+FILTER_FIELDS = (
+    FilterField(
+        "languages",
+        "language",
+        language_ids,
+        inline_keys=("lang", "language"),
+        splits_commas=True,
+        file_condition=FileCondition(
+            "language",
+            "language_id = any({values}::text[])",
+            list,
+            membership_matcher,
+        ),
+        absence="is {values}",
+        match_count="estimated",
+    ),
+    FilterField(
+        "paths",
+        "path",
+        path_globs,
+        inline_keys=("path",),
+        exclusion="not_paths",
+        takes_root=True,
+        file_condition=FileCondition(
+            "path",
+            "filename ~ {values}",
+            any_path_regex,
+            path_matcher,
+        ),
+        absence="is at {values} below {root}",
+        match_count="counted",
+    ),
+    FilterField(
+        "not_paths",
+        "excluded path",
+        path_globs,
+        takes_root=True,
+        file_condition=FileCondition(
+            "path", "filename !~ {values}", any_path_regex, path_matcher, excludes=True
+        ),
+        match_count="counted",
+    ),
+    FilterField(
+        "symbol_types",
+        "symbol type",
+        symbol_kinds,
+        inline_keys=("sym",),
+        splits_commas=True,
+        match_count="estimated",
+    ),
+    FilterField("symbol_name", "symbol name", single_name, inline_keys=("name",), is_single=True),
+    FilterField("phrases", "phrase", sort_unique, is_quoted=True),
+)
+
+FILE_FIELDS = tuple(field for field in FILTER_FIELDS if field.file_condition is not None)
+
+
+def make_filter(written_values: Mapping[str, Sequence[str]]) -> Filter:
+    """Make a filter of values as written, by field name. Raises `InvalidInput`."""
+    values = {field.name: list(written_values.get(field.name, ())) for field in FILTER_FIELDS}
+    for field in FILTER_FIELDS:
+        if field.exclusion is not None:
+            negated = [value for value in values[field.name] if value.startswith("!")]
+            values[field.exclusion] += [value.removeprefix("!") for value in negated]
+            values[field.name] = [value for value in values[field.name] if value not in negated]
+    arguments: dict[str, Any] = {}
+    for field in FILTER_FIELDS:
+        arguments |= field.argument(field.stored_values(values[field.name]))
+    return Filter(**arguments)
+
+
+def select_fields(where: Filter, fields: Iterable[FilterField]) -> Filter:
+    """Return the part of a filter that the given fields hold."""
+    arguments: dict[str, Any] = {}
+    for field in fields:
+        arguments |= field.argument(field.values(where))
+    return Filter(**arguments)
+
+
+def active_fields(where: Filter) -> tuple[FilterField, ...]:
+    """Return the fields that restrict a filter."""
+    return tuple(field for field in FILTER_FIELDS if field.values(where))
+
+
+def file_conditions(where: Filter) -> Iterator[tuple[FileCondition, tuple[str, ...]]]:
+    """Yield the conditions of a filter on files, each with its values."""
+    for field in FILTER_FIELDS:
+        values = field.values(where)
+        if values and field.file_condition is not None:
+            yield field.file_condition, values
+
+
+def chunk_conditions(where: Filter) -> tuple[SymbolCondition, PhraseCondition]:
+    """Return the conditions of a filter on chunks; without values they do not restrict."""
+    return SymbolCondition(where.symbol_types, where.symbol_name), PhraseCondition(where.phrases)
+
+
+def file_restrictions(where: Filter) -> Iterator[Restriction]:
+    """Yield the SQL of the conditions on files."""
+    return (condition.restriction(values) for condition, values in file_conditions(where))
+
+
+def chunk_restrictions(where: Filter) -> Iterator[Restriction]:
+    """Yield the SQL of the conditions on chunks, which reads them and uses no index of words."""
+    for condition in chunk_conditions(where):
+        yield from condition.restrictions()
+
+
+def file_passes(where: Filter, path: str, language: str) -> bool:
+    """Return True if a file passes the conditions of a filter on files."""
+    properties = {"path": path, "language": language}
+    return all(
+        bool(condition.matcher(values)(properties[condition.subject])) is not condition.excludes
+        for condition, values in file_conditions(where)
+    )
+
+
+def chunk_matcher(where: Filter) -> Callable[[str, Iterable[tuple[str, str]]], bool]:
+    """Return a test of a chunk's text and symbols, (kind, qualified name), by a filter."""
+    symbols_condition, phrases_condition = chunk_conditions(where)
+    matches_symbol = symbols_condition.matcher()
+    matches_text = phrases_condition.matcher()
+
+    def matches(text: str, symbols: Iterable[tuple[str, str]]) -> bool:
+        if not matches_text(text):
+            return False
+        return not where.has_symbols or any(matches_symbol(kind, name) for kind, name in symbols)
+
+    return matches
+
+
+def make_relative(where: Filter, root: bytes) -> Filter:
+    """Make the absolute paths of a filter relative to a root, if they lie below it."""
+    start = encode_path(root.rstrip(b"/"))
+
+    def relative(glob: str) -> str:
+        is_below = glob == start or glob.startswith(f"{start}/")
+        return (glob[len(start) :].rstrip("/") or "/**") if is_below else glob
+
+    changes: dict[str, Any] = {
+        field.name: sort_unique(map(relative, values))
+        for field in FILTER_FIELDS
+        if field.takes_root and (values := field.values(where))
+    }
+    return replace(where, **changes) if changes else where

@@ -1,0 +1,55 @@
+"""Take inline filters and phrases out of the text of a question. Pure.
+
+Filters may stand inside the text: `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`,
+`name:User*`, `index:a`, `topic:b`, and `"exact phrases"`, inside of which blanks are as typed.
+Lists are separated by commas. A word with a colon that is none of these (`std::vector`, `http://x`)
+is an ordinary word.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cocosearchd.errors import InvalidInput
+from cocosearchd.filters.filter_fields import FILTER_FIELDS
+
+# Keys that select indexes, and the fields of requests that do the same
+SCOPE_KEYS = {"index": "indexes", "topic": "topics"}
+_FIELD_KEYS = {key: row.name for row in FILTER_FIELDS for key in row.inline_keys} | SCOPE_KEYS
+_EXCLUSIONS = {row.name: row.exclusion for row in FILTER_FIELDS if row.exclusion is not None}
+_LISTS = {row.name for row in FILTER_FIELDS if row.splits_commas} | set(SCOPE_KEYS.values())
+_QUOTED = next(row.name for row in FILTER_FIELDS if row.is_quoted)
+_FILTER = re.compile(rf'(?<!\S)(-?)({"|".join(_FIELD_KEYS)}):("[^"]+"|[^\s"]+)')
+_PHRASE = re.compile(r'(?<!\S)"([^"]+)"(?!\S)')
+
+
+@dataclass(frozen=True, slots=True)
+class InlineQuery:
+    """The words of a question's text, and its inline filters and phrases by the field's name."""
+
+    words: str
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def parse_inline(text: str) -> InlineQuery:
+    """Take the inline filters and phrases out of a question's text. Raises `InvalidInput`."""
+    values: dict[str, list[str]] = {}
+    for match in _FILTER.finditer(text):
+        sign, key, written = match.groups()
+        name = _negated_field(match[0], key) if sign else _FIELD_KEYS[key]
+        value = written.strip('"')
+        parts = filter(None, value.split(",")) if name in _LISTS else (value,)
+        values.setdefault(name, []).extend(parts)
+    rest = _FILTER.sub(" ", text)
+    phrases = [phrase.strip() for phrase in _PHRASE.findall(rest) if phrase.strip()]
+    if phrases:
+        values[_QUOTED] = phrases
+    return InlineQuery(" ".join(_PHRASE.sub(r" \1 ", rest).split()), values)
+
+
+def _negated_field(inline_filter: str, key: str) -> str:
+    exclusion = _EXCLUSIONS.get(_FIELD_KEYS[key])
+    if exclusion is None:
+        keys = " and ".join(f"-{key}:" for key, name in _FIELD_KEYS.items() if name in _EXCLUSIONS)
+        raise InvalidInput(f"{inline_filter!r} cannot be negated", f"only {keys} excludes")
+    return exclusion
