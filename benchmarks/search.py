@@ -30,7 +30,7 @@ from benchmarks.measure import cpu_seconds, machine, percentile
 from benchmarks.search_corpus import SHARES, Home, connected, corpus
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk_keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack

@@ -20,7 +20,7 @@ from cocosearchd.config.layers import load_settings
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.embedding.lazy import LazyEmbedder
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.indexes import registry as indexes_module
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry

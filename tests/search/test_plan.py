@@ -7,7 +7,7 @@ import pytest
 from cocosearch_ipc.protocol import SearchRequest
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import InvalidInput
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.search.plan import (
     QUERY_OPTIONS,
     Plan,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Hit
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.query_cache import MIN_SIMILARITY, CachedHits, QueryCache

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cocosearchd.errors import IdentityMismatch, NotFound
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import keyword_search, replace_file

@@ -13,7 +13,7 @@ import pytest
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.filters.conditions import phrase_query
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord, spellings
 from cocosearchd.store.chunks.file_states import FileStates, file_states
 from cocosearchd.store.chunks.queries import (

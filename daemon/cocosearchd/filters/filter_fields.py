@@ -1,4 +1,4 @@
-"""The table of filter fields: one row says all that a field of `Filter` means. Pure.
+"""Filters of questions, and the table of their fields: one row says all that a field means. Pure.
 
 Inline syntax, checks, SQL, masks, overlays and explanations follow from the rows.
 """
@@ -15,7 +15,6 @@ from cocosearchd.filters.conditions import (
     any_path_regex,
     membership_matcher,
 )
-from cocosearchd.filters.filter import Filter
 from cocosearchd.filters.filter_values import (
     language_ids,
     path_globs,
@@ -25,6 +24,27 @@ from cocosearchd.filters.filter_values import (
 )
 from cocosearchd.filters.globs import path_matcher
 from cocosearchd.model import encode_path
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions on hits, applied before any fusion. Empty tuples do not restrict.
+
+    Each field has its row in `FILTER_FIELDS`.
+    """
+
+    languages: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  # globs over the relative path, any may match
+    not_paths: tuple[str, ...] = ()
+    symbol_types: tuple[str, ...] = ()
+    symbol_name: str | None = None  # case-insensitive glob over the qualified and the last name
+    # each must occur in the chunk, case-insensitive, in any of its `spellings`
+    phrases: tuple[str, ...] = ()
+
+    @property
+    def has_symbols(self) -> bool:
+        """True if the filter restricts the symbols of chunks."""
+        return bool(self.symbol_types or self.symbol_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from cocosearchd.filters.filter_fields import FILTER_FIELDS
 
 # Keys that select indexes, and the fields of requests that do the same
 SCOPE_KEYS = {"index": "indexes", "topic": "topics"}
-_FIELD_KEYS = {key: row.name for row in FILTER_FIELDS for key in row.inline_keys} | SCOPE_KEYS
+FIELDS_BY_KEY = {key: row.name for row in FILTER_FIELDS for key in row.inline_keys} | SCOPE_KEYS
 _EXCLUSIONS = {row.name: row.exclusion for row in FILTER_FIELDS if row.exclusion is not None}
 _LISTS = {row.name for row in FILTER_FIELDS if row.splits_commas} | set(SCOPE_KEYS.values())
 _QUOTED = next(row.name for row in FILTER_FIELDS if row.is_quoted)
-_FILTER = re.compile(rf'(?<!\S)(-?)({"|".join(_FIELD_KEYS)}):("[^"]+"|[^\s"]+)')
+_FILTER = re.compile(rf'(?<!\S)(-?)({"|".join(FIELDS_BY_KEY)}):("[^"]+"|[^\s"]+)')
 _PHRASE = re.compile(r'(?<!\S)"([^"]+)"(?!\S)')
 
 
@@ -36,7 +36,7 @@ def parse_inline(text: str) -> InlineQuery:
     values: dict[str, list[str]] = {}
     for match in _FILTER.finditer(text):
         sign, key, written = match.groups()
-        name = _negated_field(match[0], key) if sign else _FIELD_KEYS[key]
+        name = _negated_field(match[0], key) if sign else FIELDS_BY_KEY[key]
         value = written.strip('"')
         parts = filter(None, value.split(",")) if name in _LISTS else (value,)
         values.setdefault(name, []).extend(parts)
@@ -48,8 +48,10 @@ def parse_inline(text: str) -> InlineQuery:
 
 
 def _negated_field(inline_filter: str, key: str) -> str:
-    exclusion = _EXCLUSIONS.get(_FIELD_KEYS[key])
+    exclusion = _EXCLUSIONS.get(FIELDS_BY_KEY[key])
     if exclusion is None:
-        keys = " and ".join(f"-{key}:" for key, name in _FIELD_KEYS.items() if name in _EXCLUSIONS)
+        keys = " and ".join(
+            f"-{key}:" for key, name in FIELDS_BY_KEY.items() if name in _EXCLUSIONS
+        )
         raise InvalidInput(f"{inline_filter!r} cannot be negated", f"only {keys} excludes")
     return exclusion

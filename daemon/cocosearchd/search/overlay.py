@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.filters.filter import Filter
-from cocosearchd.filters.filter_fields import chunk_matcher, file_passes
+from cocosearchd.filters.filter_fields import Filter, chunk_matcher, file_passes
 from cocosearchd.filters.globs import exact_glob
 from cocosearchd.model import Chunk
 from cocosearchd.search.answers.disk_files import FileContents

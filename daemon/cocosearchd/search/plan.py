@@ -11,8 +11,7 @@ from typing import Any, Literal, cast, get_args
 
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import InvalidInput
-from cocosearchd.filters.filter import Filter
-from cocosearchd.filters.filter_fields import FILTER_FIELDS, make_filter
+from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.filter_values import check_choice
 from cocosearchd.filters.inline_filters import parse_inline
 from cocosearchd.languages.stems import Stemmer

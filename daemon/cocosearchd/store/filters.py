@@ -7,9 +7,9 @@ from typing import Any, Literal
 from psycopg import sql
 
 from cocosearchd.filters.conditions import Restriction
-from cocosearchd.filters.filter import Filter
 from cocosearchd.filters.filter_fields import (
     FILTER_FIELDS,
+    Filter,
     chunk_conditions,
     chunk_restrictions,
     file_restrictions,

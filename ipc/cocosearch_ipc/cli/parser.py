@@ -3,14 +3,14 @@
 import argparse
 import difflib
 import importlib
-import math
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
-from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli import argument_types, exits
+from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.client import VERSION
 from cocosearch_ipc.render import output
 
@@ -19,7 +19,6 @@ Run = Callable[[argparse.Namespace, Env], int]
 Add = Callable[[argparse.ArgumentParser], object]
 
 
-YEAR_S = 365 * 86_400
 FORMATS = "compact: for a language model; grep: path:line:text"
 
 
@@ -67,41 +66,7 @@ class Verb:
         return cast(Run, getattr(importlib.import_module(path), function))
 
 
-def number(text: str) -> float:
-    """Parse a finite number, as JSON requires; argparse reports "invalid number value" otherwise."""
-    if not math.isfinite(value := float(text)):
-        raise ValueError(text)
-    return value
-
-
-def seconds(text: str) -> float:
-    """Parse a duration from 0 to one year: clocks and polls accept nothing much longer."""
-    if not 0 <= (value := number(text)) <= YEAR_S:
-        raise ValueError(text)
-    return value
-
-
-def count(text: str) -> int:
-    """Parse a whole number of at least 1."""
-    if (value := int(text)) < 1:
-        raise ValueError(text)
-    return value
-
-
-def index(text: str) -> str:
-    """Parse an index name, or several names with commas.
-
-    An empty name, for example from an unset variable, is refused: it would mean the index of the
-    current directory.
-    """
-    if not text.strip(", "):
-        raise argparse.ArgumentTypeError(
-            "the index name is empty; `cocosearchctl list` shows all names"
-        )
-    return text
-
-
-NAMED: dict[str, Any] = {"type": index, "metavar": "NAME"}
+NAMED: dict[str, Any] = {"type": argument_types.index, "metavar": "NAME"}
 
 
 def run(arguments: list[str], env: Env) -> int:
@@ -184,143 +149,30 @@ def _query(p: argparse.ArgumentParser) -> None:
         metavar="WORDS",
         help="what to find; without words, a symbol filter lists all its matches",
     )
-    _add_index_options(p.add_argument_group("where"))
-    _add_filter_options(p.add_argument_group("filters"))
-    _add_search_options(p.add_argument_group("search"))
-    _add_display_options(p.add_argument_group("output"))
+    groups = {title: p.add_argument_group(title) for title in search_options.OPTION_GROUPS}
+    for title, options in search_options.OPTION_GROUPS.items():
+        for option in options:
+            option.add_to(groups[title])
+    _add_output_options(groups["output"])
 
 
-def _add_index_options(where: argparse._ArgumentGroup) -> None:
-    where.add_argument(
-        "--index",
-        **NAMED,
-        action="append",
-        default=[],
-        help="one or more indexes: a,b; repeatable",
-    )
-    where.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="TOPIC",
-        help="all indexes of a topic; repeatable",
-    )
-    where.add_argument("--all", action="store_true", dest="all_indexes", help="all indexes")
-    where.add_argument(
-        "--no-linked", action="store_true", help="exclude the indexes that the project links to"
-    )
-
-
-def _add_filter_options(which: argparse._ArgumentGroup) -> None:
-    which.add_argument("--limit", type=int, metavar="N", help="maximum number of results")
-    which.add_argument(
-        "--lang",
-        "--language",
-        action="append",
-        default=[],
-        dest="language",
-        help="only this language; repeatable",
-    )
-    which.add_argument(
-        "--path",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help="only paths that match; repeatable",
-    )
-    which.add_argument(
-        "--not-path",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help="exclude paths that match; repeatable",
-    )
-    which.add_argument(
-        "--symbol-type",
-        action="append",
-        default=[],
-        metavar="TYPE",
-        help="only this kind of symbol; repeatable",
-    )
-    which.add_argument("--symbol-name", metavar="NAME", help="only symbols of this name")
-    which.add_argument("--min-score", type=number, metavar="X", help="minimum score of a result")
-    which.add_argument(
-        "--all-chunks", action="store_true", help="allow several results from one file"
-    )
-
-
-def _add_search_options(how: argparse._ArgumentGroup) -> None:
-    how.add_argument("--profile", metavar="NAME", help="ranking profile: code, classic")
-    how.add_argument(
-        "--reranker", metavar="NAME", help="reranker: auto, functional, spacy, disabled"
-    )
-    how.add_argument("--no-hybrid", action="store_true", help="vector search only")
-    how.add_argument("--no-cache", action="store_true", help="do not use cached answers")
-    _patience(how)
-    how.add_argument(
-        "--explain", action="store_true", help="also print how results were found and ranked"
-    )
-    how.add_argument(
-        "--why-not", metavar="PATH", help="explain why this path is not among the results"
-    )
-
-
-def _add_display_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "-B", "--lines-before", type=int, metavar="N", help="lines before each result"
-    )
-    group.add_argument("-A", "--lines-after", type=int, metavar="N", help="lines after each result")
-    group.add_argument(
-        "-C", "--lines-around", type=int, metavar="N", help="lines before and after each result"
-    )
-    group.add_argument(
-        "--no-smart",
-        "--no-smart-context",
-        dest="no_smart_context",
-        action="store_true",
-        help="print chunks only, not the enclosing definitions",
-    )
-    group.add_argument(
-        "--budget",
-        type=int,
-        dest="budget_tokens",
-        metavar="TOKENS",
-        help="approximate size of all results",
-    )
-    group.add_argument(
-        "--budget-chars", type=int, metavar="CHARACTERS", help="maximum size of all code"
-    )
-    group.add_argument("--full", action="store_true", help="print each result completely")
-    group.add_argument(
+def _add_output_options(output_group: argparse._ArgumentGroup) -> None:
+    output_group.add_argument("--full", action="store_true", help="print each result completely")
+    output_group.add_argument(
         "--format", choices=("text", "compact", "grep", "json"), default="text", help=FORMATS
     )
-    group.add_argument("--open", type=int, metavar="N", help="open the Nth result in $EDITOR")
+    output_group.add_argument(
+        "--open", type=int, metavar="N", help="open the Nth result in $EDITOR"
+    )
 
 
-def _patience(p: argparse._ActionsContainer) -> None:
-    p.add_argument(
-        "--sync-timeout",
-        type=seconds,
-        metavar="SECONDS",
-        help="maximum time to wait for pending changes",
-    )
-    p.add_argument(
-        "--no-sync",
-        action="store_const",
-        const=0.0,
-        dest="sync_timeout",
-        help="do not wait for pending changes",
-    )
+def _patience(p: argparse.ArgumentParser) -> None:
+    for option in search_options.SYNC_OPTIONS:
+        option.add_to(p)
 
 
 def _repl(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--index",
-        **NAMED,
-        action="append",
-        default=[],
-        help="one or more indexes: a,b; repeatable",
-    )
+    search_options.INDEX_OPTION.add_to(p)
 
 
 def _named(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
@@ -354,7 +206,7 @@ def _sync(p: argparse.ArgumentParser) -> None:
     p.add_argument("--index", **NAMED, dest="named", help="the index, written as for `query`")
     p.add_argument(
         "--timeout",
-        type=seconds,
+        type=argument_types.seconds,
         default=30.0,
         metavar="SECONDS",
         help="maximum time to wait; default: 30",
@@ -387,7 +239,7 @@ def _bench(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument(
         "--files",
-        type=count,
+        type=argument_types.count,
         default=200,
         metavar="N",
         help="number of files to index in a scratch directory; default: 200",
@@ -462,7 +314,7 @@ def _files(p: argparse.ArgumentParser) -> None:
     p.add_argument("--glob", metavar="GLOB", help="only paths that match, e.g. '**/test_*.py'")
     p.add_argument(
         "--limit",
-        type=count,
+        type=argument_types.count,
         default=1000,
         metavar="N",
         help="maximum number of files; default: 1000",
@@ -481,7 +333,9 @@ def _place(p: argparse.ArgumentParser) -> None:
 
 def _related(p: argparse.ArgumentParser) -> None:
     _place(p)
-    p.add_argument("--limit", type=count, metavar="N", help="maximum number of results")
+    p.add_argument(
+        "--limit", type=argument_types.count, metavar="N", help="maximum number of results"
+    )
 
 
 def _watch(p: argparse.ArgumentParser) -> None:
@@ -501,7 +355,7 @@ def _watch(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument(
         "--min-score",
-        type=number,
+        type=argument_types.number,
         metavar="SCORE",
         help="with --query: minimum relevance of a result; default: 0.25",
     )
@@ -513,7 +367,7 @@ def _watch(p: argparse.ArgumentParser) -> None:
 def _top(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--interval",
-        type=seconds,
+        type=argument_types.seconds,
         default=1.0,
         metavar="SECONDS",
         help="time between frames; default: 1",

@@ -17,6 +17,7 @@ from prompt_toolkit.output import ColorDepth
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.render import output
 from cocosearch_ipc.repl.session import InvalidLine, Quit, ReplSession, SearchOptions
 from cocosearch_ipc.repl.suggestions import KnownNames, WordCompleter
@@ -30,9 +31,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     Without a terminal, the exit code is 1 if a line failed.
     """
     style = output.Style.of(sys.stdout, env)
-    options = SearchOptions(
-        indexes=tuple(name for value in args.index for name in value.split(",") if name)
-    )
+    options = SearchOptions(indexes=tuple(search_options.split_names(args.indexes or [])))
     session = ReplSession(env, style, args.json, options)
     if sys.stdin.isatty() and sys.stdout.isatty():
         session.call("status")  # fail before the first query, not after it

@@ -12,6 +12,7 @@ from typing import Any
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import query
 from cocosearch_ipc.cli.questions import query_options
+from cocosearch_ipc.cli.questions.search_options import INLINE_FILTERS, RERANKERS
 from cocosearch_ipc.cli.running import termination
 from cocosearch_ipc.render import answers, output, tables
 from cocosearch_ipc.render.explain_view import explanation
@@ -19,7 +20,6 @@ from cocosearch_ipc.repl.code_colours import lines as coloured
 
 Env = Mapping[str, str]
 
-RERANKERS = ("auto", "functional", "spacy", "disabled")
 # Seconds to wait for a daemon that starts or stops, and for one that answered before and is gone;
 # seconds between attempts.
 PATIENCE_S = 20.0
@@ -28,7 +28,7 @@ PAUSE_S = 0.1
 HELP = (
     (
         "QUERY",
-        'search for words or a name; filters: lang: path: -path: sym: name: index: topic: and "phrases"',
+        f'search for words or a name; filters: {" ".join(INLINE_FILTERS)} and "phrases"',
     ),
     (
         "/index [NAME,...]",

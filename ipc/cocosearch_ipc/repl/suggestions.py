@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from cocosearch_ipc import client
-from cocosearch_ipc.repl.session import HELP, RERANKERS, ReplSession
+from cocosearch_ipc.cli.questions.search_options import COMPLETED_OPTIONS, INLINE_FILTERS
+from cocosearch_ipc.repl.session import HELP, ReplSession
 
-FILTERS = ("lang:", "path:", "-path:", "sym:", "name:", "index:", "topic:")
-SYMBOL_TYPES = ("function", "class", "method", "interface")
 CACHE_TTL_S = 5.0  # lifetime of cached names
 
 
@@ -21,20 +21,16 @@ class KnownNames:
         self._session = session
         self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
 
-    def indexes(self) -> tuple[str, ...]:
-        """Return the names of all indexes."""
-        return self._fresh("indexes", lambda: [index["name"] for index in self._session.indexes()])
+    def listed(self, kind: Literal["indexes", "topics", "languages"]) -> tuple[str, ...]:
+        """Return the names of all indexes, of all topics, or of all supported languages."""
+        fetch = {"indexes": self._indexes, "topics": self._topics, "languages": self._languages}
+        return self._fresh(kind, fetch[kind])
 
-    def topics(self) -> tuple[str, ...]:
-        """Return the names of all topics."""
-        return self._fresh(
-            "topics",
-            lambda: [topic for index in self._session.indexes() for topic in index["topics"]],
-        )
+    def _indexes(self) -> list[str]:
+        return [index["name"] for index in self._session.indexes()]
 
-    def languages(self) -> tuple[str, ...]:
-        """Return the names of all supported languages."""
-        return self._fresh("languages", self._languages)
+    def _topics(self) -> list[str]:
+        return [topic for index in self._session.indexes() for topic in index["topics"]]
 
     def _languages(self) -> list[str]:
         return [entry["name"] for entry in self._session.call("languages")["languages"]]
@@ -72,7 +68,7 @@ class WordCompleter(Completer):
             last = value.rpartition(",")[2]
             yield from _matching(last, self._values(key))
         elif word:
-            yield from _matching(word, FILTERS)
+            yield from _matching(word, INLINE_FILTERS)
 
     def _command(self, text: str, word: str) -> Iterable[Completion]:
         name, blank, _ = text.partition(" ")
@@ -87,13 +83,10 @@ class WordCompleter(Completer):
         yield from _matching(word.rpartition(",")[2], self._values(name))
 
     def _values(self, key: str) -> Sequence[str]:
-        if key in ("/index", "index"):
-            return self._names.indexes()
-        if key in ("/topic", "topic"):
-            return self._names.topics()
-        if key in ("/lang", "lang", "language"):
-            return self._names.languages()
-        return {"/reranker": RERANKERS, "sym": SYMBOL_TYPES}.get(key, ())
+        option = COMPLETED_OPTIONS.get(key)
+        if option is None:
+            return ()
+        return self._names.listed(option.names) if option.names else option.choices
 
 
 def _matching(word: str, candidates: Iterable[str]) -> Iterable[Completion]:

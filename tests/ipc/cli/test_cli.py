@@ -617,7 +617,7 @@ def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
             "limit": 1,
             "place": "src/a.py:2-3",
         }
-        given |= {"sync_timeout": None}
+        given |= {"sync_timeout_ms": None}
         for run in (file_verbs.files, file_verbs.cat, file_verbs.related, file_verbs.languages):
             assert run(argparse.Namespace(**given), served.environment) == exits.OK
         served.stop()

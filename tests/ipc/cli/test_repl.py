@@ -266,7 +266,7 @@ def test_without_a_daemon_tab_offers_no_names(tmp_path: Path) -> None:
             {"COCOSEARCH_RUNTIME_DIR": str(tmp_path)}, output.Style(colour=False, links=False)
         )
     )
-    assert names.indexes() == names.topics() == names.languages() == ()
+    assert names.listed("indexes") == names.listed("topics") == names.listed("languages") == ()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Hit, spellings

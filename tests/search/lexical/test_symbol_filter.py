@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks import phrase_matches
 from cocosearchd.store.chunks.index_texts import file_digests, file_texts

@@ -11,7 +11,7 @@ from pgvector import HalfVector
 from psycopg import sql
 
 from cocosearchd.config.settings import DatabaseSettings
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.store.chunks.manifest import OutdatedManifest
 from cocosearchd.store.chunks.queries import (
     FileWrite,

@@ -8,7 +8,7 @@ import pytest
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import (

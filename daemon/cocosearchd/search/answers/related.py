@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Chunk, Hit, IndexRecord
 from cocosearchd.search.overlay import Overlay, best_candidates
 from cocosearchd.search.plan import MAX_LIMIT

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.exclusion import find_exclusion
-from cocosearchd.filters.filter import Filter
-from cocosearchd.filters.filter_fields import active_fields, select_fields
+from cocosearchd.filters.filter_fields import Filter, active_fields, select_fields
 from cocosearchd.filters.globs import exact_glob
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import FileRecord, IndexRecord, decode_path
@@ -55,7 +54,7 @@ async def why_not(
     ranks = [rank for rank, entry in enumerate(scored, 1) if entry.candidate.path == path]
     if ranks:
         return {"path": path} | _explain_rank(plan, scored, ranks[0])
-    filters = await _blocking_filters(db, record, plan.where, path)
+    filters = await blocking_filters(db, record, plan.where, path)
     if filters:
         reason = f"left out by the filter on {' and '.join(filters)}"
         return {"path": path, "status": "filtered", "reason": reason, "filters": filters}
@@ -117,7 +116,7 @@ def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> d
     return {"status": "shown", "reason": f"it is result {rank}"} | details
 
 
-async def _blocking_filters(
+async def blocking_filters(
     db: Database, record: IndexRecord, where: Filter, path: str
 ) -> list[str]:
     """Return the filters that alone exclude the file; all of them if only together they do."""

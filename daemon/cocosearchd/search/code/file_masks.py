@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.filters.filter import Filter
-from cocosearchd.filters.filter_fields import FILE_FIELDS, file_conditions, select_fields
+from cocosearchd.filters.filter_fields import FILE_FIELDS, Filter, file_conditions, select_fields
 from cocosearchd.model import encode_path
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import statement

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks.queries import Key
 from cocosearchd.store.chunks.rows import Row

@@ -11,7 +11,7 @@ from pgvector import HalfVector
 from psycopg import sql
 
 from cocosearchd.errors import IdentityMismatch
-from cocosearchd.filters.filter import Filter
+from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Fingerprint, IndexRecord
 from cocosearchd.store.chunks.arrays import array_literal
 from cocosearchd.store.chunks.file_states import FileState, FileStates

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from cocosearchd.filters.filter import Filter
-from cocosearchd.filters.filter_fields import chunk_conditions
+from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.model import Chunk, Fingerprint, ParseReport, SkipReason
 from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
 from cocosearchd.store.chunks.manifest import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
-from cocosearch_ipc.cli.questions import query_options, subscription
+from cocosearch_ipc.cli.questions import search_options, subscription
 from cocosearch_ipc.render import answers, output, tables
 from cocosearch_ipc.render.line_range import parse_location
 
@@ -21,7 +21,9 @@ def files(args: argparse.Namespace, env: Env) -> int:
     params |= {
         name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value
     }
-    reply = _listed(params | query_options.sync_params(args), env, args.limit)
+    reply = _listed(
+        params | search_options.parameters(args, search_options.SYNC_OPTIONS), env, args.limit
+    )
     if args.json:
         output.document(reply)
         return exits.OK

@@ -10,7 +10,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
-from cocosearch_ipc.cli.questions import query_options
+from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.cli.running import daemon_process
 from cocosearch_ipc.cli.setup import listener
 from cocosearch_ipc.render import output, tables
@@ -133,7 +133,9 @@ def list_indexes(args: argparse.Namespace, env: Env) -> int:
 def stats(args: argparse.Namespace, env: Env) -> int:
     """Print the counts of one index."""
     params = query.with_cwd(_given(index=args.name)) | _given(include_failures=args.failures)
-    reply = query.call_and_wait(env, "index_stats", params | query_options.sync_params(args))
+    reply = query.call_and_wait(
+        env, "index_stats", params | search_options.parameters(args, search_options.SYNC_OPTIONS)
+    )
     if args.json:
         output.document(reply)
     else:

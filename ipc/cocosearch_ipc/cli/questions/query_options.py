@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli.questions import search_options
 from cocosearch_ipc.render import answers, output
 from cocosearch_ipc.render.explain_view import explanation
 from cocosearch_ipc.render.line_range import on_disk
 
 Env = Mapping[str, str]
 
-LONGEST_SYNC_S = 540.0  # the daemon cancels a call after ten minutes
 # Notations for "open PATH at LINE". All other editors accept `+LINE PATH`, like vi, emacs and nano.
 GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf", "positron")  # --goto PATH:LINE
 COLON = ("subl", "sublime_text", "zed", "zeditor", "hx", "helix")  # PATH:LINE
@@ -92,29 +92,11 @@ def goto_command(program: str, path: str, line: int) -> list[str]:
     return [*words, f"+{line}", path]
 
 
-def sync_params(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameter for the wait for changes, if the user set it."""
-    if args.sync_timeout is None:
-        return {}
-    return {"sync_timeout_ms": round(min(args.sync_timeout, LONGEST_SYNC_S) * 1000)}
-
-
 def search_params(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of `search`: only those that the user set."""
-    repeatable = ("language", "path", "not_path", "symbol_type", "topic")
-    plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "why_not")
-    plain += ("lines_before", "lines_after", "budget_chars", "budget_tokens")
-    params: dict[str, Any] = {"query": " ".join(args.words)}
-    params |= {f"{name}s": getattr(args, name) for name in repeatable if getattr(args, name)}
-    params |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
-    params |= {
-        name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)
-    }
-    params |= sync_params(args)
-    if args.lines_around is not None:
-        params = {"lines_before": args.lines_around, "lines_after": args.lines_around} | params
-    if indexes := [name for value in args.index for name in value.split(",") if name]:
-        params |= {"index": indexes[0]} if len(indexes) == 1 else {"indexes": indexes}
-    off = {"no_hybrid": "use_hybrid", "no_cache": "use_cache", "no_smart_context": "smart_context"}
-    off |= {"no_linked": "linked"}
-    return params | {name: False for flag, name in off.items() if getattr(args, flag)}
+    params = {"query": " ".join(args.words)}
+    params |= search_options.parameters(args, search_options.SEARCH_OPTIONS)
+    indexes = params.pop("indexes", ())
+    if len(indexes) == 1:
+        return params | {"index": indexes[0]}
+    return params | ({"indexes": indexes} if indexes else {})
