@@ -73,6 +73,16 @@ class Daemon:
                 start_new_session=True,
             )
 
+    def run(self, limit_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """Run one that ends by itself, as a daemon does that refuses to start."""
+        return subprocess.run(
+            [self.bin / "cocosearchd"],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+        )
+
     def start(self) -> None:
         """Start and wait until it answers; fails with the log when it does not."""
         self._copy_cluster()

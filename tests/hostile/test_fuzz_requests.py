@@ -18,6 +18,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.rpc import openrpc
 from cocosearch_ipc.rpc.methods import METHODS
 from tests.daemon import Daemon
+from tests.mcp_messages import INITIALIZED, initialize_request, message_line
 
 # Of a failure with a long body hypothesis warns in place of showing it.
 pytestmark = [
@@ -273,16 +274,6 @@ def test_http_frames(shared: Daemon, frame: bytes) -> None:
 
 # ---- MCP ----
 
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": "begin",
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "1"},
-    },
-}
 TOOLS = (
     "search_code",
     "list_indexes",
@@ -386,9 +377,11 @@ def session(daemon: Daemon) -> Iterator[tuple[socket.socket, Any]]:
         s.settimeout(60)
         s.connect(str(daemon.home / "run" / "mcp.sock"))
         lines = s.makefile("rb")
-        s.sendall(as_bytes({"cocosearch": {"cwd": "/"}}) + b"\n" + as_bytes(INITIALIZE) + b"\n")
+        s.sendall(
+            as_bytes({"cocosearch": {"cwd": "/"}}) + b"\n" + message_line(initialize_request())
+        )
         assert b"serverInfo" in lines.readline()
-        s.sendall(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        s.sendall(message_line(INITIALIZED))
         yield s, lines
         lines.close()
 

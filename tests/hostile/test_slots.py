@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import json
 import os
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from cocosearch_ipc.http.connection_slots import PeerFinder, PendingPeer, Slot, choose_victim
 from cocosearch_ipc.trust.port_holder import client_pids
 from tests.daemon import Daemon
+from tests.mcp_messages import initialize_request, message_line
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -44,16 +44,6 @@ for n in range(count):
 print("flooded", flush=True)
 time.sleep(600)
 """
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "1"},
-    },
-}
 
 
 @contextlib.contextmanager
@@ -117,7 +107,7 @@ def test_a_client_that_idles_outlives_a_flood_over_the_unix_socket(shared: Daemo
 
 def test_another_client_finds_a_bridge_when_one_holds_them_all(shared: Daemon) -> None:
     path = str(shared.home / "run" / "mcp.sock")
-    hello = json.dumps(INITIALIZE) + "\n"
+    hello = message_line(initialize_request()).decode()
     with bridge(path) as mine:
         mine.sendall(hello.encode())
         assert b"serverInfo" in mine.recv(1 << 16)

@@ -19,6 +19,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.trust.credentials import CHALLENGE, CHALLENGED_PORT, PROOF, TokenFile
 from cocosearch_ipc.trust.port_holder import PortHolder, describe_holder, find_holder
 from tests.daemon import Daemon, passing_daemon
+from tests.mcp_messages import initialize_request, message_line
 
 pytestmark = pytest.mark.timeout(120)
 EXIT_SETTINGS = 78
@@ -145,12 +146,10 @@ def test_a_default_port_that_is_held_costs_the_listener_alone(
         assert (finding["what"], finding["state"]) == ("mcp", "fail")
         assert "server.port" in finding["fix"]
         assert "found" in ctl("query", "found", "--index", "it").stdout
-        hello = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
-        hello += b'"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}\n'
         bridge = subprocess.run(
             [daemon.bin / "cocosearchctl", "mcp"],
             env=environment,
-            input=hello,
+            input=message_line(initialize_request()),
             capture_output=True,
             timeout=60,
         )

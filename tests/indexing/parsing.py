@@ -24,9 +24,22 @@ from cocosearchd.indexing.worker.row_maker import (
     extract_new_chunks,
 )
 from cocosearchd.languages.parse import QueryOverrides
+from cocosearchd.model import IndexIdentity
 from cocosearchd.store.chunks.manifest import StoredFile
 
 NO_QUARANTINE = Quarantine(None)
+RULES = RowRules(
+    1,
+    IndexIdentity((), "", 0),
+    ChunkLimits(chunk_size=300),
+    (),
+    (),
+    1 << 20,
+    index_secrets=False,
+    any_type=True,
+)
+# Of a file that is not stored.
+NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 
 
 class ParserHere(BoxedParser):

@@ -7,7 +7,6 @@ import itertools
 import json
 import resource
 import socket
-import subprocess
 import time
 import types
 import typing
@@ -28,6 +27,7 @@ from cocosearch_ipc.rpc import openrpc, shapes
 from cocosearch_ipc.rpc.methods import METHODS
 from tests.daemon import Daemon, passing_daemon
 from tests.ipc.rpc.test_rpc import UnixHTTP
+from tests.mcp_messages import initialize_request, message_line
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -65,13 +65,7 @@ FILES = {
 # What a refusal looks like. INTERNAL_ERROR is none: it would be a defect.
 REFUSALS = {p.INVALID_PARAMS, p.NOT_FOUND, p.REFUSED, p.CONFLICT, p.UNAVAILABLE}
 ENDING = {"shutdown"}  # does what it says, whatever is sent
-INITIALIZE = (
-    b"""{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}""".replace(
-        b"\n", b""
-    )
-    + b"\n"
-)
+INITIALIZE = message_line(initialize_request())
 
 
 @dataclass
@@ -569,13 +563,7 @@ def test_a_daemon_does_not_start_in_a_runtime_directory_of_others(
         else:
             run.mkdir()
             run.chmod(0o777)
-        done = subprocess.run(
-            [daemon.bin / "cocosearchd"],
-            env=daemon.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = daemon.run()
         assert done.returncode == 1
         (line,) = done.stderr.splitlines()
         assert line.startswith("error: ")

@@ -35,7 +35,7 @@ async def running(limits: ResourceLimits = LIMITS, code: str = "") -> AsyncItera
 
 
 async def evaluated(process: WorkerProcess, expression: str) -> object:
-    return eval(await process.request(f"eval {expression}".encode(), 5.0))
+    return eval(await process.request(f"eval {expression}".encode(), 30.0))
 
 
 async def test_requests_are_answered_in_order() -> None:

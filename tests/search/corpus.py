@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cocosearchd.config.settings import SearchSettings
-from cocosearchd.embedding.base import Embedder
+from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import (
     HEADER_VERSION,
@@ -27,6 +27,18 @@ from cocosearchd.store.chunks.queries import FileWrite, delete_file, replace_fil
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import create_index
 from tests.search.lexical.direct import DirectAnalyser
+
+
+class CountingEmbedder(BuiltinEmbedder):
+    """Counts the questions that it embeds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def embed_query(self, text: str) -> Vectors:
+        self.asked.append(text)
+        return await super().embed_query(text)
 
 
 @dataclass

@@ -1,10 +1,8 @@
 """The whole read flow over real PostgreSQL and real files."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from cocosearchd.config.settings import DatabaseSettings, SearchSettings
@@ -16,7 +14,7 @@ from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query, parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
-from tests.search.corpus import Corpus, new_corpus
+from tests.search.corpus import Corpus, CountingEmbedder, new_corpus
 
 pytestmark = pytest.mark.anyio
 
@@ -448,21 +446,6 @@ async def test_rerankers_reorder_and_show_their_features(shared: Corpus) -> None
 async def test_a_wrong_value_is_refused_before_anything_is_read(shared: Corpus) -> None:
     with pytest.raises(InvalidInput):
         await shared.ask("x lang:cobol2000")
-
-
-class CountingEmbedder(BuiltinEmbedder):
-    """Counts questions: the number of calls is what is tested."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-
-    async def embed_query(self, text: str) -> Vectors:
-        self.asked.append(text)
-        return await super().embed_query(text)
-
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        return np.ascontiguousarray(await super().embed_documents(texts))
 
 
 async def test_exact_hits_and_listings_are_not_embedded(db: Database, tmp_path: Path) -> None:

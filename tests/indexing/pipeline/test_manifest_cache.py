@@ -24,7 +24,7 @@ from cocosearchd.indexing.worker.known_contents import skip_reason
 from cocosearchd.indexing.worker.row_maker import FileExtract, RowMaker, RowRules
 from cocosearchd.indexing.worker.transaction_group import GroupWriter
 from cocosearchd.indexing.worker.work_priority import WorkPriority
-from cocosearchd.model import IndexIdentity, IndexRecord
+from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.store.chunks.manifest import StoredFile
 from cocosearchd.store.chunks.queries import FileWrite, stored_files
@@ -32,23 +32,12 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose
 from cocosearchd.store.index_records import counts, damaged_files, table_digest
 from tests.indexing.conftest import python
-from tests.indexing.parsing import ParserHere, differing_here, extracted_here
+from tests.indexing.parsing import NOTHING, RULES, ParserHere, differing_here, extracted_here
 from tests.store.support import new_index
 
 pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).parents[2] / "languages"
-RULES = RowRules(
-    1,
-    IndexIdentity((), "", 0),
-    ChunkLimits(chunk_size=300),
-    (),
-    (),
-    1 << 20,
-    index_secrets=False,
-    any_type=True,
-)
-NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 NAMES = [f"name_{number}" for number in range(12)]
 
 

@@ -28,16 +28,15 @@ from cocosearchd.indexing.pool.bulk_pool import SUSPECT, BulkPool, BulkPoolLimit
 from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED, Quarantine, is_quarantined
 from cocosearchd.indexing.worker.index_threads import IndexThreads
-from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
+from cocosearchd.indexing.worker.row_maker import RowMaker
 from cocosearchd.indexing.worker.work_priority import WorkPriority
-from cocosearchd.model import IndexIdentity
 from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
-from cocosearchd.store.chunks.manifest import StoredFile
 from cocosearchd.store.chunks.queries import FileWrite
+from tests.indexing.parsing import NOTHING, RULES
 
 pytestmark = pytest.mark.anyio
 
@@ -87,17 +86,6 @@ HARMS = {
 }
 GOOD = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
 BOUNDS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=1)
-RULES = RowRules(
-    1,
-    IndexIdentity((), "", 0),
-    ChunkLimits(chunk_size=300),
-    (),
-    (),
-    1 << 20,
-    index_secrets=False,
-    any_type=True,
-)
-NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 
 
 @pytest.fixture(autouse=True)

@@ -46,33 +46,21 @@ from cocosearchd.indexing.worker.index_threads import IndexThreads
 from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
 from cocosearchd.indexing.worker.transaction_group import GroupWriter
 from cocosearchd.indexing.worker.work_priority import WorkPriority
-from cocosearchd.model import IndexIdentity, IndexRecord
+from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.sandbox.code_digest import installed_code_digest
 from cocosearchd.sandbox.worker_process import STOP_S
-from cocosearchd.store.chunks.manifest import StoredFile
 from cocosearchd.store.chunks.queries import FileWrite
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import damaged_files, table_digest
 from tests.indexing.conftest import python
-from tests.indexing.parsing import ParserHere
+from tests.indexing.parsing import NOTHING, RULES, ParserHere
 from tests.indexing.support import every_path, fresh_digest, new_record, running
 from tests.store.support import new_index
 
 pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).parents[2] / "languages"
-RULES = RowRules(
-    1,
-    IndexIdentity((), "", 0),
-    ChunkLimits(chunk_size=300),
-    (),
-    (),
-    1 << 20,
-    index_secrets=False,
-    any_type=True,
-)
-NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 EMBEDDER = BuiltinEmbedder()
 ORDER = TaskRequest(RULES.limits, (), EMBEDDER.fingerprint.pairs(), ())
 EAGER = BulkPoolLimits(bytes_per_worker=1)

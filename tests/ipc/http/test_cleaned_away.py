@@ -18,8 +18,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.http import serve
 from cocosearch_ipc.http.sockets import bind, renew
 from tests.ipc.conftest import Served
-
-ABOUT = {"name": "test", "version": "1"}
+from tests.mcp_messages import INITIALIZE_PARAMS
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +41,7 @@ class Session:
         self._socket.settimeout(10)
         self._socket.connect(str(run / "mcp.sock"))
         self._answers = self._socket.makefile("rb")
-        self.ask(
-            "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": ABOUT}
-        )
+        self.ask("initialize", INITIALIZE_PARAMS)
 
     def ask(self, method: str, params: dict[str, object]) -> None:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}

@@ -24,6 +24,7 @@ from cocosearch_ipc.http.sockets import PortTaken, bind, inherited, lock
 from cocosearch_ipc.trust.credentials import TokenFile
 from cocosearch_ipc.trust.ownership import private_directory
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
+from tests.mcp_messages import initialize_request, message_line
 
 pytestmark = SDK_LEAVES_STREAMS
 
@@ -392,17 +393,7 @@ def test_bad_lines_on_the_bridge_are_answered_or_ignored(served: Served) -> None
     s.settimeout(5)
     s.connect(str(served.run / "mcp.sock"))
     s.sendall(b"not json\n\xff\xfe\n")
-    initialize = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "t", "version": "1"},
-        },
-    }
-    s.sendall(json.dumps(initialize).encode() + b"\n")
+    s.sendall(message_line(initialize_request()))
     with s.makefile("rb") as lines:
         found = [json.loads(lines.readline())]
         while found[-1].get("id") != 1:

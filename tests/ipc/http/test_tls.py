@@ -8,7 +8,6 @@ import ipaddress
 import json
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
 from cocosearch_ipc.trust import tls
-from tests.daemon import make_daemon
+from tests.daemon import passing_daemon
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 
 pytestmark = SDK_LEAVES_STREAMS
@@ -191,19 +190,10 @@ def test_a_certificate_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None
 
 
 def test_the_daemon_refuses_to_start_and_says_why() -> None:
-    daemon = make_daemon(COCOSEARCH_SERVER_HOST="0.0.0.0")
-    try:
-        done = subprocess.run(
-            [daemon.bin / "cocosearchd"],
-            env=daemon.environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+    with passing_daemon(COCOSEARCH_SERVER_HOST="0.0.0.0") as daemon:
+        done = daemon.run()
         assert done.returncode == 1
         assert done.stderr.startswith(
             "error: listening on 0.0.0.0 needs server.remote: true and a certificate"
         )
         assert not (daemon.home / "state" / "postgres").exists()  # it did not get that far
-    finally:
-        daemon.sweep()

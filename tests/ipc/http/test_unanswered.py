@@ -5,7 +5,9 @@ has a bound.
 import json
 import socket
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
 import anyio
 import pytest
@@ -14,13 +16,22 @@ from cocosearch_ipc import client
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.mcp.server import MAX_UNANSWERED
 from tests.ipc.conftest import Served
+from tests.mcp_messages import INITIALIZED, initialize_request, message_line
 
 ASKED = MAX_UNANSWERED + 64
-ABOUT = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
+CALL = {"name": "search_code", "arguments": {"query": "retries", "index_name": "demo"}}
+
+
+@contextmanager
+def mcp_session(served: Served) -> Iterator[tuple[socket.socket, BinaryIO]]:
+    """An initialized session over the socket of the bridge, and its answers, one a line."""
+    with socket.socket(socket.AF_UNIX) as asking, asking.makefile("rb") as answers:
+        asking.settimeout(30)
+        asking.connect(str(served.run / "mcp.sock"))
+        asking.sendall(message_line(initialize_request(0)))
+        assert json.loads(answers.readline())["id"] == 0
+        asking.sendall(message_line(INITIALIZED))
+        yield asking, answers
 
 
 def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
@@ -36,15 +47,9 @@ def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
         return await answer(request)
 
     monkeypatch.setattr(served.engine, "search", held)
-    with socket.socket(socket.AF_UNIX) as asking, asking.makefile("rb") as answers:
-        asking.settimeout(30)
-        asking.connect(str(served.run / "mcp.sock"))
-        say(asking, id=0, method="initialize", params=ABOUT)
-        assert json.loads(answers.readline())["id"] == 0
-        say(asking, method="notifications/initialized")
-        call = {"name": "search_code", "arguments": {"query": "retries", "index_name": "demo"}}
+    with mcp_session(served) as (asking, answers):
         for number in range(1, ASKED + 1):
-            say(asking, id=number, method="tools/call", params=call)
+            say(asking, id=number, method="tools/call", params=CALL)
         end = time.monotonic() + 30
         while len(begun) < MAX_UNANSWERED:
             assert time.monotonic() < end
@@ -59,15 +64,9 @@ def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
 
 def test_what_was_cancelled_makes_room(served: Served) -> None:
     served.engine.busy = 60
-    with socket.socket(socket.AF_UNIX) as asking, asking.makefile("rb") as answers:
-        asking.settimeout(30)
-        asking.connect(str(served.run / "mcp.sock"))
-        say(asking, id=0, method="initialize", params=ABOUT)
-        assert json.loads(answers.readline())["id"] == 0
-        say(asking, method="notifications/initialized")
-        call = {"name": "search_code", "arguments": {"query": "retries", "index_name": "demo"}}
+    with mcp_session(served) as (asking, answers):
         for number in range(1, ASKED + 1):
-            say(asking, id=number, method="tools/call", params=call)
+            say(asking, id=number, method="tools/call", params=CALL)
             say(asking, method="notifications/cancelled", params={"requestId": number})
         say(asking, id="last", method="ping")
         while json.loads(answers.readline())["id"] != "last":
@@ -98,4 +97,4 @@ def test_who_has_hung_up_is_not_answered(served: Served) -> None:
 
 
 def say(asking: socket.socket, **message: Any) -> None:
-    asking.sendall(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
+    asking.sendall(message_line(message))

@@ -29,6 +29,7 @@ from cocosearch_ipc.rpc import openrpc
 from cocosearch_ipc.rpc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 from tests.ipc.engine import FixedEngine
+from tests.mcp_messages import INITIALIZED, initialize_request, message_line
 
 pytestmark = SDK_LEAVES_STREAMS
 
@@ -463,8 +464,8 @@ def test_the_bridge_answers_what_a_dead_daemon_owed(served: Served) -> None:
     assert bridge.stdin is not None
     assert bridge.stdout is not None
     for message in (
-        {"id": 1, "method": "initialize", "params": _INITIALIZE},
-        {"method": "notifications/initialized"},
+        initialize_request(),
+        INITIALIZED,
         {
             "id": "q",
             "method": "tools/call",
@@ -494,15 +495,15 @@ def test_the_bridge_waits_for_no_answer_that_was_cancelled(served: Served) -> No
     )
     assert bridge.stdin is not None
     for message in (
-        {"id": 1, "method": "initialize", "params": _INITIALIZE},
-        {"method": "notifications/initialized"},
+        initialize_request(),
+        INITIALIZED,
         {
             "id": "q",
             "method": "tools/call",
             "params": {"name": "index_codebase", "arguments": {"path": "/srv/new"}},
         },
     ):
-        bridge.stdin.write(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
+        bridge.stdin.write(message_line(message))
     bridge.stdin.flush()
     end = time.monotonic() + 10
     while "new" not in served.engine.indexes:
@@ -515,13 +516,6 @@ def test_the_bridge_waits_for_no_answer_that_was_cancelled(served: Served) -> No
     }
     answers, _ = bridge.communicate(json.dumps(cancelled).encode() + b"\n", timeout=10)
     assert [json.loads(line)["id"] for line in answers.splitlines()] == [1]
-
-
-_INITIALIZE = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
 
 
 def test_the_bridge_answers_what_it_cannot_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearchd.config.settings import SearchSettings
-from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Hit
@@ -18,21 +17,9 @@ from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import drop_index
-from tests.search.corpus import Corpus, new_corpus
+from tests.search.corpus import Corpus, CountingEmbedder, new_corpus
 
 pytestmark = pytest.mark.anyio
-
-
-class CountingEmbedder(BuiltinEmbedder):
-    """Counts questions: the number of calls is what is tested."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-
-    async def embed_query(self, text: str) -> Vectors:
-        self.asked.append(text)
-        return await super().embed_query(text)
 
 
 async def three(db: Database, root: Path) -> tuple[CountingEmbedder, list[Corpus]]:
