@@ -8,7 +8,8 @@ import anyio
 
 # `{act}` sees the request as `body` and returns a response.
 SCRIPT = """
-import os, signal, sys, time
+import os, resource, signal, sys, time
+from cocosearchd.sandbox.limits import used_cpu_s
 from cocosearchd.sandbox.worker_loop import run_worker
 def handler(body):
     what = body.decode()

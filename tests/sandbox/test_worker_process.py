@@ -5,6 +5,8 @@ ended.
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -87,11 +89,27 @@ async def test_a_kill_from_outside_is_not_certain() -> None:
 
 async def test_cpu_is_bounded_by_request_and_not_by_life() -> None:
     """RLIMIT_CPU counts a whole life; a standing process has many requests."""
-    spend = "[time.process_time(), [None for _ in iter(lambda: time.process_time() < {0} or None, None)]][0]"
+    spend = "[None for _ in iter(lambda: used_cpu_s() < {0} or None, None)][:0]"
+    rest = "resource.getrlimit(resource.RLIMIT_CPU)[0] - used_cpu_s()"
     async with running() as process:
         for target in (0.8, 1.6, 2.4):
             await evaluated(process, spend.format(target))
-        assert float(str(await evaluated(process, "time.process_time()"))) > 2.3
+            assert float(str(await evaluated(process, rest))) > 0.9
+        assert float(str(await evaluated(process, "used_cpu_s()"))) > 2.3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux counts ticks")
+def test_cpu_is_counted_as_its_limit_counts_it() -> None:
+    """A loop runs until the kernel ends it, and notes the CPU time as it goes on."""
+    code = (
+        "import resource, sys\n"
+        "from cocosearchd.sandbox.limits import used_cpu_s\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\n"
+        "while True: sys.stdout.write(f'{used_cpu_s()}\\n')\n"
+    )
+    ended = subprocess.run([sys.executable, "-u", "-c", code], capture_output=True, text=True)
+    assert -ended.returncode in (signal.SIGXCPU, signal.SIGKILL)
+    assert float(ended.stdout.splitlines()[-1]) == pytest.approx(1.0, abs=0.05)
 
 
 async def test_the_kernel_holds_the_other_bounds() -> None:
