@@ -3,9 +3,9 @@
 import pytest
 
 from cocosearchd.api import replies
+from cocosearchd.filters.filter_values import language_names
 from cocosearchd.freshness import Freshness
 from cocosearchd.model import Clock, IndexRecord
-from cocosearchd.search.plan import language_names
 from cocosearchd.store.index_records import Counts, IndexStatistics
 from cocosearchd.watching.root_status import RootStatus
 from tests.store.support import IDENTITY
