@@ -66,7 +66,8 @@ def runtime_dir(env: Mapping[str, str]) -> str:
         return f"{usual}/cocosearch"
     if sys.platform == "darwin":
         return os.path.join(home(env), "Library", "Caches", "cocosearch", "run")
-    return "/run/cocosearch" if uid == 0 else f"/tmp/cocosearch-{uid}"  # noqa: S108 - owner and mode are checked at bind
+    # The owner and the mode are checked at bind.
+    return "/run/cocosearch" if uid == 0 else f"/tmp/cocosearch-{uid}"  # noqa: S108
 
 
 def config_file(env: Mapping[str, str]) -> str:
@@ -97,7 +98,8 @@ def socket_dir(runtime: str) -> str:
     """Return `runtime`, or a short directory instead if the socket path would exceed the limit."""
     if len(os.fsencode(os.path.join(runtime, _LONGEST_NAME))) <= SOCKET_PATH_BYTES:
         return runtime
-    return f"/tmp/cocosearch-{os.geteuid()}-{_fnv1a(os.fsencode(runtime)):016x}"  # noqa: S108 - checked at bind
+    digest = f"{_fnv1a(os.fsencode(runtime)):016x}"
+    return f"/tmp/cocosearch-{os.geteuid()}-{digest}"  # noqa: S108 - checked at bind
 
 
 def token_file(env: Mapping[str, str]) -> str:

@@ -1,7 +1,8 @@
 """A client of the daemon: JSON-RPC over HTTP on its Unix socket.
 
     from cocosearch_ipc import address, client
-    reply = client.call(address.rpc_socket(address.environment()), "search", {"query": "where are retries decided"})
+    socket = address.rpc_socket(address.environment())
+    reply = client.call(socket, "search", {"query": "where are retries decided"})
 
 Send only parameters that differ from their default: an older daemon refuses unknown names. The
 module uses only the standard library, so that other programs can copy it.
@@ -165,7 +166,7 @@ def require_own_peer(s: _socket.socket, path: str) -> None:
 
 
 def peer_uid(s: _socket.socket) -> int:
-    """Return the user at the other end of a Unix socket: SO_PEERCRED, or LOCAL_PEERCRED's `cr_uid`."""
+    """Return the user at the other end of a Unix socket (SO_PEERCRED, LOCAL_PEERCRED)."""
     if LINUX:
         return int(
             struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[1]
@@ -174,7 +175,7 @@ def peer_uid(s: _socket.socket) -> int:
 
 
 def peer_pid(s: _socket.socket) -> int:
-    """Return the process at the other end of a Unix socket: SO_PEERCRED, or LOCAL_PEERPID on macOS."""
+    """Return the process at the other end of a Unix socket (SO_PEERCRED, LOCAL_PEERPID)."""
     if LINUX:
         return int(
             struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[0]
@@ -330,7 +331,7 @@ class Session:
 
         with client.Session(address.rpc_socket(address.environment())) as session:
             session.put("/home/me/project/app.py", buffer)  # at each pause in typing
-            session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
+            session.call("search", {"query": "retries", "cwd": "/home/me/project"})
             session.clear("/home/me/project/app.py")  # when it is saved or closed
 
     The session holds one connection. When the connection ends, the daemon forgets all unsaved text.

@@ -207,7 +207,7 @@ class IndexProgress:
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file that is not indexed yet. `retry_in_s` is None if a retry needs a change of the file."""
+    """A file that is not indexed yet. `retry_in_s` is None if only a change of it helps."""
 
     path: str
     error: str

@@ -76,7 +76,7 @@ class GetFileRequest:
 
 @dataclass(frozen=True, slots=True)
 class GetFileReply:
-    """The content of a file: from disk if `fresh`, else as indexed, with `…` for unknown lines."""
+    """The content of a file: from disk if `fresh`, else as indexed, unknown lines as `…`."""
 
     index: str
     path: str
@@ -322,7 +322,7 @@ class WorkspaceEngine(Protocol):
         """Return the supported languages."""
 
     async def models(self, request: Empty) -> ModelsReply:
-        """Return the available embedding models and the model of each index. Queries the servers."""
+        """Return the available embedding models and each index's model. Queries the servers."""
 
     async def locate(self, request: LocateRequest) -> LocateReply:
         """Return the index that contains one of the directories, without waiting."""

@@ -16,8 +16,8 @@ sysexits(3) is the source of 69, 75 and 78.
 """
 
 SUMMARY = (
-    "Exit codes: 0 success, 1 the daemon returned an error, 2 wrong usage, 69 the daemon is not running or "
-    "not reachable, 75 it is already running, 78 a setting is invalid, 130 interrupted."
+    "Exit codes: 0 success, 1 the daemon returned an error, 2 wrong usage, 69 the daemon is not "
+    "running or not reachable, 75 it is already running, 78 a setting is invalid, 130 interrupted."
 )
 OK = 0
 FAILED = 1

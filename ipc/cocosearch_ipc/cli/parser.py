@@ -91,8 +91,8 @@ def parser() -> argparse.ArgumentParser:
         usage="cocosearchctl VERB ... [--json]",
         description="Search code by meaning and by words, in an index that is always current.\n\n"
         + _overview(),
-        epilog="`cocosearchctl VERB --help` explains a verb. Begin with `cocosearchctl up PATH`.\n\n"
-        + textwrap.fill(exits.SUMMARY, 100),
+        epilog="`cocosearchctl VERB --help` explains a verb. "
+        "Begin with `cocosearchctl up PATH`.\n\n" + textwrap.fill(exits.SUMMARY, 100),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"cocosearchctl {VERSION}")

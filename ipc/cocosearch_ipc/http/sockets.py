@@ -252,7 +252,10 @@ def _tcp(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE and port != 0:
             message = f"port {port} of {host} is held by {describe_holder(host, port)}"
-            hint = "stop that program and run `cocosearchctl restart`, or set server.port to a free port"
+            hint = (
+                "stop that program and run `cocosearchctl restart`, "
+                "or set server.port to a free port"
+            )
             raise PortTaken(message, hint) from None
         hint = "set server.host and server.port"
         raise Failure(

@@ -53,7 +53,10 @@ def explained(reply: SearchReply) -> str:
 def files(reply: ListFilesReply) -> str:
     """Format one path per line with its language, and its index if there are several."""
     if not reply.files:
-        missing = "No such file is indexed: path_prefix and pattern are relative to the root of the index."
+        missing = (
+            "No such file is indexed: "
+            "path_prefix and pattern are relative to the root of the index."
+        )
         return f"{missing}\n{_freshness(reply)}"
     has_index_names = len({f.index for f in reply.files}) > 1
     lines = [
@@ -76,7 +79,8 @@ def file(reply: GetFileReply, last: int | None = None) -> str:
     if reply.start_line > reply.total_lines:
         return f"{visible_name(reply.path)} has {reply.total_lines} lines."
     state = "" if reply.fresh else f", as indexed: {_line(reply.stale_reason)}"
-    head = f"{visible_name(reply.path)}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
+    lines = f"{reply.start_line}-{reply.end_line} of {reply.total_lines} lines"
+    head = f"{visible_name(reply.path)}:{lines}{state}"
     block = f"{CONTENT_NOTICE}\n{head}\n{fenced(visible(reply.content), reply.language)}"
     remaining = min(last or reply.total_lines, reply.total_lines) - reply.end_line
     return (
@@ -103,8 +107,10 @@ def stats(reply: StatsReply) -> str:
     skipped = ", ".join(f"{reason} {count}" for reason, count in reply.skipped.items())
     counts = (
         f"{reply.index} ({visible_name(reply.root)}): {reply.files} files, {reply.chunks} chunks, "
-        f"{reply.symbols} symbols, {reply.size_bytes / 1e6:.1f} MB. Files by language: {languages or 'none'}. "
-        f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: {reply.last_change or 'never'}."
+        f"{reply.symbols} symbols, {reply.size_bytes / 1e6:.1f} MB. Files by language: "
+        f"{languages or 'none'}. "
+        f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: "
+        f"{reply.last_change or 'never'}."
     )
     failures = [
         visible_name("  ".join(str(value) for value in failure.values() if value))[:LINE]
@@ -119,9 +125,10 @@ def stats(reply: StatsReply) -> str:
 def indexed(reply: IndexCodebaseReply) -> str:
     """Format the new index and its progress."""
     verb = "Added" if reply.created else "Already watched:"
+    head = f"{verb} index {reply.index} for {visible_name(reply.root)}."
     return "\n".join(
         [
-            f"{verb} index {reply.index} for {visible_name(reply.root)}. {progress(reply.progress)}",
+            f"{head} {progress(reply.progress)}",
             *_notes((*reply.notes, *reply.progress.notes)),
         ]
     )
@@ -133,7 +140,8 @@ def progress(value: IndexProgress) -> str:
     skipped = f", {value.skipped} of them skipped" if value.skipped else ""
     failed = f", {value.failed} failed" if value.failed else ""
     reason = f" ({_line(value.reason)})" if value.reason else ""
-    return f"{value.state}: {value.done} of {total} files{skipped}, {value.chunks} chunks{failed}{reason}"
+    counts = f"{value.done} of {total} files{skipped}, {value.chunks} chunks"
+    return f"{value.state}: {counts}{failed}{reason}"
 
 
 def cleared(reply: ClearReply) -> str:

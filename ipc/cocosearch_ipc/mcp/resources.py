@@ -27,8 +27,10 @@ def register(server: FastMCP, engine: Any) -> None:
     def explain_codebase(focus: str = "the whole") -> str:
         """A tour of the codebase, built on searches."""
         return (
-            f"Explain this codebase, focusing on {focus}. Begin with index_stats for its languages and size, then use "
-            "search_code for entry points, the main data types, where state is kept, and how errors are handled. "
+            f"Explain this codebase, focusing on {focus}. Begin with index_stats for its "
+            "languages and size, then use "
+            "search_code for entry points, the main data types, where state is kept, and how "
+            "errors are handled. "
             "Name files and lines for every statement, and say which parts you did not read."
         )
 

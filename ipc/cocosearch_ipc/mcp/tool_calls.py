@@ -85,7 +85,10 @@ async def resolve_scope(ctx: Context, engine: Any, index_name: str | None) -> Sc
 def offer(directory: str) -> str:
     """Return the exact call that makes a directory searchable."""
     if escape_names(directory) != directory:
-        return "To index it, run `cocosearchctl up .` in it: its name is not UTF-8, so no tool accepts it"
+        return (
+            "To index it, run `cocosearchctl up .` in it: "
+            "its name is not UTF-8, so no tool accepts it"
+        )
     return f"To index it, call index_codebase(path={json.dumps(directory, ensure_ascii=False)})"
 
 
@@ -150,7 +153,7 @@ def _spelled_all(value: Any) -> Any:
 
 
 def tool_error(failure: p.Failure, directory: str | None = None) -> ToolError:
-    """Return the failure with its hint; for an unindexed directory, also the call that indexes it."""
+    """Return the failure with its hint, and for an unindexed directory the call that helps."""
     change = f"\n{offer(directory)}" if directory and failure.code == p.NOT_FOUND else ""
     hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
     text = visible(escape_names(f"{failure.message}{hint}{change}"))

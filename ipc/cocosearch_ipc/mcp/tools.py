@@ -40,7 +40,8 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         query: Annotated[
             str,
             Field(
-                description='What to find: words for behaviour, a symbol, code, or "exact text" in quotes. '
+                description='What to find: words for behaviour, a symbol, code, or "exact text" '
+                "in quotes. "
                 "It may contain filters: -path:vendor/** lang:go sym:class name:get_*"
             ),
         ],
@@ -210,7 +211,8 @@ def _clear_index(server: FastMCP, engine: p.Engine) -> None:
         listed = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
         root = next((index.root for index in listed.indexes if index.name == index_name), None)
         if root is not None:  # otherwise the engine refuses and lists the indexes
-            question = f"Delete the index {index_name} of {tool_calls.escape_names(root)}? Its files are not touched."
+            directory = tool_calls.escape_names(root)
+            question = f"Delete the index {index_name} of {directory}? Its files are not touched."
             if question_to_client := await consent.require_consent(ctx, question, "Delete it"):
                 return question_to_client
         return await tool_calls.await_result(engine.clear_index(request), compact_text.cleared)
@@ -237,7 +239,8 @@ async def _permitted(
             )
         except p.Failure as failure:
             raise tool_calls.tool_error(failure) from failure
-    question = f"Index {tool_calls.escape_names(real)}, watch it from now on, and let assistants search it?"
+    directory = tool_calls.escape_names(real)
+    question = f"Index {directory}, watch it from now on, and let assistants search it?"
     question_to_client = await consent.require_consent(ctx, question, "Index it", real)
     return question_to_client or replace(request, path=real)
 

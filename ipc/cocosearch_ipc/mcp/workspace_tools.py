@@ -14,7 +14,6 @@ from cocosearch_ipc.mcp import compact_text, file_reading, tool_calls
 from cocosearch_ipc.render.line_range import parse_location as place_of
 from cocosearch_ipc.render.visible import visible_name
 from cocosearch_ipc.rpc import shapes
-from cocosearch_ipc.rpc.methods import METHODS
 
 # Names of CocoRAG's rerankers -> our names.
 RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
@@ -28,22 +27,19 @@ NAMES: dict[str, Any] = {
 
 
 def register(server: FastMCP, engine: p.Engine) -> None:
-    """Add every tool that the engine supports to `server`."""
+    """Add the tools to `server`."""
     _topics(server, engine)
     _search(server, engine)
     _fresh(server, engine)
-    if "list_files" in METHODS:
-        _list_files(server, engine)
-    if "get_file" in METHODS:
-        _get_file(server, engine)
-    if "find_related" in METHODS:
-        _find_related(server, engine)
+    _list_files(server, engine)
+    _get_file(server, engine)
+    _find_related(server, engine)
 
 
 def _topics(server: FastMCP, engine: p.Engine) -> None:
     @server.tool(title="List topics", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_topics() -> Any:
-        """List all topics with their indexes. A topic is a group of indexes that narrows `search`."""
+        """List all topics with their indexes. A topic is a group that narrows `search`."""
         reply = await tool_calls.await_reply(engine.list_indexes(p.Empty()))
         topics = sorted({topic for index in reply.indexes for topic in index.topics})
         entries = [
@@ -51,7 +47,8 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
             for t in topics
         ]
         lines = [
-            f"{visible_name(topic)}: {', '.join(i.name for i in reply.indexes if topic in i.topics)}"
+            f"{visible_name(topic)}: "
+            f"{', '.join(i.name for i in reply.indexes if topic in i.topics)}"
             for topic in topics
         ]
         return ToolResult("\n".join(lines) or "No index has a topic.", {"topics": entries})
@@ -155,6 +152,15 @@ def _fresh(server: FastMCP, engine: p.Engine) -> None:
         )
 
 
+async def _scope(
+    ctx: Context, engine: p.Engine, index_name: str | None, topic: str | None
+) -> tool_calls.ScopeOrQuestion:
+    """Return the scope of a call: a topic needs no project."""
+    if topic:
+        return tool_calls.SearchScope(index_name)
+    return await tool_calls.resolve_scope(ctx, engine, index_name)
+
+
 def _list_files(server: FastMCP, engine: Any) -> None:
     schema = shapes.schema(workspace_protocol.ListFilesReply)
 
@@ -175,11 +181,7 @@ def _list_files(server: FastMCP, engine: Any) -> None:
         ] = None,
     ) -> Any:
         """List indexed files. Use it to find paths for get_file."""
-        scope = (
-            tool_calls.SearchScope(index_name)
-            if topic
-            else await tool_calls.resolve_scope(ctx, engine, index_name)
-        )
+        scope = await _scope(ctx, engine, index_name, topic)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = workspace_protocol.ListFilesRequest(
@@ -213,11 +215,7 @@ def _get_file(server: FastMCP, engine: Any) -> None:
         """Read an indexed file, or some of its lines, as it is on disk now. Long files come in
         parts.
         """
-        scope = (
-            tool_calls.SearchScope(index_name)
-            if topic
-            else await tool_calls.resolve_scope(ctx, engine, index_name)
-        )
+        scope = await _scope(ctx, engine, index_name, topic)
         if isinstance(scope, mcp_types.InputRequiredResult):
             return scope
         request = workspace_protocol.GetFileRequest(

@@ -21,7 +21,8 @@ PATHS = frozenset({PREFIX, *(f"{PREFIX}/{name}" for name in _NAMES if name != _P
 # Load only our own files, and forbid framing.
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "
+        "'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",

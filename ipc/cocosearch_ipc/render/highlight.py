@@ -29,32 +29,46 @@ _ONE_CHARACTER = (
     "c cpp csharp java go rust kotlin scala swift haskell ocaml elm fsharp zig clojure lisp"
 )
 _WORDS = {
-    "python starlark nim": "and as assert async await break case class continue def del elif else except finally for "
-    "from global if import in is lambda match nonlocal not or pass raise return try while with yield None True False "
+    "python starlark nim": "and as assert async await break case class continue def del elif else "
+    "except finally for "
+    "from global if import in is lambda match nonlocal not or pass raise return try while with "
+    "yield None True False "
     "self",
     "ruby lua elixir julia bash perl r make powershell fish": "and begin break case def defmodule defp do done elif "
-    "else elsif elseif end ensure esac fi for foreach function if in local module my next nil not or repeat require "
+    "else elsif elseif end ensure esac fi for foreach function if in local module my next nil not "
+    "or repeat require "
     "rescue return self struct sub then unless until use while yield true false",
-    "sql": "SELECT FROM WHERE AND OR NOT NULL INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE INDEX VIEW DROP ALTER "
-    "ADD COLUMN PRIMARY KEY FOREIGN REFERENCES JOIN LEFT RIGHT INNER OUTER ON AS ORDER BY GROUP HAVING LIMIT WITH "
+    "sql": "SELECT FROM WHERE AND OR NOT NULL INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE "
+    "INDEX VIEW DROP ALTER "
+    "ADD COLUMN PRIMARY KEY FOREIGN REFERENCES JOIN LEFT RIGHT INNER OUTER ON AS ORDER BY GROUP "
+    "HAVING LIMIT WITH "
     "UNION CASE WHEN THEN ELSE END IN IS DISTINCT RETURNING BEGIN COMMIT",
-    "haskell ocaml elm fsharp clojure erlang": "and as begin case class data def defn do else end exception fn fun "
-    "function if import in instance let match module mutable newtype of open rec sig struct then type val when where "
+    "haskell ocaml elm fsharp clojure erlang": "and as begin case class data def defn do else end "
+    "exception fn fun "
+    "function if import in instance let match module mutable newtype of open rec sig struct then "
+    "type val when where "
     "with",
     _NONE + " yaml toml hcl dockerfile": "",
 }
 _LIKE_C = (
-    "abstract as async await bool break case catch chan char class const constexpr continue def default defer delete "
-    "do double else enum export extends extern final finally float fn for from func function go goto if impl "
-    "implements import in inline instanceof int interface internal is let long loop match mod module mut namespace "
-    "new null nil object of operator override package private protected pub public range readonly record return "
-    "select self short sizeof static struct super switch this throw throws trait true false try type typedef typeof "
+    "abstract as async await bool break case catch chan char class const constexpr continue def "
+    "default defer delete "
+    "do double else enum export extends extern final finally float fn for from func function go "
+    "goto if impl "
+    "implements import in inline instanceof int interface internal is let long loop match mod "
+    "module mut namespace "
+    "new null nil object of operator override package private protected pub public range readonly "
+    "record return "
+    "select self short sizeof static struct super switch this throw throws trait true false try "
+    "type typedef typeof "
     "union unsafe unsigned use using val var virtual void volatile when where while yield"
 )
 # Stop words of queries in natural language.
 _FILLERS = (
-    "about all and any are been but can did does each for from get had has have her how into its not our out over she "
-    "that the their them then there these they this those too use used uses using was were what when where which who "
+    "about all and any are been but can did does each for from get had has have her how into its "
+    "not our out over she "
+    "that the their them then there these they this those too use used uses using was were what "
+    "when where which who "
     "why will with would you your"
 )
 _FILTERS = ("lang", "language", "path", "sym", "name", "index", "topic")
@@ -93,7 +107,7 @@ def term_pattern(query: str) -> re.Pattern[str] | None:
 
 
 def name_pattern(query: str) -> re.Pattern[str] | None:
-    """Compile a pattern for the names in `query`: its only word, else words that no sentence has."""
+    """Compile a pattern for the names in `query`: its only word, else words of no sentence."""
     words = _WORD.findall(_asked(query))
     names = (
         words

@@ -122,7 +122,7 @@ def replace_closed_streams() -> None:
 
 
 def discard_output() -> None:
-    """Redirect standard output to the null device after a broken pipe, for the interpreter's flush."""
+    """Redirect standard output to the null device, for the flush after a broken pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -109,7 +109,8 @@ def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     count = index.get("failed_count", len(troubled))
     if count > FAILURES_SHOWN:
         listed = "lists them" if count == len(troubled) else f"lists {len(troubled)}"
-        yield style.paint(f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}", output.RED)
+        more = f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}"
+        yield style.paint(more, output.RED)
     yield from _unparsed(index, style)
     yield from _excluded(index, style)
 

@@ -124,7 +124,8 @@ def _indexes(status: Status, state: FrameState, style: output.Style) -> Iterator
 
 def _store(store: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
     total = f", {tables.size(sum(sizes.values()))} of indexes" if sizes else ""
-    return f"PostgreSQL {store.get('server', '')} {store.get('kind', '')}, {store.get('state', '-')}{total}"
+    server = f"{store.get('server', '')} {store.get('kind', '')}"
+    return f"PostgreSQL {server}, {store.get('state', '-')}{total}"
 
 
 def _answered(status: Status) -> int:

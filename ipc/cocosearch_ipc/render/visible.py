@@ -71,7 +71,7 @@ def visible_name(text: str) -> str:
 
 
 def printable(text: str, *, keep: str = "\n\t") -> str:
-    """Escape `text` for a terminal: as `visible`, plus all characters that Python does not print."""
+    """Escape `text` for a terminal: as `visible`, and all that Python does not print."""
     text = visible(text, keep=keep)
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text

@@ -112,7 +112,7 @@ class ReplSession:
     answered: bool = False
 
     def line(self, text: str) -> Iterator[str]:
-        """Yield the output for one typed line. Raises `Quit`, `InvalidLine`, `client.CallFailed`."""
+        """Yield the output for one line. Raises `Quit`, `InvalidLine`, `client.CallFailed`."""
         text = text.strip()
         if not text:
             return

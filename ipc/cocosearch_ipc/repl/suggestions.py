@@ -15,7 +15,7 @@ CACHE_TTL_S = 5.0  # lifetime of cached names
 
 
 class KnownNames:
-    """Names that the daemon knows; cached, because each key may need them. Empty without a daemon."""
+    """Names that the daemon knows, cached, as each key may need them. Empty without a daemon."""
 
     def __init__(self, session: ReplSession) -> None:
         self._session = session

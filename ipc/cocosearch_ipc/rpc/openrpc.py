@@ -20,7 +20,8 @@ ERRORS = {
     protocol.PARSE_ERROR: "the body is not JSON",
     protocol.INVALID_REQUEST: "not a JSON-RPC 2.0 request, or a batch of more than 100",
     protocol.METHOD_NOT_FOUND: "no such method",
-    protocol.INVALID_PARAMS: "a parameter is unknown, missing or of the wrong type; the hint names the nearest one",
+    protocol.INVALID_PARAMS: "a parameter is unknown, missing or of the wrong type; the hint "
+    "names the nearest one",
     protocol.INTERNAL_ERROR: "a defect of the daemon; its log has the details",
     protocol.UNAVAILABLE: "the daemon is stopping, or its store or embedder does not answer",
     protocol.NOT_FOUND: "no index, file or directory of that name",

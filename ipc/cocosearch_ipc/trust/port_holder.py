@@ -43,7 +43,7 @@ class PortHolder:
 
 
 def describe_holder(host: str, port: int) -> str:
-    """Return the end of a sentence "the port is held by ...": the holder, or a command to find it."""
+    """Return the end of "the port is held by ...": the holder, or a command to find it."""
     holder = find_holder(host, port)
     if holder is not None:
         return str(holder)

@@ -34,7 +34,8 @@ def context(exposure: Exposure) -> ssl.SSLContext | None:
         raise _refused(f"server.{present} is set without server.{missing}", "set both, or none")
     if not is_loopback(exposure.host) and not (exposure.remote and exposure.certificate):
         raise _refused(
-            f"listening on {exposure.host} needs server.remote: true and a certificate (server.tls_cert, "
+            f"listening on {exposure.host} needs server.remote: true and a certificate "
+            "(server.tls_cert, "
             "server.tls_key), because anyone who intercepts the token can read the code",
             "set both, or server.host: 127.0.0.1",
         )
@@ -58,7 +59,10 @@ def _loaded(exposure: Exposure) -> ssl.SSLContext:
             raise _refused(f"others can read the private key {key}", f"chmod 600 {key}")
         context.load_cert_chain(Path(exposure.certificate).expanduser(), key, password=_no_password)
     except OSError as error:  # also ssl.SSLError: not PEM, or a key of another certificate
-        hint = "server.tls_cert and server.tls_key must name matching PEM files, the key without a password"
+        hint = (
+            "server.tls_cert and server.tls_key must name matching PEM files, "
+            "the key without a password"
+        )
         reason = getattr(error, "reason", None) or error.strerror or error
         raise _refused(f"the certificate cannot be used: {reason}", hint) from None
     return context

@@ -24,6 +24,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program, query
+from cocosearch_ipc.cli.running.termination import is_alive
 from cocosearch_ipc.render import output, tables
 
 Env = Mapping[str, str]
@@ -93,8 +94,8 @@ def _print(
     machine: Mapping[str, Any], figures: Sequence[Figure], status: Mapping[str, Any], index: str
 ) -> None:
     output.line(
-        f"cocosearchd {status['version']} on {machine['cpus']} x {machine['processor']}, Python {machine['python']}, "
-        f"load {machine['load_before']} to {machine['load_after']}"
+        f"cocosearchd {status['version']} on {machine['cpus']} x {machine['processor']}, "
+        f"Python {machine['python']}, load {machine['load_before']} to {machine['load_after']}"
     )
     output.line("")
     rows = [("figure", "p50", "p95", "unit", "n")]
@@ -256,19 +257,9 @@ def _sweep(path: str) -> None:
     """Delete the scratch indexes of killed runs."""
     for index in client.call(path, "list_indexes")["indexes"]:
         owner = index["name"].removeprefix(PREFIX).partition("-")[0]
-        if index["name"].startswith(PREFIX) and owner.isdecimal() and not _alive(int(owner)):
+        if index["name"].startswith(PREFIX) and owner.isdecimal() and not is_alive(int(owner)):
             client.call(path, "clear_index", {"index": index["name"]})
             shutil.rmtree(index["root"], ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _machine() -> dict[str, Any]:

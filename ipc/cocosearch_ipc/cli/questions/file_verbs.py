@@ -150,7 +150,8 @@ def _print_event(event: dict[str, Any]) -> None:
     where = f"{event['index']} {event['as_of']['seq']}"
     if event.get("kind") == "missed":
         output.note(
-            f"{where}: the clock is too old, or of another run of the daemon: anything may have changed"
+            f"{where}: the clock is too old, or of another run of the daemon: anything may have "
+            "changed"
         )
     if event.get("matches"):
         for match in answers.grep({"results": event["matches"]}, {}, ""):

@@ -121,7 +121,8 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
         _wait_until_gone(pid, env, say)
     except KeyboardInterrupt:
         say(
-            f"cocosearchd (pid {pid}) continues to stop in the background; `cocosearchctl restart` starts it again"
+            f"cocosearchd (pid {pid}) continues to stop in the background; `cocosearchctl "
+            "restart` starts it again"
         )
         raise
     return pid

@@ -63,7 +63,7 @@ def outdated(env: Env) -> tuple[Path, ...]:
 
 
 def state(env: Env) -> str:
-    """Return systemd's state of the user's service (active, inactive, failed, ...); "" elsewhere."""
+    """Return systemd's state of the user's service (active, failed, ...); "" elsewhere."""
     if sys.platform == "darwin":
         return ""
     command = ("systemctl", "--user", "is-active", "cocosearchd.service")
@@ -329,7 +329,8 @@ def _install(service: ServiceManager, env: Env) -> bool:
         elif former is ExistingUnit.UNKNOWN:
             drop_in = f": put them into a drop-in, {path}.d/NAME.conf" if service.drop_in else ""
             output.note(
-                f"{path} had your own changes; its backup is {path.name}{unit_files.BACKUP_SUFFIX}{drop_in}"
+                f"{path} had your own changes; its backup is "
+                f"{path.name}{unit_files.BACKUP_SUFFIX}{drop_in}"
             )
     changed |= _environment(service, env)
     if changed and runs:

@@ -81,7 +81,7 @@ def force_stop(pid: int, env: Env, say: Callable[[str], object]) -> None:
 
 
 def forbid_restart(env: Env) -> None:
-    """Tell the watchdog of a daemon not to start another one if the daemon freezes while stopping."""
+    """Tell the watchdog of a daemon not to start another one if it freezes while stopping."""
     pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
     if pid is not None:
         with suppress(ProcessLookupError, PermissionError):

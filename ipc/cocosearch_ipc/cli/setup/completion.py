@@ -54,13 +54,15 @@ def bash() -> Iterator[str]:
     because `compgen -W` would run `$(...)`, and quoted on the command line.
     """
     yield "_cocosearchctl() {"
-    yield '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" words="" names="" one'
+    yield '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"'
+    yield '  local words="" names="" one'
     yield "  COMPREPLY=()"
     yield f'  if [ "$COMP_CWORD" -eq 1 ]; then words="{" ".join(words())}"'
     yield '  elif [ "$previous" = --index ]; then names=yes'
     yield '  else case "${COMP_WORDS[1]}" in'
     for verb, options in words().items():
-        yield f'    {verb}) words="{" ".join(options)}"{" names=yes" if verb in TAKES_NAME else ""} ;;'
+        names = " names=yes" if verb in TAKES_NAME else ""
+        yield f'    {verb}) words="{" ".join(options)}"{names} ;;'
     yield "  esac; fi"
     yield '  COMPREPLY=($(compgen -W "$words" -- "$current"))'
     yield '  if [ "${COMP_WORDS[1]}" = up ] && [ "$COMP_CWORD" -gt 1 ]; then'
@@ -75,7 +77,7 @@ def bash() -> Iterator[str]:
 
 
 def zsh() -> Iterator[str]:
-    """Yield the script for `cocosearchctl completion zsh > ~/.zfunc/_cocosearchctl`, or to source."""
+    """Yield the script for `completion zsh > ~/.zfunc/_cocosearchctl`, or to source."""
     yield "#compdef cocosearchctl"
     yield "_cocosearchctl() {"
     yield f"  if (( CURRENT == 2 )); then compadd {' '.join(words())}; return; fi"
@@ -113,4 +115,5 @@ def fish() -> Iterator[str]:
         if name in TAKES_NAME:
             yield f"{condition} -a '({NAMES})'"
     yield "complete -c cocosearchctl -n '__fish_seen_subcommand_from up' -F"
-    yield f"complete -c cocosearchctl -n '__fish_seen_subcommand_from query' -l index -x -a '({NAMES})'"
+    in_query = "__fish_seen_subcommand_from query"
+    yield f"complete -c cocosearchctl -n '{in_query}' -l index -x -a '({NAMES})'"

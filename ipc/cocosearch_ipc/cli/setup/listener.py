@@ -16,7 +16,8 @@ Env = Mapping[str, str]
 TIMEOUT_S = 5.0
 DEFAULT_PORT = 8765  # settings.ServerSettings.port, which this package must not import
 REMEDY = "stop that program, then run `cocosearchctl token --rotate` and `cocosearchctl restart`"
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - a listener's address, and how this machine reaches it
+# The address of a listener, and how this machine reaches it.
+ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared only
 
 
 def connect(url: str) -> http.client.HTTPConnection:
@@ -55,7 +56,8 @@ def require_own_listener(env: Env, url: str) -> None:
             "the daemon is of an older version and cannot prove its port", hint, code=0
         )
     if not secrets.compare_digest(proof or "", expected):
-        message = f"port {port} of {host} is not the daemon's, it is held by {describe_holder(host, port)}"
+        holder = describe_holder(host, port)
+        message = f"port {port} of {host} is not the daemon's, it is held by {holder}"
         raise client.CallFailed(f"{message}: that program would receive the token", REMEDY, code=0)
 
 
