@@ -1,10 +1,14 @@
 """The tables of filters: the daemon's, that of the front ends, and the fields they speak of."""
 
+import argparse
 from dataclasses import fields
 
-from cocosearch_ipc.cli.questions.search_options import SEARCH_OPTIONS
+import pytest
+
+from cocosearch_ipc.cli.questions.search_options import SEARCH_OPTIONS, parameters
 from cocosearch_ipc.protocol import SearchRequest
-from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter
+from cocosearchd.errors import InvalidInput
+from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.inline_filters import FIELDS_BY_KEY
 
 REQUEST_FIELDS = {field.name for field in fields(SearchRequest)}
@@ -43,3 +47,31 @@ def test_a_list_has_an_option_that_may_be_repeated() -> None:
     for row in FILTER_FIELDS:
         if not row.is_quoted:
             assert options[row.name].is_list is not row.is_single, row.name
+
+
+def test_languages_and_kinds_may_be_lists_with_commas() -> None:
+    lists = make_filter({"languages": ["go, rust", "py"], "symbol_types": ["method,interface"]})
+    assert lists == make_filter(
+        {"languages": ["go", "rust", "py"], "symbol_types": ["method", "interface"]}
+    )
+    assert make_filter({"paths": ["a,b.py"]}).paths == ("a,b.py",)
+    for commas in (",", "", "go,nolanguage"):
+        with pytest.raises(InvalidInput, match="unknown language"):
+            make_filter({"languages": [commas]})
+
+
+@pytest.mark.parametrize(
+    ("flags", "params"),
+    [
+        ([], {}),
+        (["--hybrid"], {"use_hybrid": True}),
+        (["--no-hybrid"], {"use_hybrid": False}),
+        (["--hybrid", "--no-hybrid"], {"use_hybrid": False}),
+        (["--lang", "go,rust", "--lang", "py"], {"languages": ["go,rust", "py"]}),
+    ],
+)
+def test_flags_become_parameters(flags: list[str], params: dict[str, object]) -> None:
+    parser = argparse.ArgumentParser()
+    for option in SEARCH_OPTIONS:
+        option.add_to(parser)
+    assert parameters(parser.parse_args(flags), SEARCH_OPTIONS) == params

@@ -61,7 +61,7 @@ class FilterField:
     stored_values: Callable[[Iterable[str]], tuple[str, ...]]
     inline_keys: tuple[str, ...] = ()
     exclusion: str | None = None
-    splits_commas: bool = False  # a value in a question may be a list: `lang:go,rust`
+    splits_commas: bool = False  # a value may be a list: `lang:go,rust`
     is_single: bool = False  # at most one value, None without
     is_quoted: bool = False  # written in quotes; requests have no such field
     takes_root: bool = False  # a value may begin with the absolute path of the root
@@ -84,6 +84,16 @@ class FilterField:
         if self.is_single:
             return [value] if value else []
         return list(value or ())
+
+    def split(self, written: Iterable[str]) -> list[str]:
+        """Return the single values of lists with commas; a text of commas only stays."""
+        if not self.splits_commas:
+            return list(written)
+        return [
+            part.strip()
+            for value in written
+            for part in (list(filter(str.strip, value.split(","))) or [value])
+        ]
 
     def argument(self, values: tuple[str, ...]) -> dict[str, Any]:
         """Return the argument of `Filter` for stored values; none for no values."""
@@ -149,7 +159,9 @@ FILE_FIELDS = tuple(field for field in FILTER_FIELDS if field.file_condition is 
 
 def make_filter(written_values: Mapping[str, Sequence[str]]) -> Filter:
     """Make a filter of values as written, by field name. Raises `InvalidInput`."""
-    values = {field.name: list(written_values.get(field.name, ())) for field in FILTER_FIELDS}
+    values = {
+        field.name: field.split(written_values.get(field.name, ())) for field in FILTER_FIELDS
+    }
     for field in FILTER_FIELDS:
         if field.exclusion is not None:
             negated = [value for value in values[field.name] if value.startswith("!")]

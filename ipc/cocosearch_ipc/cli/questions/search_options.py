@@ -106,7 +106,7 @@ FILTER_OPTIONS = (
     SearchOption(
         ("--lang", "--language"),
         ("languages",),
-        "only this language; repeatable",
+        "only these languages: a,b; repeatable",
         metavar="LANGUAGE",
         is_list=True,
         inline_keys=("lang", "language"),
@@ -132,7 +132,7 @@ FILTER_OPTIONS = (
     SearchOption(
         ("--symbol-type",),
         ("symbol_types",),
-        "only this kind of symbol; repeatable",
+        "only these kinds of symbols: a,b; repeatable",
         metavar="TYPE",
         is_list=True,
         inline_keys=("sym",),
@@ -182,6 +182,9 @@ RANKING_OPTIONS = (
         metavar="NAME",
         command="/reranker",
         choices=RERANKERS,
+    ),
+    SearchOption(
+        ("--hybrid",), ("use_hybrid",), "words and vectors, with classic for all words", const=True
     ),
     SearchOption(("--no-hybrid",), ("use_hybrid",), "vector search only", const=False),
     SearchOption(("--no-cache",), ("use_cache",), "do not use cached answers", const=False),
