@@ -93,7 +93,7 @@ def file_of(text: str) -> FileText:
     parts = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
     sizes = np.cumsum([0, *(len(part.encode()) for part in parts)]).tolist()
     chunks = tuple(
-        ChunkText(start, end, 1, part)
+        ChunkText(start, end, part)
         for part, start, end in zip(parts, sizes, sizes[1:], strict=False)
     )
     return FileText("a.c", 1, "c", chunks, np.zeros((len(chunks), 64), np.float32))

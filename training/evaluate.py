@@ -159,7 +159,7 @@ def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
 def _file(path: str, functions: Sequence[Function], vectors: Scores) -> FileText:
     ends = list(accumulate(len(one["text"].encode()) + 1 for one in functions))
     chunks = (
-        ChunkText(start, end, 1, one["text"], (one["name"],), f"{one['parent']} {one['name']}")
+        ChunkText(start, end, one["text"], (one["name"],), f"{one['parent']} {one['name']}")
         for start, end, one in zip([0, *ends], ends, functions, strict=False)
     )
     return FileText(path, 1, functions[0]["language"], tuple(chunks), vectors)

@@ -14,7 +14,6 @@ from cocosearchd.model import SkipReason
 ExclusionCode = (
     SkipReason | Literal["quarantined", "froze", "failed", "embedder_away", "store_away"]
 )
-STORED_CODES: frozenset[str] = frozenset(get_args(SkipReason))
 # Kinds of rules that leave a file out of the scope of a root.
 ScopeCode = Literal[
     "gitignore",

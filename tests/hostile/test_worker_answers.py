@@ -185,7 +185,7 @@ def answers() -> dict[str, bytes]:
 FILES = [
     FileText(
         *("a.py", 1, "python"),
-        (ChunkText(0, len(CODE), 0, CODE.decode(), ("Parser", "parse"), "Parser"),),
+        (ChunkText(0, len(CODE), CODE.decode(), ("Parser", "parse"), "Parser"),),
         np.zeros((1, 4), np.float32),
     )
 ]

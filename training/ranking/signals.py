@@ -126,9 +126,7 @@ def chunk_texts(path: str, chunks: Sequence[Chunk]) -> Iterator[ChunkText]:
     """Chunks as the lexical index reads them."""
     for one in chunks:
         names = extract_header_names(one.header, path)
-        yield ChunkText(
-            one.start_byte, one.end_byte, one.start_line, one.text, one.definitions, names
-        )
+        yield ChunkText(one.start_byte, one.end_byte, one.text, one.definitions, names)
 
 
 def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) -> IndexSnapshot:

@@ -122,7 +122,6 @@ def chunk_text(chunk: Chunk, path: str) -> ChunkText:
     return ChunkText(
         start_byte=chunk.start_byte,
         end_byte=chunk.end_byte,
-        start_line=chunk.start_line,
         text=chunk.text,
         definitions=chunk.definitions,
         names=extract_header_names(chunk.header, path),

@@ -584,7 +584,7 @@ order by f.filename, c.chunk_number
 -- name: file_texts
 -- Like file_chunks, but only with the contents of an index in memory; vectors in wire format. Rows older than symbol_kinds
 -- have one kind, for all their names.
-select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, c.content_text,
+select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, c.content_text,
        c.definitions, c.header,
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
        coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
@@ -599,7 +599,7 @@ order by f.filename, c.chunk_number
 -- name: few_texts
 -- Like file_texts, for few files. Each file is looked up separately: until PostgreSQL has statistics it expects hundreds of
 -- chunks in a file, and would rather read the whole table.
-select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, c.content_text,
+select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, c.content_text,
        c.definitions, c.header,
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
        coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),

@@ -52,7 +52,6 @@ def plain_document(file: FileText, terms: TermCache) -> Documents:
         characters=np.array([sum(map(len, texts))]),
         chunk_counts=np.array([len(file.chunks)]),
         keys=np.array([(chunk.start_byte, chunk.end_byte) for chunk in file.chunks], np.int64),
-        start_lines=np.array([chunk.start_line for chunk in file.chunks], np.int32),
         vectors=vectors,
         scales=scales,
         means=mean,

@@ -65,7 +65,6 @@ CALLED = ("", "Router", "HTTPServer2 a::b  get")
 def file_texts(draw: st.DrawFn) -> FileText:
     chunks = list[ChunkText]()
     start = 0
-    line = 1
     for _ in range(draw(st.integers(1, 4))):
         text = "".join(draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=60)))
         size = len(text.encode())
@@ -73,7 +72,6 @@ def file_texts(draw: st.DrawFn) -> FileText:
             ChunkText(
                 start,
                 start + size,
-                line,
                 text,
                 draw(NAMES),
                 draw(st.sampled_from(CALLED)),
@@ -81,7 +79,6 @@ def file_texts(draw: st.DrawFn) -> FileText:
             )
         )
         start += size - draw(st.integers(0, min(3, size - 1)))
-        line += text.count("\n")
     vectors = np.random.default_rng(start).standard_normal((len(chunks), 8)).astype(np.float32)
     vectors[draw(st.integers(0, len(chunks))) :] = 0
     return FileText(
@@ -189,7 +186,7 @@ def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
 
 
 def test_a_word_that_occurs_too_often_for_its_column_is_clipped() -> None:
-    chunk = ChunkText(0, 1, 1, "# " + "word " * 70_000)
+    chunk = ChunkText(0, 1, "# " + "word " * 70_000)
     file = FileText("a.py", 1, "python", (chunk,), np.zeros((1, 0), np.float32))
     assert_same(
         build_segment([make_document(file, TermCache())]),

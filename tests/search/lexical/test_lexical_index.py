@@ -25,7 +25,7 @@ from cocosearchd.search.lexical.analysis.analyser import (
     ReducedFile,
 )
 from cocosearchd.search.lexical.analysis.documents import FileText
-from cocosearchd.search.lexical.index_snapshot import SIGNALS, FeatureMatrix
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments import segment_files
 from cocosearchd.search.lexical.segments.segment import SegmentView
@@ -39,6 +39,7 @@ from cocosearchd.store.chunks.index_texts import FileTexts, file_texts
 from cocosearchd.store.chunks.queries import delete_file, replace_file
 from cocosearchd.store.connection.database import Database
 from tests.search.lexical.direct import DirectAnalyser
+from tests.search.lexical.toy import SIGNALS
 from tests.store.support import file_write, new_index, vector_of
 
 pytestmark = pytest.mark.anyio

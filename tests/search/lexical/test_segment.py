@@ -18,7 +18,6 @@ from cocosearchd.search.lexical.analysis.documents import (
 )
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 from cocosearchd.search.lexical.index_snapshot import (
-    SIGNALS,
     IndexSnapshot,
     compute_features,
     make_snapshot,
@@ -43,7 +42,7 @@ from cocosearchd.search.lexical.segments.segment_merge import (
     merge_segments,
     perform_merges,
 )
-from tests.search.lexical.toy import DIMENSION, documents
+from tests.search.lexical.toy import DIMENSION, SIGNALS, documents
 
 ALL_LARGE = replace(QUIET, floor_chunks=0)  # as if these few files were many
 LARGE = replace(QUIET, ratio=1, floor_chunks=3, max_chunks=100)
@@ -96,7 +95,7 @@ def test_counts_are_clipped_not_wrapped() -> None:
 
 def test_names_of_a_header_count_three_times() -> None:
     chunk = ChunkText(
-        0, 9, 1, "cache lock", ("lock",), extract_header_names("src/a.py Cache lock", "src/a.py")
+        0, 9, "cache lock", ("lock",), extract_header_names("src/a.py Cache lock", "src/a.py")
     )
     file = FileText("src/a.py", 1, "python", (chunk,), np.zeros((1, DIMENSION), np.float32))
     segment = build_segment([make_document(file, TermCache())])

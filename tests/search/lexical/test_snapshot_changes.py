@@ -15,7 +15,6 @@ from cocosearchd.search.lexical import snapshot_changes
 from cocosearchd.search.lexical.analysis.documents import make_documents
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
-    SIGNALS,
     IndexSnapshot,
     compute_features,
     make_snapshot,
@@ -32,6 +31,7 @@ from cocosearchd.search.lexical.snapshot_changes import (
     plan_idle_merge,
 )
 from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
+from tests.search.lexical.toy import SIGNALS
 
 DIMENSION = 4
 TERMS = TermCache()
@@ -49,12 +49,10 @@ def stored(path: str, text: str, generation: int) -> FileTexts:
     """Stored file with one chunk for each line of `text`."""
     chunks = []
     start = 0
-    for number, line in enumerate(text.split("\n"), 1):
-        chunks.append(
-            (start, start + len(line), number, line, list[str](), path, list[str](), list[str]())
-        )
+    for line in text.split("\n"):
+        chunks.append((start, start + len(line), line, list[str](), path, list[str](), list[str]()))
         start += len(line) + 1
-    vectors = np.eye(DIMENSION, dtype=np.float32)[[len(chunk[3]) % DIMENSION for chunk in chunks]]
+    vectors = np.eye(DIMENSION, dtype=np.float32)[[len(chunk[2]) % DIMENSION for chunk in chunks]]
     return FileTexts(
         path, generation, language(text), tuple(chunks), vectors, zlib.crc32(text.encode()) + 1
     )

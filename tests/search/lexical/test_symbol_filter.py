@@ -189,7 +189,6 @@ def random_file(path: str, dice: random.Random) -> FileText:
         ChunkText(
             10 * n,
             10 * n + 9,
-            n,
             "x",
             symbols=tuple((dice.choice(KINDS), dice.choice(NAMES[:3])) for _ in range(2)),
         )

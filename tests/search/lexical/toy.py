@@ -16,6 +16,12 @@ from cocosearchd.search.lexical.analysis.terms import TermCache
 DIMENSION = 4
 
 
+SIGNALS = (
+    "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq",
+    "test", "prose", "hub", "depth", "lsize",
+)  # fmt: skip
+
+
 def file_text(path: str, text: str, vectors: Mapping[str, int] | None = None) -> FileText:
     """Make a file whose chunks are the parts between lines `---`.
 
@@ -23,12 +29,10 @@ def file_text(path: str, text: str, vectors: Mapping[str, int] | None = None) ->
     """
     chunks = list[ChunkText]()
     start = 0
-    line = 1
     for part in text.split("\n---\n"):
         size = max(1, len(part.encode()))
-        chunks.append(ChunkText(start, start + size, line, part))
+        chunks.append(ChunkText(start, start + size, part))
         start = start + size
-        line = line + part.count("\n") + 1
     rows = np.zeros((len(chunks), DIMENSION), np.float32)
     for row, chunk in zip(rows, chunks, strict=True):
         if vectors and chunk.text in vectors:

@@ -46,7 +46,6 @@ async def test_texts_are_those_of_the_chunks(
             (
                 c.start_byte,
                 c.end_byte,
-                c.start_line,
                 c.content,
                 list(c.definitions),
                 c.header,
@@ -80,7 +79,7 @@ async def test_few_files_need_no_connection_while_they_are_looked_at(dsn: str) -
         async for file in file_texts(db, record, ["a.py", "b.py"]):
             paths_read.append(file)
             await replace_file(db, record, file_write("b.py", "other"))
-        assert paths_read[1].chunks[0][3] == "text"
+        assert paths_read[1].chunks[0][2] == "text"
 
 
 async def test_a_digest_tells_files_apart_that_are_not_the_same(db: Database) -> None:

@@ -61,10 +61,6 @@ from cocosearchd.search.lexical.segments.segment_merge import (
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-SIGNALS = (
-    "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq",
-    "test", "prose", "hub", "depth", "lsize",
-)  # fmt: skip
 _FILE_SIGNALS = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
 
 

@@ -247,10 +247,10 @@ def make_file_text(file: FileTexts) -> FileText:
     """Convert a stored file to a `FileText`."""
     chunks = tuple(
         ChunkText(
-            *row[:4],
-            tuple(row[4]),
-            extract_header_names(row[5], file.path),
-            tuple(zip(row[6], row[7], strict=True)),
+            *row[:3],
+            tuple(row[3]),
+            extract_header_names(row[4], file.path),
+            tuple(zip(row[5], row[6], strict=True)),
         )
         for row in file.chunks
     )

@@ -26,14 +26,14 @@ _VECTOR_HEADER = 4
 class FileTexts:
     """A file with its chunks in order; `generation` is the one that last changed it.
 
-    A chunk is (start byte, end byte, first line, text, names defined in it, header, kinds of its
-    symbols, their names).
+    A chunk is (start byte, end byte, text, names defined in it, header, kinds of its symbols, their
+    names).
     """
 
     path: str
     generation: int
     language: str
-    chunks: tuple[tuple[int, int, int, str, list[str], str, list[str], list[str]], ...]
+    chunks: tuple[tuple[int, int, str, list[str], str, list[str], list[str]], ...]
     # Shape (chunks, dimension); a zero row where the model knows nothing of the text.
     vectors: NDArray[np.float32]
     # 64 bits over all chunks: files of one path and language with equal digests have equal chunks.

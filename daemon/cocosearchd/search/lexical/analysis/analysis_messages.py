@@ -8,6 +8,7 @@ checked before use: arrays of the wrong shape, or that point beyond the files th
 import marshal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,8 +126,4 @@ def _chunk_values(chunk: ChunkText) -> tuple[object, ...]:
 def _file(
     path: str, language: str, chunks: Sequence[tuple[int, int, str, tuple[str, ...], str]]
 ) -> FileText:
-    texts = (
-        ChunkText(start, end, 0, text, defined, names)
-        for start, end, text, defined, names in chunks
-    )
-    return FileText(path, 0, language, tuple(texts), _NO_VECTORS)
+    return FileText(path, 0, language, tuple(starmap(ChunkText, chunks)), _NO_VECTORS)

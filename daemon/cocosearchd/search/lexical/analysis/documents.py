@@ -49,7 +49,6 @@ class ChunkText:
 
     start_byte: int
     end_byte: int
-    start_line: int
     text: str
     definitions: tuple[str, ...] = ()
     names: str = ""
@@ -146,7 +145,6 @@ class Documents:
     characters: NDArray[np.int64]  # (F,)
     chunk_counts: NDArray[np.int64]  # (F,)
     keys: NDArray[np.int64]  # (C, 2): start and end byte
-    start_lines: NDArray[np.int32]  # (C,)
     vectors: NDArray[np.int8]  # (C, dimension), or (C, 0)
     scales: NDArray[np.float32]  # (C,)
     means: NDArray[np.int8]  # (F, dimension): mean of the chunks that have a vector
@@ -210,7 +208,6 @@ def assemble_documents(files: Sequence[FileText], analysis: Analysis) -> Documen
         characters=analysis.characters,
         chunk_counts=np.array([len(file.chunks) for file in files], np.int64),
         keys=np.array(keys, np.int64).reshape(-1, 2),
-        start_lines=_column(chunks, "start_line", np.int32),
         vectors=vectors,
         scales=scales,
         means=means,

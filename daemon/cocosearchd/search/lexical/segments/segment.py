@@ -47,7 +47,6 @@ class Segment:
     file_vectors: NDArray[np.int8]  # (F, D): the mean of the vectors of a file's chunks
     file_scales: Floats  # (F,): 0 where no chunk has a vector
     keys: Ints  # (C, 2): start and end byte
-    start_lines: NDArray[np.int32]  # (C,)
     chunk_files: NDArray[np.int32]  # (C,)
     chunk_lengths: Floats  # (C,): terms of text and header
     vectors: NDArray[np.int8]  # (C, D); D = 0 without vectors
@@ -193,7 +192,6 @@ def build_segment(documents: Sequence[Documents], dimension: int = 0) -> Segment
         chunk_starts=ends - counts,
         chunk_ends=ends,
         keys=_join(documents, "keys", np.int64).reshape(-1, 2),
-        start_lines=_join(documents, "start_lines", np.int32),
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         vectors=vectors,
         binary_vectors=quantise_to_bits(vectors),

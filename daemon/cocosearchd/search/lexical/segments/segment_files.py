@@ -21,12 +21,10 @@ from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 log = logging.getLogger(__name__)
 # Version of the files. Raise it when terms, definitions or fields change.
-FORMAT = 10
+FORMAT = 11
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
-# Fields whose arrays have another key in the files of this format.
-_STORED_KEYS = {"binary_vectors": "signs"}
-_FIELDS = {_STORED_KEYS.get(column.name, column.name): column.name for column in fields(Segment)}
+_FIELDS = [column.name for column in fields(Segment)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ def _write(folder: Path, segment: Segment) -> str:
     name = f"{uuid.uuid4().hex}.segment"
     table = {}
     offset = 0
-    arrays = {key: np.ascontiguousarray(getattr(segment, name)) for key, name in _FIELDS.items()}
+    arrays = {name: np.ascontiguousarray(getattr(segment, name)) for name in _FIELDS}
     for key, array in arrays.items():
         table[key] = (array.dtype.str, array.shape, offset)
         offset += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
@@ -159,7 +157,7 @@ def _map(path: Path) -> Segment:
     for key, (kind, shape, offset) in table.items():
         count = int(np.prod(shape, dtype=np.int64))
         column = np.frombuffer(raw, np.dtype(kind), count, 8 + size + offset)
-        arrays[_FIELDS[key]] = column.reshape(shape)
+        arrays[key] = column.reshape(shape)
     return Segment(**arrays)
 
 

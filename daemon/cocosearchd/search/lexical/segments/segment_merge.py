@@ -26,7 +26,7 @@ from cocosearchd.search.lexical.segments.segment import (
 SEGMENT_CHUNKS = 100_000
 LARGEST_CHUNKS = 500_000
 _FILE_COLUMNS = ("digests", "characters", "file_lengths", "file_vectors", "file_scales")
-_CHUNK_COLUMNS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
+_CHUNK_COLUMNS = ("keys", "chunk_lengths", "vectors", "scales")
 
 
 @dataclass(frozen=True, slots=True)
