@@ -85,7 +85,8 @@ def questions(root: Path, count: int, seed: int) -> tuple[list[str], list[str]]:
 @asynccontextmanager
 async def opened(home: Home, chunks: int, count: int) -> AsyncIterator[Bench]:
     """A filled index in a PostgreSQL below `home`, its words in memory, saved for the next time."""
-    async with connected(home) as (db, postgres), aclosing(ProcessAnalyser()) as analyser:
+    analyser = ProcessAnalyser()
+    async with connected(home) as (db, postgres), aclosing(analyser.pool):
         record = await corpus(db, home, "bench", chunks)
         lexical = LexicalIndex(db, record, home.words / "bench", analyser)
         async with warm(lexical):

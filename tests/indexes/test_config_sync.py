@@ -117,7 +117,7 @@ async def running(
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await embedder.aclose()
-                await indexes.analyser.aclose()
+                await indexes.analyser.pool.aclose()
 
 
 @asynccontextmanager

@@ -93,4 +93,4 @@ class Engine:
     async def aclose(self) -> None:
         """Stop the processes that run beside the daemon for its requests."""
         await self._sessions.aclose()
-        await self._indexes.analyser.aclose()
+        await self._indexes.analyser.pool.aclose()

@@ -43,11 +43,10 @@ def sync(index: str, freshness: Freshness) -> p.SyncReply:
 def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexProgress:
     """Progress of an index. Until the first scan has counted files, the stored ones count."""
     skipped = sum(files for _, files in stored.skipped)
-    done = status.done if status.total is not None else max(0, stored.files) + skipped
     return p.IndexProgress(
         index=record.name,
         state=status.state,
-        done=done,
+        done=status.done if status.total is not None else max(0, stored.files) + skipped,
         total=status.total,
         chunks=stored.chunks,
         failed=status.failed_count,
@@ -61,14 +60,7 @@ def refused_progress(record: IndexRecord, reason: str, stored: Counts) -> p.Inde
     skipped = sum(files for _, files in stored.skipped)
     done = stored.files + skipped
     return p.IndexProgress(
-        index=record.name,
-        state="refused",
-        done=done,
-        total=done,
-        chunks=stored.chunks,
-        failed=0,
-        reason=reason,
-        skipped=skipped,
+        record.name, "refused", done, done, stored.chunks, 0, reason=reason, skipped=skipped
     )
 
 

@@ -85,7 +85,7 @@ class IndexRegistry:
         self._db = db
         self._updater = updater
         self._embedder = embedder
-        self.analyser = ProcessAnalyser()  # shared by all indexes; `Engine.aclose` closes it
+        self.analyser = ProcessAnalyser()  # shared by all indexes; `Engine.aclose` ends its pool
         self.config = ConfigSync(db, updater, loaded)
         self._state_dir = state_dir
         self._tasks = tasks
@@ -105,7 +105,7 @@ class IndexRegistry:
 
     async def start_all(self) -> None:
         """Start every index of the stored registry."""
-        self.analyser.warm_up()
+        self.analyser.pool.warm_up()
         async with self._lock:
             await self.config.read(self.config.loaded)
             await index_roles.drop_retired_indexes(self._db)
@@ -312,7 +312,7 @@ class IndexRegistry:
     async def _release(self) -> None:
         """Release memory that all indexes share, once there is no index."""
         if not self._with_replacements():
-            await self.analyser.renew()
+            await self.analyser.pool.replace_idle()  # which forgets their caches
 
     def _with_replacements(self) -> tuple[RunningIndex, ...]:
         """Indexes that answer, and the replacements that are being filled."""

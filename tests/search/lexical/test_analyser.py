@@ -55,7 +55,7 @@ async def stumbling(deadline_s: float = 60, cpu_s: int = 5) -> AsyncIterator[Pro
     try:
         yield analyser
     finally:
-        await analyser.aclose()
+        await analyser.pool.aclose()
 
 
 def assert_same(analysed: AnalysedFiles, expected: AnalysedFiles) -> None:
@@ -100,8 +100,8 @@ async def test_a_process_says_what_this_one_says() -> None:
         assert_same(await analyser.analyse(files), await DirectAnalyser().analyse(files))
         assert await analyser.analyse([]) == AnalysedFiles()
     finally:
-        await analyser.aclose()
-    assert analyser.pids == []
+        await analyser.pool.aclose()
+    assert analyser.pool.pids == []
 
 
 @pytest.mark.parametrize("fault", ["FAULT", "STALL", "SPIN", "EAT", "LIE"])
@@ -177,7 +177,7 @@ async def test_texts_that_stall_at_the_same_time_have_their_turns() -> None:
 async def test_a_process_that_somebody_kills_costs_no_file_anything() -> None:
     async with stumbling() as analyser:
         await analyser.analyse(GOOD)
-        for pid in analyser.pids:
+        for pid in analyser.pool.pids:
             os.kill(pid, signal.SIGKILL)
         analysed = await analyser.analyse(GOOD)
         assert analysed.reduced == ()

@@ -84,7 +84,7 @@ class StatusVerbs:
             worker=asdict(self._updater.status),
             cache=asdict(self._pipeline.cache_statistics()),
             rss_bytes=await anyio.to_thread.run_sync(
-                measure_memory, self._updater.pid, info.postgres, self._indexes.analyser.pids
+                measure_memory, self._updater.pid, info.postgres, self._indexes.analyser.pool.pids
             ),
             indexes=(await self._index_verbs.list_indexes(request)).indexes,
             warnings=(

@@ -92,7 +92,7 @@ class LexicalIndex:
         self._journal = ApplyJournal(
             snapshot_dir.with_suffix(".journal"), snapshot_dir.parent.parent / FROZE
         )
-        self._terms = TermCache()
+        self.terms = TermCache()
         self.symbols = SymbolMasks()
         self._snapshot: IndexSnapshot | None = None
         self._retired = EMPTY  # retired segments
@@ -129,11 +129,6 @@ class LexicalIndex:
     def exclusion_warnings(self) -> tuple[str, ...]:
         """Sentences about files that are excluded because they froze or ended the daemon."""
         return self._journal.warnings
-
-    @property
-    def terms(self) -> TermCache:
-        """Term cache of this index."""
-        return self._terms
 
     def sizes(self) -> Mapping[str, int]:
         """Count files, chunks and segments, and the files that the last catch-up reused."""
@@ -188,7 +183,7 @@ class LexicalIndex:
 
     def parse_query(self, text: str) -> QueryTerms:
         """Parse a query with the project name and the common language of this index."""
-        return self._terms.parse_query(
+        return self.terms.parse_query(
             text,
             self._record.name,
             () if self._snapshot is None else self._snapshot.common_language,
@@ -233,7 +228,7 @@ class LexicalIndex:
 
         `file_filter`: which files may be shown; `limit`: how many are going to be.
         """
-        terms = self._terms
+        terms = self.terms
         return await asyncio.to_thread(
             lambda: score_features(
                 compute_features(snapshot, query, terms, vector, file_filter, limit)
@@ -321,7 +316,7 @@ class LexicalIndex:
             self._snapshot = None
             self._retired = EMPTY
             self._saved = WeakKeyDictionary()
-            self._terms = TermCache()
+            self.terms = TermCache()
             self.symbols = SymbolMasks()
             self._overlay_snapshots.clear()
             self._pending.clear()
@@ -479,7 +474,7 @@ class LexicalIndex:
                 if not is_merged:
                     is_merged = await self._merge_segments()
                 if is_merged and clock() >= forget_at:
-                    self._terms.forget()
+                    self.terms.forget()
                     await asyncio.to_thread(return_memory)
                     forget_at = math.inf  # until there is a commit again
                 if clock() >= save_at or (

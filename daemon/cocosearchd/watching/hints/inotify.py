@@ -105,18 +105,13 @@ class InotifyHints:
         self._descriptor_of: dict[bytes, int] = {}
         self._children: dict[bytes, set[bytes]] = {}
         self._blind: set[bytes] = set()
-        self._trouble: str | None = None
+        self.trouble: str | None = None
         # watch descriptors
         self._sync = -1
         self._parent = -1
         self._ancestors = set[int]()  # the parent and all above it
         self._mounts: MountWatch | None = None
         self._closed = False
-
-    @property
-    def trouble(self) -> str | None:
-        """The limit that was hit, with the command that raises it."""
-        return self._trouble
 
     def start(self, sink: Sink) -> None:
         """Start the thread. Raises `HintsUnavailable` if no inotify instances are left."""
@@ -165,7 +160,7 @@ class InotifyHints:
                 return
             self._blind.discard(directory)
             if not self._blind:
-                self._trouble = None
+                self.trouble = None
             self._enter(directory, descriptor)
 
     def blind(self) -> tuple[bytes, ...]:
@@ -222,7 +217,7 @@ class InotifyHints:
     def _add_blind(self, directory: bytes, reason: str) -> None:
         self._blind.add(directory)
         advice = _raise_limit("max_user_watches")
-        self._trouble = f"directories that are polled: {len(self._blind)}, as {reason}; {advice}"
+        self.trouble = f"directories that are polled: {len(self._blind)}, as {reason}; {advice}"
 
     def _enter(self, directory: bytes, descriptor: int) -> None:
         # A moved directory keeps its descriptor, so its old name is not trusted.

@@ -116,7 +116,7 @@ class Analyser(Protocol):
 
 
 class ProcessAnalyser:
-    """Analyser with worker processes, for one event loop; `aclose` ends them."""
+    """Analyser with the worker processes of `pool`, for one event loop."""
 
     def __init__(
         self,
@@ -125,21 +125,8 @@ class ProcessAnalyser:
         size: PoolSize = SIZE,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._pool = WorkerPool("analysis", command, installed_code_digest(), limits, size)
+        self.pool = WorkerPool("analysis", command, installed_code_digest(), limits, size)
         self._deadline_s = deadline_s
-
-    @property
-    def pids(self) -> list[int]:
-        """Process numbers of the live workers."""
-        return self._pool.pids
-
-    def warm_up(self) -> None:
-        """Start a process before it is needed."""
-        self._pool.warm_up()
-
-    async def renew(self) -> None:
-        """Replace the processes, which forgets their caches, when there is no index any more."""
-        await self._pool.replace_idle()
 
     async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
         """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`.
@@ -163,10 +150,6 @@ class ProcessAnalyser:
                 request.cancel()
             await asyncio.gather(*requests, return_exceptions=True)
         return AnalysedFiles(tuple(documents), tuple(reduced))
-
-    async def aclose(self) -> None:
-        """End all processes."""
-        await self._pool.aclose()
 
     async def _in_turn(
         self, turn: asyncio.Lock, batch: Sequence[FileText], reduced: list[ReducedFile]
@@ -222,7 +205,7 @@ class ProcessAnalyser:
         Raises `WorkerLost`, also for an invalid response, and `WorkerUnavailable`.
         """
         body = AnalysisRequest(tuple(files), plain).to_bytes()
-        return await self._pool.call(
+        return await self.pool.call(
             body, self._deadline_s, partial(analysis_from_bytes, files=files)
         )
 
