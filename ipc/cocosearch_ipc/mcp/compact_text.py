@@ -112,14 +112,16 @@ def stats(reply: StatsReply) -> str:
         f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: "
         f"{reply.last_change or 'never'}."
     )
-    failures = [
-        visible_name("  ".join(str(value) for value in failure.values() if value))[:LINE]
-        for failure in reply.failures
-    ]
-    rest = reply.failure_count - len(failures)
-    if failures and rest > 0:
-        failures.append(f"... and {rest} more")
-    return "\n".join([counts, _freshness(reply), *_notes(reply.notes), *failures])
+    return "\n".join([counts, _freshness(reply), *_notes(reply.notes), *_failures(reply)])
+
+
+def _failures(reply: StatsReply) -> Iterator[str]:
+    """Format the listed files, and the number of those that are not listed."""
+    for failure in reply.failures:
+        yield visible_name("  ".join(str(value) for value in failure.values() if value))[:LINE]
+    rest = reply.failure_count - len(reply.failures)
+    if reply.failures and rest > 0:
+        yield f"... and {rest} more"
 
 
 def indexed(reply: IndexCodebaseReply) -> str:
