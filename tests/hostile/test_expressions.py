@@ -118,7 +118,7 @@ def test_the_attacks_find_what_is_not_linear(pattern: str) -> None:
 
 def test_expressions_are_found_in_tables_methods_and_objects() -> None:
     names = set(expressions.expressions())
-    assert "cocosearchd.search.lexical.analysis.terms._IS_DENSE" in names  # a bound method
+    assert "cocosearchd.languages.identifiers._IS_DENSE" in names  # a bound method
     # rules of the rows of a table
     assert "cocosearchd.languages.language_table._DESIGN[0]" in names
     assert any(name.endswith(".STRUCTURES[0]") for name in names)  # pairs in a table

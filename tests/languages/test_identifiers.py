@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.languages.identifiers import MAX_WORD, split, split_text
+from cocosearchd.languages.identifiers import MAX_WORD, find_names, fold_name, split, split_text
 
 CASES = {
     "getUserById": "get user by id getuserbyid",
@@ -25,9 +25,14 @@ CASES = {
     "URL": "url",
     "x": "x",
     "8080": "8080",
-    "größeÄndern": "größe ändern größeändern",
+    "größeÄndern": "große andern großeandern",
+    "café": "cafe",
     "имяПользователя": "имя пользователя имяпользователя",
-    "用户名": "用户名",
+    "用户名": "用户 户名",
+    "税": "税",
+    "用户Id2": "用户 id 2 id2",
+    "第二章getUser方法": "第二 二章 get user getuser 方法",
+    "ユーザーID": "ユー ーザ ザー id",
     "a - b": "a b",
     "": "",
     "___": "",
@@ -75,8 +80,8 @@ def test_no_word_is_blank_long_or_cased(text: str) -> None:
 
 @given(names)
 def test_both_ways_to_find_humps_agree(name: str) -> None:
-    foreign = split(f"{name}ä")  # not ASCII: the general way
-    assert "".join(foreign[:-1] or foreign) == name.replace("_", "").lower() + "ä"
+    foreign = split(f"{name}ж")  # not ASCII: the general way
+    assert "".join(foreign[:-1] or foreign) == name.replace("_", "").lower() + "ж"
 
 
 def test_a_long_word_stays_in_one_piece() -> None:
@@ -85,4 +90,38 @@ def test_a_long_word_stays_in_one_piece() -> None:
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_a_text_in_ascii_has_the_words_that_it_has_beside_others(text: str) -> None:
-    assert split_text(f"{text} é") == f"{split_text(text)} é".strip()
+    assert split_text(f"{text} ж") == f"{split_text(text)} ж".strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [
+        ("_load_settings", "load_settings"),
+        ("loadSettings_", "loadsettings"),
+        ("__private", "private"),
+        ("__init__", "__init__"),
+        ("_", ""),
+    ],
+)
+def test_spellings_of_one_name_are_folded(name: str, folded: str) -> None:
+    assert fold_name(name) == folded
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("retry", ("retry",)),
+        ("http.Client", ("http.Client", "Client")),
+        ("std::vector", ("std::vector", "vector")),
+        ("obj->field", ("obj->field", "field")),
+        (r"App\User", (r"App\User", "User")),
+        ("user.save()", ("user.save", "save")),
+        ("where is parse_config and HttpClient", ("parse_config", "HttpClient")),
+        ("how does HTTPServer read JSON", ("HTTPServer",)),
+        ("wie liest 用户 42", ()),
+        ("parse the config", ()),
+        ("", ()),
+    ],
+)
+def test_names_of_code_in_a_query(text: str, names: tuple[str, ...]) -> None:
+    assert find_names(text) == names

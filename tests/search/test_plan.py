@@ -15,7 +15,6 @@ from cocosearchd.search.plan import (
     ViewOptions,
     digest,
     has_identifier_pattern,
-    identifiers,
     make_plan,
     paraphrase_key,
     parse_query,
@@ -44,23 +43,6 @@ def plan_of(text: str, **parameters: object) -> Plan:
 )
 def test_identifier_patterns(text: str, found: bool) -> None:
     assert has_identifier_pattern(text) is found
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("retry", ("retry",)),
-        ("http.Client", ("http.Client", "Client")),
-        ("std::vector", ("std::vector", "vector")),
-        ("obj->field", ("obj->field", "field")),
-        (r"App\User", (r"App\User", "User")),
-        ("where is parse_config and HttpClient", ("parse_config", "HttpClient")),
-        ("parse the config", ()),
-        ("", ()),
-    ],
-)
-def test_what_a_query_names(text: str, named: tuple[str, ...]) -> None:
-    assert identifiers(text) == named
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.filter_values import check_choice
 from cocosearchd.filters.inline_filters import parse_inline
+from cocosearchd.languages.identifiers import find_names
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
@@ -32,9 +33,7 @@ CODE_DEPTH = 100
 
 # CocoSearch, retrieval.md, "Query Analysis": camelCase, PascalCase, snake_case.
 _PATTERN = re.compile(r"[a-z][A-Z]|[A-Z][a-z]+[A-Z]|[a-zA-Z0-9]_[a-zA-Z0-9]")
-_WORD = re.compile(r"[^\W\d]\w*")
 _TOKEN = re.compile(r"\w+")
-_QUALIFIER = re.compile(r"::|->|\\|\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,7 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         limit=limit,
         depth=_depth(profile, reranker, limit),
         keyword=not listing and _use_keywords(profile, options.use_hybrid, words),
-        identifiers=identifiers(words),
+        identifiers=find_names(words),
         reranker=reranker,
         min_score=float(options.min_score),
         all_chunks=options.all_chunks,
@@ -209,23 +208,6 @@ def has_identifier_pattern(text: str) -> bool:
     `classic` searches such a text by keywords as well.
     """
     return _PATTERN.search(text) is not None
-
-
-def identifiers(text: str) -> tuple[str, ...]:
-    """Return the names of code in a query.
-
-    A text without blanks is a name, as is its last part; of other texts, the compound words are.
-
-    >>> identifiers("http.Client"), identifiers("where is parse_config used")
-    (('http.Client', 'Client'), ('parse_config',))
-    >>> identifiers("parse the config")
-    ()
-    """
-    if text and " " not in text:
-        return tuple(dict.fromkeys((text, _QUALIFIER.split(text)[-1] or text)))
-    return tuple(
-        dict.fromkeys(word for word in _WORD.findall(text) if has_identifier_pattern(word))
-    )
 
 
 def _use_keywords(profile: Profile, use_hybrid: bool | None, words: str) -> bool:

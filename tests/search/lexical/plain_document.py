@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 
+from cocosearchd.languages.identifiers import fold_name
 from cocosearchd.languages.patterns.comments import extract_comments
 from cocosearchd.languages.patterns.definition_rules import FUNCTION, MINOR
 from cocosearchd.languages.patterns.definitions import Definition, find_definitions
@@ -147,7 +148,7 @@ def names_of(defined: list[list[Definition]]) -> NamePostings:
     ]
     return NamePostings(
         np.array([term_hash(name) for name, _, _ in rows], np.uint64),
-        np.array([term_hash(name.lower()) for name, _, _ in rows], np.uint64),
+        np.array([term_hash(fold_name(name)) for name, _, _ in rows], np.uint64),
         np.array([number for _, number, _ in rows], np.int32),
         np.array([value for _, _, value in rows], np.float32),
     )

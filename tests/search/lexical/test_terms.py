@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from cocosearchd.search.lexical.analysis.terms import TermCache, split_identifier, term_hash
+from cocosearchd.languages.identifiers import split_parts
+from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 
 
 @pytest.mark.parametrize(
@@ -18,15 +19,21 @@ from cocosearchd.search.lexical.analysis.terms import TermCache, split_identifie
         ("generations", ("generat",)),
         ("_private", ("privat",)),
         ("__", ()),
-        ("straße", ("straße", "stra", "ß", "e")),
+        ("_load_settings", ("load_settings", "load", "set")),
+        ("straße", ("straße",)),
         ("日本語", ("日本", "本語")),
         ("税", ("税",)),
-        ("用户Id2", ("用户id2", "用户", "id", "2")),
         ("пароль", ("пароль",)),
     ],
 )
 def test_terms_of_a_word(word: str, expected: tuple[str, ...]) -> None:
     assert TermCache().split_word(word) == expected
+
+
+def test_a_run_of_chinese_is_a_word_of_its_own() -> None:
+    assert TermCache().split_text("使用getUserById方法") == [
+        *("使用", "getuserbyid", "get", "user", "by", "id", "方法")
+    ]
 
 
 def test_counts_words_parts_and_runs_of_digits() -> None:
@@ -56,7 +63,7 @@ def test_what_is_written_without_blanks_is_found_by_a_part_of_it(text: str, part
 
 
 def test_parts_of_an_abbreviation() -> None:
-    assert split_identifier("parseHTTPResponse") == ("parse", "http", "response")
+    assert split_parts("parseHTTPResponse") == ("parse", "http", "response")
 
 
 def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:

@@ -20,7 +20,7 @@ from cocosearchd.store.chunks.chunk_numbers import assign_numbers
 
 # Raise it when rows get a column, or texts are split into other words: rows of the previous version
 # are then rewritten with the next change of their file.
-ROW_VERSION = 3
+ROW_VERSION = 4
 
 Content = tuple[int, bytes]  # length in bytes, digest: all of a chunk but its position
 # A stored row as the statement stored_files packs it: chunk number, length in bytes, digest.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from cocosearchd.languages.identifiers import split_text
+from cocosearchd.languages.identifiers import find_names, split_text
 from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
 from cocosearchd.search.classic.rerankers.question_words import (
     DOMAINS,
@@ -23,7 +23,6 @@ from cocosearchd.search.classic.rerankers.question_words import (
     classify_query,
     keywords,
 )
-from cocosearchd.search.plan import identifiers
 from cocosearchd.search.ranking import ScoredCandidate, sort_candidates, with_score
 
 WEIGHTS: dict[str, float] = {
@@ -118,7 +117,7 @@ def analyse_query(text: str) -> AnalysedQuery:
     distinct = set(words)
     return AnalysedQuery(
         keywords=words,
-        entities=tuple(name.casefold() for name in identifiers(text)) or words,
+        entities=tuple(name.casefold() for name in find_names(text)) or words,
         verbs=tuple(word for word in words if word in VERBS),
         domains=frozenset(name for name, terms in DOMAINS.items() if distinct & terms),
         structures=tuple(name for name, (terms, _) in STRUCTURES.items() if distinct & terms),

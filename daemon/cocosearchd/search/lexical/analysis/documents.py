@@ -104,7 +104,7 @@ class FilePostings:
 class NamePostings:
     """Defined names with one row per (name, chunk).
 
-    `exact` and `folded` are hashes of the name and of its lower case.
+    `exact` and `folded` are hashes of the name and of its folded form (`fold_name`).
     """
 
     exact: NDArray[np.uint64]

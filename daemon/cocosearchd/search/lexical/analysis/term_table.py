@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from cocosearchd.languages.identifiers import fold_name
+
 Numbers = NDArray[np.int64]
 
 # Bytes that UTF-8 does not have separate lines and texts: they become words without terms.
@@ -95,13 +97,13 @@ class WordTable:
         return self._hashes.rows[terms]
 
     def names(self, names: Sequence[str]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Hashes of names: as written, and in lower case."""
+        """Hashes of names: as written, and folded."""
         rows = [self._names.get(name) or self._name(name) for name in names]
         exact, folded = np.array(rows, np.uint64).reshape(-1, 2).T
         return exact, folded
 
     def _name(self, name: str) -> tuple[int, int]:
-        hashes = self._names[name] = self._hash_of(name), self._hash_of(name.lower())
+        hashes = self._names[name] = self._hash_of(name), self._hash_of(fold_name(name))
         self._bytes += len(name)
         return hashes
 

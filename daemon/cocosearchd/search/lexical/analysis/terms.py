@@ -5,29 +5,26 @@ probability of 3e-8.
 """
 
 import re
-import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
 
+from cocosearchd.languages.identifiers import (
+    DENSE,
+    bigrams,
+    find_names,
+    is_dense,
+    split_parts,
+    strip_accents,
+)
 from cocosearchd.languages.patterns.definitions import KEYWORDS
 from cocosearchd.languages.stems import Stemmer
-from cocosearchd.model import stream_safe
 from cocosearchd.search.lexical.analysis.chunk_terms import ChunkTermCache
 from cocosearchd.search.lexical.analysis.term_table import WordTable
 
-# A letter or underscore followed by letters, digits and underscores; or two digits and more.
-WORD = re.compile(r"[^\W\d]\w*|\d{2,}")
-# Chinese, Japanese and Korean: kana, ideographs, syllables. Words have no blanks between them.
-_DENSE = r"\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
-# Camel humps: HTTP of HTTPServer; Server; runs of capitals, digits, and other alphabets.
-PART = re.compile(
-    rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[{_DENSE}]+|[^\W\d_A-Za-z{_DENSE}]+"
-)
-_IS_DENSE = re.compile(f"[{_DENSE}]").match
-_MARK = re.compile(r"[\u0300-\u036f]")
-SEPARATOR = re.compile(r"::|\\|->|\.|#|/")
+# A letter or underscore followed by letters, digits and underscores; or two digits and more. A run
+# of Chinese, Japanese or Korean is a word of its own.
+WORD = re.compile(rf"[{DENSE}]+|[^\W\d{DENSE}][^\W{DENSE}]*|\d{{2,}}")
 STOP_WORDS = {
     "a", "an", "and", "are", "as", "at", "be", "by", "do", "does", "for", "from", "has", "have", "how", "if", "in",
     "is", "it", "not", "of", "on", "or", "the", "to", "was", "what", "when", "where", "which", "who", "why", "with",
@@ -45,16 +42,6 @@ def term_hash(term: str) -> int:
     return int.from_bytes(
         blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
     )
-
-
-def split_identifier(word: str) -> tuple[str, ...]:
-    """Split an identifier into lower-case parts: `HTTPServer2` gives http, server, 2."""
-    return tuple(part.lower() for part in PART.findall(word))
-
-
-def bigrams(run: str) -> tuple[str, ...]:
-    """Pairs of adjacent characters; a single character stands alone."""
-    return tuple(map("".join, pairwise(run))) or (run,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +72,20 @@ class Splitter:
     def split_word(self, word: str) -> tuple[str, ...]:
         """Split a word into terms.
 
-        A word gives its stem, an identifier its lower case and the stem of each part. A run
-        of Chinese, Japanese or Korean gives its bigrams, because a query has only a part of
-        it.
+        A word gives its stem; an identifier its lower case, without underscores around it, and
+        the stem of each part. A run of Chinese, Japanese or Korean gives its bigrams, because a
+        query has only a part of it.
         """
-        word_parts = split_identifier(word)
-        terms = [
-            term
-            for part in word_parts
-            for term in (bigrams(part) if _IS_DENSE(part) else (self.stem(part),))
-        ]
-        return (word.lower(), *terms) if len(word_parts) > 1 else tuple(terms)
+        if is_dense(word):
+            return bigrams(word)
+        parts = split_parts(word)
+        stems = tuple(map(self.stem, parts))
+        return (word.strip("_").lower(), *stems) if len(parts) > 1 else stems
 
     def split_text(self, text: str) -> list[str]:
         """Split all words into terms, each as often as it occurs."""
         return [
-            term for word in WORD.findall(_strip_accents(text)) for term in self.split_word(word)
+            term for word in WORD.findall(strip_accents(text)) for term in self.split_word(word)
         ]
 
 
@@ -133,7 +118,7 @@ class TermCache(Splitter):
         name the language for the reader, and code that has the word is about something
         else.
         """
-        all_words = WORD.findall(_strip_accents(text))
+        all_words = WORD.findall(strip_accents(text))
         stripped = text.strip()
         symbol = bool(stripped) and not any(character.isspace() for character in stripped)
         stop_words = STOP_WORDS if symbol else STOP_WORDS.union(common)
@@ -152,7 +137,7 @@ class TermCache(Splitter):
         simple = [
             part
             for word in words
-            for part in split_identifier(word)
+            for part in split_parts(word)
             if len(part) > 1 and part not in STOP_WORDS
         ]
         return QueryTerms(
@@ -164,39 +149,9 @@ class TermCache(Splitter):
                 _PROJECT_NAME_WEIGHT if self.stem(word) in project_terms else 1.0
                 for word in dict.fromkeys(simple)
             ),
-            identifiers=_find_identifiers(stripped, symbol),
+            identifiers=find_names(stripped),
         )
 
 
 def _new_chunk_cache() -> ChunkTermCache:
     return ChunkTermCache(WordTable(Splitter().split_text, term_hash, KEYWORDS))
-
-
-def _find_identifiers(text: str, symbol: bool) -> tuple[str, ...]:
-    if symbol:
-        name = text.rstrip("()") or text
-        last = [part for part in SEPARATOR.split(name) if part]
-        return tuple(dict.fromkeys([name, *last[-1:]]))
-    return tuple(dict.fromkeys(word for word in WORD.findall(text) if _is_identifier(word)))
-
-
-def _is_identifier(word: str) -> bool:
-    """Detect a spelling that only code has.
-
-    That is an underscore inside, or a capital after a small letter or before one.
-    """
-    return "_" in word.strip("_") or not (
-        word.islower() or word.isupper() or word.istitle() or word[1:].islower()
-    )
-
-
-def _strip_accents(text: str) -> str:
-    """Remove accents: é becomes e.
-
-    Other characters that Unicode's NFKD decomposes are composed again: syllables, kana.
-    """
-    if text.isascii():
-        return text
-    return unicodedata.normalize(
-        "NFC", _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text)))
-    )

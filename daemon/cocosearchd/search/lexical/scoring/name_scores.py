@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.languages.identifiers import fold_name
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, term_hash
 from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
@@ -19,7 +20,7 @@ _BLOCK_NUMBERS = 1 << 16
 # Rows that are multiplied together: OpenBLAS sums the last few in another order, and equal vectors
 # would have cosines that differ by their position.
 _ROWS_TOGETHER = 16
-_FOLDED_SHARE = 0.8  # share of a definition's value for a name in another case
+_FOLDED_SHARE = 0.8  # share of a definition's value for a name that differs in case
 # for a chunk whose definition has the exact name: so that a constant ranks before its uses
 _EXACT_LEAD = 1.0
 
@@ -30,21 +31,21 @@ class DefinitionMatches:
 
     # chunks and values of definitions of identifiers; one may come twice
     exact: tuple[NDArray[np.int32], Floats]
-    folded: tuple[NDArray[np.int32], Floats]  # the same in any case
-    # (F,): best value of a definition: symF in the exact case, symI in any case, whole of the full
+    folded: tuple[NDArray[np.int32], Floats]  # the same, folded
+    # (F,): best value of a definition: symF in the exact case, symI folded, whole of the full
     # name
     of_files: dict[str, Floats]
 
 
 def match_definitions(segment: Segment, query: QueryTerms) -> DefinitionMatches:
     """Find the definitions of the identifiers of the query, and of the full symbol as written."""
-    lower = tuple(name.lower() for name in query.identifiers)
+    folded_names = tuple(map(fold_name, query.identifiers))
     symbol = query.identifiers[:1] if query.symbol else ()
     exact = _find_definitions(
         segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers
     )
     folded = _find_definitions(
-        segment.folded_names, segment.folded_chunks, segment.folded_values, lower
+        segment.folded_names, segment.folded_chunks, segment.folded_values, folded_names
     )
     full = _find_definitions(
         segment.exact_names, segment.exact_chunks, segment.exact_values, symbol

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.languages.identifiers import split_parts
 from cocosearchd.model import spellings
-from cocosearchd.search.lexical.analysis.terms import WORD, TermCache, split_identifier, term_hash
+from cocosearchd.search.lexical.analysis.terms import WORD, TermCache, term_hash
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
@@ -133,10 +134,11 @@ def _word_forms(word: str, terms: TermCache) -> Forms:
 
     As one word it is stemmed; as an identifier of several parts it is not.
     """
-    word_parts = split_identifier(word)
-    if len(word_parts) == 1:
-        return tuple(dict.fromkeys((term_hash(word), term_hash(terms.stem(word_parts[0])))))
-    return (term_hash(word),) if word_parts else ()
+    name = word.strip("_")
+    parts = split_parts(word)
+    if len(parts) == 1:
+        return tuple(dict.fromkeys((term_hash(name), term_hash(terms.stem(parts[0])))))
+    return (term_hash(name),) if parts else ()
 
 
 def _chunks_of_files(view: SegmentView, files: slice | NDArray[Any]) -> Mask:
