@@ -40,6 +40,7 @@ from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.code.file_masks import file_mask
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
+from cocosearchd.search.lexical.index_snapshot import compute_features
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import parse_query
@@ -249,10 +250,11 @@ async def compared(
     `code`.
     """
     asked = bench.lexical.parse_query(text)
-    evidence = await bench.lexical.compute_features(
-        asked, vector, partial(file_mask, Filter(paths=paths))
+    snapshot = await bench.lexical.snapshot()
+    assert snapshot is not None
+    evidence = compute_features(
+        snapshot, asked, bench.lexical.terms, vector, partial(file_mask, Filter(paths=paths))
     )
-    assert evidence is not None
     assert evidence.cosines is not None
     cosines = np.nan_to_num(evidence.cosines, nan=-2)
     if evidence.allowed is not None:

@@ -25,7 +25,7 @@ from cocosearchd.search.lexical.analysis.analyser import (
     ReducedFile,
 )
 from cocosearchd.search.lexical.analysis.documents import FileText
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, compute_features
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments import segment_files
 from cocosearchd.search.lexical.segments.segment import SegmentView
@@ -87,9 +87,9 @@ async def fresh(db: Database, record: IndexRecord, folder: Path) -> LexicalIndex
 
 
 async def ask(index: LexicalIndex, text: str) -> FeatureMatrix:
-    result = await index.compute_features(index.parse_query(text), vector_of(text))
-    assert result is not None
-    return result
+    snapshot = await index.snapshot()
+    assert snapshot is not None
+    return compute_features(snapshot, index.parse_query(text), index.terms, vector_of(text))
 
 
 def by_file(features: FeatureMatrix) -> dict[str, list[float]]:
@@ -338,7 +338,7 @@ async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(
     assert not index.warm
     assert index.generation == -1
     assert not await index.wait_for_generation(commit.generation, 0.01)
-    assert await index.compute_features(index.parse_query("late")) is None
+    assert await index.snapshot() is None
     await index.catch_up()
     assert index.generation == commit.generation
     assert "src/late.py" in (await ask(index, "late")).paths

@@ -198,23 +198,6 @@ class LexicalIndex:
             return self._snapshot
         return await self._apply_overlay(self._snapshot, overlay)
 
-    async def compute_features(
-        self,
-        query: QueryTerms,
-        vector: NDArray[np.float32] | None = None,
-        file_filter: FileFilter | None = None,
-        limit: int = 0,
-    ) -> FeatureMatrix | None:
-        """Compute the feature matrix of one query, as of one generation; None while cold."""
-        snapshot = await self.snapshot()
-        return (
-            None
-            if snapshot is None
-            else await self.score(
-                snapshot, lambda features: features, query, vector, file_filter, limit
-            )
-        )
-
     async def score(
         self,
         snapshot: IndexSnapshot,

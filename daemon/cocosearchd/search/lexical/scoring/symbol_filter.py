@@ -2,7 +2,6 @@
 
 import re
 import threading
-from collections import OrderedDict
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,38 +9,32 @@ from numpy.typing import NDArray
 
 from cocosearchd.filters.globs import Matcher, longest_literal, symbol_matcher
 from cocosearchd.search.lexical.analysis.terms import term_hash
+from cocosearchd.search.lexical.segments.live_documents import MaskCache
 from cocosearchd.search.lexical.segments.segment import Segment
 
 Mask = NDArray[np.bool_]
-_Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, True: its case counts
-# Filters by segment, a byte a chunk: a name costs 0.7 to 1 microsecond a symbol, and the next
-# question has the same.
-_MAX_FILTERS = 8
 _ASCII = 0x80  # bytes below it
 
 
 class SymbolMasks:
-    """Cache of chunk masks by symbol filter, as long as their segment lives; safe in threads."""
+    """Cache of chunk masks by symbol filter, as long as their segment lives; safe in threads.
+
+    A name costs 0.7 to 1 microsecond a symbol, and the next question has the same.
+    """
 
     def __init__(self) -> None:
-        self._masks = WeakKeyDictionary[Segment, OrderedDict[_Filter, Mask]]()
+        self._masks = WeakKeyDictionary[Segment, MaskCache]()
         self._lock = threading.Lock()
 
     def mask(
         self, segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
     ) -> Mask:
         """Return the result of `match_symbols` from the cache; it is read-only."""
-        key = (kinds, name, cased)
         with self._lock:
-            cached = self._masks.setdefault(segment, OrderedDict()).pop(key, None)
-        mask = match_symbols(segment, kinds, name, cased=cased) if cached is None else cached
-        mask.flags.writeable = False
-        with self._lock:
-            masks = self._masks.setdefault(segment, OrderedDict())
-            masks[key] = mask
-            while len(masks) > _MAX_FILTERS:
-                masks.popitem(last=False)
-        return mask
+            masks = self._masks.setdefault(segment, MaskCache())
+        return masks.mask(
+            (kinds, name, cased), lambda: match_symbols(segment, kinds, name, cased=cased)
+        )
 
 
 def match_symbols(
