@@ -171,6 +171,7 @@ ONLY_IN = {
     "watchfiles": "cocosearchd.watching.hints",
     "inotify_simple": "cocosearchd.watching.hints",
     "tree_sitter": "cocosearchd.languages",
+    "re2": "cocosearchd.search.grep",
     "spacy": "cocosearchd.search.classic.rerankers.spacy",
     "httpx": "cocosearchd.embedding",
     "ollama": "cocosearchd.embedding.providers.ollama",

@@ -4,7 +4,7 @@ The rule of `protocol` holds: a new field always has a default. Standard library
 """
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
@@ -104,6 +104,94 @@ class FindRelatedRequest:
     cwd: str | None = None
     limit: int = 10
     session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrepRequest:
+    """Find the lines that match `pattern`, an RE2 expression, in the indexed files.
+
+    A pattern has at most 10,000 characters and matches within one line. `under` is a file or
+    directory: relative to the root, else to `cwd`, or absolute. Indexes are chosen as for `search`.
+    `mode` is lines, counts or files. At most `limit` lines (or files) are returned, and about
+    `budget_tokens` tokens; `cursor` continues an earlier reply.
+    """
+
+    pattern: str
+    index: str | None = None
+    indexes: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    all_indexes: bool = False
+    cwd: str | None = None
+    under: str = ""
+    languages: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    not_paths: tuple[str, ...] = ()
+    fixed: bool = False  # the pattern is a text, no expression
+    ignore_case: bool = False
+    whole_words: bool = False
+    mode: str = "lines"
+    context: int = 0  # lines around each match
+    limit: int = 200
+    budget_tokens: int | None = None
+    cursor: str | None = None
+    # None: the configured timeout; 0: do not wait for pending changes
+    sync_timeout_ms: int | None = None
+    session: str | None = None  # its unsaved text is searched instead of the content on disk
+
+
+@dataclass(frozen=True, slots=True)
+class GrepLine:
+    """A matching line from 1, and the character of the match from 1.
+
+    `symbol_name` is the innermost definition around it. A line of more than 400 characters is cut
+    around the match. The lines before and after it match nothing.
+    """
+
+    line: int
+    column: int
+    text: str
+    symbol_type: str | None = None
+    symbol_name: str | None = None
+    lines_before: tuple[str, ...] = ()
+    lines_after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GrepFile:
+    """A file with `count` matching lines, in mode files at least one."""
+
+    index: str
+    path: str
+    language: str
+    count: int
+    lines: tuple[GrepLine, ...] = ()
+    # the file has changed since it was indexed: this is its content now, its symbols are not known
+    changed: bool = False
+    overlay: bool = False  # this is the session's unsaved text
+
+
+@dataclass(frozen=True, slots=True)
+class GrepReply:
+    """Matches by index and path, with the counts of all matches from `cursor` on.
+
+    `searched_files` counts the files in scope. `complete` is False if some of them could not be
+    searched; `notes` say why. `cursor` continues the reply; it is None at the end.
+    """
+
+    files: tuple[GrepFile, ...]
+    total_lines: int  # in mode files: the number of files
+    total_files: int
+    searched_files: int
+    complete: bool
+    fresh: bool
+    stale_reason: str | None
+    as_of: AsOf | None
+    indexes: tuple[str, ...]
+    cursor: str | None = None
+    pending: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    timings_ms: dict[str, float] = field(default_factory=dict)
+    stale_code: str | None = None  # a reason of docs/design/freshness.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +402,9 @@ class WorkspaceEngine(Protocol):
 
     async def find_related(self, request: FindRelatedRequest) -> SearchReply:
         """Return code similar to the definition at a line."""
+
+    async def grep(self, request: GrepRequest) -> GrepReply:
+        """Return the lines that match a pattern, read from disk for this answer."""
 
     async def config(self, request: ConfigRequest) -> ConfigReply:
         """Return all settings in effect, each with its source."""

@@ -282,6 +282,7 @@ TOOLS = (
     "get_file",
     "list_files",
     "find_related",
+    "grep",
     "search",
 )
 ARGUMENTS = st.dictionaries(

@@ -169,6 +169,27 @@ class FixedEngine:
         self.requests.append(request)
         return p.SearchReply("related", (RESULT,), True, None, AS_OF, "miss", {}, "demo")
 
+    async def grep(self, request: w.GrepRequest) -> w.GrepReply:
+        self.requests.append(request)
+        line = w.GrepLine(
+            3, 9, "    def retry(self):", "method", "Client.retry", ("class Client:",)
+        )
+        mode = request.mode
+        file = w.GrepFile("demo", "src/retry.py", "python", 4, (line,) if mode == "lines" else ())
+        return w.GrepReply(
+            files=(file,),
+            total_lines=4,
+            total_files=1,
+            searched_files=2,
+            complete=False,
+            fresh=True,
+            stale_reason=None,
+            as_of=AS_OF,
+            indexes=("demo",),
+            cursor="next",
+            notes=("src/big.py was not searched: it has grown",),
+        )
+
     async def languages(self, request: p.Empty) -> w.LanguagesReply:
         return w.LanguagesReply((w.LanguageEntry("go", (".go",), "tree-sitter", True, True),))
 

@@ -182,6 +182,8 @@ def test_no_file_parameter_reaches_beyond_the_root(target: Target) -> None:
         "list_files.under",
         "list_files.pattern",
         "find_related.path",
+        "grep.under",
+        "grep.paths",
         "search.paths",
     }
     unknown = {

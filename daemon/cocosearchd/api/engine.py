@@ -5,6 +5,7 @@ from cocosearchd.api.index_reports import IndexReports
 from cocosearchd.api.index_sync import IndexSync
 from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.api.verbs.files import FileVerbs
+from cocosearchd.api.verbs.grep import GrepVerbs
 from cocosearchd.api.verbs.indexes import IndexVerbs
 from cocosearchd.api.verbs.overlays import OverlayVerbs
 from cocosearchd.api.verbs.search import SearchVerbs
@@ -14,7 +15,10 @@ from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import Updater
+from cocosearchd.indexing.cores import count_usable_cores
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
+from cocosearchd.search.grep.grep_processes import GrepProcesses
+from cocosearchd.search.grep.grep_search import Grep
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store.connection.database import Database
 
@@ -60,6 +64,10 @@ class Engine:
         self.get_file = file_verbs.get_file
         self.find_related = file_verbs.find_related
 
+        self._grep_processes = GrepProcesses(count_usable_cores())
+        grep = Grep(db, self._grep_processes)
+        self.grep = GrepVerbs(indexes, self._sessions, self._sync, grep).grep
+
         self.watch = WatchVerbs(db, indexes, search_verbs.search).watch
 
         overlay_verbs = OverlayVerbs(indexes, self._sessions)
@@ -93,4 +101,5 @@ class Engine:
     async def aclose(self) -> None:
         """Stop the processes that run beside the daemon for its requests."""
         await self._sessions.aclose()
+        await self._grep_processes.pool.aclose()
         await self._indexes.analyser.pool.aclose()

@@ -1,6 +1,7 @@
 """Convert search requests to what the search flow takes: indexes and a `Query`."""
 
 from dataclasses import replace
+from typing import Protocol
 
 from cocosearch_ipc import protocol as p
 from cocosearchd.config.settings import SearchSettings
@@ -32,8 +33,27 @@ def query_of(request: p.SearchRequest) -> Query:
     return parse_query(request.query, **{name: getattr(request, name) for name in QUERY_OPTIONS})
 
 
+class IndexChoice(Protocol):
+    """Fields of a request that choose indexes."""
+
+    @property
+    def index(self) -> str | None: ...
+
+    @property
+    def indexes(self) -> tuple[str, ...]: ...
+
+    @property
+    def topics(self) -> tuple[str, ...]: ...
+
+    @property
+    def all_indexes(self) -> bool: ...
+
+    @property
+    def cwd(self) -> str | None: ...
+
+
 async def searched_indexes(
-    indexes: IndexLookup, request: p.SearchRequest, query: Query
+    indexes: IndexLookup, request: IndexChoice, query: Query | None = None
 ) -> tuple[RunningIndex, ...]:
     """Indexes that a request searches, and its query: `index:` and `topic:` count as fields.
 
@@ -49,11 +69,11 @@ async def searched_indexes(
 
 
 async def _select(
-    indexes: IndexLookup, request: p.SearchRequest, query: Query
+    indexes: IndexLookup, request: IndexChoice, query: Query | None
 ) -> tuple[RunningIndex, ...]:
     name = () if request.index is None else (request.index,)
-    names = dict.fromkeys((*request.indexes, *query.indexes, *name))
-    topics = (*request.topics, *query.topics)
+    names = dict.fromkeys((*request.indexes, *(query.indexes if query else ()), *name))
+    topics = (*request.topics, *(query.topics if query else ()))
     if request.all_indexes:
         usable = tuple(index for index in indexes.all() if index.error is None)
         return usable or indexes.all()

@@ -37,3 +37,13 @@ def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tup
             smallest = last - first
             lines = (first_line, last_line)
     return lines
+
+
+def innermost_start(scopes: bytes, line: int) -> int | None:
+    """Return the first line of the smallest definition around a line, or None."""
+    around = [
+        (last - first, first_line)
+        for first, last, first_line, last_line in _SCOPE.iter_unpack(scopes)
+        if first_line <= line <= last_line
+    ]
+    return min(around)[1] if around else None

@@ -632,6 +632,19 @@ select generation,
 from cocosearch_indexes
 where number = {number}
 
+-- name: files_without_chunks
+-- Files that are searched and have only blanks.
+select filename, language_id from {files} where chunk_count = 0 and skip_reason is null
+
+-- name: symbols_at_lines
+-- The chunk of each line with its symbols. A line between two chunks belongs to the first of them.
+select l.filename, l.line, f.first_lines[width_bucket(l.line, f.first_lines)], c.content_text,
+       c.symbol_kinds, c.symbol_names
+from unnest(%(filenames)s::text[], %(lines)s::integer[]) as l(filename, line)
+join {files} f on f.filename = l.filename
+join {chunks} c on c.filename = f.filename and c.chunk_number = f.chunk_numbers[width_bucket(l.line, f.first_lines)]
+where c.symbol_kinds is not null
+
 -- name: count_matching_chunks
 select count(*) from {chunks} where filename = %(filename)s and {filter} and {live}
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 from cocosearch_ipc.cli import argument_types, exits
-from cocosearch_ipc.cli.questions import search_options
+from cocosearch_ipc.cli.questions import grep_options, search_options
 from cocosearch_ipc.client import VERSION
 from cocosearch_ipc.render import output
 
@@ -169,6 +169,20 @@ def _add_output_options(output_group: argparse._ArgumentGroup) -> None:
 def _patience(p: argparse.ArgumentParser) -> None:
     for option in search_options.SYNC_OPTIONS:
         option.add_to(p)
+
+
+def _grep(p: argparse.ArgumentParser) -> None:
+    p.add_argument("pattern", metavar="PATTERN", help="a regular expression in RE2's syntax")
+    p.add_argument(
+        "under",
+        nargs="?",
+        metavar="PATH",
+        help="only this file or directory; relative to the root or to the current directory",
+    )
+    for title, options in grep_options.OPTION_GROUPS.items():
+        group = p.add_argument_group(title)
+        for option in options:
+            option.add_to(group)
 
 
 def _repl(p: argparse.ArgumentParser) -> None:
@@ -412,7 +426,7 @@ def explain(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - every 
 
 # Groups of `--help`; verbs without a group come last.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("find code", ("query", "repl", "related", "files", "cat")),
+    ("find code", ("query", "grep", "repl", "related", "files", "cat")),
     ("indexes", ("up", "list", "stats", "sync", "watch", "reindex", "clear", "languages")),
     (
         "the daemon",
@@ -435,6 +449,13 @@ VERBS: tuple[Verb, ...] = (
         'cocosearchctl query "where are retries decided" --lang python',
         _query,
         "questions.query_options:run",
+    ),
+    Verb(
+        "grep",
+        "Find the lines that match a regular expression, as on disk now.",
+        "cocosearchctl grep 'def \\w+_retry' src --lang python",
+        _grep,
+        "questions.grep_verb:run",
     ),
     Verb(
         "repl",

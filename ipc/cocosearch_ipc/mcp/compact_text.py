@@ -26,7 +26,13 @@ from cocosearch_ipc.render.visible import (
     visible,
     visible_name,
 )
-from cocosearch_ipc.workspace_protocol import GetFileReply, ListFilesReply
+from cocosearch_ipc.workspace_protocol import (
+    GetFileReply,
+    GrepFile,
+    GrepLine,
+    GrepReply,
+    ListFilesReply,
+)
 
 LINE = 120  # maximum characters of a failure: there may be a hundred failures
 PENDING = 5  # maximum number of pending paths: an assistant can read these files itself
@@ -48,6 +54,47 @@ def explained(reply: SearchReply) -> str:
     """Format the results, then the trace as indented JSON, whose keys are the stages."""
     trace = json.dumps(reply.explain or {}, indent=1, default=str)
     return f"{search(reply)}\n\nExplanation:\n{fenced(visible(trace), 'json')}"
+
+
+def matches(reply: GrepReply, mode: str = "lines") -> str:
+    """Format the counts, then the lines of each file as `line:column: text`, in one block."""
+    if not reply.total_files:
+        head = f"No match in {reply.searched_files} files."
+    elif mode == "files":
+        head = f"{reply.total_files} of {reply.searched_files} files match."
+    else:
+        head = f"{reply.total_lines} lines in {reply.total_files} of {reply.searched_files} files."
+    has_index_names = len(reply.indexes) > 1
+    rows = [
+        row
+        for file in reply.files
+        for row in _matching_file(file, mode, has_index_names=has_index_names)
+    ]
+    block = [CONTENT_NOTICE, fenced(visible("\n".join(rows)))] if rows else []
+    more = (
+        [f"There are more: cursor={reply.cursor!r}, or narrow with path, language or paths."]
+        if reply.cursor
+        else []
+    )
+    return "\n".join([head, *block, *more, *_notes(reply.notes), _freshness(reply)])
+
+
+def _matching_file(file: GrepFile, mode: str, *, has_index_names: bool) -> Iterator[str]:
+    index = f"{file.index}: " if has_index_names else ""
+    count = "" if mode == "files" else f" ({file.count})"
+    changed = "  changed just now" if file.changed else ""
+    yield f"{index}{visible_name(file.path)}{count}{changed}"
+    for line in file.lines:
+        yield from _matching_line(line)
+
+
+def _matching_line(line: GrepLine) -> Iterator[str]:
+    for number, text in enumerate(line.lines_before, line.line - len(line.lines_before)):
+        yield f"{number}  {text}"
+    symbol = f"  [{visible_name(line.symbol_name)}]" if line.symbol_name else ""
+    yield f"{line.line}:{line.column}: {line.text}{symbol}"
+    for number, text in enumerate(line.lines_after, line.line + 1):
+        yield f"{number}  {text}"
 
 
 def files(reply: ListFilesReply) -> str:
@@ -197,7 +244,7 @@ def _hit(result: SearchResult, *, has_index_names: bool) -> str:
     return f"{head}\n{fenced(visible(code), result.language)}"
 
 
-def _freshness(reply: SearchReply | ListFilesReply | StatsReply) -> str:
+def _freshness(reply: SearchReply | ListFilesReply | StatsReply | GrepReply) -> str:
     at = f" as of {reply.as_of.epoch[:8]}/{reply.as_of.seq}" if reply.as_of else ""
     pending = (
         f" Pending: {visible_name(', '.join(reply.pending[:PENDING]))}." if reply.pending else ""

@@ -31,6 +31,7 @@ def register(server: FastMCP, engine: p.Engine) -> None:
     _topics(server, engine)
     _search(server, engine)
     _fresh(server, engine)
+    _grep(server, engine)
     _list_files(server, engine)
     _get_file(server, engine)
     _find_related(server, engine)
@@ -159,6 +160,70 @@ async def _scope(
     if topic:
         return tool_calls.SearchScope(index_name)
     return await tool_calls.resolve_scope(ctx, engine, index_name)
+
+
+def _grep(server: FastMCP, engine: Any) -> None:
+    schema = shapes.schema(workspace_protocol.GrepReply)
+
+    @server.tool(title="Find lines", annotations=tool_calls.READS, output_schema=schema)
+    async def grep(
+        ctx: Context,
+        pattern: Annotated[
+            str, Field(description="A regular expression (RE2) that matches within a line.")
+        ],
+        index_name: tool_calls.IndexName = None,
+        path: Annotated[str, Field(description="Only this file or directory, e.g. src/api.")] = "",
+        language: Annotated[
+            str | list[str] | None, Field(description="Only these languages, e.g. python.")
+        ] = None,
+        paths: Annotated[
+            list[str] | None,
+            Field(description="Only paths that match these globs; !glob excludes."),
+        ] = None,
+        fixed: Annotated[bool, Field(description="The pattern is a text, no expression.")] = False,
+        ignore_case: Annotated[bool, Field(description="Ignore upper and lower case.")] = False,
+        whole_words: Annotated[bool, Field(description="Match only complete words.")] = False,
+        mode: Annotated[
+            str, Field(description="lines, counts (of each file) or files (paths only).")
+        ] = "lines",
+        context: Annotated[int, Field(ge=0, le=20, description="Lines around each match.")] = 0,
+        limit: Annotated[int, Field(ge=1, le=2000, description="Maximum lines or files.")] = 100,
+        budget_tokens: Annotated[
+            int, Field(ge=50, description="Approximate maximum tokens of all lines.")
+        ] = 1500,
+        cursor: Annotated[
+            str | None, Field(description="The cursor from the previous reply.")
+        ] = None,
+    ) -> Any:
+        """List every line that matches a regular expression, as the files are on disk now.
+
+        Use it for exhaustive lists: all calls of a function, all places of a text. It counts all
+        matches, and names the definition around each line. Use search_code to find code by meaning.
+        """
+        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
+        request = workspace_protocol.GrepRequest(
+            pattern,
+            index=scope.index,
+            cwd=scope.cwd,
+            under=path,
+            languages=tool_calls.split_names(language),
+            paths=tuple(paths or ()),
+            fixed=fixed,
+            ignore_case=ignore_case,
+            whole_words=whole_words,
+            mode=mode,
+            context=context,
+            limit=limit,
+            budget_tokens=budget_tokens,
+            cursor=cursor,
+        )
+        return await tool_calls.await_result(
+            engine.grep(tool_calls.validate_request(request)),
+            partial(compact_text.matches, mode=mode),
+            scope,
+        )
 
 
 def _list_files(server: FastMCP, engine: Any) -> None:

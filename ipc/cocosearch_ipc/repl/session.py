@@ -14,7 +14,7 @@ from cocosearch_ipc.cli import query
 from cocosearch_ipc.cli.questions import query_options
 from cocosearch_ipc.cli.questions.search_options import INLINE_FILTERS, RERANKERS
 from cocosearch_ipc.cli.running import termination
-from cocosearch_ipc.render import answers, output, tables
+from cocosearch_ipc.render import answers, grep_lines, output, tables
 from cocosearch_ipc.render.explain_view import explanation
 from cocosearch_ipc.repl.code_colours import lines as coloured
 
@@ -41,6 +41,7 @@ HELP = (
     ("/context [N]", "N lines around each result; without a number, the whole definition"),
     ("/explain", "turn explanations of answers on or off"),
     ("/open N", "open the Nth result in $EDITOR"),
+    ("/grep PATTERN", "find the lines that match a regular expression"),
     ("/sources", "list the indexes"),
     ("/topics", "list the topics and their indexes"),
     ("/reset", "reset all of the options above"),
@@ -141,6 +142,7 @@ class ReplSession:
             "/limit": lambda rest: self._choose(limit=_number(rest, 1)),
             "/context": lambda rest: self._choose(context=_number(rest, 0)),
             "/explain": lambda _: self._choose(explain=not self.choices.explain),
+            "/grep": self._grep,
             "/open": self._open,
             "/reset": self._reset,
             "/quit": _quit,
@@ -202,6 +204,20 @@ class ReplSession:
         if rest and rest not in RERANKERS:
             raise InvalidLine(f"unknown reranker {rest}: valid are {', '.join(RERANKERS)}")
         yield from self._choose(reranker=rest or None)
+
+    def _grep(self, rest: str) -> Iterator[str]:
+        """Find lines in the chosen indexes and languages."""
+        if not rest:
+            raise InvalidLine("give a pattern, for example /grep TODO")
+        chosen = ("index", "indexes", "topics", "languages", "limit")
+        params = {name: value for name, value in self.choices.params("").items() if name in chosen}
+        if self.choices.context:
+            params["context"] = self.choices.context
+        reply = self.call("grep", query.with_cwd(params | {"pattern": rest}))
+        if self.as_json:
+            yield output.compact(reply)
+        else:
+            yield from grep_lines.grouped(reply, self.style, "lines")
 
     def _help(self, _: str) -> Iterator[str]:
         for name, meaning in HELP:

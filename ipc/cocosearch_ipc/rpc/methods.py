@@ -20,6 +20,7 @@ METHODS: dict[str, tuple[str, type]] = {
     "list_files": ("list_files", workspace_protocol.ListFilesRequest),
     "get_file": ("get_file", workspace_protocol.GetFileRequest),
     "find_related": ("find_related", workspace_protocol.FindRelatedRequest),
+    "grep": ("grep", workspace_protocol.GrepRequest),
     "config": ("config", workspace_protocol.ConfigRequest),
     "languages": ("languages", p.Empty),
     "models": ("models", p.Empty),

@@ -43,6 +43,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "list_files": {"index": "project", "under": "src", "pattern": "**/*.py"},
     "get_file": {"index": "project", "path": "src/retry.py", "start_line": 10, "end_line": 40},
     "find_related": {"index": "project", "path": "src/retry.py", "line": 12},
+    "grep": {"index": "project", "pattern": "retr(y|ies)", "languages": ["python"]},
     "locate": {"paths": ["/home/me/code/project/src"]},
     "watch": {"index": "project", "lifecycle": True},
     "overlay.put": {

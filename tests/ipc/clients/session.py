@@ -15,6 +15,7 @@ TOOLS = {
     "list_files",
     "explain_query",
     "find_related",
+    "grep",
     "wait_until_fresh",
 }
 STATS = "cocosearch://index/demo/stats"

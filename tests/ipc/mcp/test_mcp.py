@@ -152,6 +152,7 @@ async def test_files_are_offered_when_the_engine_has_them(
         "list_files": workspace_protocol.ListFilesRequest,
         "get_file": workspace_protocol.GetFileRequest,
         "find_related": workspace_protocol.FindRelatedRequest,
+        "grep": workspace_protocol.GrepRequest,
     }
     for name, request in rows.items():
         monkeypatch.setitem(METHODS, name, (name, request))
@@ -166,6 +167,9 @@ async def test_files_are_offered_when_the_engine_has_them(
         await client.call_tool(
             "find_related", {"index_name": "demo", "filename": "src/a.py", "line": 7}
         )
+        lines = await client.call_tool(
+            "grep", {"index_name": "demo", "pattern": "retry", "language": "python", "path": "src"}
+        )
         refused = await client.call_tool(
             "get_file", {"index_name": "demo", "filename": "a\0"}, raise_on_error=False
         )
@@ -173,12 +177,21 @@ async def test_files_are_offered_when_the_engine_has_them(
         workspace_protocol.ListFilesRequest("demo", under="src", pattern="*.py"),
         workspace_protocol.GetFileRequest("src/a.py", "demo", start_line=2),
         workspace_protocol.FindRelatedRequest("src/a.py", 7, "demo"),
+        workspace_protocol.GrepRequest(
+            "retry", "demo", under="src", languages=("python",), limit=100, budget_tokens=1500
+        ),
     ]
     assert (
         _text(listed)
         == f"{NAMES_NOTICE}\nsrc/a.py  python, 3 chunks\nThere are more: cursor='next'.\nFresh as of 3f0c9a52/7."
     )
     assert _text(got) == f"{CONTENT_NOTICE}\nsrc/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
+    assert _text(lines) == (
+        f"4 lines in 1 of 2 files.\n{CONTENT_NOTICE}\n"
+        "```\nsrc/retry.py (4)\n2  class Client:\n3:9:     def retry(self):  [Client.retry]\n```\n"
+        "There are more: cursor='next', or narrow with path, language or paths.\n"
+        "src/big.py was not searched: it has grown\nFresh as of 3f0c9a52/7."
+    )
     assert "NUL" in _text(refused)
     names = {method["name"] for method in openrpc.document.__wrapped__()["methods"]}
     assert set(rows) <= names
@@ -187,7 +200,7 @@ async def test_files_are_offered_when_the_engine_has_them(
 async def test_tools_without_an_engine_behind_them_are_not_offered(served: Served) -> None:
     async with Client(transport(served, "http")) as client:
         offered = {tool.name for tool in await client.list_tools()}
-    beyond = {"list_files", "get_file", "find_related"}
+    beyond = {"list_files", "get_file", "find_related", "grep"}
     assert offered & beyond == set(METHODS) & beyond
 
 

@@ -33,6 +33,15 @@ class FileStates:
     files: dict[str, FileState]
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkSymbols:
+    """A chunk with the kinds and qualified names of its symbols, in order."""
+
+    first_line: int
+    text: str
+    symbols: tuple[tuple[str, str], ...]
+
+
 async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -> FileStates:
     """Read the generation of an index and the states of files, in one snapshot.
 
@@ -58,3 +67,26 @@ async def count_matching_chunks(db: Database, record: IndexRecord, path: str, wh
         row = await (await connection.execute(query, values | {"filename": path})).fetchone()
     assert row, "an aggregate has a row"
     return int(row[0])
+
+
+async def files_without_chunks(db: Database, record: IndexRecord) -> list[tuple[str, str]]:
+    """Read path and language of the searched files that have only blanks."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(statement("files_without_chunks", record))
+        return [(path, language) for path, language in await cursor.fetchall()]
+
+
+async def symbols_at_lines(
+    db: Database, record: IndexRecord, lines: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], ChunkSymbols]:
+    """Read the symbols of the chunks in which lines of files lie, by path and line from 1.
+
+    Lines without a chunk are left out, and chunks that are older than the columns of symbols.
+    """
+    values = {"filenames": [path for path, _ in lines], "lines": [line for _, line in lines]}
+    async with db.connection() as connection:
+        cursor = await connection.execute(statement("symbols_at_lines", record), values)
+        return {
+            (path, line): ChunkSymbols(first_line, text, tuple(zip(kinds, names, strict=True)))
+            for path, line, first_line, text, kinds, names in await cursor.fetchall()
+        }

@@ -1,0 +1,324 @@
+"""The verb `grep`: lines of files that match a pattern, read from disk for each answer."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+
+from cocosearch_ipc import workspace_protocol as w
+from cocosearchd.api import file_references, replies
+from cocosearchd.api.index_sync import IndexSync, least_fresh
+from cocosearchd.api.overlay_sessions import OverlaySessions
+from cocosearchd.api.requests import searched_indexes
+from cocosearchd.errors import InvalidInput
+from cocosearchd.freshness import Freshness, stale_reason
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.model import named_glob, named_path
+from cocosearchd.search.answers.token_estimate import estimate_tokens
+from cocosearchd.search.grep.file_selection import make_scope
+from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
+from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
+
+MODES = ("lines", "counts", "files")
+MAX_LIMIT = 2000  # lines or files
+MAX_CONTEXT = 20  # lines around a match
+SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
+PROBLEMS_SHOWN = 5  # files
+PENDING_SHOWN = 20  # paths
+LINE_TOKENS = 4  # the number of a line, and its separators
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """The last line, or the last file, of an earlier reply."""
+
+    index: str = ""
+    path: str = ""
+    line: int | None = 0  # None: all of the file has been returned
+
+    @property
+    def first_path(self) -> str:
+        """The path at which the reply continues."""
+        return f"{self.path}\0" if self.line is None else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexAnswer:
+    """The matches in one index."""
+
+    index: RunningIndex
+    matches: IndexMatches
+
+
+class GrepVerbs:
+    """Implements `grep`."""
+
+    def __init__(
+        self, indexes: IndexRegistry, overlays: OverlaySessions, sync: IndexSync, grep: Grep
+    ) -> None:
+        self._indexes = indexes
+        self._overlays = overlays
+        self._sync = sync
+        self._grep = grep
+
+    async def grep(self, request: w.GrepRequest) -> w.GrepReply:
+        """Lines that match a pattern, after every change made before the request."""
+        deadline = self._sync.deadline(request.sync_timeout_ms)
+        began = anyio.current_time()
+        query = _make_query(request)
+        cursor = _read_cursor(request.cursor)
+        selected = await searched_indexes(self._indexes.lookup, request)
+        indexes = tuple(sorted(selected, key=lambda index: index.record.name))
+        freshness = least_fresh(indexes, await self._sync.wait_all(indexes, deadline))
+        synced = anyio.current_time()
+        query = replace(query, scope=replace(query.scope, changed=frozenset(freshness.pending)))
+        answers = await self._search_indexes(request, indexes, query, cursor)
+        freshness = _suspect_changes(answers, freshness)
+        timings = {
+            "sync": (synced - began) * 1000,
+            "total": (anyio.current_time() - began) * 1000,
+        }
+        return _reply(request, indexes, answers, freshness, timings)
+
+    async def _search_indexes(
+        self,
+        request: w.GrepRequest,
+        indexes: Sequence[RunningIndex],
+        query: GrepQuery,
+        cursor: _Cursor,
+    ) -> list[_IndexAnswer]:
+        """Search indexes by name, from the cursor on."""
+        end = anyio.current_time() + SEARCH_S
+        answers = list[_IndexAnswer]()
+        for index in indexes:
+            name = index.record.name
+            if name < cursor.index:
+                continue
+            position = cursor if name == cursor.index else _Cursor()
+            index_query = replace(
+                query,
+                scope=replace(query.scope, first=position.first_path),
+                after_line=position.line or 0,
+                max_file_bytes=index.settings.indexing.max_file_bytes,
+                seconds=max(0.0, end - anyio.current_time()),
+            )
+            answer = await self._search_index(request, index, index_query)
+            answers.append(answer)
+            query = _reduce_limits(query, answer.matches.files)
+        return answers
+
+    async def _search_index(
+        self, request: w.GrepRequest, index: RunningIndex, query: GrepQuery
+    ) -> _IndexAnswer:
+        """Search one index; `under` is relative to the root if that names indexed files."""
+        record = index.record
+        overlay = await self._overlays.overlay(request.session, record)
+        query = replace(query, scope=query.scope.relative_to(record.root))
+        matches = await self._grep.search(record, index.lexical, query, overlay)
+        if query.scope.under and not matches.searched:
+            reference = await file_references.resolve_directory(
+                self._indexes.lookup, request.under, record.name, request.cwd
+            )
+            if reference is not None:
+                query = replace(query, scope=replace(query.scope, under=reference[1]))
+                matches = await self._grep.search(record, index.lexical, query, overlay)
+        return _IndexAnswer(index, matches)
+
+
+def _make_query(request: w.GrepRequest) -> GrepQuery:
+    """Check a request. Raises `InvalidInput`."""
+    pattern = LinePattern(request.pattern, request.fixed, request.ignore_case, request.whole_words)
+    check_pattern(pattern)
+    if request.mode not in MODES:
+        raise InvalidInput(f"unknown mode {request.mode!r}", f"use one of {', '.join(MODES)}")
+    for name, value, low, high in (
+        ("limit", request.limit, 1, MAX_LIMIT),
+        ("context", request.context, 0, MAX_CONTEXT),
+    ):
+        if not low <= value <= high:
+            raise InvalidInput(f"{name} is {value}", f"use {low} to {high}")
+    if request.budget_tokens is not None and request.budget_tokens < 1:
+        raise InvalidInput(f"the budget is {request.budget_tokens} tokens", "use 1 or more")
+    return GrepQuery(
+        pattern=pattern,
+        scope=make_scope(
+            named_path(request.under.removeprefix("./")).strip("/"),
+            languages=request.languages,
+            paths=tuple(map(named_glob, request.paths)),
+            not_paths=tuple(map(named_glob, request.not_paths)),
+        ),
+        max_lines=request.limit if request.mode == "lines" else 0,
+        max_files=request.limit,
+        max_file_bytes=0,
+        context=request.context,
+        first_only=request.mode == "files",
+    )
+
+
+def _reduce_limits(query: GrepQuery, files: Sequence[MatchingFile]) -> GrepQuery:
+    """The query for the next index, which returns what is left of the limits."""
+    lines = sum(len(file.lines) for file in files)
+    return replace(
+        query,
+        max_lines=max(0, query.max_lines - lines),
+        max_files=max(0, query.max_files - len(files))
+        if not query.max_lines or query.max_lines > lines
+        else 0,
+    )
+
+
+def _suspect_changes(answers: Sequence[_IndexAnswer], freshness: Freshness) -> Freshness:
+    """Report changed files to their roots; freshness after the search."""
+    changed_paths = list[str]()
+    for answer in answers:
+        paths = [file.path for file in answer.matches.files if file.changed]
+        answer.index.root.suspect(paths)
+        changed_paths += paths
+    if not freshness.fresh or not changed_paths:
+        return freshness
+    return Freshness(
+        freshness.as_of, stale_reason("changed_meanwhile"), tuple(changed_paths[:PENDING_SHOWN])
+    )
+
+
+def _reply(
+    request: w.GrepRequest,
+    indexes: Sequence[RunningIndex],
+    answers: Sequence[_IndexAnswer],
+    freshness: Freshness,
+    timings: dict[str, float],
+) -> w.GrepReply:
+    files = tuple(
+        _file(answer.index.record.name, file) for answer in answers for file in answer.matches.files
+    )
+    if request.budget_tokens is not None:
+        files = _fit(files, request.budget_tokens)
+    totals = _total(answers)
+    return w.GrepReply(
+        files=files,
+        total_lines=totals.total_lines,
+        total_files=totals.total_files,
+        searched_files=totals.searched,
+        complete=not totals.problems and not totals.unsearched,
+        fresh=freshness.fresh,
+        stale_reason=freshness.reason,
+        stale_code=freshness.code,
+        as_of=replies.as_of(freshness.as_of) if len(indexes) == 1 else None,
+        indexes=tuple(index.record.name for index in indexes),
+        cursor=_make_cursor(files, totals, has_lines=request.mode == "lines"),
+        pending=freshness.pending,
+        notes=tuple(note for answer in answers for note in _notes(request, answer)),
+        timings_ms=timings,
+    )
+
+
+def _total(answers: Sequence[_IndexAnswer]) -> IndexMatches:
+    """The counts of all indexes."""
+    matches = [answer.matches for answer in answers]
+    return IndexMatches(
+        files=(),
+        total_lines=sum(part.total_lines for part in matches),
+        total_files=sum(part.total_files for part in matches),
+        searched=sum(part.searched for part in matches),
+        problems=tuple(problem for part in matches for problem in part.problems),
+        unsearched=sum(part.unsearched for part in matches),
+    )
+
+
+def _file(index: str, file: MatchingFile) -> w.GrepFile:
+    lines = tuple(
+        w.GrepLine(
+            line=described.line.number,
+            column=described.line.column,
+            text=described.line.text,
+            symbol_type=described.definition.kind if described.definition else None,
+            symbol_name=described.definition.name if described.definition else None,
+            lines_before=described.line.lines_before,
+            lines_after=described.line.lines_after,
+        )
+        for described in file.lines
+    )
+    return w.GrepFile(
+        index, file.path, file.language, file.count, lines, file.changed, file.overlay
+    )
+
+
+def _fit(files: Sequence[w.GrepFile], budget: int) -> tuple[w.GrepFile, ...]:
+    """The first files and lines that fit into a budget of tokens, at least one of them."""
+    fitting = list[w.GrepFile]()
+    for file in files:
+        budget -= estimate_tokens(file.path) + LINE_TOKENS
+        lines = _fitting_lines(file.lines, budget, at_least=0 if fitting else 1)
+        if fitting and (budget < 0 or len(lines) < min(1, len(file.lines))):
+            break
+        fitting.append(replace(file, lines=lines))
+        budget -= sum(map(_line_tokens, lines))
+        if len(lines) < len(file.lines):
+            break
+    return tuple(fitting)
+
+
+def _fitting_lines(
+    lines: Sequence[w.GrepLine], budget: int, at_least: int
+) -> tuple[w.GrepLine, ...]:
+    """The first lines that fit into a budget."""
+    count = 0
+    for line in lines:
+        budget -= _line_tokens(line)
+        if budget < 0 and count >= at_least:
+            break
+        count += 1
+    return tuple(lines[:count])
+
+
+def _line_tokens(line: w.GrepLine) -> int:
+    texts = (line.text, line.symbol_name or "", *line.lines_before, *line.lines_after)
+    return LINE_TOKENS + sum(map(estimate_tokens, texts))
+
+
+def _notes(request: w.GrepRequest, answer: _IndexAnswer) -> list[str]:
+    """Sentences about what an answer lacks."""
+    matches = answer.matches
+    notes = [f"{path} was not searched: {problem}" for path, problem in matches.problems]
+    if len(notes) > PROBLEMS_SHOWN:
+        further = len(notes) - PROBLEMS_SHOWN
+        notes = [*notes[:PROBLEMS_SHOWN], f"{further} more files were not searched"]
+    if matches.unsearched:
+        notes.append(
+            f"{matches.unsearched} of {matches.searched} files were not searched in time: "
+            "a path or a language narrows the search"
+        )
+    if not matches.searched and (request.under or request.paths or request.languages):
+        notes.append(f"no file of {answer.index.record.name} passes the filters")
+    return notes
+
+
+def _make_cursor(
+    files: Sequence[w.GrepFile], totals: IndexMatches, *, has_lines: bool
+) -> str | None:
+    """The place after the last line or file of a reply; None if that is the end."""
+    line_count = sum(len(file.lines) for file in files)
+    is_complete = (
+        line_count == totals.total_lines if has_lines else len(files) == totals.total_files
+    )
+    if is_complete or not files:
+        return None
+    last = files[-1]
+    return json.dumps([last.index, last.path, last.lines[-1].line if has_lines else None])
+
+
+def _read_cursor(cursor: str | None) -> _Cursor:
+    if cursor is None:
+        return _Cursor()
+    try:
+        index, path, line = json.loads(cursor)
+    except (ValueError, TypeError):
+        index = path = line = None
+    valid_line = line is None or (type(line) is int and 0 < line < 1 << 31)
+    if not isinstance(index, str) or not isinstance(path, str) or not valid_line:
+        raise InvalidInput(
+            f"{cursor[:60]!r} is not a cursor", "use the cursor of the previous reply, unchanged"
+        )
+    return _Cursor(index, path, line)

@@ -1,0 +1,74 @@
+"""Names of the definitions that enclose lines of indexed files
+
+The store has the ranges of all definitions of a file without their names, and the names of the
+definitions that begin in a chunk without their ranges. The line on which the innermost enclosing
+definition begins gives its chunk; the name that stands there is its name.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cocosearchd.languages.scopes import innermost_start
+from cocosearchd.model import IndexRecord, Symbol
+from cocosearchd.store.chunks.file_states import ChunkSymbols, symbols_at_lines
+from cocosearchd.store.connection.database import Database
+
+Line = tuple[str, int]  # path, line from 1
+_SIGNATURE_LINES = 5  # of a definition: decorators come before the name
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class EnclosingDefinition:
+    """The kind and the qualified name of a definition."""
+
+    kind: str
+    name: str
+
+
+async def enclosing_definitions(
+    db: Database, record: IndexRecord, scopes: Mapping[str, bytes], lines: Sequence[Line]
+) -> dict[Line, EnclosingDefinition]:
+    """Find the innermost definition around each line, if it has one.
+
+    `scopes`: packed ranges of the definitions of each file. Raises `StoreUnavailable`.
+    """
+    starts = {
+        line: (line[0], start)
+        for line in lines
+        if (start := innermost_start(scopes.get(line[0], b""), line[1])) is not None
+    }
+    chunks = await symbols_at_lines(db, record, sorted(set(starts.values())))
+    names = {start: _name_at(start[1], chunk) for start, chunk in chunks.items()}
+    return {
+        line: definition
+        for line, start in starts.items()
+        if (definition := names.get(start)) is not None
+    }
+
+
+def enclosing_symbol(symbols: Iterable[Symbol], line: int) -> EnclosingDefinition | None:
+    """Find the innermost of some symbols around a line, for unsaved text."""
+    around = [symbol for symbol in symbols if symbol.start_line <= line <= symbol.end_line]
+    if not around:
+        return None
+    innermost = min(around, key=lambda symbol: symbol.end_line - symbol.start_line)
+    return EnclosingDefinition(innermost.kind, innermost.qualified_name)
+
+
+def _name_at(line: int, chunk: ChunkSymbols) -> EnclosingDefinition | None:
+    """Choose the symbol of a chunk whose name stands first on the lines of a definition."""
+    if len(chunk.symbols) == 1:
+        return EnclosingDefinition(*chunk.symbols[0])
+    by_word = {
+        _last_word(name): EnclosingDefinition(kind, name) for kind, name in chunk.symbols[::-1]
+    }
+    rows = chunk.text.split("\n")[line - chunk.first_line :][:_SIGNATURE_LINES]
+    words = (word for row in rows for word in _WORD.findall(row))
+    return next((by_word[word] for word in words if word in by_word), None)
+
+
+def _last_word(name: str) -> str:
+    words: list[str] = _WORD.findall(name)
+    return words[-1] if words else name

@@ -1,0 +1,160 @@
+"""Selection of the files that a grep reads: those in scope that can contain its literals
+
+The lexical index knows the files and languages; without it, or while it is behind, PostgreSQL
+lists them and nothing is narrowed.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cocosearchd.filters.filter_fields import Filter, make_filter, make_relative
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.code.file_masks import file_mask, passing_files
+from cocosearchd.search.grep.required_literals import NOTHING, Alternatives
+from cocosearchd.search.grep.signature_cache import SignatureCache
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.query_bounds import check_filters
+from cocosearchd.store import index_records
+from cocosearchd.store.chunks.file_states import files_without_chunks
+from cocosearchd.store.connection.database import Database
+
+WAIT_S = 0.25  # for the commit hook of a generation that is stored; it takes 2 to 10 ms
+
+
+@dataclass(frozen=True, slots=True)
+class FileScope:
+    """The files of an index that a grep is about.
+
+    `under` is a file or directory, "" the root. `first` is the path at which it begins.
+    `literals` are necessary for a match. `changed` paths are read whatever was known of them.
+    """
+
+    where: Filter
+    under: str = ""
+    first: str = ""
+    literals: Alternatives = NOTHING
+    changed: frozenset[str] = frozenset()
+
+    def relative_to(self, root: bytes) -> "FileScope":
+        """Return the scope with the absolute paths of its filter made relative to a root."""
+        return replace(self, where=make_relative(self.where, root))
+
+
+def make_scope(under: str, **filters: Sequence[str]) -> FileScope:
+    """Make the scope of a request. `filters` are values as written. Raises `InvalidInput`."""
+    check_filters([value for values in filters.values() for value in values])
+    return FileScope(make_filter(filters), under)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedFile:
+    """A file to read. `signed`: its signature is known, or not worth knowing."""
+
+    path: str
+    language: str
+    signed: bool = True
+    text: bytes | None = None  # unsaved text
+
+
+@dataclass(frozen=True, slots=True)
+class FileSelection:
+    """The files to read, by path. `total` counts the files in scope, read or not."""
+
+    files: tuple[SelectedFile, ...]
+    total: int
+
+
+async def select_files(
+    db: Database,
+    record: IndexRecord,
+    lexical: LexicalIndex,
+    signatures: SignatureCache,
+    scope: FileScope,
+    overlay: Overlay | None,
+) -> FileSelection:
+    """Select the files of an index to read. Raises `StoreUnavailable`."""
+    snapshot = None
+    if await lexical.wait_for_generation(record.generation, WAIT_S):
+        snapshot = await lexical.snapshot()
+    # Files that have frozen the daemon are in no snapshot.
+    if snapshot is None or lexical.exclusion_warnings:
+        saved = await _list_stored(db, record, scope)
+    else:
+        saved = await asyncio.to_thread(_select_live, snapshot, signatures, scope)
+        if scope.literals == NOTHING:
+            blank = await files_without_chunks(db, record)
+            rest = _passing(scope, (SelectedFile(path, language) for path, language in blank))
+            saved = FileSelection((*saved.files, *rest), saved.total + len(rest))
+    unsaved = _unsaved_files(scope, overlay)
+    hidden = overlay.files.keys() if overlay else frozenset[str]()
+    kept_files = [file for file in saved.files if file.path not in hidden]
+    files = sorted((*kept_files, *unsaved), key=lambda file: file.path)
+    return FileSelection(tuple(files), max(saved.total, len(files)))
+
+
+def is_under(path: str, directory: str) -> bool:
+    """Return True for the path itself and for all paths below it; "" is the root."""
+    return not directory or path == directory or path.startswith(f"{directory}/")
+
+
+async def _list_stored(db: Database, record: IndexRecord, scope: FileScope) -> FileSelection:
+    records = await index_records.file_records(db, record, scope.under)
+    files = _passing(
+        scope, (SelectedFile(row.path, row.language) for row in records if row.skip_reason is None)
+    )
+    return FileSelection(files, len(files))
+
+
+def _select_live(
+    snapshot: IndexSnapshot, signatures: SignatureCache, scope: FileScope
+) -> FileSelection:
+    live = snapshot.live_documents
+    signatures.retain(live.paths)
+    table = signatures.table(snapshot)
+    allowed = file_mask(scope.where, live)
+    selected = np.ones(len(live.paths), np.bool_) if allowed is None else allowed.copy()
+    if scope.under:
+        selected &= np.fromiter(
+            (is_under(path, scope.under) for path in live.paths), np.bool_, len(live.paths)
+        )
+    total = int(np.count_nonzero(selected))
+    if scope.literals != NOTHING:
+        possible = table.possible_files(scope.literals)
+        if scope.changed:
+            possible |= np.fromiter(
+                (path in scope.changed for path in live.paths), np.bool_, len(live.paths)
+            )
+        selected &= possible
+    files = [
+        SelectedFile(live.paths[number], live.languages[number], bool(table.signed[number]))
+        for number in np.flatnonzero(selected).tolist()
+        if live.paths[number] >= scope.first
+    ]
+    return FileSelection(tuple(files), total)
+
+
+def _unsaved_files(scope: FileScope, overlay: Overlay | None) -> tuple[SelectedFile, ...]:
+    if overlay is None:
+        return ()
+    return _passing(
+        scope,
+        (
+            SelectedFile(file.path, file.language, text=file.text.data)
+            for file in overlay.files.values()
+        ),
+    )
+
+
+def _passing(scope: FileScope, files: Iterable[SelectedFile]) -> tuple[SelectedFile, ...]:
+    listed = [
+        file for file in files if file.path >= scope.first and is_under(file.path, scope.under)
+    ]
+    passing = passing_files(
+        scope.where, [file.path for file in listed], [file.language for file in listed]
+    )
+    return tuple(file for file, passes in zip(listed, passing.tolist(), strict=True) if passes)

@@ -1,0 +1,125 @@
+"""Requests to a grep process, and its responses, as bytes. Pure.
+
+Both ends run the same code (`sandbox.code_digest`), so `marshal` is safe from the daemon to the
+process. A response is read without trust, since the process has read files of anybody.
+"""
+
+import marshal
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import TypeVar
+
+from cocosearchd.sandbox.frames import InvalidFrame
+from cocosearchd.sandbox.values import read_values
+from cocosearchd.search.grep.line_matches import LineMatches, LineOptions, MatchingLine
+from cocosearchd.search.grep.line_pattern import LinePattern
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """A file to search. `text`: search this unsaved text in its place.
+
+    `after_line`: skip the lines up to this one. `signed`: return the signature of the content.
+    """
+
+    path: str
+    after_line: int = 0
+    signed: bool = False
+    text: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrepTask:
+    """Files below a root, and the pattern to find in them.
+
+    Together at most `options.max_lines` lines are returned. Files over `max_file_bytes` are not
+    read.
+    """
+
+    root: bytes
+    pattern: LinePattern
+    options: LineOptions
+    max_file_bytes: int
+    files: tuple[FileTask, ...]
+
+    def to_bytes(self) -> bytes:
+        """Encode the task."""
+        return marshal.dumps(astuple(self))
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> "GrepTask":
+        """Decode the result of `to_bytes`."""
+        root, pattern, options, max_file_bytes, files = marshal.loads(body)  # noqa: S302 - from the daemon
+        return cls(
+            root,
+            LinePattern(*pattern),
+            LineOptions(*options),
+            max_file_bytes,
+            tuple(FileTask(*values) for values in files),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedFile:
+    """A file that matched, was signed, or could not be searched, by its number in the task.
+
+    `content_hash` is that of the bytes that were searched. `problem` says why it was not searched.
+    """
+
+    number: int
+    matches: LineMatches
+    content_hash: bytes = b""
+    signature: bytes = b""
+    problem: str = ""
+
+
+def pack_response(files: Sequence[SearchedFile], error: str = "") -> bytes:
+    """Encode a response; `error` says why the pattern is no expression."""
+    return marshal.dumps((error, [astuple(file) for file in files]))
+
+
+def unpack_response(body: bytes, count: int) -> tuple[str, list[SearchedFile]]:
+    """Decode a response to a task of `count` files. Raises `InvalidFrame`."""
+    try:
+        error, rows = read_values(body)
+        files = [_searched_file(row, count) for row in rows]
+    except (ValueError, TypeError) as failure:
+        raise InvalidFrame(f"no response of grep: {failure}") from failure
+    return _checked(error, str), files
+
+
+def _searched_file(row: object, count: int) -> SearchedFile:
+    number, (matching, lines), content_hash, signature, problem = _checked(row, tuple)
+    size = len(_checked(signature, bytes))
+    if not 0 <= _checked(number, int) < count or size & (size - 1):
+        raise InvalidFrame("a response of grep that points beyond its files")
+    return SearchedFile(
+        number,
+        LineMatches(_checked(matching, int), tuple(_matching_line(line) for line in lines)),
+        _checked(content_hash, bytes),
+        signature,
+        _checked(problem, str),
+    )
+
+
+def _matching_line(row: tuple[object, ...]) -> MatchingLine:
+    number, column, text, lines_before, lines_after = row
+    return MatchingLine(
+        _checked(number, int),
+        _checked(column, int),
+        _checked(text, str),
+        _checked_texts(lines_before),
+        _checked_texts(lines_after),
+    )
+
+
+def _checked_texts(values: object) -> tuple[str, ...]:
+    return tuple(_checked(value, str) for value in _checked(values, tuple))
+
+
+def _checked(value: object, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise InvalidFrame(f"a response of grep with a {type(value).__name__}")
+    return value

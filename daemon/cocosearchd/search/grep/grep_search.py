@@ -1,0 +1,326 @@
+"""One grep of one index: the files are selected, searched in processes, and described
+
+The lines come from disk, or from unsaved text. A file that has changed since it was indexed is
+searched as it is now and marked; its definitions are not known.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
+
+import anyio
+
+from cocosearchd.errors import CocoSearchError
+from cocosearchd.model import IndexRecord
+from cocosearchd.sandbox.worker_process import WorkerLost
+from cocosearchd.search.grep.enclosing_definitions import (
+    EnclosingDefinition,
+    Line,
+    enclosing_definitions,
+    enclosing_symbol,
+)
+from cocosearchd.search.grep.file_selection import FileScope, SelectedFile, select_files
+from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile
+from cocosearchd.search.grep.grep_processes import GrepProcesses
+from cocosearchd.search.grep.line_matches import LineOptions, MatchingLine
+from cocosearchd.search.grep.line_pattern import LinePattern
+from cocosearchd.search.grep.required_literals import required_literals
+from cocosearchd.search.grep.signature_cache import FileSignature, SignatureCache
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.store.chunks.file_states import FileState, file_states
+from cocosearchd.store.connection.database import Database
+
+BATCH_FILES = 256  # of a task: some 10 ms
+MIN_BATCH_FILES = 32
+MAX_TASK_BYTES = 8 << 20  # of unsaved text
+
+
+@dataclass(frozen=True, slots=True)
+class GrepQuery:
+    """A grep of one index.
+
+    At most `max_files` files with at most `max_lines` lines are described; all are counted.
+    `after_line` skips lines of the file `scope.first`.
+    """
+
+    pattern: LinePattern
+    scope: FileScope
+    max_lines: int
+    max_files: int
+    max_file_bytes: int
+    context: int = 0
+    first_only: bool = False
+    after_line: int = 0
+    seconds: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedLine:
+    """A matching line with its innermost definition."""
+
+    line: MatchingLine
+    definition: EnclosingDefinition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingFile:
+    """A file with matches: `count` lines, of which `lines` are described.
+
+    `changed`: the file is not, or no longer, as it was indexed.
+    """
+
+    path: str
+    language: str
+    count: int
+    lines: tuple[DescribedLine, ...]
+    changed: bool = False
+    overlay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMatches:
+    """Matches in one index by path. `files` are the first of `total_files`.
+
+    `searched` counts the files in scope. `problems` names files that could not be searched;
+    `unsearched` counts those that were not, as the time was over.
+    """
+
+    files: tuple[MatchingFile, ...]
+    total_lines: int
+    total_files: int
+    searched: int
+    problems: tuple[tuple[str, str], ...] = ()
+    unsearched: int = 0
+
+
+class Grep:
+    """Finds lines in the files of indexes. For one event loop."""
+
+    def __init__(self, db: Database, processes: GrepProcesses) -> None:
+        self._db = db
+        self._processes = processes
+        self._signatures = WeakKeyDictionary[LexicalIndex, SignatureCache]()
+
+    async def search(
+        self, record: IndexRecord, lexical: LexicalIndex, query: GrepQuery, overlay: Overlay | None
+    ) -> IndexMatches:
+        """Search one index.
+
+        Raises `InvalidInput` for a pattern that is no expression, `StoreUnavailable`,
+        `WorkerUnavailable`.
+        """
+        signatures = self._signatures.setdefault(lexical, SignatureCache())
+        pattern = query.pattern
+        literals = required_literals(pattern.expression, ignore_case=pattern.ignore_case)
+        scope = replace(query.scope, literals=literals)
+        selection = await select_files(self._db, record, lexical, signatures, scope, overlay)
+        run = _GrepRun(self._db, self._processes, record, query, signatures)
+        await run.search(selection.files)
+        files = await self._describe(record, run, query, overlay)
+        return IndexMatches(
+            files=files,
+            total_lines=sum(searched.matches.count for _, searched in run.matches),
+            total_files=len(run.matches),
+            searched=selection.total,
+            problems=tuple(run.problems),
+            unsearched=len(selection.files) - run.done,
+        )
+
+    async def _describe(
+        self, record: IndexRecord, run: "_GrepRun", query: GrepQuery, overlay: Overlay | None
+    ) -> tuple[MatchingFile, ...]:
+        """Describe the first files and lines: their state and their definitions."""
+        described_matches = _first_matches(run.matches, query)
+        saved = [file.path for file, _ in described_matches if file.text is None]
+        states = (await file_states(self._db, record, saved)).files if saved else {}
+        unchanged = {
+            file.path: states[file.path]
+            for file, searched in described_matches
+            if _is_unchanged(states.get(file.path), searched)
+        }
+        definitions = await self._definitions(record, described_matches, unchanged, overlay)
+        return tuple(
+            MatchingFile(
+                path=file.path,
+                language=file.language,
+                count=searched.matches.count,
+                lines=tuple(
+                    DescribedLine(line, definitions.get((file.path, line.number)))
+                    for line in searched.matches.lines
+                ),
+                changed=file.text is None and file.path not in unchanged,
+                overlay=file.text is not None,
+            )
+            for file, searched in described_matches
+        )
+
+    async def _definitions(
+        self,
+        record: IndexRecord,
+        described_matches: Sequence[tuple[SelectedFile, SearchedFile]],
+        unchanged: dict[str, FileState],
+        overlay: Overlay | None,
+    ) -> dict[Line, EnclosingDefinition]:
+        lines = [
+            (file.path, line.number)
+            for file, searched in described_matches
+            for line in searched.matches.lines
+        ]
+        scopes = {path: state.scopes or b"" for path, state in unchanged.items()}
+        saved = [line for line in lines if scopes.get(line[0])]
+        definitions = await enclosing_definitions(self._db, record, scopes, saved) if saved else {}
+        return definitions | _unsaved_definitions(lines, overlay)
+
+
+class _GrepRun:
+    """The tasks of one grep, and what they have returned. Matches are in the order of the files."""
+
+    def __init__(
+        self,
+        db: Database,
+        processes: GrepProcesses,
+        record: IndexRecord,
+        query: GrepQuery,
+        signatures: SignatureCache,
+    ) -> None:
+        self._db = db
+        self._processes = processes
+        self._record = record
+        self._query = query
+        self._signatures = signatures
+        self._results: dict[int, list[tuple[SelectedFile, SearchedFile]]] = {}
+        self._error: CocoSearchError | None = None
+        self.problems: list[tuple[str, str]] = []
+        self.done = 0  # files
+
+    @property
+    def matches(self) -> list[tuple[SelectedFile, SearchedFile]]:
+        """The files that match, in order."""
+        return [match for number in sorted(self._results) for match in self._results[number]]
+
+    async def search(self, files: Sequence[SelectedFile]) -> None:
+        """Search files until the time is over. Raises `InvalidInput` and `WorkerUnavailable`."""
+        batches = iter(enumerate(_split(files, self._processes.count)))
+
+        async def work() -> None:
+            for number, batch in batches:
+                if self._error is not None:
+                    return
+                await self._search_batch(number, batch)
+
+        if not files:  # the pattern is checked all the same
+            await self._search_batch(0, ())
+        with anyio.move_on_after(self._query.seconds):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(self._processes.count):
+                    tasks.start_soon(work)
+        if self._error is not None:
+            raise self._error
+
+    async def _search_batch(self, number: int, batch: Sequence[SelectedFile]) -> None:
+        try:
+            searched = await self._processes.search(self._task(batch))
+            results = [(batch[result.number], result) for result in searched]
+            await self._keep_signatures(results)
+        except CocoSearchError as error:
+            self._error = error
+            return
+        except WorkerLost as error:
+            reason = f"its search was ended: {error.reason}"
+            self.problems += [(file.path, reason) for file in batch]
+            self.done += len(batch)
+            return
+        self.problems += [(file.path, result.problem) for file, result in results if result.problem]
+        self._results[number] = [match for match in results if match[1].matches.count]
+        self.done += len(batch)
+
+    def _task(self, batch: Sequence[SelectedFile]) -> GrepTask:
+        query = self._query
+        described = sum(
+            len(searched.matches.lines)
+            for results in self._results.values()
+            for _, searched in results
+        )
+        return GrepTask(
+            root=self._record.root,
+            pattern=query.pattern,
+            options=LineOptions(
+                max(0, query.max_lines - described), query.context, query.first_only
+            ),
+            max_file_bytes=query.max_file_bytes,
+            files=tuple(
+                FileTask(
+                    file.path,
+                    query.after_line if file.path == query.scope.first else 0,
+                    not file.signed and not self._signatures.full,
+                    file.text,
+                )
+                for file in batch
+            ),
+        )
+
+    async def _keep_signatures(self, results: Sequence[tuple[SelectedFile, SearchedFile]]) -> None:
+        """Keep the signatures of contents that are the indexed ones."""
+        signed = {file.path: result for file, result in results if result.signature}
+        if not signed:
+            return
+        states = (await file_states(self._db, self._record, list(signed))).files
+        self._signatures.add(
+            FileSignature(path, state.generation, signed[path].signature)
+            for path, state in states.items()
+            if state.content_hash == signed[path].content_hash
+        )
+
+
+def _unsaved_definitions(
+    lines: Sequence[Line], overlay: Overlay | None
+) -> dict[Line, EnclosingDefinition]:
+    """Find the definitions around lines of unsaved files."""
+    definitions = dict[Line, EnclosingDefinition]()
+    files = overlay.files if overlay is not None else {}
+    for path, line in lines:
+        if path in files:
+            symbols = (symbol for chunk in files[path].chunks for symbol in chunk.symbols)
+            definition = enclosing_symbol(symbols, line)
+            if definition is not None:
+                definitions[(path, line)] = definition
+    return definitions
+
+
+def _first_matches(
+    matches: Sequence[tuple[SelectedFile, SearchedFile]], query: GrepQuery
+) -> list[tuple[SelectedFile, SearchedFile]]:
+    """Return the first files, with no more than the first lines."""
+    room = query.max_lines
+    first_matches = list[tuple[SelectedFile, SearchedFile]]()
+    for file, searched in matches[: query.max_files]:
+        lines = searched.matches.lines[:room]
+        if query.max_lines and not lines:
+            break
+        room -= len(lines)
+        first_matches.append(
+            (file, replace(searched, matches=replace(searched.matches, lines=lines)))
+        )
+    return first_matches
+
+
+def _is_unchanged(state: FileState | None, searched: SearchedFile) -> bool:
+    return state is not None and state.content_hash == searched.content_hash
+
+
+def _split(files: Sequence[SelectedFile], processes: int) -> Iterable[Sequence[SelectedFile]]:
+    """Split files into tasks: small enough for all processes, and for the sizes of requests."""
+    size = min(BATCH_FILES, max(MIN_BATCH_FILES, len(files) // processes))
+    batch = list[SelectedFile]()
+    text_bytes = 0
+    for file in files:
+        added_bytes = len(file.text or b"")
+        if batch and (len(batch) == size or text_bytes + added_bytes > MAX_TASK_BYTES):
+            yield batch
+            batch = []
+            text_bytes = 0
+        batch.append(file)
+        text_bytes += added_bytes
+    if batch:
+        yield batch

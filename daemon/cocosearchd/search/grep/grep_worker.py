@@ -1,0 +1,141 @@
+"""Grep process: it reads files and finds the lines that match a pattern
+
+Its parent is a `grep_processes.GrepProcesses`. A pattern that is slow to compile or to match costs
+the daemon nothing, and ends with this process.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from dataclasses import replace
+
+import re2
+
+from cocosearchd.model import decode_path
+from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, open_absolute, open_below
+from cocosearchd.sandbox.worker_loop import Handler, run_worker
+from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile, pack_response
+from cocosearchd.search.grep.line_matches import LineMatches
+from cocosearchd.search.grep.line_matching import LineMatcher
+from cocosearchd.search.grep.line_pattern import LinePattern
+from cocosearchd.search.grep.trigram_signature import make_signature
+
+_ATTEMPTS = 3  # a file that grows during three reads is a log in use
+_NO_MATCHES = LineMatches(0, ())
+
+
+class _UnsearchableError(Exception):
+    """The file cannot be searched, for a reason that people should know."""
+
+
+class _Matchers:
+    """The matcher of the latest pattern: the tasks of one request have the same."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[LinePattern, LineMatcher] | None = None
+
+    def get(self, pattern: LinePattern) -> LineMatcher:
+        """Return the matcher of a pattern. Raises `re2.error`."""
+        if self._latest is None or self._latest[0] != pattern:
+            self._latest = (pattern, LineMatcher(pattern))
+        return self._latest[1]
+
+
+def open_handler() -> Handler:
+    """Return the handler of tasks."""
+    matchers = _Matchers()
+
+    def handle(body: bytes) -> bytes:
+        task = GrepTask.from_bytes(body)
+        try:
+            matcher = matchers.get(task.pattern)
+        except re2.error as error:
+            return pack_response((), _describe_error(error))
+        return pack_response(_search_files(task, matcher))
+
+    return handle
+
+
+def _describe_error(error: Exception) -> str:
+    reason = error.args[0] if error.args else "unknown"
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def _search_files(task: GrepTask, matcher: LineMatcher) -> list[SearchedFile]:
+    try:
+        folder = open_absolute(task.root, LOOKUP)
+    except OSError as error:
+        reason = f"the root cannot be opened: {error.strerror}"
+        return [
+            SearchedFile(number, _NO_MATCHES, problem=reason) for number in range(len(task.files))
+        ]
+    room = task.options.max_lines
+    searched = list[SearchedFile]()
+    try:
+        for number, file in enumerate(task.files):
+            result = _search_file(folder, number, file, task, matcher, room)
+            if result is not None:
+                searched.append(result)
+                room -= len(result.matches.lines)
+    finally:
+        os.close(folder)
+    return searched
+
+
+def _search_file(
+    folder: int, number: int, file: FileTask, task: GrepTask, matcher: LineMatcher, room: int
+) -> SearchedFile | None:
+    """Search one file; None if there is nothing to say about it."""
+    try:
+        content = file.text
+        if content is None:
+            content = _read(folder, decode_path(file.path), task.max_file_bytes)
+    except _UnsearchableError as error:
+        return SearchedFile(number, _NO_MATCHES, problem=str(error))
+    if content is None:
+        return None
+    matches = matcher.find(content, replace(task.options, max_lines=room), file.after_line)
+    if not matches.count and not file.signed:
+        return None
+    return SearchedFile(
+        number,
+        matches,
+        hashlib.blake2b(content, digest_size=16).digest(),
+        make_signature(content) if file.signed else b"",
+    )
+
+
+def _read(folder: int, path: bytes, limit: int) -> bytes | None:
+    """Read a text file; None if it is gone. Raises `_UnsearchableError`."""
+    try:
+        handle = open_below(folder, path, os.O_RDONLY)
+    except OSError as error:
+        if error.errno in ABSENT or error.errno == errno.ENXIO:
+            return None
+        raise _UnsearchableError(error.strerror) from None
+    try:
+        return _read_open(handle, limit)
+    except OSError as error:
+        raise _UnsearchableError(error.strerror) from None
+    finally:
+        os.close(handle)
+
+
+def _read_open(handle: int, limit: int) -> bytes | None:
+    for _ in range(_ATTEMPTS):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if status.st_size > limit:
+            raise _UnsearchableError(f"it has grown beyond {limit:,} bytes")
+        content = os.pread(handle, status.st_size + 1, 0)
+        if len(content) == status.st_size:
+            if b"\0" in content:
+                raise _UnsearchableError("it is no longer text")
+            return content
+    raise _UnsearchableError("it changes while it is read")
+
+
+if __name__ == "__main__":
+    run_worker(open_handler)

@@ -1,0 +1,134 @@
+"""Matching lines of a content, with their columns and the lines around them. Pure.
+
+Runs in a worker process: the cost of an expression is linear, yet a large program on a large file
+may take seconds, and compiling one holds the interpreter.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import re2
+
+from cocosearchd.search.grep.line_matches import LineMatches, LineOptions, MatchingLine
+from cocosearchd.search.grep.line_pattern import LinePattern
+
+MAX_LINE = 400  # characters of a line that is shown
+_LEAD = 100  # of them before the match
+_ELLIPSIS = "…"
+_ANYWHERE = re2._Anchor.UNANCHORED
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A line as a range of bytes, without its line end."""
+
+    start: int
+    end: int
+
+
+class LineMatcher:
+    """Finds the lines that match a pattern. Raises `re2.error` for a pattern that is none."""
+
+    def __init__(self, pattern: LinePattern) -> None:
+        options = re2.Options()
+        options.log_errors = False
+        options.case_sensitive = not pattern.ignore_case
+        options.never_nl = True  # nothing matches a line end
+        # By itself, so that the pattern cannot close a group that encloses it.
+        re2.compile(pattern.expression, options)
+        self._column = re2.compile(pattern.column_expression, options)
+        options.never_capture = True
+        # The wrapper would make a generator and an object for each match, three times the cost.
+        self._search = re2.compile(pattern.line_expression, options)._regexp.Match
+
+    def find(self, content: bytes, options: LineOptions, after_line: int = 0) -> LineMatches:
+        """Find the matching lines after a line. A byte order mark is no part of the first line."""
+        content = content.removeprefix(_BOM)
+        spans = list[_Span]()
+        count = 0
+        for span in self._spans(content, _offset_after(content, after_line)):
+            count += 1
+            if len(spans) < options.max_lines:
+                spans.append(span)
+            if options.first_only:
+                break
+        return LineMatches(count, tuple(self._describe(content, spans, options.context)))
+
+    def _spans(self, content: bytes, position: int) -> Iterator[_Span]:
+        """Yield the matching lines from a position on, which is the start of a line."""
+        while position < len(content):
+            ((first, last),) = self._search(_ANYWHERE, content, position, len(content))
+            if first < 0 or (first == len(content) and content.endswith(b"\n")):
+                return
+            start = content.rfind(b"\n", position, first) + 1 or position
+            end = content.find(b"\n", last)
+            end = len(content) if end < 0 else end
+            yield _Span(start, end)
+            position = end + 1
+
+    def _describe(self, content: bytes, spans: list[_Span], context: int) -> Iterator[MatchingLine]:
+        number = 1
+        counted = 0  # the bytes whose line ends are in `number`
+        free = 0  # the first byte that no earlier line shows
+        ends = [*(span.start for span in spans), len(content)][1:]
+        for span, end in zip(spans, ends, strict=True):
+            number += content.count(b"\n", counted, span.start)
+            counted = span.start
+            lines_before = _lines_before(content, span.start, free, context)
+            lines_after = _lines_after(content, span.end + 1, end, context)
+            free = span.end + 1 + sum(len(line) + 1 for line in lines_after)
+            line = content[span.start : span.end]
+            yield MatchingLine(
+                number,
+                *self._show(line),
+                tuple(map(_clip, lines_before)),
+                tuple(map(_clip, lines_after)),
+            )
+
+    def _show(self, line: bytes) -> tuple[int, str]:
+        """Return the column of the match, and the text around it."""
+        match = self._column.search(line)
+        start = match.start(1) if match is not None else 0
+        column = len(line[:start].decode("utf-8", "replace"))
+        return column + 1, _clip(line, column)
+
+
+def _offset_after(content: bytes, line: int) -> int:
+    """Return the offset behind the first `line` lines."""
+    offset = 0
+    for _ in range(line):
+        offset = content.find(b"\n", offset) + 1
+        if not offset:
+            return len(content)
+    return offset
+
+
+def _lines_before(content: bytes, start: int, free: int, count: int) -> list[bytes]:
+    lines = list[bytes]()
+    while len(lines) < count and start > free:
+        previous = max(content.rfind(b"\n", free, start - 1) + 1, free)
+        lines.append(content[previous : start - 1])
+        start = previous
+    return lines[::-1]
+
+
+def _lines_after(content: bytes, start: int, last: int, count: int) -> list[bytes]:
+    lines = list[bytes]()
+    while len(lines) < count and start < last:
+        end = content.find(b"\n", start, last)
+        end = last if end < 0 else end
+        lines.append(content[start:end])
+        start = end + 1
+    return lines
+
+
+def _clip(line: bytes, column: int = 0) -> str:
+    """Decode a line; of a long one, the part around a column."""
+    text = line.decode("utf-8", "replace").removesuffix("\r")
+    if len(text) <= MAX_LINE:
+        return text
+    first = max(0, min(column - _LEAD, len(text) - MAX_LINE))
+    clipped = text[first : first + MAX_LINE]
+    lead = _ELLIPSIS if first else ""
+    return f"{lead}{clipped}{_ELLIPSIS if first + MAX_LINE < len(text) else ''}"

@@ -1,0 +1,63 @@
+"""Patterns of `grep`: a regular expression in RE2's syntax, or a fixed string. Pure.
+
+RE2 matches in linear time and bounds the size of its programs, so a pattern may come from anybody.
+A pattern matches within one line, like those of grep(1) and ripgrep.
+"""
+
+import re
+from dataclasses import dataclass
+
+from cocosearchd.errors import InvalidInput
+
+MAX_PATTERN = 10_000  # characters, like a question
+_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n")
+_NO_WORD = r"[^\pL\pN_]"
+SYNTAX_HINT = (
+    "patterns are RE2 expressions, without backreferences and lookaround; "
+    "--fixed-strings takes a pattern literally"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LinePattern:
+    """A pattern. `whole_words`: no letter, digit or underscore stands beside a match."""
+
+    text: str
+    fixed: bool = False
+    ignore_case: bool = False
+    whole_words: bool = False
+
+    @property
+    def expression(self) -> str:
+        """The pattern as a regular expression, without the conditions of `whole_words`."""
+        return re.escape(self.text) if self.fixed else self.text
+
+    @property
+    def line_expression(self) -> str:
+        """The expression that finds matching lines. `^` and `$` match at the ends of a line."""
+        return f"(?m){self._bounded('(?:', ')') if self.whole_words else self.expression}"
+
+    @property
+    def column_expression(self) -> str:
+        """The expression whose first group is the match in a matching line."""
+        if self.whole_words:
+            return self._bounded("(", ")")
+        return f"({self.expression})"
+
+    def _bounded(self, opening: str, closing: str) -> str:
+        return f"(?:^|{_NO_WORD}){opening}{self.expression}{closing}(?:{_NO_WORD}|$)"
+
+
+def check_pattern(pattern: LinePattern) -> None:
+    """Raise `InvalidInput` for a pattern that is empty, too long, or of several lines."""
+    if not pattern.text:
+        raise InvalidInput("the pattern is empty", "give a regular expression, for example TODO")
+    if len(pattern.text) > MAX_PATTERN:
+        raise InvalidInput(
+            f"the pattern has {len(pattern.text):,} characters", f"use at most {MAX_PATTERN:,}"
+        )
+    if "\n" in pattern.text or (not pattern.fixed and _LINE_END.search(pattern.text)):
+        raise InvalidInput(
+            "the pattern has a line end, and a match lies within one line",
+            "search for one of its lines",
+        )
