@@ -255,13 +255,13 @@ async def compared(
     evidence = compute_features(
         snapshot, asked, bench.lexical.terms, vector, partial(file_mask, Filter(paths=paths))
     )
-    assert evidence.cosines is not None
-    cosines = np.nan_to_num(evidence.cosines, nan=-2)
+    assert evidence.chunks.cosines is not None
+    cosines = np.nan_to_num(evidence.chunks.cosines, nan=-2)
     if evidence.allowed is not None:
-        cosines[~evidence.allowed[evidence.chunk_files]] = -2
+        cosines[~evidence.allowed[evidence.chunks.files]] = -2
     order = np.argsort(-cosines)[:10].tolist()
     return [
-        (evidence.paths[evidence.chunk_files[chunk]], int(evidence.keys[chunk, 0]))
+        (evidence.paths[evidence.chunks.files[chunk]], int(evidence.chunks.keys[chunk, 0]))
         for chunk in order
     ]
 

@@ -117,9 +117,12 @@ class Index:
 
     def numbers(self, found: FeatureMatrix) -> NDArray[np.int64]:
         """The function that each compared chunk is."""
-        paths = (found.paths[file] for file in found.chunk_files.tolist())
+        paths = (found.paths[file] for file in found.chunks.files.tolist())
         return np.array(
-            [self.places[place] for place in zip(paths, found.keys[:, 0].tolist(), strict=True)],
+            [
+                self.places[place]
+                for place in zip(paths, found.chunks.keys[:, 0].tolist(), strict=True)
+            ],
             np.int64,
         )
 
@@ -152,7 +155,7 @@ def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
     scores = np.zeros((len(queries), len(collection.functions)), np.float32)
     for row, query in zip(scores, queries, strict=True):
         found = compute_features(known.state, known.terms.parse_query(query), known.terms)
-        row[known.numbers(found)] = found.chunk_scores
+        row[known.numbers(found)] = found.chunks.scores
     return scores
 
 
@@ -177,7 +180,7 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
         asked = known.terms.parse_query(query)
         found = compute_features(known.state, asked, known.terms, vector)
         numbers.append(known.numbers(found))
-        paths = tuple(found.paths[file] for file in found.chunk_files.tolist())
+        paths = tuple(found.paths[file] for file in found.chunks.files.tolist())
         values, answers = of_chunks(found), numbers[-1] == target
         rows.append(Row("", Question(query, SENTENCE, ()), asked.symbol, paths, values, answers))
     half = collection.packages[collection.targets] % 2
@@ -197,18 +200,18 @@ def of_chunks(found: FeatureMatrix) -> dict[str, Scores]:
     """What `both` weighs, for each compared chunk; what is said of a file is said of all its
     chunks.
     """
-    assert found.cosines is not None
+    assert found.chunks.cosines is not None
     among = found.corpus
     values = {
-        name: value[found.chunk_files]
+        name: value[found.chunks.files]
         for name, value in compute_signals(found).items()
         if name in OF_FILES
     }
-    values["words"] = features.scale_to_maximum(found.chunk_scores)
-    values["coverage"] = found.chunk_coverage
-    values["vector"] = np.nan_to_num(found.cosines - np.float32(among.cosine_mean)) / np.float32(
-        among.cosine_deviation
-    )
+    values["words"] = features.scale_to_maximum(found.chunks.scores)
+    values["coverage"] = found.chunks.coverage
+    values["vector"] = np.nan_to_num(
+        found.chunks.cosines - np.float32(among.cosine_mean)
+    ) / np.float32(among.cosine_deviation)
     return values
 
 

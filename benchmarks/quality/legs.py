@@ -155,11 +155,11 @@ def asked(
     query = terms.parse_query(sample.text, common=state.common_language)
     found = compute_features(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
     ranked = rank_code(found, query.symbol, weights, 10)
-    assert found.cosines is not None
+    assert found.chunks.cosines is not None
     orders = [
         [(one.path, one.start_byte) for one in ranked],
-        best_per_file(found, found.chunk_scores),
-        best_per_file(found, np.nan_to_num(found.cosines, nan=-1.0)),
+        best_per_file(found, found.chunks.scores),
+        best_per_file(found, np.nan_to_num(found.chunks.cosines, nan=-1.0)),
     ]
     return np.array(
         [(reciprocal(order, sample.place), by_file(order, sample.place)) for order in orders]
@@ -170,10 +170,10 @@ def best_per_file(found: FeatureMatrix, scores: NDArray[np.float32]) -> list[Pla
     """A leg by itself, one chunk of each file."""
     seen, order = set[int](), list[Place]()
     for chunk in np.argsort(-scores, kind="stable").tolist():
-        file = int(found.chunk_files[chunk])
+        file = int(found.chunks.files[chunk])
         if file not in seen:
             seen.add(file)
-            order.append((found.paths[file], int(found.keys[chunk, 0])))
+            order.append((found.paths[file], int(found.chunks.keys[chunk, 0])))
         if len(order) == 10:
             break
     return order

@@ -101,9 +101,9 @@ def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) 
         found = compute_features(
             state, terms.parse_query(word, common=state.common_language), terms
         )
-        own = found.chunk_files == (found.paths.index(path) if path in found.paths else -1)
+        own = found.chunks.files == (found.paths.index(path) if path in found.paths else -1)
         gains.append(
-            0.0 if word.lower() in STOP_WORDS else float(found.chunk_scores[own].max(initial=0))
+            0.0 if word.lower() in STOP_WORDS else float(found.chunks.scores[own].max(initial=0))
         )
     best = int(np.argmax(gains))
     if gains[best] > 0 and len(words) > _LEAST_WORDS:

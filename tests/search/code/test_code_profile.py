@@ -120,7 +120,7 @@ def test_masks_leave_out_without_changing_scores() -> None:
         p: s for p, s in full.items() if p.startswith("src/")
     }
     chunks = np.array(
-        [path == "README.md" for path in (matrix.paths[file] for file in matrix.chunk_files)]
+        [path == "README.md" for path in (matrix.paths[file] for file in matrix.chunks.files)]
     )
     assert [
         result.path for result in rank_code(matrix, symbol, ONLY_S3, 10, allowed_chunks=chunks)
@@ -233,7 +233,7 @@ def test_names_of_chunks() -> None:
     )
     # A function, 2, and the lead of the very name, 1; 0.8 of 2 where the case differs; a use is no
     # definition.
-    assert matrix.chunk_names.tolist() == pytest.approx([3.0, 1.6, 0.0])
+    assert matrix.chunks.names.tolist() == pytest.approx([3.0, 1.6, 0.0])
 
 
 def test_an_exact_name_is_found_first_however_deep_it_lies() -> None:

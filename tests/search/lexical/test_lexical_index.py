@@ -98,16 +98,16 @@ def by_file(features: FeatureMatrix) -> dict[str, list[float]]:
     They must not depend on the order of files.
     """
     cosines = (
-        features.cosines
-        if features.cosines is not None
-        else np.zeros(len(features.keys), np.float32)
+        features.chunks.cosines
+        if features.chunks.cosines is not None
+        else np.zeros(len(features.chunks.keys), np.float32)
     )
-    ends = [*features.starts[1:].tolist(), len(features.keys)]
+    ends = [*features.chunks.starts[1:].tolist(), len(features.chunks.keys)]
     return {
         path: [float(features.values[name][file]) for name in SIGNALS]
-        + [float(features.chunk_scores[start:end].max()), float(cosines[start:end].max())]
+        + [float(features.chunks.scores[start:end].max()), float(cosines[start:end].max())]
         for file, (path, start, end) in enumerate(
-            zip(features.paths, features.starts.tolist(), ends, strict=True)
+            zip(features.paths, features.chunks.starts.tolist(), ends, strict=True)
         )
     }
 

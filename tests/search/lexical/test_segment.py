@@ -268,7 +268,7 @@ def test_a_row_is_written_few_times() -> None:
 def test_an_empty_index_answers_with_nothing() -> None:
     terms = TermCache()
     result = compute_features(make_snapshot((), 3), terms.parse_query("anything"), terms, None)
-    assert (result.generation, list(result.paths), result.keys.shape) == (3, [], (0, 2))
+    assert (result.generation, list(result.paths), result.chunks.keys.shape) == (3, [], (0, 2))
 
 
 def test_cosines_of_quantised_vectors() -> None:
@@ -286,9 +286,9 @@ def test_cosines_of_quantised_vectors() -> None:
     result = compute_features(
         state, terms.parse_query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32)
     )
-    assert result.cosines is not None
-    assert result.cosines[0] == pytest.approx(0.6, abs=1e-3)
-    assert np.isnan(result.cosines[1])
+    assert result.chunks.cosines is not None
+    assert result.chunks.cosines[0] == pytest.approx(0.6, abs=1e-3)
+    assert np.isnan(result.chunks.cosines[1])
 
 
 @pytest.mark.parametrize("dimension", [64, 256, 384, 768, 1024])
@@ -319,7 +319,7 @@ def test_a_large_index_looks_at_the_chunks_of_promising_files(
     result = compute_features(
         state, terms.parse_query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0]
     )
-    assert result.cosines is not None
+    assert result.chunks.cosines is not None
     assert result.file_cosines is not None
     assert {"src/file7.py", "src/file3.py"} <= set(result.paths)  # best by vector, best by words
     assert len(result.paths) < 20

@@ -117,7 +117,7 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     unnamed = np.float32(1 - corpus.name_coverage)
     scaled |= _scale_signals(scaled, ("lsize", "s_mean", "chunk"), "unnamed", unnamed)
     # Where no chunk has most words of the question, weighted by their rarity.
-    uncovered = np.float32(1 - matrix.chunk_coverage.max(initial=0))
+    uncovered = np.float32(1 - matrix.chunks.coverage.max(initial=0))
     return scaled | _scale_signals(scaled, ("s3", "f_all", "lsize", "chunk"), "weak", uncovered)
 
 
@@ -148,8 +148,8 @@ def rank_code(
     scores, by_signal = _score_files(matrix, symbol, weights)
     eligible = _eligible_files(matrix, holds_phrases=holds_phrases)
     if allowed_chunks is not None:
-        eligible &= np.logical_or.reduceat(allowed_chunks, matrix.starts)
-    top_score = matrix.chunk_scores.max(initial=0)
+        eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
+    top_score = matrix.chunks.scores.max(initial=0)
     ranked: list[RankedChunk] = []
     # each file gives a chunk, so further files cannot be shown
     for file in _sort_files(matrix, scores, eligible, limit):
@@ -191,7 +191,7 @@ def _score_files(
 ) -> tuple[Floats, dict[str, Floats]]:
     """Return the scores of the files, (F,), and their summands by signal."""
     by_signal = weighted_signals(
-        compute_signals(matrix), weights.select(symbol, matrix.cosines is not None)
+        compute_signals(matrix), weights.select(symbol, matrix.chunks.cosines is not None)
     )
     scores = np.zeros(len(matrix.paths), np.float32)
     for values in by_signal.values():
@@ -228,11 +228,11 @@ def score_chunks(matrix: FeatureMatrix, start: int, end: int, top_score: float) 
 
     `top_score` is the best chunk score of the index.
     """
-    shares = matrix.chunk_scores[start:end] / np.float32(top_score or 1)
-    shares += np.float32(_NAME_SHARE) * matrix.chunk_names[start:end]
-    if matrix.cosines is not None:
+    shares = matrix.chunks.scores[start:end] / np.float32(top_score or 1)
+    shares += np.float32(_NAME_SHARE) * matrix.chunks.names[start:end]
+    if matrix.chunks.cosines is not None:
         # NumPy's `nan_to_num` costs as much as the rest of this function
-        cosines = matrix.cosines[start:end]
+        cosines = matrix.chunks.cosines[start:end]
         shares += np.float32(_COSINE_SHARE) * np.where(np.isnan(cosines), np.float32(0), cosines)
     return shares
 
@@ -247,8 +247,12 @@ def _rank_chunks(
     by_signal: Mapping[str, Floats],
 ) -> list[RankedChunk]:
     """Rank the best `per_file` allowed chunks of a file."""
-    start = int(matrix.starts[file])
-    end = int(matrix.starts[file + 1]) if file + 1 < len(matrix.starts) else len(matrix.keys)
+    start = int(matrix.chunks.starts[file])
+    end = (
+        int(matrix.chunks.starts[file + 1])
+        if file + 1 < len(matrix.chunks.starts)
+        else len(matrix.chunks.keys)
+    )
     shares = score_chunks(matrix, start, end, top_score)
     order = np.argsort(-shares, kind="stable")
     best = (order if allowed is None else order[allowed[start:end][order]])[:per_file] + start
@@ -259,15 +263,15 @@ def _rank_chunks(
     return [
         RankedChunk(
             path=matrix.paths[file],
-            start_byte=int(matrix.keys[chunk, 0]),
-            end_byte=int(matrix.keys[chunk, 1]),
+            start_byte=int(matrix.chunks.keys[chunk, 0]),
+            end_byte=int(matrix.chunks.keys[chunk, 1]),
             score=score,
             share=float(shares[chunk - start]),
-            lexical=float(matrix.chunk_scores[chunk]),
-            coverage=float(matrix.chunk_coverage[chunk]),
+            lexical=float(matrix.chunks.scores[chunk]),
+            coverage=float(matrix.chunks.coverage[chunk]),
             cosine=None
-            if matrix.cosines is None or np.isnan(matrix.cosines[chunk])
-            else float(matrix.cosines[chunk]),
+            if matrix.chunks.cosines is None or np.isnan(matrix.chunks.cosines[chunk])
+            else float(matrix.chunks.cosines[chunk]),
             signals=tuple(signals),
         )
         for chunk in best.tolist()

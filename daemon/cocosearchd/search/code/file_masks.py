@@ -70,7 +70,9 @@ def chunk_mask(matrix: FeatureMatrix, chunks: Starts) -> NDArray[np.bool_]:
     """
     numbers = [(number, chunks[path]) for number, path in enumerate(matrix.paths) if path in chunks]
     if not numbers:
-        return np.zeros(len(matrix.keys), np.bool_)
+        return np.zeros(len(matrix.chunks.keys), np.bool_)
     files = np.repeat([number for number, _ in numbers], [len(starts) for _, starts in numbers])
     packed = files << _START_BITS | np.concatenate([starts for _, starts in numbers])
-    return np.isin(matrix.chunk_files.astype(np.int64) << _START_BITS | matrix.keys[:, 0], packed)
+    return np.isin(
+        matrix.chunks.files.astype(np.int64) << _START_BITS | matrix.chunks.keys[:, 0], packed
+    )

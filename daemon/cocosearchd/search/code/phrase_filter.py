@@ -154,7 +154,7 @@ class _PhraseSearch:
         allowed = passing_files(self.query.plan.where, matrix.paths, matrix.languages)
         chunks = self.query.allowed_chunks(matrix)
         if chunks is not None:
-            allowed &= np.logical_or.reduceat(chunks, matrix.starts)
+            allowed &= np.logical_or.reduceat(chunks, matrix.chunks.starts)
         matrix = replace(matrix, allowed=allowed)
         return matrix, rank_files(matrix, self.query.terms.symbol, self.query.weights)
 

@@ -119,6 +119,23 @@ class CorpusStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkSignals:
+    """Signals of the C chunks of F candidate files."""
+
+    starts: Ints  # (F,): the first chunk of each file
+    files: Ints  # (C,): the file of each chunk
+    keys: Ints  # (C, 2)
+    scores: Floats  # (C,): text and header
+    # (C,): share of the query's idf mass that the chunk has, 0 to 1
+    coverage: Floats
+    # (C,): best definition value for an identifier of the query, and a lead if its case agrees
+    names: Floats
+    cosines: Floats | None  # (C,); NaN for a chunk without a vector. None: the query has no vector
+    nearest: Floats | None  # (F,): best cosine of a chunk of each file
+    of_files: dict[str, Floats]  # s3, s_mean, s_raw: (F,)
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureMatrix:
     """Signals of F candidate files and their C chunks for one query.
 
@@ -131,34 +148,11 @@ class FeatureMatrix:
     allowed: Mask | None  # (F,): the files that may be shown; None: all
     values: dict[str, Floats]  # signal -> (F,)
     corpus: CorpusStatistics
-    starts: Ints  # (F,): first chunk of each file
-    chunk_files: Ints  # (C,): the file of each chunk
-    keys: Ints  # (C, 2)
+    chunks: ChunkSignals
     candidates: Sequence[CandidateFiles]  # by view of the snapshot
-    chunk_scores: Floats  # (C,): text and header
-    # (C,): best definition value for an identifier of the query, and a lead if its case agrees
-    chunk_names: Floats
-    cosines: Floats | None  # (C,); NaN for a chunk without a vector. None: the query has no vector
     # (F,): of the mean vector of each file; NaN without vectors
     file_cosines: Floats | None
     best_cosines: Floats | None  # (F,): of a file's best chunk
-    # (C,): share of the query's idf mass that the chunk has, 0 to 1
-    chunk_coverage: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class _ChunkSignals:
-    """Signals of the c chunks of f candidate files."""
-
-    starts: Ints  # (f,): the first chunk of each file
-    files: Ints  # (c,): the file of each chunk
-    keys: Ints  # (c, 2)
-    scores: Floats  # (c,), like `covered`, `names` and `cosines`
-    covered: Floats
-    names: Floats
-    cosines: Floats | None
-    nearest: Floats | None  # (f,): best cosine of a chunk of each file
-    of_files: dict[str, Floats]  # s3, s_mean, s_raw: (f,)
 
 
 def make_snapshot(
@@ -254,14 +248,8 @@ def compute_features(
         | fields
         | chunks.of_files,
         corpus=_corpus_statistics(values["p_s"], nearness, live.sample),
-        starts=chunks.starts,
-        chunk_files=chunks.files,
-        keys=chunks.keys,
+        chunks=chunks,
         candidates=candidates,
-        chunk_scores=chunks.scores,
-        chunk_names=chunks.names,
-        chunk_coverage=chunks.covered,
-        cosines=chunks.cosines,
         file_cosines=cosines,
         best_cosines=None
         if chunks.nearest is None or cosines is None
@@ -324,9 +312,9 @@ def _chunk_signals(
     definitions: Sequence[DefinitionMatches],
     candidates: Sequence[CandidateFiles],
     vector: Floats | None,
-) -> _ChunkSignals:
+) -> ChunkSignals:
     """Signals of the chunks of the candidate files, in the order of the views."""
-    scores, covered = score_chunks(snapshot.views, snapshot.statistics, query, candidates)
+    scores, coverage = score_chunks(snapshot.views, snapshot.statistics, query, candidates)
     cosines = None if vector is None else chunk_cosines(candidates, vector)
     counts = concatenate([candidate.counts for candidate in candidates]).astype(np.int64)
     starts = np.cumsum(counts) - counts
@@ -334,14 +322,14 @@ def _chunk_signals(
     term_count = sum(times for _, times in query.terms)
     s3 = features.best_three(scores, starts, files)
     is_empty = not len(counts)
-    return _ChunkSignals(
+    return ChunkSignals(
         starts=starts,
         files=files,
         keys=concatenate([candidate.segment.keys[candidate.chunks] for candidate in candidates])
         .astype(np.int64)
         .reshape(-1, 2),
         scores=scores,
-        covered=covered,
+        coverage=coverage,
         names=score_chunk_names(candidates, definitions),
         cosines=cosines,
         nearest=cosines if cosines is None or is_empty else np.fmax.reduceat(cosines, starts),
