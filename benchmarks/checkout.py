@@ -8,7 +8,7 @@ lines, or of as many as are said. Its other branch differs in every file: most h
 edited, a tenth is moved, a tenth deleted and as many are new. Prints, for each switch, the time and
 the CPU seconds of all processes from the end of git until everything is searchable, and how many
 embeddings were computed. With processes that do bulk work beside the indexing process
-(`indexing.processes`), theirs are `crew`: where each has a core of its own, it is `worker` that
+(`indexing.processes`), theirs are `workers`: where each has a core of its own, it is `worker` that
 takes the longest.
 """
 
@@ -38,13 +38,13 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--lines", type=int, default=LINES, help="of a file, about")
     add_processes(parser)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     root = work / "root"
-    daemon = make_daemon(**crew(given.processes))
+    daemon = make_daemon(**worker_settings(arguments.processes))
     say(machine())
     try:
-        say(f"repository: {make_repository(root, given.files, given.lines)}")
+        say(f"repository: {make_repository(root, arguments.files, arguments.lines)}")
         daemon.start()
         measured(
             daemon,
@@ -68,21 +68,21 @@ def add_processes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def crew(processes: int | None) -> dict[str, str]:
+def worker_settings(processes: int | None) -> dict[str, str]:
     """What a daemon is told of them by its environment."""
     return {} if processes is None else {"COCOSEARCH_INDEXING_PROCESSES": str(processes)}
 
 
 def measured(daemon: Daemon, title: str, act: Callable[[], object], index: str = "bench") -> None:
     """One figure: from now until in sync."""
-    before, began = parts(daemon), time.perf_counter()
+    cpu_before, began = parts(daemon), time.perf_counter()
     act()
     daemon.ctl("sync", "--index", index, "--timeout", "600", limit_s=700)
     wall = time.perf_counter() - began
     after = parts(daemon)
-    spent = {name: after[name] - before[name] for name in after if name not in EMBEDDINGS}
+    spent = {name: after[name] - cpu_before[name] for name in after if name not in EMBEDDINGS}
     figures = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
-    texts = ", ".join(f"{what} {after[what] - before[what]:.0f}" for what in EMBEDDINGS)
+    texts = ", ".join(f"{what} {after[what] - cpu_before[what]:.0f}" for what in EMBEDDINGS)
     say(
         f"{title:<16} {wall:6.2f} s wall, {sum(spent.values()):6.2f} s CPU ({figures}); embeddings: {texts}"
     )
@@ -91,16 +91,18 @@ def measured(daemon: Daemon, title: str, act: Callable[[], object], index: str =
 def parts(daemon: Daemon) -> dict[str, float]:
     """CPU seconds of each part of a daemon, and texts embedded."""
     assert daemon.process is not None
-    own = psutil.Process(daemon.process.pid)
+    benchmark = psutil.Process(daemon.process.pid)
     postgres = daemon.postgres()
     texts = daemon.json("status")["worker"]
     # beside it there may be a git
-    worker = [child for child in own.children() if child.pid == texts["pid"]]
+    worker = [child for child in benchmark.children() if child.pid == texts["pid"]]
     alone = sum(map(own_seconds, worker))
     return {
-        "daemon": own_seconds(own),
+        "daemon": own_seconds(benchmark),
         "worker": alone,
-        "crew": cpu_seconds([*worker, *(mate for one in worker for mate in one.children())])
+        "workers": cpu_seconds(
+            [*worker, *(child for process in worker for child in process.children())]
+        )
         - alone,
         "PostgreSQL": cpu_seconds(postgres),
         **{what: texts[what] for what in EMBEDDINGS},

@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from benchmarks.checkout import LINES, add_processes, crew, measured, pieces, say, write
+from benchmarks.checkout import LINES, add_processes, measured, pieces, say, worker_settings, write
 from benchmarks.measure import machine, percentile, spread
 from cocosearch_ipc.client import call
 from tests.daemon import Daemon, make_daemon
@@ -32,14 +32,14 @@ def main() -> None:
     )
     parser.add_argument("--files", type=int, default=10_000)
     add_processes(parser)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
-    daemon = make_daemon(**crew(given.processes))
+    daemon = make_daemon(**worker_settings(arguments.processes))
     say(machine())
     try:
         rest, busy = work / "rest", work / "busy"
         make_files(rest, 500)
-        make_files(busy, given.files)
+        make_files(busy, arguments.files)
         daemon.start()
         daemon.ctl("up", str(rest), "--name", "rest", "--wait", limit_s=600)
         idle = Saves(daemon, "rest", rest)
@@ -74,12 +74,12 @@ def crowd(daemon: Daemon, rest: Path, busy: Path, idle: list[float]) -> None:
         "another index": Saves(daemon, "rest", rest),
     }
     while not done.is_set():
-        for each in saves.values():
-            each.one()
+        for rates in saves.values():
+            rates.one()
     bulk.join()
-    for name, each in saves.items():
-        say(f"save to searchable, {name:<21} {spread(each.found)}")
-        ratios = [percentile(each.found, share) / percentile(idle, share) for share in (0.5, 0.95)]
+    for name, rates in saves.items():
+        say(f"save to searchable, {name:<21} {spread(rates.found)}")
+        ratios = [percentile(rates.found, share) / percentile(idle, share) for share in (0.5, 0.95)]
         say(f"ratio to idle of the same minute          p50 {ratios[0]:.1f}, p95 {ratios[1]:.1f}")
 
 
@@ -99,9 +99,9 @@ class Saves:
             f"def {word}():\n    return 1\n"
         )
         began = time.perf_counter()
-        asked = {"query": word, "index": self._index, "sync_timeout_ms": 0, "limit": 1}
+        params = {"query": word, "index": self._index, "sync_timeout_ms": 0, "limit": 1}
         while True:
-            results = call(self._socket, "search", asked)["results"]
+            results = call(self._socket, "search", params)["results"]
             if results and word in results[0]["content"]:
                 break
             assert time.perf_counter() - began < PATIENCE_S, word

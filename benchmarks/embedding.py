@@ -36,7 +36,7 @@ async def main() -> None:
     parser.add_argument("roots", type=Path, nargs="+")
     arguments = parser.parse_args()
     files = [
-        [f"{one.header}\n{one.text}" for one in chunks]
+        [f"{chunk.header}\n{chunk.text}" for chunk in chunks]
         for root in arguments.roots
         for _, _, chunks in read(root)
         if chunks
@@ -52,16 +52,16 @@ async def main() -> None:
         seconds.append(time.process_time() - start)
     print(machine())
     print(f"{texts} chunks of {len(files)} files, {characters / texts:.0f} characters each")
-    rates = [texts / each for each in seconds]
+    rates = [texts / duration for duration in seconds]
     print(
         f"chunks per CPU second: first run {rates[0]:.0f}, then median {np.median(rates[1:]):.0f}"
     )
-    asked = []
+    questions = []
     for number in range(2000):
         start = time.process_time()
         await embedder.embed_query(QUESTIONS[number % len(QUESTIONS)])
-        asked.append((time.process_time() - start) * 1000)
-    print(f"CPU of a question: {spread(asked[len(QUESTIONS) :])}")
+        questions.append((time.process_time() - start) * 1000)
+    print(f"CPU of a question: {spread(questions[len(QUESTIONS) :])}")
 
 
 if __name__ == "__main__":

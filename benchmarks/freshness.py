@@ -74,8 +74,8 @@ class Watchman:
 
     def since(self, clock: str) -> list[str]:
         """Names that changed, after a cookie."""
-        wanted = {"since": clock, "fields": ["name"], "sync_timeout": SYNC_MS}
-        names: list[str] = self.ask("query", str(self._root), wanted)["files"]
+        params = {"since": clock, "fields": ["name"], "sync_timeout": SYNC_MS}
+        names: list[str] = self.ask("query", str(self._root), params)["files"]
         return names
 
     def close(self) -> None:
@@ -86,18 +86,18 @@ class Watchman:
 @contextmanager
 def default_watchfiles(root: Path) -> Iterator["Queue[tuple[str, float]]"]:
     """(file name, when it was told) of what `watchfiles.watch(root)` says."""
-    told, stop = Queue[tuple[str, float]](), threading.Event()
+    events, stop = Queue[tuple[str, float]](), threading.Event()
 
     def listen() -> None:
         for changes in watchfiles.watch(root, stop_event=stop, rust_timeout=500):
             now = time.perf_counter()
             for _, path in changes:
-                told.put((Path(path).name, now))
+                events.put((Path(path).name, now))
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     time.sleep(1)
-    yield told
+    yield events
     stop.set()
     thread.join()
 
@@ -148,11 +148,11 @@ class Daemons:
                 self._save(f"watched_{number % 10}", word)
                 assert f"watched_{number % 10}.py" in self._watchman.since(clock)
 
-    def watchfiles_turn(self, number: int, told: "Queue[tuple[str, float]]") -> None:
+    def watchfiles_turn(self, number: int, events: "Queue[tuple[str, float]]") -> None:
         """Until its default says so."""
         began = time.perf_counter()
         self._save(f"told_{number}", "x")
-        while (item := told.get(timeout=30))[0] != f"told_{number}.py":
+        while (item := events.get(timeout=30))[0] != f"told_{number}.py":
             pass
         self.found["save -> known to have changed: watchfiles' default"].append(
             (item[1] - began) * 1000
@@ -175,21 +175,21 @@ def measure(daemon: Daemon, root: Path, turns: int, watchman: Watchman | None) -
         measured.idle_turn()
     for number in range(turns):
         measured.saving_turn(number)
-    with default_watchfiles(root) as told:
+    with default_watchfiles(root) as events:
         for number in range(max(1, turns // 5)):
-            measured.watchfiles_turn(number, told)
+            measured.watchfiles_turn(number, events)
     for what, values in measured.found.items():
         say(what, spread(values))
     processes = {"cocosearchd, all processes": everything(daemon)}
     if watchman is not None:
         processes["Watchman"] = [watchman.process]
     time.sleep(10)
-    before = {name: cpu_seconds(each) for name, each in processes.items()}
+    cpu_before = {name: cpu_seconds(process) for name, process in processes.items()}
     time.sleep(IDLE_S)
-    for name, each in processes.items():
+    for name, process in processes.items():
         say(
             f"idle CPU: {name}",
-            f"{(cpu_seconds(each) - before[name]) / IDLE_S:.2%} of a core over {IDLE_S:.0f} s",
+            f"{(cpu_seconds(process) - cpu_before[name]) / IDLE_S:.2%} of a core over {IDLE_S:.0f} s",
         )
 
 

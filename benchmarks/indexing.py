@@ -53,7 +53,7 @@ def main() -> None:
     )
     parser.add_argument("--files", type=int, default=800)
     parser.add_argument("--saves", type=int, default=60)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-", dir="/tmp"))
     work.chmod(0o711)
     postgres = EmbeddedPostgres(
@@ -61,8 +61,8 @@ def main() -> None:
     )
     say(machine())
     try:
-        root = copy(given.directory, work / "root", given.files)
-        anyio.run(measure, Job(root, every_path(root), given.saves, postgres), work)
+        root = copy(arguments.directory, work / "root", arguments.files)
+        anyio.run(measure, Job(root, every_path(root), arguments.saves, postgres), work)
     finally:
         postgres.stop()
         shutil.rmtree(work, ignore_errors=True)
@@ -70,12 +70,12 @@ def main() -> None:
 
 def copy(source: Path, root: Path, files: int) -> Path:
     """The first `files` Python files below `source`, spread over its folders as they are."""
-    found = [
+    paths = [
         path
         for path in sorted(source.rglob("*.py"))
         if "site-packages" not in path.parts and path.is_file()
     ]
-    for path in found[:: max(1, len(found) // files)][:files]:
+    for path in paths[:: max(1, len(paths) // files)][:files]:
         target = root / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
@@ -101,10 +101,10 @@ async def indexing(bench: Bench, job: Job, title: str) -> None:
     assert bench.updater.pid is not None
     child = psutil.Process(bench.updater.pid)
     servers = [psutil.Process(pid) for pid in job.postgres.pids()]
-    before, before_pg, began = cpu_seconds([child]), cpu_seconds(servers), time.perf_counter()
+    cpu_before, before_pg, began = cpu_seconds([child]), cpu_seconds(servers), time.perf_counter()
     bench.source.give(Change(tuple(job.paths)))
     failed = await bench.source.idle(PATIENCE_S)
-    wall, cpu = time.perf_counter() - began, cpu_seconds([child]) - before
+    wall, cpu = time.perf_counter() - began, cpu_seconds([child]) - cpu_before
     servers = [psutil.Process(pid) for pid in job.postgres.pids()]
     files, stored = len(job.paths), await index_records.counts(bench.db, bench.record)
     megabytes = sum((job.root / path).stat().st_size for path in job.paths) / 1e6
@@ -119,7 +119,7 @@ async def saving(bench: Bench, job: Job) -> list[float]:
     """Milliseconds from handing over a saved file to the return of the hook; the edit is inside of
     the file.
     """
-    found = []
+    seconds = []
     for number in range(job.saves):
         path = job.root / job.paths[number * 7 % len(job.paths)]
         lines = path.read_bytes().splitlines(keepends=True)
@@ -127,28 +127,28 @@ async def saving(bench: Bench, job: Job) -> list[float]:
         path.write_bytes(b"".join(lines))
         began = time.perf_counter()
         failed = await bench.feed(job.paths[number * 7 % len(job.paths)])
-        found.append((time.perf_counter() - began) * 1000)
+        seconds.append((time.perf_counter() - began) * 1000)
         assert not failed, failed
-    return found
+    return seconds
 
 
 async def crowd(bench: Bench, job: Job) -> None:
     """Saves in one index while another one is made for the first time; then in the one that is
     being made.
     """
-    other = await new_record(bench.db, job.root, "crowd", suffix=b"/.")
-    busy = replace(bench, record=other, source=Source())
-    await bench.updater.add(other, busy.source)
+    second_record = await new_record(bench.db, job.root, "crowd", suffix=b"/.")
+    busy = replace(bench, record=second_record, source=Source())
+    await bench.updater.add(second_record, busy.source)
     busy.source.give(Change(tuple(job.paths)))
-    found = await saving(bench, replace(job, saves=job.saves // 2))
-    say(f"save to commit, another index being made: {spread(found)}")
-    found = []
+    durations = await saving(bench, replace(job, saves=job.saves // 2))
+    say(f"save to commit, another index being made: {spread(durations)}")
+    durations = []
     while busy.source.waiting:
         began = time.perf_counter()
         await busy.source.overtake(Change((job.paths[0],), force=True, urgent=True))
-        found.append((time.perf_counter() - began) * 1000)
-    if found:
-        say(f"save to commit, in an index being made:   {spread(found)}")
+        durations.append((time.perf_counter() - began) * 1000)
+    if durations:
+        say(f"save to commit, in an index being made:   {spread(durations)}")
     await busy.source.idle(PATIENCE_S)
 
 

@@ -82,7 +82,7 @@ def work_over(text: str) -> dict[str, Callable[[], object]]:
         "language of the file": lambda: detect.detect("a.h", data[: detect.HEAD_BYTES]),
         "secrets of the file": lambda: is_secret(data),
         "vector of a chunk": lambda: embedder.documents([chunk]),
-        "vectors of all chunks": lambda: embedder.documents([each.text for each in file.chunks]),
+        "vectors of all chunks": lambda: embedder.documents([chunk.text for chunk in file.chunks]),
         "words of a chunk": lambda: split_text(chunk),
         "chunk as a phrase": lambda: spellings(chunk),
     }

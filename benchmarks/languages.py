@@ -38,7 +38,7 @@ class Figures:
     split: int = 0
     status: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: "Figures") -> None:
+    def add(self, figures: "Figures") -> None:
         """Adds the sums of another."""
         for name in (
             "files",
@@ -50,13 +50,13 @@ class Figures:
             "splitting",
             "split",
         ):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.status += other.status
+            setattr(self, name, getattr(self, name) + getattr(figures, name))
+        self.status += figures.status
 
     def row(self, name: str) -> str:
         """One line of the table."""
         ours = self.parsing + self.chunking
-        known = sum(count for status, count in self.status.items() if status != "no_grammar")
+        parsed = sum(count for status, count in self.status.items() if status != "no_grammar")
         healthy = self.status["ok"] + self.status["partial"]
         columns = [
             f"{name:22}{self.files:7}{self.size / 1e6:8.2f}{self.chunks:8}{self.symbols:8}",
@@ -64,7 +64,7 @@ class Figures:
             f"{self.size / 1e6 / self.splitting:9.2f}{ours / self.splitting:7.2f}"
             if self.splitting
             else " " * 16,
-            f"{100 * healthy / known:8.1f}%" if known else "       -",
+            f"{100 * healthy / parsed:8.1f}%" if parsed else "       -",
             "  " + " ".join(f"{status}={count}" for status, count in sorted(self.status.items())),
         ]
         return "".join(columns)
@@ -72,13 +72,13 @@ class Figures:
 
 def check(data: bytes, chunks: tuple[Chunk, ...]) -> None:
     """Raises AssertionError unless the chunks cover the file in order within bounds."""
-    seen = 0
-    for one in chunks:
-        assert seen <= one.start_byte < one.end_byte <= len(data), one
-        assert not data[seen : one.start_byte].strip(), one
-        assert one.end_byte - one.start_byte <= HARD_CAP * DEFINITIONS.chunk_size, one
-        seen = one.end_byte
-    assert not data[seen:].strip(), seen
+    covered_end = 0
+    for chunk in chunks:
+        assert covered_end <= chunk.start_byte < chunk.end_byte <= len(data), chunk
+        assert not data[covered_end : chunk.start_byte].strip(), chunk
+        assert chunk.end_byte - chunk.start_byte <= HARD_CAP * DEFINITIONS.chunk_size, chunk
+        covered_end = chunk.end_byte
+    assert not data[covered_end:].strip(), covered_end
 
 
 def measure(path: str, data: bytes, splitter: bool) -> tuple[Parsed, Figures]:
@@ -113,7 +113,7 @@ def main() -> None:
     rows: dict[str, Figures] = defaultdict(Figures)
     for directory in options.directories:
         for file in sorted(
-            one for one in directory.rglob("*") if one.is_file() and ".git" not in one.parts
+            path for path in directory.rglob("*") if path.is_file() and ".git" not in path.parts
         ):
             path, data = file.relative_to(directory).as_posix(), file.read_bytes()
             if not detect.detect(path, data[: detect.HEAD_BYTES]) or detect.skip_reason(

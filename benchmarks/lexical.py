@@ -72,10 +72,10 @@ def main() -> None:
 
 def read(roots: list[Path], enough: int) -> Iterator[FileText]:
     """Files with their chunks, until there are enough chunks."""
-    rng, found = np.random.default_rng(1), 0
+    rng, chunk_count = np.random.default_rng(1), 0
     for root in roots:
         for path in sorted(root.rglob("*")):
-            if found >= enough or not path.is_file() or not is_supported(path.name):
+            if chunk_count >= enough or not path.is_file() or not is_supported(path.name):
                 continue
             data = path.read_bytes()
             language = detect(path.name, data[:HEAD_BYTES])
@@ -83,10 +83,10 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
                 continue
             name = str(path.relative_to(root))
             chunks = tuple(
-                chunk_text(one, name) for one in chunk_file(parse(name, data), ChunkLimits())
+                chunk_text(chunk, name) for chunk in chunk_file(parse(name, data), ChunkLimits())
             )
             if chunks:
-                found += len(chunks)
+                chunk_count += len(chunks)
                 vectors = rng.standard_normal((len(chunks), DIMENSION)).astype(np.float32)
                 yield FileText(
                     name,
@@ -109,8 +109,8 @@ def measure(files: list[FileText], chunks: int) -> None:
     )
     vector = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
     for kind, queries in (("plain", PLAIN), ("symbol", SYMBOLS)):
-        for name, asked in (("words only", None), ("with vectors", vector)):
-            times = cpu_times(partial(ask, state, terms, queries, asked), QUERIES)
+        for name, query_vector in (("words only", None), ("with vectors", vector)):
+            times = cpu_times(partial(ask, state, terms, queries, query_vector), QUERIES)
             print(f"  {kind:<6} {name:<12}", spread(times))
     print(
         "  edit a file       ",
@@ -123,12 +123,12 @@ def measure(files: list[FileText], chunks: int) -> None:
 
 def filled(files: list[FileText], chunks: int, terms: TermCache) -> IndexSnapshot:
     """A view over at least `chunks` chunks: files are repeated under other names."""
-    parts, batch, found = tuple[SegmentView, ...](), list[FileText](), 0
+    parts, batch, chunk_count = tuple[SegmentView, ...](), list[FileText](), 0
     for copy in count():
         for file in files:
             batch.append(replace(file, path=f"copy{copy}/{file.path}") if copy else file)
-            found += len(file.chunks)
-            if sum(len(each.chunks) for each in batch) > 5000 or found >= chunks:
+            chunk_count += len(file.chunks)
+            if sum(len(file.chunks) for file in batch) > 5000 or chunk_count >= chunks:
                 parts = compact(
                     (
                         *parts,
@@ -137,7 +137,7 @@ def filled(files: list[FileText], chunks: int, terms: TermCache) -> IndexSnapsho
                     BUSY,
                 )
                 batch = []
-            if found >= chunks:
+            if chunk_count >= chunks:
                 return make_snapshot(compact(parts, QUIET), 1)
     raise AssertionError("count() does not end")
 
@@ -150,8 +150,10 @@ def ask(
     number: int,
 ) -> None:
     """All of what the daemon does in memory for one query."""
-    asked = terms.parse_query(queries[number % len(queries)])
-    rank_code(compute_features(state, asked, terms, vector), asked.symbol, WEIGHTS, 10)
+    parsed_query = terms.parse_query(queries[number % len(queries)])
+    rank_code(
+        compute_features(state, parsed_query, terms, vector), parsed_query.symbol, WEIGHTS, 10
+    )
 
 
 def edited(file: FileText) -> FileText:
@@ -179,9 +181,9 @@ def snapshots(state: IndexSnapshot) -> None:
         began = time.process_time()
         segment_files.save(folder, {}, 1, state.views, {})
         saved = time.process_time()
-        found = segment_files.load(folder, {})
-        assert found is not None
-        make_snapshot(found.views, 1)
+        loaded = segment_files.load(folder, {})
+        assert loaded is not None
+        make_snapshot(loaded.views, 1)
         print(f"  save a snapshot    {(saved - began) * 1000:.0f} CPU ms")
         print(f"  load a snapshot    {(time.process_time() - saved) * 1000:.0f} CPU ms")
     finally:
@@ -191,12 +193,12 @@ def snapshots(state: IndexSnapshot) -> None:
 def cpu_times(run: Callable[[int], None], n: int) -> list[float]:
     """CPU milliseconds of n calls, after one that is not counted."""
     run(0)
-    found = []
+    times = []
     for number in range(n):
         began = time.process_time()
         run(number)
-        found.append((time.process_time() - began) * 1000)
-    return found
+        times.append((time.process_time() - began) * 1000)
+    return times
 
 
 if __name__ == "__main__":

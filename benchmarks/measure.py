@@ -49,25 +49,25 @@ def cpu_seconds(processes: Sequence[psutil.Process]) -> float:
 
 def timed(run: Callable[[], object], n: int) -> list[float]:
     """Wall milliseconds of n calls."""
-    found = []
+    durations = []
     for _ in range(n):
         began = time.perf_counter()
         run()
-        found.append((time.perf_counter() - began) * 1000)
-    return found
+        durations.append((time.perf_counter() - began) * 1000)
+    return durations
 
 
 def command_cost(
     command: Sequence[str], n: int, environment: dict[str, str], cwd: Path
 ) -> tuple[list[float], float]:
     """Wall milliseconds of n runs of a command, and the mean of their CPU milliseconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
     walls = timed(
         lambda: subprocess.run(command, env=environment, cwd=cwd, capture_output=True, check=True),
         n,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    cpu = after.ru_utime + after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
     return walls, cpu / n * 1000
 
 

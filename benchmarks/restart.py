@@ -48,16 +48,16 @@ def main() -> None:
     )
     parser.add_argument("files", type=int, nargs="?", default=10_000)
     parser.add_argument("--seeded", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     daemon = make_daemon()
     sys.stdout.write(f"{machine()}\n")
     try:
         daemon.start()
-        if asked.seeded:
-            seeded(daemon, root, asked.files)
+        if arguments.seeded:
+            seeded(daemon, root, arguments.files)
         else:
-            indexed(daemon, root, asked.files)
+            indexed(daemon, root, arguments.files)
         for _ in range(3):
             # files younger than two seconds are read again, because their times prove nothing
             time.sleep(3)
@@ -135,17 +135,17 @@ async def reconciled(daemon: Daemon, dsn: str, root: bytes, sync: bytes) -> None
         (record,) = await index_records.list_indexes(db)
         for _ in range(5):
             dirty = Reconciler(WatchingSettings())
-            survey = ScanCoordinator(root, StoredFiles(db, record), IndexingSettings(), dirty)
-            await survey.open()
+            coordinator = ScanCoordinator(root, StoredFiles(db, record), IndexingSettings(), dirty)
+            await coordinator.open()
             hints, _ = open_hints(root, sync, WatchingSettings(), lambda _: None)
             dirty.mark_tree("")
-            own, server = time.process_time(), cpu_seconds(daemon.postgres())
-            await survey.scan(dirty.begin_scan(), hints.watch, lambda: True)
-            own, server = time.process_time() - own, cpu_seconds(daemon.postgres()) - server
+            cpu_s, server = time.process_time(), cpu_seconds(daemon.postgres())
+            await coordinator.scan(dirty.begin_scan(), hints.watch, lambda: True)
+            cpu_s, server = time.process_time() - cpu_s, cpu_seconds(daemon.postgres()) - server
             hints.close()
             say(
                 "reconcile by itself",
-                f"{survey.total} files: {own:.2f} s CPU, PostgreSQL {server:.2f} s",
+                f"{coordinator.total} files: {cpu_s:.2f} s CPU, PostgreSQL {server:.2f} s",
             )
 
 
@@ -154,28 +154,30 @@ async def write_rows(dsn: str, root: Path, paths: Iterable[Path]) -> None:
     async with Database.open(dsn, DatabaseSettings()) as db:
         (record,) = await index_records.list_indexes(db)
         for start in range(0, len(every), AT_ONCE):
-            some = every[start : start + AT_ONCE]
-            await replace_files(db, record, [file_write(root, path, record, rng) for path in some])
+            selected = every[start : start + AT_ONCE]
+            await replace_files(
+                db, record, [file_write(root, path, record, rng) for path in selected]
+            )
 
 
 def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Generator) -> FileWrite:
-    data, name, found = path.read_bytes(), path.relative_to(root).as_posix(), path.lstat()
+    data, name, status = path.read_bytes(), path.relative_to(root).as_posix(), path.lstat()
     parsed = parse(name, data)
     chunks = chunk_file(parsed, ChunkLimits())
     vectors = rng.standard_normal((len(chunks), record.dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    known = Fingerprint(
-        found.st_dev,
-        found.st_ino,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-        found.st_mode,
+    stored_print = Fingerprint(
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_mode,
     )
     return FileWrite(
         name,
         hash_content(data),
-        known,
+        stored_print,
         parsed.language,
         chunks,
         vectors,

@@ -93,8 +93,8 @@ async def opened(home: Home, chunks: int, count: int) -> AsyncIterator[Bench]:
         async with warm(lexical):
             embedder = BuiltinEmbedder()
             pipeline = Pipeline(db, embedder, SearchSettings(), lambda _: lexical)
-            asked = questions(home.root / "bench", count, 2)
-            yield Bench(home, db, record, embedder, pipeline, lexical, *asked, postgres, analyser)
+            texts = questions(home.root / "bench", count, 2)
+            yield Bench(home, db, record, embedder, pipeline, lexical, *texts, postgres, analyser)
 
 
 @asynccontextmanager
@@ -117,13 +117,13 @@ async def measure(
     for text in texts[:5]:
         await ask(text)
     servers = [psutil.Process(pid) for pid in bench.postgres.pids()]
-    wall, cpu, before = list[float](), list[float](), cpu_seconds(servers)
+    wall, cpu, cpu_before = list[float](), list[float](), cpu_seconds(servers)
     for text in texts:
         began, used = time.perf_counter(), time.process_time()
         await ask(text)
         wall.append((time.perf_counter() - began) * 1000)
         cpu.append((time.process_time() - used) * 1000)
-    theirs = (cpu_seconds(servers) - before) * 1000 / len(texts)
+    theirs = (cpu_seconds(servers) - cpu_before) * 1000 / len(texts)
     cells = [percentile(values, share) for values in (wall, cpu) for share in (0.5, 0.95)]
     print(
         f"| {name} | {' | '.join(f'{cell:.2f}' for cell in cells)} | {theirs:.2f} | {len(texts)} |"
@@ -199,10 +199,10 @@ async def recall(bench: Bench) -> None:
     """
     keys, vectors = list[tuple[str, int, int]](), list[NDArray[np.float16]]()
     async for file in file_chunks(bench.db, bench.record, None):
-        for one in file.chunks:
-            if one.vector is not None:
-                keys.append((file.path, one.start_byte, one.end_byte))
-                vectors.append(one.vector)
+        for chunk in file.chunks:
+            if chunk.vector is not None:
+                keys.append((file.path, chunk.start_byte, chunk.end_byte))
+                vectors.append(chunk.vector)
     matrix = np.stack(vectors)
     print("| recall@10 of the cosines that `code` compares | mean | least | n |")
     print("|---|---|---|---|")
@@ -210,12 +210,12 @@ async def recall(bench: Bench) -> None:
         rows = [
             number for number, key in enumerate(keys) if not name or key[0].startswith(f"{name}/")
         ]
-        found = [
+        recalls = [
             await _recall_of(bench, text, name, keys, matrix, rows)
             for text in bench.plain[:RECALL_QUERIES]
         ]
-        shown = f"filter on {SHARES[name]:.2%} of files" if name else "no filter"
-        print(f"| {shown} | {sum(found) / len(found):.3f} | {min(found):.1f} | {len(found)} |")
+        label = f"filter on {SHARES[name]:.2%} of files" if name else "no filter"
+        print(f"| {label} | {sum(recalls) / len(recalls):.3f} | {min(recalls):.1f} | {len(recalls)} |")
 
 
 async def _recall_of(
@@ -238,9 +238,9 @@ async def _recall_of(
             for start in range(0, len(rows), 50_000)
         ]
     )
-    best = {keys[rows[place]][:2] for place in np.argsort(-exact)[:10].tolist()}
-    found = await compared(bench, text, vector, (f"{folder_name}/**",) if folder_name else ())
-    return len(best & set(found)) / len(best)
+    best = {keys[rows[row]][:2] for row in np.argsort(-exact)[:10].tolist()}
+    hits = await compared(bench, text, vector, (f"{folder_name}/**",) if folder_name else ())
+    return len(best & set(hits)) / len(best)
 
 
 async def compared(
@@ -249,11 +249,11 @@ async def compared(
     """The ten chunks that pass the filter and have the highest cosine known to the profile
     `code`.
     """
-    asked = bench.lexical.parse_query(text)
+    parsed = bench.lexical.parse_query(text)
     snapshot = await bench.lexical.snapshot()
     assert snapshot is not None
     evidence = compute_features(
-        snapshot, asked, bench.lexical.terms, vector, partial(file_mask, Filter(paths=paths))
+        snapshot, parsed, bench.lexical.terms, vector, partial(file_mask, Filter(paths=paths))
     )
     assert evidence.chunks.cosines is not None
     cosines = np.nan_to_num(evidence.chunks.cosines, nan=-2)

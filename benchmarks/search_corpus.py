@@ -93,9 +93,9 @@ async def connected(home: Home) -> AsyncIterator[tuple[Database, EmbeddedPostgre
 
 async def corpus(db: Database, home: Home, name: str, chunks: int, seed: int = 1) -> IndexRecord:
     """The index `name` with at least `chunks` chunks below `home.root`; made unless it is there."""
-    known = {each.name: each for each in await list_indexes(db)}
-    if name in known:
-        return known[name]
+    records = {record.name: record for record in await list_indexes(db)}
+    if name in records:
+        return records[name]
     embedder = BuiltinEmbedder()
     identity = IndexIdentity(
         embedder.fingerprint.pairs(), chunker_id(ChunkLimits()), HEADER_VERSION
@@ -104,7 +104,7 @@ async def corpus(db: Database, home: Home, name: str, chunks: int, seed: int = 1
     root.mkdir()
     record = await create_index(db, name, bytes(root), (), embedder.fingerprint.dimension, identity)
     await _load(db, record, root, embedder, chunks, seed)
-    return next(each for each in await list_indexes(db) if each.name == name)
+    return next(record for record in await list_indexes(db) if record.name == name)
 
 
 def sources(seed: int) -> Iterator[Path]:
@@ -112,7 +112,7 @@ def sources(seed: int) -> Iterator[Path]:
     order.
     """
     paths = sysconfig.get_paths()
-    found = sorted(
+    source_paths = sorted(
         {
             p
             for top in ("stdlib", "purelib")
@@ -120,8 +120,10 @@ def sources(seed: int) -> Iterator[Path]:
             if is_supported(p.name)
         }
     )
-    random.Random(seed).shuffle(found)
-    yield from (path for path in found if path.is_file() and 200 < path.stat().st_size < 100_000)
+    random.Random(seed).shuffle(source_paths)
+    yield from (
+        path for path in source_paths if path.is_file() and 200 < path.stat().st_size < 100_000
+    )
 
 
 async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
@@ -133,7 +135,9 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
             continue
         parsed = parse(path.name, data)
         pieces = chunk_file(parsed, ChunkLimits())
-        vectors = await embedder.embed_documents([f"{one.header}\n{one.text}" for one in pieces])
+        vectors = await embedder.embed_documents(
+            [f"{chunk.header}\n{chunk.text}" for chunk in pieces]
+        )
         scopes = pack(parsed.symbols)
         yield Source(
             path,
@@ -176,15 +180,15 @@ async def _load(
 
 
 async def _repeated(
-    first: AsyncIterator[Source], kept: list[Source]
+    first: AsyncIterator[Source], repeated: list[Source]
 ) -> AsyncIterator[tuple[int, tuple[Source, bool]]]:
     """The sources, then the same again and again; numbered, and whether each has come before."""
     number = 0
     async for source in first:
-        kept.append(source)
+        repeated.append(source)
         yield number, (source, False)
         number += 1
-    for source in itertools.cycle(kept):
+    for source in itertools.cycle(repeated):
         yield number, (source, True)
         number += 1
 
@@ -221,12 +225,12 @@ def _moved(write: FileWrite, path: str, noise: np.random.Generator | None) -> Fi
 
 async def _without_indexes(connection: Connection, record: IndexRecord) -> list[str]:
     """Drop the secondary indexes of the chunks; their definitions."""
-    found = await connection.execute(
+    names = await connection.execute(
         "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
         " where indrelid = to_regclass(%s) and not indisprimary",
         [f'"codeindex_{record.slug}__{record.slug}_chunks"'],
     )
-    rows = await found.fetchall()
+    rows = await names.fetchall()
     for name, _ in rows:
         await connection.execute(f"drop index {name}".encode())
     return [definition for _, definition in rows]

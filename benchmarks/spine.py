@@ -70,9 +70,11 @@ def say(what: str, figure: str) -> None:
 
 def everything(daemon: Daemon) -> list[psutil.Process]:
     assert daemon.process is not None
-    own = psutil.Process(daemon.process.pid)
+    benchmark = psutil.Process(daemon.process.pid)
     return list(
-        {p.pid: p for p in (own, *own.children(recursive=True), *daemon.postgres())}.values()
+        {
+            p.pid: p for p in (benchmark, *benchmark.children(recursive=True), *daemon.postgres())
+        }.values()
     )
 
 
@@ -102,7 +104,7 @@ def saving(daemon: Daemon, root: Path, n: int = 100) -> None:
     """From the end of write() to the first answer that shows it: asking with sync, and polling
     without.
     """
-    found: dict[str, list[float]] = {"sync": [], "poll": []}
+    durations: dict[str, list[float]] = {"sync": [], "poll": []}
     for number in range(n):
         for way, patience in (("sync", 10_000), ("poll", 0)):
             word = f"quokka{way}{number}"
@@ -117,9 +119,9 @@ def saving(daemon: Daemon, root: Path, n: int = 100) -> None:
                 if reply["results"] and word in reply["results"][0]["content"]:
                     break
                 assert time.perf_counter() - began < 30, reply
-            found[way].append((time.perf_counter() - began) * 1000)
-    say("save -> answered (sync query)", spread(found["sync"]))
-    say("save -> searchable (polling)", spread(found["poll"]))
+            durations[way].append((time.perf_counter() - began) * 1000)
+    say("save -> answered (sync query)", spread(durations["sync"]))
+    say("save -> searchable (polling)", spread(durations["poll"]))
 
 
 def asking(daemon: Daemon, rounds: int = 10) -> None:
@@ -169,9 +171,9 @@ def command_line(daemon: Daemon, root: Path, n: int = 20) -> None:
 def idling(daemon: Daemon, seconds: float = 20.0) -> None:
     time.sleep(3)
     processes = everything(daemon)
-    before = cpu_seconds(processes)
+    cpu_before = cpu_seconds(processes)
     time.sleep(seconds)
-    share = (cpu_seconds(processes) - before) / seconds * 100
+    share = (cpu_seconds(processes) - cpu_before) / seconds * 100
     say("idle", f"{share:.2f} % of a core over {seconds:.0f} s ({len(processes)} processes)")
     say(
         "memory",

@@ -44,59 +44,59 @@ def old(root: Path) -> None:
 
 async def event_to_dirty(root: Path, sync_dir: Path, backend: str) -> list[float]:
     """Milliseconds from a write's return to the path being named, in the event loop."""
-    loop, named = asyncio.get_running_loop(), asyncio.Queue[tuple[bytes, float]]()
+    loop, events = asyncio.get_running_loop(), asyncio.Queue[tuple[bytes, float]]()
 
     def sink(hints: Sequence[Hint]) -> None:
         for hint in hints:
             if isinstance(hint, DirtyHint):
-                loop.call_soon_threadsafe(named.put_nowait, (hint.path, time.perf_counter()))
+                loop.call_soon_threadsafe(events.put_nowait, (hint.path, time.perf_counter()))
 
     settings = WatchingSettings(backend=backend)  # type: ignore[arg-type]
     hints, _ = await asyncio.to_thread(
         open_hints, os.fsencode(root), os.fsencode(sync_dir), settings, sink
     )
     hints.watch(b"")
-    found = []
+    durations = []
     for number in range(EVENTS // (1 if hints.exact else 4)):
         path = root / f"event_{number}.py"
         path.write_text("x = 1\n")
         written = time.perf_counter()
         while True:
-            name, at = await named.get()
+            name, at = await events.get()
             if name == os.fsencode(path.name):
                 break
-        found.append(max(0.0, at - written) * 1000)
+        durations.append(max(0.0, at - written) * 1000)
         await asyncio.sleep(0.005)
     await asyncio.to_thread(hints.close)
-    return found
+    return durations
 
 
 async def syncs(live: WatchedRoot, count: int) -> list[float]:
     """Milliseconds of a sync when nothing is pending."""
-    found = []
+    durations = []
     for _ in range(count):
         began = time.perf_counter()
         assert (await live.sync(10)).fresh
-        found.append((time.perf_counter() - began) * 1000)
-    return found
+        durations.append((time.perf_counter() - began) * 1000)
+    return durations
 
 
 async def save_to_applied(live: WatchedRoot, root: Path, count: int) -> list[float]:
     """Milliseconds of write, sync, applied by the index in memory."""
-    found = []
+    durations = []
     for number in range(count):
         began = time.perf_counter()
         (root / "saved.py").write_text(f"x = {number}\n")
         assert (await live.sync(10)).fresh
-        found.append((time.perf_counter() - began) * 1000)
-    return found
+        durations.append((time.perf_counter() - began) * 1000)
+    return durations
 
 
 async def idle_cpu() -> float:
     """Share of a core while nothing happens."""
-    before, began = time.process_time(), time.monotonic()
+    cpu_before, began = time.process_time(), time.monotonic()
     await asyncio.sleep(IDLE_S)
-    return (time.process_time() - before) / (time.monotonic() - began)
+    return (time.process_time() - cpu_before) / (time.monotonic() - began)
 
 
 def reconcile_cpu(root: Path) -> tuple[float, float]:
@@ -110,9 +110,9 @@ def reconcile_cpu(root: Path) -> tuple[float, float]:
             index.read(encode_path(os.path.relpath(directory + b"/" + name, raw)))
     scope = Scope(raw, IndexingSettings())
     began = time.process_time()
-    found = Scan(scope.renew(), index.files, lambda _: None).run([b""])
+    result = Scan(scope.renew(), index.files, lambda _: None).run([b""])
     cost = time.process_time() - began
-    assert not found.dirty, found.dirty[:3]
+    assert not result.dirty, result.dirty[:3]
     began = time.process_time()
     walk(raw)
     return cost, time.process_time() - began

@@ -91,12 +91,12 @@ def public_state() -> Iterator[Path]:
 
 def _sweep() -> None:
     """Ends servers of test runs that were killed, and removes what they left."""
-    for left in Path("/tmp").glob(f"{STATE_PREFIX}*"):
-        owner = left.name.removeprefix(STATE_PREFIX).partition("-")[0]
+    for leftover in Path("/tmp").glob(f"{STATE_PREFIX}*"):
+        owner = leftover.name.removeprefix(STATE_PREFIX).partition("-")[0]
         if owner.isdigit() and not _alive(int(owner)):
-            for home in {data.parent.parent for data in left.glob("**/pg/data")}:
+            for home in {data.parent.parent for data in leftover.glob("**/pg/data")}:
                 EmbeddedPostgres(home, {}).stop()
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _alive(pid: int) -> bool:
@@ -186,10 +186,8 @@ async def make_template(server: str) -> str:
     name.
     """
     async with await psycopg.AsyncConnection.connect(server, autocommit=True) as connection:
-        known = await connection.execute(
-            "select 1 from pg_database where datname = %s", (TEMPLATE,)
-        )
-        if await known.fetchone() is None:
+        rows = await connection.execute("select 1 from pg_database where datname = %s", (TEMPLATE,))
+        if await rows.fetchone() is None:
             await connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
             with psycopg.connect(
                 make_conninfo(server, dbname=TEMPLATE, user=SUPERUSER)
@@ -197,8 +195,8 @@ async def make_template(server: str) -> str:
                 superuser.execute("create extension vector")
     async with Database.open(
         make_conninfo(server, dbname=TEMPLATE), DatabaseSettings(pool_min=1, pool_max=1)
-    ) as made:
-        await migrate_registry(made)
+    ) as postgres:
+        await migrate_registry(postgres)
     return TEMPLATE
 
 

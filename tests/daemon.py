@@ -42,10 +42,10 @@ class Daemon:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {
+        inherited = {
             k: v for k, v in os.environ.items() if not k.startswith(("COCOSEARCH_", "XDG_", "PG"))
         }
-        return kept | {
+        return inherited | {
             "COCOSEARCH_STATE_DIR": str(self.home / "state"),
             "COCOSEARCH_RUNTIME_DIR": str(self.home / "run"),
             "COCOSEARCH_CONFIG": str(self.home / "config.yaml"),
@@ -170,15 +170,15 @@ class Daemon:
 
     def postgres(self) -> list[psutil.Process]:
         """The postmaster that runs below this daemon's state, and its children."""
-        found = []
+        programs = []
         for process in psutil.process_iter(["cmdline"]):
             if (
                 str(self.home) in " ".join(process.info["cmdline"] or [])
                 and "postgres" in (process.info["cmdline"][0])
             ):
                 with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
-                    found += [process, *process.children(recursive=True)]
-        return found
+                    programs += [process, *process.children(recursive=True)]
+        return programs
 
     def kill(self) -> None:
         """kill -9 of the daemon alone."""

@@ -51,14 +51,14 @@ class SilentFileSystem:
         }
 
     @contextlib.contextmanager
-    def mounted(self, place: Path) -> Iterator[None]:
+    def mounted(self, directory: Path) -> Iterator[None]:
         """There, as what the name of its type says: reached over a network. Raises `OSError` where
         that may not be.
         """
         device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         try:
             options = f"fd={device},rootmode=40000,user_id={os.geteuid()},group_id={os.getegid()},allow_other"
-            if libc.mount(b"silent", os.fsencode(place), b"fuse.sshfs", 0, options.encode()):
+            if libc.mount(b"silent", os.fsencode(directory), b"fuse.sshfs", 0, options.encode()):
                 raise OSError(ctypes.get_errno(), "cannot be mounted")
             thread = threading.Thread(target=self._serve, args=(device,))
             thread.start()
@@ -66,7 +66,7 @@ class SilentFileSystem:
                 yield
             finally:
                 self.answers.set()
-                libc.umount2(os.fsencode(place), DETACH)
+                libc.umount2(os.fsencode(directory), DETACH)
                 thread.join()
         finally:
             os.close(device)
@@ -118,9 +118,9 @@ class SilentFileSystem:
     def _list(self, _: int, body: bytes) -> bytes:
         _, offset, _ = struct.unpack_from("<QQI", body)
         entries = b""
-        for place, name in list(enumerate(self._names))[offset:]:
+        for number, name in list(enumerate(self._names))[offset:]:
             entry = (
-                struct.pack("<QQII", place + ROOT + 1, place + 1, len(name), stat.S_IFREG >> 12)
+                struct.pack("<QQII", number + ROOT + 1, number + 1, len(name), stat.S_IFREG >> 12)
                 + name
             )
             entries += entry + bytes(-len(entry) % 8)

@@ -296,8 +296,8 @@ def unit(name: str) -> str:
     return ".".join(name.split(".")[:2])
 
 
-def under(name: str, place: str) -> bool:
-    return name == place or name.startswith(place + ".")
+def under(name: str, room: str) -> bool:
+    return name == room or name.startswith(room + ".")
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -427,7 +427,7 @@ def test_third_parties_have_one_home(path: Path) -> None:
 @every_module
 def test_pure_code_is_pure(path: Path) -> None:
     me, tree = parsed(path)
-    if not any(under(me, place) for place in PURE):
+    if not any(under(me, room) for room in PURE):
         return
     for target in imports(tree):
         top = target.split(".")[0]

@@ -149,9 +149,9 @@ def is_defined(name: str) -> bool:
 def test_what_to_touch_exists() -> None:
     rows = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     rows = rows.partition("## To add something")[2].partition("\n## ")[0]
-    named = {
+    names = {
         name for name in re.findall(r"`([\w/.]+(?:/|\.(?:py|sql|md)))`", rows) if "<" not in name
     }
-    assert len(named) > 10
+    assert len(names) > 10
     homes = (ROOT, ROOT / "daemon" / "cocosearchd", ROOT / "ipc" / "cocosearch_ipc")
-    assert not [name for name in named if not any((home / name).exists() for home in homes)]
+    assert not [name for name in names if not any((home / name).exists() for home in homes)]

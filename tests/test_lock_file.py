@@ -17,7 +17,7 @@ ENTRY = re.compile(
     re.MULTILINE,
 )
 ENTRIES = {
-    canonicalize_name(Requirement(found["pin"]).name): found for found in ENTRY.finditer(LOCK)
+    canonicalize_name(Requirement(match["pin"]).name): match for match in ENTRY.finditer(LOCK)
 }
 # Compiled for each platform: Python 3.11 to 3.13, two kinds of processor.
 COMPILED = (
@@ -45,10 +45,10 @@ def test_no_registry_is_named() -> None:
     "text", [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
 )
 def test_what_the_project_asks_for_is_locked(text: str) -> None:
-    wanted = Requirement(text)
-    entry = ENTRIES[canonicalize_name(wanted.name)]
+    requirement = Requirement(text)
+    entry = ENTRIES[canonicalize_name(requirement.name)]
     version = entry["pin"].partition("==")[2].split()[0]
-    assert wanted.specifier.contains(version, prereleases=True), (
+    assert requirement.specifier.contains(version, prereleases=True), (
         f"{text} is locked as {version}: run `make lock`"
     )
 

@@ -67,19 +67,29 @@ def main() -> int:
     parser.add_argument("--all-files", action="store_true")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     arguments = parser.parse_args()
-    chosen = [each for each in repositories() if not arguments.only or each.name in arguments.only]
-    missing = [each.name for each in chosen if not (arguments.checkouts / each.name).is_dir()]
+    chosen = [
+        repository
+        for repository in repositories()
+        if not arguments.only or repository.name in arguments.only
+    ]
+    missing = [
+        repository.name
+        for repository in chosen
+        if not (arguments.checkouts / repository.name).is_dir()
+    ]
     if missing:
         sys.stderr.write(
             f"no checkout of {', '.join(missing)}\nhint: python -m benchmarks.quality.clone {arguments.checkouts}\n"
         )
         return 1
-    asked = [
-        one
-        for weights, some in runs(chosen, arguments.folds)
-        for one in measured(arguments.checkouts, some, weights, all_files=arguments.all_files)
+    answered = [
+        answer
+        for weights, selected in runs(chosen, arguments.folds)
+        for answer in measured(
+            arguments.checkouts, selected, weights, all_files=arguments.all_files
+        )
     ]
-    report(asked, cross_validated=bool(arguments.folds), all_files=arguments.all_files)
+    report(answered, cross_validated=bool(arguments.folds), all_files=arguments.all_files)
     return 0
 
 
@@ -94,7 +104,7 @@ def runs(
         return
     for file in sorted(folder.glob("fold-*.json")):
         held_out = json.loads(file.read_text("utf-8"))["held_out"]
-        yield file.resolve(), [each for each in chosen if each.name in held_out]
+        yield file.resolve(), [repository for repository in chosen if repository.name in held_out]
 
 
 def measured(
@@ -141,8 +151,8 @@ def index(socket: str, name: str, root: Path) -> None:
 def until_warm(socket: str, name: str) -> None:
     """Wait until a daemon that was started again answers from memory."""
     deadline = time.monotonic() + WARM_S
-    asked = {"query": "main", "index": name, "explain": True, "use_cache": False}
-    while call(socket, "search", asked)["explain"]["lexical"]["state"] != "warm":
+    params = {"query": "main", "index": name, "explain": True, "use_cache": False}
+    while call(socket, "search", params)["explain"]["lexical"]["state"] != "warm":
         if time.monotonic() > deadline:
             raise TimeoutError(f"{name} is not warm after {WARM_S:.0f} s")
         time.sleep(0.1)
@@ -161,19 +171,19 @@ def answers(socket: str, name: str, systems: Mapping[str, str]) -> Iterator[Aske
             }
             reply = call(socket, "search", request)
             results = [
-                Result(each["path"], each["start_line"], each["end_line"])
-                for each in reply["results"]
+                Result(hit["path"], hit["start_line"], hit["end_line"]) for hit in reply["results"]
             ]
             yield Asked(
                 name, question.category, system, question.text, ndcg(question.targets, results)
             )
 
 
-def report(asked: Sequence[Asked], *, cross_validated: bool, all_files: bool) -> None:
+def report(answered: Sequence[Asked], *, cross_validated: bool, all_files: bool) -> None:
     """Print the tables and write them with the commit they are of."""
-    systems = tuple(dict.fromkeys(one.system for one in asked))
+    systems = tuple(dict.fromkeys(answer.system for answer in answered))
     summary = {
-        system: figures([one for one in asked if one.system == system]) for system in systems
+        system: figures([answer for answer in answered if answer.system == system])
+        for system in systems
     }
     kind = (
         "weights from other repositories"
@@ -181,7 +191,7 @@ def report(asked: Sequence[Asked], *, cross_validated: bool, all_files: bool) ->
         else "shipped weights, fitted on these repositories"
     )
     files = "all files" if all_files else "files of code"
-    lines = [machine(), f"NDCG@10, {files}, {kind}, {len(asked) // len(systems)} queries"]
+    lines = [machine(), f"NDCG@10, {files}, {kind}, {len(answered) // len(systems)} queries"]
     lines += [f"  {name:<24} {value:.3f}" for name, value in PUBLISHED.items()]
     rows = list(summary["code"])
     widths = {system: max(8, len(system)) for system in systems}
@@ -207,20 +217,20 @@ def report(asked: Sequence[Asked], *, cross_validated: bool, all_files: bool) ->
     (RESULTS / name).write_text(json.dumps(body, indent=1) + "\n", "utf-8")
 
 
-def figures(asked: Sequence[Asked]) -> dict[str, float]:
+def figures(answered: Sequence[Asked]) -> dict[str, float]:
     """The mean over repositories of their queries' means; by category over queries; by
     repository.
     """
-    names = sorted({one.repository for one in asked})
+    names = sorted({answer.repository for answer in answered})
     by_name = {
-        name: float(np.mean([one.ndcg for one in asked if one.repository == name]))
+        name: float(np.mean([answer.ndcg for answer in answered if answer.repository == name]))
         for name in names
     }
-    found = {"overall": float(np.mean(list(by_name.values())))}
+    means = {"overall": float(np.mean(list(by_name.values())))}
     for category in CATEGORIES:
-        values = [one.ndcg for one in asked if one.category == category]
-        found[category] = float(np.mean(values)) if values else float("nan")
-    return found | by_name
+        values = [answer.ndcg for answer in answered if answer.category == category]
+        means[category] = float(np.mean(values)) if values else float("nan")
+    return means | by_name
 
 
 if __name__ == "__main__":

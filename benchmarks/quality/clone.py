@@ -24,22 +24,30 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     arguments = parser.parse_args()
     arguments.directory.mkdir(parents=True, exist_ok=True)
-    chosen = [each for each in repositories() if not arguments.only or each.name in arguments.only]
-    failed = [each.name for each in chosen if not clone(each, arguments.directory / each.name)]
+    chosen = [
+        repository
+        for repository in repositories()
+        if not arguments.only or repository.name in arguments.only
+    ]
+    failed = [
+        repository.name
+        for repository in chosen
+        if not clone(repository, arguments.directory / repository.name)
+    ]
     if failed:
         sys.stderr.write(f"could not be cloned: {', '.join(failed)}\n")
     return 1 if failed else 0
 
 
-def clone(repository: Repository, place: Path) -> bool:
+def clone(repository: Repository, directory: Path) -> bool:
     """Fetch one revision, and only the folder that is indexed; the root's ignore file comes
     along.
     """
-    if place.exists():
+    if directory.exists():
         return True
-    git = ["git", "-C", str(place)]
+    git = ["git", "-C", str(directory)]
     steps = [
-        ["git", "init", "--quiet", str(place)],
+        ["git", "init", "--quiet", str(directory)],
         [*git, "remote", "add", "origin", repository.url],
         [
             *git,
@@ -58,7 +66,7 @@ def clone(repository: Repository, place: Path) -> bool:
     sys.stdout.write(f"{repository.name} {repository.revision[:12]}\n")
     for step in steps:
         if subprocess.run(step, check=False).returncode:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
             return False
     return True
 

@@ -39,7 +39,7 @@ class Question:
 def repositories(data: Path = DATA) -> tuple[Repository, ...]:
     """All, in order of name."""
     rows = json.loads((data / "repos.json").read_text("utf-8"))
-    found = (
+    entries = (
         Repository(
             row["name"],
             row["language"],
@@ -50,7 +50,7 @@ def repositories(data: Path = DATA) -> tuple[Repository, ...]:
         )
         for row in rows
     )
-    return tuple(sorted(found, key=lambda each: each.name))
+    return tuple(sorted(entries, key=lambda repository: repository.name))
 
 
 def questions(name: str, data: Path = DATA) -> tuple[Question, ...]:
@@ -60,7 +60,9 @@ def questions(name: str, data: Path = DATA) -> tuple[Question, ...]:
         Question(
             row["query"],
             row["category"],
-            tuple(_target(each) for each in (*row["relevant"], *row.get("secondary", ()))),
+            tuple(
+                _target(row_target) for row_target in (*row["relevant"], *row.get("secondary", ()))
+            ),
         )
         for row in rows
     )

@@ -63,16 +63,16 @@ def main() -> None:
     parser.add_argument("--web", type=Path, help="a checkout of microsoft/CodeXGLUE")
     arguments = parser.parse_args()
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
-    found = dict[str, list[NDArray[np.float64]]]()
+    scores = dict[str, list[NDArray[np.float64]]]()
     if arguments.checkouts:
-        found |= of_repositories(arguments.checkouts, arguments.folds, arguments.each, embedder)
+        scores |= of_repositories(arguments.checkouts, arguments.folds, arguments.each, embedder)
     if arguments.web:
-        found |= {
+        scores |= {
             kind: of_web(arguments.web, embedder, documented=documented)
             for kind, documented in WEB.items()
         }
     print(machine())
-    for kind, rows in found.items():
+    for kind, rows in scores.items():
         means = np.mean(rows, axis=0)
         print(f"{kind} (n={len(rows)}), MRR@10 by chunk / by file")
         for system, (by_chunk, by_file) in zip(SYSTEMS, means, strict=True):
@@ -80,10 +80,10 @@ def main() -> None:
 
 
 def of_repositories(
-    checkouts: Path, folds: Path | None, each: int, embedder: Embedder
+    checkouts: Path, folds: Path | None, count: int, embedder: Embedder
 ) -> dict[str, list[NDArray[np.float64]]]:
     """The figures of every name and sentence, as `asked` gives them."""
-    found: dict[str, list[NDArray[np.float64]]] = {"names": [], "sentences": []}
+    scores: dict[str, list[NDArray[np.float64]]] = {"names": [], "sentences": []}
     for repository in repositories():
         weights = weights_for(repository.name, folds)
         files = [
@@ -92,15 +92,15 @@ def of_repositories(
             if file[2] and file[0].endswith(CODE_SUFFIXES)
         ]
         random_ = random.Random(repository.name)
-        chosen = {"names": chosen_of(names(files), random_, each)}
+        chosen = {"names": chosen_of(names(files), random_, count)}
         sentences, silent = without_comments(files)
-        chosen["sentences"] = chosen_of(sentences, random_, each)
+        chosen["sentences"] = chosen_of(sentences, random_, count)
         for kind, corpus in (("names", files), ("sentences", silent)):
             state, terms = indexed(corpus, embedder)
-            found[kind] += [
+            scores[kind] += [
                 asked(state, terms, embedder, sample, weights) for sample in chosen[kind]
             ]
-    return found
+    return scores
 
 
 def of_web(checkout: Path, embedder: Embedder, *, documented: bool) -> list[NDArray[np.float64]]:
@@ -123,7 +123,7 @@ def weights_for(repository: str, folder: Path | None) -> Weights:
 
 def names(files: Sequence[File]) -> list[Sample]:
     """Names that are defined in one place."""
-    return [Sample(name, place) for name, place in defined_once(files)]
+    return [Sample(name, location) for name, location in defined_once(files)]
 
 
 def chosen_of(samples: list[Sample], random_: random.Random, count: int) -> list[Sample]:
@@ -136,7 +136,7 @@ def indexed(files: Sequence[File], embedder: Embedder) -> tuple[IndexSnapshot, T
     terms, documents = TermCache(), []
     for path, language, chunks in files:
         vectors = asyncio.run(
-            embedder.embed_documents([f"{each.header}\n{each.text}" for each in chunks])
+            embedder.embed_documents([f"{chunk.header}\n{chunk.text}" for chunk in chunks])
         )
         documents.append(
             make_document(
@@ -153,27 +153,27 @@ def asked(
 ) -> NDArray[np.float64]:
     """(systems, 2): reciprocal rank by chunk and by file."""
     query = terms.parse_query(sample.text, common=state.common_language)
-    found = compute_features(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
-    ranked = rank_code(found, query.symbol, weights, 10)
-    assert found.chunks.cosines is not None
+    matrix = compute_features(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
+    ranked = rank_code(matrix, query.symbol, weights, 10)
+    assert matrix.chunks.cosines is not None
     orders = [
-        [(one.path, one.start_byte) for one in ranked],
-        best_per_file(found, found.chunks.scores),
-        best_per_file(found, np.nan_to_num(found.chunks.cosines, nan=-1.0)),
+        [(candidate.path, candidate.start_byte) for candidate in ranked],
+        best_per_file(matrix, matrix.chunks.scores),
+        best_per_file(matrix, np.nan_to_num(matrix.chunks.cosines, nan=-1.0)),
     ]
     return np.array(
         [(reciprocal(order, sample.place), by_file(order, sample.place)) for order in orders]
     )
 
 
-def best_per_file(found: FeatureMatrix, scores: NDArray[np.float32]) -> list[Place]:
+def best_per_file(matrix: FeatureMatrix, scores: NDArray[np.float32]) -> list[Place]:
     """A leg by itself, one chunk of each file."""
-    seen, order = set[int](), list[Place]()
+    seen_files, order = set[int](), list[Place]()
     for chunk in np.argsort(-scores, kind="stable").tolist():
-        file = int(found.chunks.files[chunk])
-        if file not in seen:
-            seen.add(file)
-            order.append((found.paths[file], int(found.chunks.keys[chunk, 0])))
+        file = int(matrix.chunks.files[chunk])
+        if file not in seen_files:
+            seen_files.add(file)
+            order.append((matrix.paths[file], int(matrix.chunks.keys[chunk, 0])))
         if len(order) == 10:
             break
     return order
@@ -181,12 +181,12 @@ def best_per_file(found: FeatureMatrix, scores: NDArray[np.float32]) -> list[Pla
 
 def reciprocal(order: Sequence[Place], right: Place) -> float:
     """1 / rank of the right chunk, 0 if it is not there."""
-    return next((1 / rank for rank, place in enumerate(order, 1) if place == right), 0.0)
+    return next((1 / rank for rank, location in enumerate(order, 1) if location == right), 0.0)
 
 
 def by_file(order: Sequence[Place], right: Place) -> float:
     """1 / rank of the right file, 0 if it is not there."""
-    return next((1 / rank for rank, place in enumerate(order, 1) if place[0] == right[0]), 0.0)
+    return next((1 / rank for rank, location in enumerate(order, 1) if location[0] == right[0]), 0.0)
 
 
 if __name__ == "__main__":

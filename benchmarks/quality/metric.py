@@ -41,11 +41,11 @@ def found_by(target: Target, result: Result) -> bool:
 
 def ranks(targets: Sequence[Target], results: Sequence[Result]) -> tuple[int, ...]:
     """The distinct ranks, from 1, at which targets are found first among the first ten results."""
-    found = {
+    ranks_by_question = {
         next((rank for rank, result in enumerate(results[:TOP], 1) if found_by(target, result)), 0)
         for target in targets
     }
-    return tuple(sorted(found - {0}))
+    return tuple(sorted(ranks_by_question - {0}))
 
 
 def ndcg(targets: Sequence[Target], results: Sequence[Result]) -> float:

@@ -29,15 +29,15 @@ def functions(checkout: Path, *, documented: bool) -> tuple[list[tuple[str, int]
     """(question, number of the function that answers it), and all functions, with their docstrings
     or without.
     """
-    asked = json.loads((checkout / QUESTIONS).read_text("utf-8"))
-    others = json.loads((checkout / OTHERS).read_text("utf-8"))
+    web_questions = json.loads((checkout / QUESTIONS).read_text("utf-8"))
+    other_texts = json.loads((checkout / OTHERS).read_text("utf-8"))
     numbers = dict[str, int]()
     questions = list[tuple[str, int]]()
-    for one in (*asked, *others):
-        text = with_lines(one["code"])
+    for question in (*web_questions, *other_texts):
+        text = with_lines(question["code"])
         number = numbers.setdefault(text if documented else _DOCSTRING.sub("", text), len(numbers))
-        if one.get("label") == 1:
-            questions.append((one["doc"], number))
+        if question.get("label") == 1:
+            questions.append((question["doc"], number))
     return questions, list(numbers)
 
 

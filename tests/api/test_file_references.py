@@ -15,9 +15,9 @@ class OneIndex(IndexLookup):
 
 
 async def test_unsaved_text_belongs_to_a_file_as_rows_name_it() -> None:
-    for named, row in [
+    for name, row in [
         ("./src/a.py", "src/a.py"),
         ("caf\udce9.py", "caf\\xe9.py"),
         ("café.py", "café.py"),
     ]:
-        assert (await file_references.unsaved_file(OneIndex({}), named, None, None))[1] == row
+        assert (await file_references.unsaved_file(OneIndex({}), name, None, None))[1] == row

@@ -82,7 +82,7 @@ async def test_an_index_that_is_being_cleared_is_gone_when_nobody_waits_for_it(
 async def test_a_new_index_runs_when_nobody_waits_for_it(dsn: str, tmp_path: Path) -> None:
     async with shop(dsn, tmp_path) as bench:
         (tmp_path / "other").mkdir()
-        other, begun, lacking = (
+        other_index, begun, lacking = (
             os.fsencode(tmp_path / "other"),
             anyio.Event(),
             index_records.count_outdated_chunks,
@@ -95,8 +95,8 @@ async def test_a_new_index_runs_when_nobody_waits_for_it(dsn: str, tmp_path: Pat
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(index_records, "count_outdated_chunks", slow)
-            await given_up(bench.indexes.add(other, None, ()), begun)
-        index, created = await bench.indexes.add(other, None, ())
+            await given_up(bench.indexes.add(other_index, None, ()), begun)
+        index, created = await bench.indexes.add(other_index, None, ())
         assert (index.record.name, created) == ("other", False)
 
 

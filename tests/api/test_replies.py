@@ -14,7 +14,7 @@ RECORD = IndexRecord(1, "code", "code", b"/code", (), 8, IDENTITY, 3)
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "stored", "shown"),
+    ("done", "total", "stored", "reported_done"),
     [
         (0, None, Counts(40, 90, (("binary", 2),)), 42),  # reopened, and not scanned yet
         (0, None, Counts(0, 0), 0),
@@ -23,10 +23,10 @@ RECORD = IndexRecord(1, "code", "code", b"/code", (), 8, IDENTITY, 3)
     ],
 )
 def test_progress_begins_with_what_is_stored(
-    done: int, total: int | None, stored: Counts, shown: int
+    done: int, total: int | None, stored: Counts, reported_done: int
 ) -> None:
     status = RootStatus("cold", done, total, 0, (), "inotify", None, Clock("e", 1))
-    assert replies.progress(RECORD, status, stored).done == shown
+    assert replies.progress(RECORD, status, stored).done == reported_done
 
 
 def test_every_name_of_the_language_filter_is_listed() -> None:

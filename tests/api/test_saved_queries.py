@@ -34,8 +34,8 @@ def result(path: str, content: str = "a circuit breaker") -> SearchResult:
 class Answers:
     """Answers with what is `there`."""
 
-    def __init__(self, *there: SearchResult) -> None:
-        self.there = there
+    def __init__(self, *answers: SearchResult) -> None:
+        self.there = answers
 
     async def __call__(self, request: SearchRequest) -> SearchReply:
         return SearchReply(request.query, self.there, True, None, None, "miss", {}, request.index)

@@ -40,19 +40,19 @@ search:
 
 
 def test_all_that_may_stand_there(tmp_path: Path) -> None:
-    found = project(tmp_path, FULL)
-    assert (found.file, found.name, found.topics, found.linked_indexes) == (
+    read = project(tmp_path, FULL)
+    assert (read.file, read.name, read.topics, read.linked_indexes) == (
         "cocosearch.yaml", "shop", ("backend", "blue"), ("library",),
     )  # fmt: skip
-    assert dict(found.origins)["linked_indexes"] == ValueOrigin("project", "cocosearch.yaml:3")
-    assert {one.key: (one.value, one.origin.place) for one in found.values} == {
+    assert dict(read.origins)["linked_indexes"] == ValueOrigin("project", "cocosearch.yaml:3")
+    assert {value.key: (value.value, value.origin.place) for value in read.values} == {
         "indexing.chunk_size": (600, "cocosearch.yaml:6"),
         "indexing.include": (("src/**",), "cocosearch.yaml:7"),
         "indexing.extend_exclude": (("generated/",), "cocosearch.yaml:8"),
         "indexing.respect_gitignore": (False, "cocosearch.yaml:9"),
         "search.limit": (5, "cocosearch.yaml:11"),
     }
-    assert found.warnings == ()
+    assert read.warnings == ()
     assert not OWN - set(setting_keys())
 
 
@@ -76,8 +76,8 @@ def test_it_stands_between_the_users_file_and_the_environment(tmp_path: Path) ->
 def test_the_hidden_file_and_none(tmp_path: Path) -> None:
     assert read_project(os.fsencode(tmp_path), {}) == Project()
     assert project(tmp_path, "name: hidden", name=".cocosearch.yaml").name == "hidden"
-    both = project(tmp_path, "name: plain")
-    assert (both.name, both.warnings) == (
+    read = project(tmp_path, "name: plain")
+    assert (read.name, read.warnings) == (
         "plain",
         (".cocosearch.yaml is not read, because cocosearch.yaml is there",),
     )
@@ -90,9 +90,9 @@ def test_no_other_setting_is_taken_from_a_project(tmp_path: Path, key: str) -> N
     """
     section, _, name = key.partition(".")
     variable = f"COCOSEARCH_{key.upper().replace('.', '_')}"
-    found = project(tmp_path, f"{section}:\n  {name}: '1'\n", f"{variable}=1\n")
-    assert (found.values, found.topics, found.name) == ((), (), None)
-    assert found.warnings == (
+    read = project(tmp_path, f"{section}:\n  {name}: '1'\n", f"{variable}=1\n")
+    assert (read.values, read.topics, read.name) == ((), (), None)
+    assert read.warnings == (
         f"ignored in cocosearch.yaml:2: {key} (not for a project; set it in the user's config.yaml)",
         f"ignored in .env:1: {variable} (not for a project; set it for the daemon)",
     )
@@ -101,12 +101,12 @@ def test_no_other_setting_is_taken_from_a_project(tmp_path: Path, key: str) -> N
 def test_files_of_cocosearch_are_understood(tmp_path: Path) -> None:
     text = "indexName: old\nembedding: {provider: openai, baseUrl: 'http://evil'}\n"
     text += "search: {resultLimit: 4, minScore: .3}\n"
-    found = project(tmp_path, text + "controller: {enabled: true}\nlogging: {file: true}\n")
-    assert (found.name, [(one.key, one.value) for one in found.values]) == (
+    read = project(tmp_path, text + "controller: {enabled: true}\nlogging: {file: true}\n")
+    assert (read.name, [(value.key, value.value) for value in read.values]) == (
         "old",
         [("search.limit", 4)],
     )
-    assert [sentence.count(", ") for sentence in found.warnings] == [1, 3], (
+    assert [sentence.count(", ") for sentence in read.warnings] == [1, 3], (
         "one sentence for all of a kind"
     )
 
@@ -153,45 +153,45 @@ def test_a_bad_file_is_refused_with_one_sentence(
 def test_files_that_are_something_else(tmp_path: Path) -> None:
     """Nothing outside is read, and nothing that never ends."""
     (tmp_path / "private").write_text("name: secret of somebody")
-    place = tmp_path / "cocosearch.yaml"
-    place.symlink_to("private")
+    path = tmp_path / "cocosearch.yaml"
+    path.symlink_to("private")
     with pytest.raises(BadSettings, match=r"cannot read cocosearch\.yaml: it is a symbolic link"):
         read_project(os.fsencode(tmp_path), {})
-    place.unlink()
-    os.mkfifo(place)
+    path.unlink()
+    os.mkfifo(path)
     with pytest.raises(BadSettings, match="it is not a file"):
         read_project(os.fsencode(tmp_path), {})
-    place.unlink()
-    place.mkdir()
+    path.unlink()
+    path.mkdir()
     with pytest.raises(BadSettings, match="it is not a file"):
         read_project(os.fsencode(tmp_path), {})
-    place.rmdir()
-    place.write_bytes(b"name: \xff\xfe")
+    path.rmdir()
+    path.write_bytes(b"name: \xff\xfe")
     with pytest.raises(BadSettings, match="it is not UTF-8"):
         read_project(os.fsencode(tmp_path), {})
 
 
 def test_an_env_file_that_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
     """It is other programs' as well: work trees link it, some keep a virtual environment there."""
-    place = tmp_path / ".env"
-    place.symlink_to("/nowhere")
+    path = tmp_path / ".env"
+    path.symlink_to("/nowhere")
     linked = project(tmp_path, "name: shop\n")
     assert (linked.name, linked.warnings) == (
         "shop",
         ("cannot read .env: it is a symbolic link; nothing of it is used",),
     )
-    place.unlink()
-    place.mkdir()
+    path.unlink()
+    path.mkdir()
     assert project(tmp_path, "name: shop\n").warnings == (
         "cannot read .env: it is not a file; nothing of it is used",
     )
-    place.rmdir()
-    place.write_bytes(b"COCOSEARCH_SEARCH_LIMIT=3 # \xe9")
+    path.rmdir()
+    path.write_bytes(b"COCOSEARCH_SEARCH_LIMIT=3 # \xe9")
     assert project(tmp_path, "name: shop\n").values == ()
 
 
 def test_stamps_tell_every_change(tmp_path: Path) -> None:
-    seen = [stamps(os.fsencode(tmp_path))]
+    history = [stamps(os.fsencode(tmp_path))]
     for name, text in [
         ("cocosearch.yaml", "a"),
         (".cocosearch.yaml", "b"),
@@ -199,7 +199,7 @@ def test_stamps_tell_every_change(tmp_path: Path) -> None:
         ("cocosearch.yaml", "dd"),
     ]:
         (tmp_path / name).write_text(text)
-        seen.append(stamps(os.fsencode(tmp_path)))
+        history.append(stamps(os.fsencode(tmp_path)))
     (tmp_path / ".env").unlink()
-    seen.append(stamps(os.fsencode(tmp_path)))
-    assert len(set(seen)) == len(seen)
+    history.append(stamps(os.fsencode(tmp_path)))
+    assert len(set(history)) == len(history)

@@ -106,8 +106,8 @@ class Handler(BaseHTTPRequestHandler):
             self._embed(body)
 
     def _embed(self, body: dict[str, Any]) -> None:
-        given = body.get("input", [])
-        inputs = given if isinstance(given, list) else [given] if given else []
+        documents = body.get("input", [])
+        inputs = documents if isinstance(documents, list) else [documents] if documents else []
         model = body.get("model", "")
         if not all(isinstance(text, str) for text in inputs):
             self._json(400, {"error": "invalid input type"})
@@ -122,8 +122,8 @@ class Handler(BaseHTTPRequestHandler):
         ):
             self._json(400, {"error": "the input length exceeds the context length"})
         else:
-            asked = None if self.script.ignores_dimensions else body.get("dimensions")
-            dimension = asked or self.script.dimension
+            dimensions = None if self.script.ignores_dimensions else body.get("dimensions")
+            dimension = dimensions or self.script.dimension
             rows = [vector_of(text[:MODEL_CONTEXT_CHARACTERS], dimension) for text in inputs]
             self._json(200, {"model": model, "embeddings": rows, "prompt_eval_count": 1})
 

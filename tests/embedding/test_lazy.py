@@ -31,9 +31,9 @@ def settings(script: Script) -> Iterator[EmbedderSettings]:
 
 @pytest.fixture
 async def embedder(settings: EmbedderSettings) -> AsyncIterator[LazyEmbedder]:
-    made = LazyEmbedder(partial(open_embedder, settings), query_timeout_s(settings))
-    yield made
-    await made.aclose()
+    lazy = LazyEmbedder(partial(open_embedder, settings), query_timeout_s(settings))
+    yield lazy
+    await lazy.aclose()
 
 
 async def refused(embedder: LazyEmbedder) -> None:

@@ -26,15 +26,15 @@ async def test_every_provider_is_listed() -> None:
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url, model="nomic-embed-text")
         embedder = await open_embedder(settings)
-        found = await list_models(settings, embedder.fingerprint, "")
+        entries = await list_models(settings, embedder.fingerprint, "")
         await embedder.aclose()
-    assert {model.provider for model in found} == set(PROVIDERS)
-    assert CatalogueEntry("builtin", version(), "available", "ships with cocosearchd") in found
-    assert [(m.model, m.state) for m in found if m.provider == "ollama"] == [
+    assert {model.provider for model in entries} == set(PROVIDERS)
+    assert CatalogueEntry("builtin", version(), "available", "ships with cocosearchd") in entries
+    assert [(m.model, m.state) for m in entries if m.provider == "ollama"] == [
         ("all-minilm:22m", "available"),
         ("nomic-embed-text:latest", "in use"),
     ]
-    assert [m.state for m in found if m.provider == "openai"] == ["not configured"]
+    assert [m.state for m in entries if m.provider == "openai"] == ["not configured"]
 
 
 async def test_a_server_that_is_away_is_said_to_be(tmp_path: Path) -> None:
@@ -88,12 +88,12 @@ async def test_an_index_finds_the_embedder_it_was_made_by() -> None:
 
 async def test_a_former_server_is_asked_only_where_settings_say_that_it_is() -> None:
     """Not at the provider's default, which is on the internet, nor at that of another provider."""
-    made = EmbedderFingerprint("openai", "local", "", 8).pairs()
+    fingerprint = EmbedderFingerprint("openai", "local", "", 8).pairs()
     ollama = EmbedderFingerprint("ollama", "nomic-embed-text", "1", 8).pairs()
-    asked: list[EmbedderSettings] = []
+    requests: list[EmbedderSettings] = []
 
     async def open_it(settings: EmbedderSettings) -> Embedder:
-        asked.append(settings)
+        requests.append(settings)
         return await open_embedder(EmbedderSettings())
 
     configured = LazyEmbedder(lambda: open_embedder(EmbedderSettings()))
@@ -103,10 +103,12 @@ async def test_a_former_server_is_asked_only_where_settings_say_that_it_is() -> 
             with pytest.raises(
                 EmbedderUnavailable, match="where its server was is not in the settings"
             ):
-                await embedders.get(made).embed_query("a question")
-    assert not asked
-    assert settings_for(EmbedderSettings(url=NOWHERE), made).url == NOWHERE
-    assert settings_for(EmbedderSettings(provider="openai", url=NOWHERE), made).url == NOWHERE
+                await embedders.get(fingerprint).embed_query("a question")
+    assert not requests
+    assert settings_for(EmbedderSettings(url=NOWHERE), fingerprint).url == NOWHERE
+    assert (
+        settings_for(EmbedderSettings(provider="openai", url=NOWHERE), fingerprint).url == NOWHERE
+    )
     assert settings_for(EmbedderSettings(provider="openai", url=NOWHERE), ollama).url == "", (
         "it has a setting of its own"
     )

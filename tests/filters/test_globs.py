@@ -18,7 +18,7 @@ from cocosearchd.filters.globs import (
 
 
 @pytest.mark.parametrize(
-    ("glob", "matching", "others"),
+    ("glob", "matching", "different"),
     [
         ("*.py", ["a.py", "src/a.py", "src/sub/a.py"], ["a.pyc", "py", "a.py.txt"]),
         ("src/*.py", ["src/a.py"], ["src/sub/a.py", "lib/src/a.py", "a.py"]),
@@ -46,15 +46,15 @@ from cocosearchd.filters.globs import (
     ],
 )
 def test_path_globs(
-    glob: str, matching: list[str], others: list[str], embedded_server: str
+    glob: str, matching: list[str], different: list[str], embedded_server: str
 ) -> None:
     pattern = path_regex(glob)
-    assert [path for path in matching + others if re.search(pattern, path)] == matching
-    assert [path for path in matching + others if path_matcher([glob])(path)] == matching
+    assert [path for path in matching + different if re.search(pattern, path)] == matching
+    assert [path for path in matching + different if path_matcher([glob])(path)] == matching
     with psycopg.connect(embedded_server) as connection:
         query = 'select path from unnest(%s::text[]) as path where path collate "C" ~ %s'
         assert [
-            row[0] for row in connection.execute(query, (matching + others, pattern))
+            row[0] for row in connection.execute(query, (matching + different, pattern))
         ] == matching
 
 
@@ -78,7 +78,7 @@ def test_symbol_globs_are_of_the_whole_name_or_of_its_last_parts() -> None:
         "std::get_it",
         "Users",
     ]
-    for glob, found in {
+    for glob, matching in {
         "get_*": ["get_user", "Users.get_one", "std::get_it"],
         "users.*": ["Users.get_one", "Users.get_all.inner", "pkg.Users.open"],
         "open": ["pkg.Users.open"],
@@ -88,7 +88,7 @@ def test_symbol_globs_are_of_the_whole_name_or_of_its_last_parts() -> None:
     }.items():
         assert [
             name for name in names if re.search(symbol_regex(glob), name, re.IGNORECASE)
-        ] == found, glob
+        ] == matching, glob
 
 
 # Pieces of globs, and characters that one of the engines could take for something else.

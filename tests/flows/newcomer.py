@@ -44,18 +44,20 @@ class Newcomer:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        kept = {
+        inherited = {
             k: v
             for k, v in os.environ.items()
             if not k.startswith(("COCOSEARCH_", "XDG_", "PYTHON", "PG"))
         }
         # Directories of its own, and not below /root: as root, PostgreSQL gives up root's rights.
-        own = {
+        variables = {
             "HOME": str(self.home),
             "COCOSEARCH_STATE_DIR": str(self.home / "state"),
             "COCOSEARCH_SERVER_PORT": "0",
         }
-        return kept | own | {"PATH": f"{self.bin}{os.pathsep}{kept.get('PATH', '')}"}
+        return (
+            inherited | variables | {"PATH": f"{self.bin}{os.pathsep}{inherited.get('PATH', '')}"}
+        )
 
     def ctl(self, *arguments: str, code: int = 0) -> str:
         done = subprocess.run(
@@ -93,12 +95,12 @@ class Newcomer:
         pid = json.loads(self.ctl("status", "--json"))["pid"]
         assert self.ctl("down") == f"cocosearchd (pid {pid}) has stopped\n"
         self.ctl("query", "should_retry", code=69)
-        left = [
+        leftovers = [
             p.info
             for p in psutil.process_iter(["cmdline"])
             if str(self.home) in " ".join(p.info["cmdline"] or ())
         ]
-        assert left == [], "a process is left"
+        assert leftovers == [], "a process is left"
 
     async def _assistants(self) -> None:
         """The same question over each of MCP's transports."""
@@ -165,11 +167,11 @@ def main() -> None:
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="cocosearch-newcomer-") as place:
-        wheel = build_wheel(Path(place) / "dist")
+    with tempfile.TemporaryDirectory(prefix="cocosearch-newcomer-") as directory:
+        wheel = build_wheel(Path(directory) / "dist")
         say(f"built {wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB")
-        venv.create(Path(place) / "venv", with_pip=True)
-        programs = Path(place) / "venv" / "bin"
+        venv.create(Path(directory) / "venv", with_pip=True)
+        programs = Path(directory) / "venv" / "bin"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         pip = [
             str(programs / "python"),
@@ -182,8 +184,8 @@ def main() -> None:
         # The versions alone: with hashes, pip would ask for one of the wheel that was built just
         # now as well.
         pinned = PIN.findall((ROOT / "requirements.lock").read_text("utf-8"))
-        (Path(place) / "versions").write_text("\n".join(pinned))
-        locked = ["--constraint", str(Path(place) / "versions")]
+        (Path(directory) / "versions").write_text("\n".join(pinned))
+        locked = ["--constraint", str(Path(directory) / "versions")]
         subprocess.run([*pip, *locked, str(wheel)], check=True, env=environment)
         say("installed it into a new environment")
         person = newcomer(programs)

@@ -214,23 +214,23 @@ class Soak:
         """What there is to learn of a wrong answer: how it came to be, and whether the next one is
         right.
         """
-        told = {name: reply[name] for name in ("as_of", "cache", "timings_ms")}
-        shown = [(hit["path"], hit["match_type"], hit["content"][:60]) for hit in reply["results"]]
+        details = {name: reply[name] for name in ("as_of", "cache", "timings_ms")}
+        hits = [(hit["path"], hit["match_type"], hit["content"][:60]) for hit in reply["results"]]
         try:
             again = call(self.socket, "search", request | {"limit": 3}, timeout_s=30)
         except CallFailed as error:
-            return f"{told}, {shown}; asked again: {error}"
-        return f"{told}, {shown}; asked again: {again['as_of']}, {[hit['path'] for hit in again['results']]}"
+            return f"{details}, {hits}; asked again: {error}"
+        return f"{details}, {hits}; asked again: {again['as_of']}, {[hit['path'] for hit in again['results']]}"
 
     def _probe(self, done: threading.Event) -> None:
         """Save and ask, all the time: an answer that calls itself fresh must hold what was saved
         before it.
         """
-        place = Path(os.fsdecode(self.plots[0].path)) / "probe"
+        directory = Path(os.fsdecode(self.plots[0].path)) / "probe"
         while not done.is_set():
             self._probes += 1
             word = f"probe{self.seed}x{self._probes}"
-            (place / f"page{self._probes % 5}.md").write_text(
+            (directory / f"page{self._probes % 5}.md").write_text(
                 f"# {word}\n\nThis page says {word}.\n"
             )
             request = {
@@ -316,11 +316,10 @@ class Soak:
             ]
             root = next(plot.path for plot in self.plots if plot.name == index)
             torn = {
-                found.path
-                async for found in file_chunks(db, record, None)
+                file.path
+                async for file in file_chunks(db, record, None)
                 if not all(
-                    says(root, found.path, c.start_byte, c.end_byte, c.content)
-                    for c in found.chunks
+                    says(root, file.path, c.start_byte, c.end_byte, c.content) for c in file.chunks
                 )
             }
             torn |= set(await index_records.damaged_files(db, record))
@@ -336,10 +335,12 @@ class Soak:
         """
         plain = sorted(path for path in disk if PLAIN.fullmatch(path.rpartition(b"/")[2]))
         for path in self.rng.sample(plain, min(ANSWERS, len(plain))):
-            found = Path(os.fsdecode(plot.path), os.fsdecode(path)).read_bytes().split(b"def ")
-            if len(found) < 2 or b"(" not in found[1]:
+            definitions = (
+                Path(os.fsdecode(plot.path), os.fsdecode(path)).read_bytes().split(b"def ")
+            )
+            if len(definitions) < 2 or b"(" not in definitions[1]:
                 continue
-            word = found[1].partition(b"(")[0].decode()
+            word = definitions[1].partition(b"(")[0].decode()
             # A file twelve folders deep may rank below 200 others; among those of its name it must
             # be there.
             same_name = {"paths": [f"**/{path.rpartition(b'/')[2].decode()}"]}
@@ -394,8 +395,8 @@ def says(
         data = Path(os.fsdecode(root), os.fsdecode(decode_path(path))).read_bytes()
     except OSError:
         return False
-    held = data[start:end].decode("utf-8", "replace")
-    return text == (clip_lines(held, SearchSettings().line_width) if as_shown else held)
+    content = data[start:end].decode("utf-8", "replace")
+    return text == (clip_lines(content, SearchSettings().line_width) if as_shown else content)
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from tests.daemon import Daemon
 @pytest.fixture
 def scratch(shared: Daemon) -> Iterator[Path]:
     """Where the scratch directories of who measures are made."""
-    place = Path(tempfile.mkdtemp(prefix="cocosearch-test-"))
-    shared.variables["TMPDIR"] = str(place)
-    yield place
+    directory = Path(tempfile.mkdtemp(prefix="cocosearch-test-"))
+    shared.variables["TMPDIR"] = str(directory)
+    yield directory
     del shared.variables["TMPDIR"]
-    place.rmdir()
+    directory.rmdir()
 
 
 def begun(daemon: Daemon, *options: str) -> "subprocess.Popen[bytes]":
@@ -46,9 +46,9 @@ def test_a_run_measures_everything_and_leaves_nothing(
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=30)
     assert len(list(scratch.iterdir())) == 1
-    found = shared.json("bench", "--files", "20")
-    assert found["asked"] == "project"
-    figures = {figure["name"]: figure for figure in found["figures"]}
+    report = shared.json("bench", "--files", "20")
+    assert report["asked"] == "project"
+    figures = {figure["name"]: figure for figure in report["figures"]}
     assert {
         "index: files",
         "save to answer",
@@ -58,8 +58,8 @@ def test_a_run_measures_everything_and_leaves_nothing(
     } <= set(figures)
     assert all(figure["p50"] > 0 for figure in figures.values())
     assert (figures["save to answer"]["n"], figures["question, cold"]["n"]) == (10, 30)
-    assert found["machine"]["cpus"] >= 1
-    assert found["rss_bytes"]["total"] > 0
+    assert report["machine"]["cpus"] >= 1
+    assert report["rss_bytes"]["total"] > 0
     assert shared.ctl("list", "--names").stdout == "project\n", (
         "what the killed run left is gone as well"
     )

@@ -96,26 +96,26 @@ def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Pa
         "anew": root / "package6",
         "leaves": root / "main_only",
     }
-    others = ("outer", "stays", "anew")
-    for name, place in roots.items():
-        daemon.index(place, name)
+    switched = ("outer", "stays", "anew")
+    for name, directory in roots.items():
+        daemon.index(directory, name)
     assert daemon.json("up", str(tmp_path / "link"), "--wait")["index"] == "outer"
-    for branch, there in (("other", others), ("main", tuple(roots)), ("other", others)):
-        before = held(daemon)
+    for branch, present in (("other", switched), ("main", tuple(roots)), ("other", switched)):
+        previous = held(daemon)
         git(root, "switch", "--quiet", branch)
         for name in roots:
-            patience = "30" if name in there else "0.3"
+            patience = "30" if name in present else "0.3"
             reply = json.loads(
                 daemon.ctl(
-                    "sync", "--index", name, "--timeout", patience, "--json", check=name in there
+                    "sync", "--index", name, "--timeout", patience, "--json", check=name in present
                 ).stdout
             )
-            assert reply["fresh"] is (name in there), (branch, name, reply)
-        found = held(daemon)
-        assert {name: found[name] for name in there} == {
-            name: on_disk(roots[name]) for name in there
+            assert reply["fresh"] is (name in present), (branch, name, reply)
+        current = held(daemon)
+        assert {name: current[name] for name in present} == {
+            name: on_disk(roots[name]) for name in present
         }, branch
-        assert "leaves" in there or found["leaves"] == before["leaves"], (
+        assert "leaves" in present or current["leaves"] == previous["leaves"], (
             "what is indexed of a missing root is kept"
         )
 
@@ -126,32 +126,32 @@ def test_there_and_back(daemon: Daemon, other_daemon: Daemon, tmp_path: Path) ->
     two_branches(root)
     daemon.index(root, "sample")
     in_sync(daemon)
-    before = digest(daemon)
+    previous = digest(daemon)
     other_daemon.start()
 
     git(root, "switch", "--quiet", "other")
     in_sync(daemon)
-    there, known = digest(daemon), computed(daemon)
-    assert there != before
-    assert there == fresh_digest(other_daemon, root)
+    switched, computed_count = digest(daemon), computed(daemon)
+    assert switched != previous
+    assert switched == fresh_digest(other_daemon, root)
 
     git(root, "switch", "--quiet", "main")
     in_sync(daemon)
-    assert digest(daemon) == before
-    assert before == fresh_digest(other_daemon, root)
-    assert computed(daemon) == known  # nothing was embedded to come back
+    assert digest(daemon) == previous
+    assert previous == fresh_digest(other_daemon, root)
+    assert computed(daemon) == computed_count  # nothing was embedded to come back
 
     git(root, "switch", "--quiet", "other")
     in_sync(daemon)
-    assert digest(daemon) == there
-    assert computed(daemon) == known
+    assert digest(daemon) == switched
+    assert computed(daemon) == computed_count
 
 
 def test_another_worktree_embeds_nothing(daemon: Daemon, tmp_path: Path) -> None:
     root, worktree = tmp_path / "root", tmp_path / "worktree"
     two_branches(root)
     daemon.index(root, "sample")
-    known = computed(daemon)
+    computed_count = computed(daemon)
     subprocess.run(
         ["git", "worktree", "add", "--quiet", "--detach", worktree, "main"], cwd=root, check=True
     )
@@ -160,4 +160,4 @@ def test_another_worktree_embeds_nothing(daemon: Daemon, tmp_path: Path) -> None
         "sample": FILES,
         "worktree": FILES,
     }
-    assert computed(daemon) == known
+    assert computed(daemon) == computed_count

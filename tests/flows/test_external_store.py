@@ -55,7 +55,7 @@ def test_status_shows_where_the_database_is_and_no_password(
     assert {f"user={USER}", f"port={external.server.port}", f"dbname={DATABASE}"} <= set(
         store["dsn"].split()
     )
-    shown = [
+    addresses = [
         daemon.ctl(*arguments, check=False)
         for arguments in (
             ("status",),
@@ -68,7 +68,7 @@ def test_status_shows_where_the_database_is_and_no_password(
     texts = [
         daemon.log,
         json.dumps(daemon.call("status")),
-        *(done.stdout + done.stderr for done in shown),
+        *(done.stdout + done.stderr for done in addresses),
     ]
     # whole, a part of it, and as it stands in a URL
     for secret in (PASSWORD, "correct horse", "correct%20horse"):

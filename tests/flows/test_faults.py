@@ -115,7 +115,7 @@ def test_questions_to_a_frozen_server_end(daemon: Daemon, project: Path) -> None
     """
     daemon.index(project)
     assert told(ask(daemon, "should_retry"), "should_retry")
-    asked: list[tuple[str, dict[str, Any]]] = [
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("search", {"query": "listen and serve", "index": "project"}),
         ("get_file", {"path": "README.md", "index": "project"}),
         ("find_related", {"path": "src/retry.py", "line": 4, "index": "project"}),
@@ -127,7 +127,7 @@ def test_questions_to_a_frozen_server_end(daemon: Daemon, project: Path) -> None
     with freezing(daemon.postgres()):
         assert told(ask(daemon, "should_retry"), "should_retry"), "it is kept"
         assert daemon.call("sync", index="project")["fresh"], "nothing has changed"
-        for method, parameters in asked:
+        for method, parameters in calls:
             with pytest.raises(CallFailed, match="is there, and answers nothing"):
                 daemon.call(method, **parameters)
         save(project, "written_while_frozen")
@@ -155,16 +155,16 @@ def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> Non
     daemon.index(project)
     pid = daemon.json("status")["pid" if victim == "daemon" else "worker"]
     pid = pid if isinstance(pid, int) else pid["pid"]
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    previous_limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     handles = [int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()]
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(handles) + 1, before[1]))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(handles) + 1, previous_limits[1]))
     for number in range(3):
         folder = project / f"new{number}"
         folder.mkdir()
         (folder / "inside.py").write_text(f"def written_without_handles{number}():\n    pass\n")
         reply = ask(daemon, f"written_without_handles{number}", 300)
         assert honest(reply, f"written_without_handles{number}"), reply
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, previous_limits)
     for number in range(3):
         recovers(daemon, f"written_without_handles{number}")
 
@@ -176,23 +176,23 @@ def test_a_daemon_without_file_handles_says_so(shared: Daemon, project: Path) ->
     """`status` is what people ask then, and `up` asks it, too."""
     shared.index(project)
     pid = shared.call("status")["pid"]
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    previous_limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
     free = next(number for number in itertools.count() if number not in used)
     # one is left: for whoever asks
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, before[1]))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, previous_limits[1]))
     try:
         assert any(
             "no file handles are left" in warning for warning in shared.call("status")["warnings"]
         )
-        other = project.parent / "other"
-        other.mkdir()
+        directory = project.parent / "other"
+        directory.mkdir()
         assert (
             "no file handles are left"
-            in shared.ctl("up", str(other), check=False, limit_s=30).stderr
+            in shared.ctl("up", str(directory), check=False, limit_s=30).stderr
         )
     finally:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, previous_limits)
     assert not any("handles" in warning for warning in shared.call("status")["warnings"])
     recovers(shared, "should_retry")
 
@@ -202,19 +202,19 @@ def small_disk(daemon: Daemon, part: str, size: int) -> Iterator[Path]:
     """A small file system for the daemon's state, or a part of it; skips where mounting is not
     allowed.
     """
-    place = daemon.home / "state" / part
-    place.mkdir(mode=0o711, parents=True)
+    directory = daemon.home / "state" / part
+    directory.mkdir(mode=0o711, parents=True)
     options = f"size={size},mode=711"
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "none", place], capture_output=True, text=True
+        ["mount", "-t", "tmpfs", "-o", options, "none", directory], capture_output=True, text=True
     )
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
     try:
-        yield place
+        yield directory
     finally:
         daemon.sweep()
-        subprocess.run(["umount", "--lazy", place], check=True)
+        subprocess.run(["umount", "--lazy", directory], check=True)
 
 
 @contextlib.contextmanager
@@ -235,22 +235,22 @@ def test_a_disk_that_is_unplugged_and_comes_after_the_daemon(
     """Its files are kept and not called fresh, over a restart as well; with the disk nothing is
     made anew.
     """
-    disk, place = tmp_path / "disk", tmp_path / "place"
+    disk, directory = tmp_path / "disk", tmp_path / "place"
     disk.mkdir()
-    place.mkdir()
+    directory.mkdir()
     with mounted("-t", "tmpfs", "none", disk):
         shutil.copytree(project, disk, dirs_exist_ok=True)
-        with mounted("--bind", disk, place):
-            daemon.index(place, "project")
+        with mounted("--bind", disk, directory):
+            daemon.index(directory, "project")
         for _ in range(2):
             late = ask(daemon, "should_retry", 5000)
             assert told(late, "should_retry")
             assert (late["fresh"], "mount that again" in late["stale_reason"]) == (False, True)
-            (shown,) = daemon.call("status")["indexes"]
-            assert (shown["state"], shown["files"] > 0) == ("root_missing", True)
+            (index_status,) = daemon.call("status")["indexes"]
+            assert (index_status["state"], index_status["files"] > 0) == ("root_missing", True)
             assert daemon.stop() == 0
             daemon.start()
-        with mounted("--bind", disk, place):
+        with mounted("--bind", disk, directory):
             back = ask(daemon, "should_retry")
             assert (told(back, "should_retry"), back["fresh"]) == (True, True)
             worker = daemon.call("status")["worker"]
@@ -275,7 +275,7 @@ def fill(disk: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
-    ("part", "size", "said"),
+    ("part", "size", "message"),
     [
         pytest.param("", STATE_BYTES, "the disk of the database is full", id="everything"),
         pytest.param("postgres", STATE_BYTES, "the disk of the database is full", id="postgresql"),
@@ -289,13 +289,13 @@ def fill(disk: Path) -> Path:
     ],
 )
 def test_a_full_disk_below_the_state(
-    stopped: Daemon, project: Path, part: str, size: int, said: str
+    stopped: Daemon, project: Path, part: str, size: int, message: str
 ) -> None:
     with small_disk(stopped, part, size) as disk:
-        full_and_free_again(stopped, project, disk, said)
+        full_and_free_again(stopped, project, disk, message)
 
 
-def full_and_free_again(stopped: Daemon, project: Path, disk: Path, said: str) -> None:
+def full_and_free_again(stopped: Daemon, project: Path, disk: Path, message: str) -> None:
     stopped.variables["COCOSEARCH_INDEXING_MIN_FREE_BYTES"] = "0"
     stopped.start()
     stopped.index(project)
@@ -308,7 +308,7 @@ def full_and_free_again(stopped: Daemon, project: Path, disk: Path, said: str) -
     word = "written_on_a_full_disk19_399"
     for _ in range(3):
         assert honest(ask(stopped, word, 1000), word)
-    until(lambda: said in stopped.ctl("status").stdout + stopped.log, said, 12)
+    until(lambda: message in stopped.ctl("status").stdout + stopped.log, message, 12)
     ballast.unlink()
     recovers(stopped, word)
     assert stopped.stop() == 0
@@ -321,9 +321,9 @@ def test_a_disk_that_is_nearly_full_is_named_by_whoever_waits_for_it(
     stopped.start()
     with stopped.begin("up", str(project), "--wait") as up:
         assert up.stderr is not None
-        said = next((line for line in up.stderr if "indexing waits: " in line), "")
+        message = next((line for line in up.stderr if "indexing waits: " in line), "")
         up.terminate()
-    assert "are needed" in said
+    assert "are needed" in message
 
 
 @pytest.mark.parametrize(

@@ -27,15 +27,15 @@ def watching(
     """`watch --json` with what it prints, from when something was told: the file that was written
     for that is gone.
     """
-    found, said = Queue[dict[str, Any]](), Queue[str]()
+    events, messages = Queue[dict[str, Any]](), Queue[str]()
 
     def read_out(lines: IO[str]) -> None:
         for line in lines:
-            found.put(json.loads(line))
+            events.put(json.loads(line))
 
     def read_said(lines: IO[str]) -> None:
         for line in lines:
-            said.put(line.strip())
+            messages.put(line.strip())
 
     with daemon.begin("watch", "--json", *arguments) as process:
         readers = (
@@ -45,45 +45,45 @@ def watching(
         for reader in readers:
             reader.start()
         try:
-            yield process, found, said
+            yield process, events, messages
         finally:
             process.kill()
             for reader in readers:
                 reader.join()
 
 
-def begun(found: "Queue[dict[str, Any]]", project: Path, text: str = "BEGUN") -> None:
+def begun(events: "Queue[dict[str, Any]]", project: Path, text: str = "BEGUN") -> None:
     """Waits until the subscription has begun, which is some time after its program has."""
     end = time.monotonic() + WAIT_S
-    while found.empty():
+    while events.empty():
         assert time.monotonic() < end
         (project / "begun.py").write_text(f"{text} = {time.monotonic_ns()}\n")
         time.sleep(0.2)
 
 
-def until(found: "Queue[dict[str, Any]]", wanted: str, name: str = "project") -> dict[str, Any]:
+def until(events: "Queue[dict[str, Any]]", expected: str, name: str = "project") -> dict[str, Any]:
     """The next event of a kind, or one that tells of a path."""
     while True:
-        event = found.get(timeout=WAIT_S)
+        event = events.get(timeout=WAIT_S)
         paths = [*event["changed"], *(match["path"] for match in event["matches"])]
-        if event["index"] == name and (event["kind"] == wanted or wanted in paths):
+        if event["index"] == name and (event["kind"] == expected or expected in paths):
             return event
 
 
 def test_who_follows_need_not_be_restarted_with_the_daemon(daemon: Daemon, project: Path) -> None:
     daemon.index(project)
-    with watching(daemon, "--index", "project") as (process, found, said):
-        begun(found, project)
+    with watching(daemon, "--index", "project") as (process, events, messages):
+        begun(events, project)
         for end in (daemon.stop, daemon.kill):
             end()
             (project / f"meanwhile_{end.__name__}.py").write_text("MEANWHILE = 1\n")
-            assert said.get(timeout=WAIT_S) == subscription.GONE
+            assert messages.get(timeout=WAIT_S) == subscription.GONE
             daemon.start()
-            assert until(found, "missed")["index"] == "project"
+            assert until(events, "missed")["index"] == "project"
             assert daemon.call("sync", index="project")["fresh"]
             (project / f"later_{end.__name__}.py").write_text("LATER = 1\n")
-            assert until(found, f"later_{end.__name__}.py")["kind"] == "commit"
-            assert said.empty()
+            assert until(events, f"later_{end.__name__}.py")["kind"] == "commit"
+            assert messages.empty()
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_S) == exits.INTERRUPTED
 
@@ -95,22 +95,22 @@ def test_who_follows_every_index_is_told_of_each_that_something_may_be_missed(
     (tmp_path / "other" / "a.py").write_text("A = 1\n")
     daemon.index(tmp_path / "other")
     daemon.index(project)
-    with watching(daemon) as (process, found, said):
-        begun(found, project)
+    with watching(daemon) as (process, events, messages):
+        begun(events, project)
         daemon.kill()
-        assert said.get(timeout=WAIT_S) == subscription.GONE
+        assert messages.get(timeout=WAIT_S) == subscription.GONE
         daemon.start()
         missed = [
             event
-            for event in (found.get(timeout=WAIT_S) for _ in range(2))
+            for event in (events.get(timeout=WAIT_S) for _ in range(2))
             if event["kind"] == "missed"
         ]
         while len(missed) < 2:
-            event = found.get(timeout=WAIT_S)
+            event = events.get(timeout=WAIT_S)
             missed += [event] if event["kind"] == "missed" else []
         assert {event["index"] for event in missed} == {"project", "other"}
         (tmp_path / "other" / "later.py").write_text("LATER = 1\n")
-        until(found, "later.py", "other")
+        until(events, "later.py", "other")
         assert process.poll() is None
 
 
@@ -118,13 +118,17 @@ def test_a_saved_query_finds_what_was_written_while_no_daemon_was_there(
     daemon: Daemon, project: Path
 ) -> None:
     daemon.index(project)
-    with watching(daemon, "--index", "project", "--query", '"circuit breaker"') as (_, found, said):
-        begun(found, project, "CIRCUIT = 'circuit breaker'; AT")
+    with watching(daemon, "--index", "project", "--query", '"circuit breaker"') as (
+        _,
+        events,
+        messages,
+    ):
+        begun(events, project, "CIRCUIT = 'circuit breaker'; AT")
         daemon.kill()
         (project / "meanwhile.py").write_text("def meanwhile():\n    return 'circuit breaker'\n")
-        assert said.get(timeout=WAIT_S) == subscription.GONE
+        assert messages.get(timeout=WAIT_S) == subscription.GONE
         daemon.start()
-        assert until(found, "meanwhile.py")["kind"] == "matches"
+        assert until(events, "meanwhile.py")["kind"] == "matches"
 
 
 def test_without_a_daemon_nothing_is_waited_for(stopped: Daemon) -> None:
@@ -140,12 +144,12 @@ def test_of_an_index_that_was_made_again_it_is_said_that_something_may_be_missed
     ever.
     """
     shared.index(project)
-    with watching(shared, "--index", "project") as (_, found, said):
-        begun(found, project)
+    with watching(shared, "--index", "project") as (_, events, messages):
+        begun(events, project)
         shared.ctl("clear", "project", "--yes")
         (project / "src" / "server.go").unlink()
         shared.index(project)
-        missed = until(found, "missed")
+        missed = until(events, "missed")
         assert (missed["changed"], missed["removed"]) == ([], [])
-        assert until(found, "src/retry.py")["as_of"]["epoch"] == missed["as_of"]["epoch"]
-        assert said.empty()
+        assert until(events, "src/retry.py")["as_of"]["epoch"] == missed["as_of"]["epoch"]
+        assert messages.empty()

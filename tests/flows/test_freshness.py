@@ -28,7 +28,7 @@ def pairs(daemon: Daemon, root: Path, count: int, seed: int) -> None:
     for number in range(count):
         name, word = f"file_{rng.randrange(20)}.py", f"written{number}x{seed}"
         path = root / name
-        before = path.read_text().split("def ")[1].split("(")[0] if path.exists() else None
+        previous_name = path.read_text().split("def ")[1].split("(")[0] if path.exists() else None
         path.write_text(f"def {word}():\n    return {number}\n")
         reply = call(
             socket,
@@ -38,13 +38,13 @@ def pairs(daemon: Daemon, root: Path, count: int, seed: int) -> None:
         assert reply["fresh"] is True, reply["stale_reason"]
         assert reply["results"][0]["path"] == name
         assert word in reply["results"][0]["content"]
-        if before is not None:
+        if previous_name is not None:
             old = call(
                 socket,
                 "search",
-                {"query": before, "cwd": str(root), "limit": 20, "sync_timeout_ms": 20_000},
+                {"query": previous_name, "cwd": str(root), "limit": 20, "sync_timeout_ms": 20_000},
             )
-            assert not [hit for hit in old["results"] if before in hit["content"]]
+            assert not [hit for hit in old["results"] if previous_name in hit["content"]]
 
 
 def test_a_question_after_a_save_sees_it(shared: Daemon, project: Path) -> None:
@@ -98,7 +98,7 @@ def beside_checkouts(daemon: Daemon, project: Path, files: int, checkouts: int) 
     branches = commit_branches(project, many, files)
     mine.mkdir()
     daemon.ctl("up", str(project), "--wait", limit_s=3600)
-    rng, seen = random.Random(files), Counter[str]()
+    rng, counts = random.Random(files), Counter[str]()
 
     def ask(word: str) -> Any:
         reply = call(
@@ -106,7 +106,7 @@ def beside_checkouts(daemon: Daemon, project: Path, files: int, checkouts: int) 
             "search",
             {"query": word, "cwd": str(project), "limit": 20, "sync_timeout_ms": 2000},
         )
-        seen["fresh" if reply["fresh"] else "not fresh"] += 1
+        counts["fresh" if reply["fresh"] else "not fresh"] += 1
         return reply
 
     def settled(word: str) -> None:
@@ -114,31 +114,31 @@ def beside_checkouts(daemon: Daemon, project: Path, files: int, checkouts: int) 
         reply = call(socket, "search", request, timeout_s=900)
         assert reply["fresh"], reply["stale_reason"]
         assert any(word in hit["content"] for hit in reply["results"]), word
-        seen["settled"] += 1
+        counts["settled"] += 1
 
     for number in range(checkouts):
         command = ["git", "checkout", "-q", branches[number % 2]]
         with subprocess.Popen(command, cwd=project) as checkout:
             after = 5
             while checkout.poll() is None or (after := after - 1):
-                word = f"written{number}x{seen.total()}"
-                (mine / f"m{seen.total() % 20}.py").write_text(f"def {word}():\n    pass\n")
+                word = f"written{number}x{counts.total()}"
+                (mine / f"m{counts.total() % 20}.py").write_text(f"def {word}():\n    pass\n")
                 reply = ask(word)
                 assert not reply["fresh"] or any(
                     word in hit["content"] for hit in reply["results"]
                 ), word
-                place = many / f"m{rng.randrange(files)}.py"
-                before = place.read_text() if place.exists() else ""
-                if before.count("\n") != 2:
+                path = many / f"m{rng.randrange(files)}.py"
+                previous_text = path.read_text() if path.exists() else ""
+                if previous_text.count("\n") != 2:
                     continue  # git has opened it, and not written all of it
-                word = before.split()[1].partition("(")[0]
+                word = previous_text.split()[1].partition("(")[0]
                 reply = ask(word)
-                if reply["fresh"] and place.exists() and place.read_text() == before:
+                if reply["fresh"] and path.exists() and path.read_text() == previous_text:
                     assert any(word in hit["content"] for hit in reply["results"]), word
         assert checkout.returncode == 0
         settled(f"on_{branches[number % 2]}_{rng.randrange(files)}")
         ask("anything")
-    return seen
+    return counts
 
 
 def commit_branches(project: Path, many: Path, files: int) -> tuple[str, str]:
@@ -159,14 +159,14 @@ def test_questions_beside_a_checkout(shared: Daemon, project: Path) -> None:
 
 @pytest.mark.slow
 def test_questions_beside_large_checkouts(shared: Daemon, project: Path) -> None:
-    seen = beside_checkouts(shared, project, 5000, checkouts=4)
-    assert seen["fresh"]
-    assert seen["not fresh"], "the checkout was too quick to be noticed"
+    counts = beside_checkouts(shared, project, 5000, checkouts=4)
+    assert counts["fresh"]
+    assert counts["not fresh"], "the checkout was too quick to be noticed"
 
 
 def test_what_becomes_searchable_is_told_to_who_watches(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    told = project / "src" / "told.py"
+    path = project / "src" / "told.py"
     with subprocess.Popen(
         [shared.bin / "cocosearchctl", "watch", "--index", "project", "--json"],
         env=shared.environment,
@@ -180,7 +180,7 @@ def test_what_becomes_searchable_is_told_to_who_watches(shared: Daemon, project:
         ).start()
         event = None
         while event is None:  # the subscription begins some time after the program has started
-            told.write_text(f"TOLD = {time.monotonic_ns()}\n")
+            path.write_text(f"TOLD = {time.monotonic_ns()}\n")
             with contextlib.suppress(queue.Empty):
                 event = json.loads(events.get(timeout=1))
         assert (event["index"], event["changed"], event["removed"]) == (
@@ -188,7 +188,7 @@ def test_what_becomes_searchable_is_told_to_who_watches(shared: Daemon, project:
             ["src/told.py"],
             [],
         )
-        told.unlink()
+        path.unlink()
         while event["removed"] != ["src/told.py"]:
             event = json.loads(events.get(timeout=20))
         watching.terminate()
@@ -197,11 +197,11 @@ def test_what_becomes_searchable_is_told_to_who_watches(shared: Daemon, project:
 def test_one_question_to_several_indexes_and_topics(
     shared: Daemon, project: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
+    directory = tmp_path / "other"
+    directory.mkdir()
+    (directory / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
     shared.ctl("up", str(project), "--topic", "net", "--wait")
-    shared.ctl("up", str(other), "--topic", "net", "--topic", "more", "--wait")
+    shared.ctl("up", str(directory), "--topic", "net", "--topic", "more", "--wait")
     for arguments in (("--all",), ("--topic", "net"), ("--index", "project,other")):
         answer = shared.query("should_retry", *arguments)
         assert set(answer["indexes"]) == {"project", "other"}
@@ -219,8 +219,8 @@ def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> 
         "src/retry.py",
         "src/server.go",
     ]
-    shown = shared.ctl("cat", "src/retry.py:4-5", cwd=project).stdout
-    assert shown.splitlines()[0] == "class RetryPolicy:"
+    output = shared.ctl("cat", "src/retry.py:4-5", cwd=project).stdout
+    assert output.splitlines()[0] == "class RetryPolicy:"
     beyond = shared.ctl("cat", "src/retry.py:999", cwd=project, check=False)
     assert beyond.returncode == 1
     assert "src/retry.py has only" in beyond.stderr
@@ -232,9 +232,9 @@ def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> 
         "src/server.go",
         "README.md",
     }
-    known = {entry["name"]: entry for entry in shared.json("languages")["languages"]}
-    assert known["python"]["symbols"] is True
-    assert known["csharp"]["chunking"] == "tree-sitter"
+    languages = {entry["name"]: entry for entry in shared.json("languages")["languages"]}
+    assert languages["python"]["symbols"] is True
+    assert languages["csharp"]["chunking"] == "tree-sitter"
 
 
 def test_a_file_is_found_and_read_as_it_was_just_written(shared: Daemon, project: Path) -> None:
@@ -269,11 +269,11 @@ def test_no_glob_holds_up_the_daemon(shared: Daemon, project: Path) -> None:
 def test_files_are_named_as_a_shell_names_them(
     shared: Daemon, project: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    (other / "src").mkdir(parents=True)
-    (other / "src" / "retry.py").write_text("def other_retry():\n    pass\n")
-    (other / "src" / "alone.py").write_text("def alone():\n    pass\n")
-    for root in (project, other):
+    directory = tmp_path / "other"
+    (directory / "src").mkdir(parents=True)
+    (directory / "src" / "retry.py").write_text("def other_retry():\n    pass\n")
+    (directory / "src" / "alone.py").write_text("def alone():\n    pass\n")
+    for root in (project, directory):
         shared.index(root)
     below = project / "src"
     assert shared.ctl("cat", "retry.py:4-4", cwd=below).stdout == "class RetryPolicy:\n"
@@ -282,8 +282,8 @@ def test_files_are_named_as_a_shell_names_them(
     assert shared.json("related", "retry.py:5", cwd=below)["query"] == "src/retry.py:5"
     # In no index, with several there: one that has the file is meant, two are an error.
     assert shared.json("cat", "src/alone.py", cwd=tmp_path)["index"] == "other"
-    both = shared.ctl("cat", "src/retry.py", cwd=tmp_path, check=False)
-    assert "several indexes: other, project" in both.stderr
+    done = shared.ctl("cat", "src/retry.py", cwd=tmp_path, check=False)
+    assert "several indexes: other, project" in done.stderr
     missing = shared.ctl("cat", "lib/retry.py", cwd=project, check=False)
     assert "did you mean src/retry.py?" in missing.stderr
 
@@ -296,8 +296,8 @@ def test_why_not_says_what_leaves_a_file_out(shared: Daemon, project: Path) -> N
 
     def why(path: str, cwd: Path) -> dict[str, str]:
         reply = shared.json("query", "should_retry", "--why-not", path, cwd=cwd)
-        found: dict[str, str] = reply["explain"]["why_not"]
-        return found
+        report: dict[str, str] = reply["explain"]["why_not"]
+        return report
 
     ignored = why("generated.py", project)
     assert (ignored["status"], ignored["reason"]) == (
@@ -313,8 +313,8 @@ def test_why_not_says_what_leaves_a_file_out(shared: Daemon, project: Path) -> N
 def test_a_file_below_two_roots_is_one_result(shared: Daemon, project: Path) -> None:
     shared.index(project)
     shared.index(project / "src")
-    found = shared.json("query", "should_retry", "--all")["results"]
-    assert [(hit["index"], hit["path"]) for hit in found if "should_retry" in hit["content"]] == [
+    results = shared.json("query", "should_retry", "--all")["results"]
+    assert [(hit["index"], hit["path"]) for hit in results if "should_retry" in hit["content"]] == [
         ("src", "retry.py")
     ]
 
@@ -327,10 +327,10 @@ def test_a_name_that_is_no_text_can_be_typed(shared: Daemon, project: Path) -> N
     below = project / "src"
     for typed in (name, f"src/{name}", str(below / name), "src/caf\\xe9.py"):
         assert shared.ctl("cat", typed, cwd=below).stdout == "def in_the_cafe():\n    pass\n", typed
-        why = shared.json("query", "in_the_cafe", "--why-not", typed, cwd=below)["explain"][
+        report = shared.json("query", "in_the_cafe", "--why-not", typed, cwd=below)["explain"][
             "why_not"
         ]
-        assert (why["path"], why["status"]) == ("src/caf\\xe9.py", "shown"), typed
+        assert (report["path"], report["status"]) == ("src/caf\\xe9.py", "shown"), typed
     assert shared.json("related", f"{name}:1", cwd=below)["query"] == "src/caf\\xe9.py:1"
     hits = shared.json("query", "in_the_cafe", "--path", f"**/{name}", cwd=below)["results"]
     assert [hit["path"] for hit in hits] == ["src/caf\\xe9.py"]

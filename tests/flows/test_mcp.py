@@ -65,9 +65,9 @@ async def test_a_client_lists_the_tools_and_finds(served: dict[str, str], kind: 
 async def test_strangers_are_refused(
     listening: dict[str, str], headers: dict[str, str], status: int
 ) -> None:
-    known = {} if status == 401 else {"Authorization": f"Bearer {listening['token']}"}
+    token_headers = {} if status == 401 else {"Authorization": f"Bearer {listening['token']}"}
     async with httpx.AsyncClient() as client:
-        reply = await client.post(listening["url"], json={}, headers=known | headers)
+        reply = await client.post(listening["url"], json={}, headers=token_headers | headers)
     assert reply.status_code == status
 
 
@@ -89,14 +89,14 @@ class Told(MessageHandler):
 async def test_what_others_change_is_told(
     served: dict[str, str], shared: Daemon, project: Path
 ) -> None:
-    told, elsewhere = Told(), shared.home / "elsewhere"
+    notices, elsewhere = Told(), shared.home / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "b.py").write_text("B = 1\n")
     stats, file = "cocosearch://index/project/stats", "cocosearch://index/project/file/src/retry.py"
     transport = StreamableHttpTransport(
         served["url"], headers={"Authorization": f"Bearer {served['token']}"}
     )
-    async with Client(transport, message_handler=told, mode="legacy") as client:
+    async with Client(transport, message_handler=notices, mode="legacy") as client:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             for uri in (stats, file):
@@ -105,14 +105,14 @@ async def test_what_others_change_is_told(
         (project / "src" / "retry.py").write_text("def should_retry() -> bool:\n    return False\n")
         await anyio.to_thread.run_sync(shared.ctl, "up", str(elsewhere), "--wait")
         with anyio.fail_after(30):
-            while told.relisted < 1 or told.updated < {stats, file}:
+            while notices.relisted < 1 or notices.updated < {stats, file}:
                 await anyio.sleep(0.05)
         (read,) = await client.read_resource(file)
         assert isinstance(read, mcp_types.TextResourceContents)
         assert read.text.rstrip() == "def should_retry() -> bool:\n    return False"
         await anyio.to_thread.run_sync(shared.ctl, "clear", "elsewhere", "--yes")
         with anyio.fail_after(30):
-            while told.relisted < 2:
+            while notices.relisted < 2:
                 await anyio.sleep(0.05)
 
 
@@ -123,10 +123,10 @@ async def test_indexing_reports_progress_and_its_wait_can_be_given_up(
     many.mkdir()
     for number in range(400):
         (many / f"m{number}.py").write_text(f"def f{number}() -> int:\n    return {number}\n")
-    seen = list[float]()
+    reports = list[float]()
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
-        seen.append(done)
+        reports.append(done)
 
     transport = StreamableHttpTransport(
         served["url"], headers={"Authorization": f"Bearer {served['token']}"}
@@ -136,7 +136,7 @@ async def test_indexing_reports_progress_and_its_wait_can_be_given_up(
             async with anyio.create_task_group() as group:
                 group.start_soon(client.call_tool, "index_codebase", {"path": str(many)})
                 with anyio.fail_after(30):
-                    while not seen:
+                    while not reports:
                         await anyio.sleep(0.01)
                 scope.cancel()
         # it goes on; this waits for it

@@ -50,11 +50,11 @@ def test_a_directory_is_named_as_in_a_hit_or_from_here(shared: Daemon, project: 
         if path.startswith("src/")
     ]
     assert inside
-    for named in (".", "src", "../src/", "./", str(project / "src")):
+    for argument in (".", "src", "../src/", "./", str(project / "src")):
         assert (
-            shared.ctl("files", named, cwd=project / "src").stdout.splitlines()[-len(inside) :]
+            shared.ctl("files", argument, cwd=project / "src").stdout.splitlines()[-len(inside) :]
             == inside
-        ), named
+        ), argument
     assert (
         shared.ctl("files", "..", cwd=project / "src").stdout
         == shared.ctl("files", cwd=project).stdout
@@ -64,11 +64,11 @@ def test_a_directory_is_named_as_in_a_hit_or_from_here(shared: Daemon, project: 
 
 def test_up_twice_changes_nothing_and_says_so(shared: Daemon, project: Path) -> None:
     shared.ctl("up", str(project), "--wait")
-    before = shared.json("list")["indexes"]
+    previous = shared.json("list")["indexes"]
     again = shared.ctl("up", str(project), "--wait")
     assert "already" in again.stdout
     after = shared.json("list")["indexes"]
-    assert [(i["name"], i["files"], i["generation"]) for i in before] == [
+    assert [(i["name"], i["files"], i["generation"]) for i in previous] == [
         (i["name"], i["files"], i["generation"]) for i in after
     ]
 
@@ -102,12 +102,12 @@ def test_a_checkout_of_another_branch_is_followed(shared: Daemon, project: Path)
 def test_the_index_of_the_current_directory_is_used(
     shared: Daemon, project: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "one.py").write_text("def only_here():\n    pass\n")
+    directory = tmp_path / "other"
+    directory.mkdir()
+    (directory / "one.py").write_text("def only_here():\n    pass\n")
     shared.ctl("up", str(project), "--wait")
-    shared.ctl("up", str(other), "--name", "second", "--wait")
-    assert shared.json("query", "only_here", cwd=other)["index"] == "second"
+    shared.ctl("up", str(directory), "--name", "second", "--wait")
+    assert shared.json("query", "only_here", cwd=directory)["index"] == "second"
     assert shared.json("query", "only_here", cwd=project / "src")["index"] == "project"
     refused = shared.ctl("query", "only_here", check=False)
     assert refused.returncode == 1
@@ -149,9 +149,9 @@ def test_down_ends_everything(daemon: Daemon, project: Path) -> None:
 
 
 def test_a_second_daemon_on_the_same_state_is_refused(shared: Daemon) -> None:
-    before = len(shared.log)
+    log_length = len(shared.log)
     assert shared.launch().wait(20) == 75
-    assert "already" in shared.log[before:]
+    assert "already" in shared.log[log_length:]
     assert shared.json("list") == {"indexes": []}
 
 
@@ -184,5 +184,5 @@ def test_a_language_finds_the_kinds_of_its_family(
     (root / "deploy.py").write_text("def deploy_the_site():\n    pass\n")
     shared.ctl("up", str(root), "--wait")
     answer = shared.query(*arguments, "--profile", profile)
-    found = {(result["path"], result["language"]) for result in answer["results"]}
-    assert found == {(".github/workflows/ci.yml", "github-actions")}
+    files = {(result["path"], result["language"]) for result in answer["results"]}
+    assert files == {(".github/workflows/ci.yml", "github-actions")}

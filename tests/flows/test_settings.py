@@ -38,9 +38,9 @@ def settled(cluster: Path) -> Iterator[Daemon]:
 
 def make(home: Path, name: str, files: dict[str, str]) -> Path:
     for path, text in files.items():
-        place = home / name / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+        target = home / name / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
     return home / name
 
 
@@ -85,10 +85,10 @@ def test_a_project_settles_its_own_index(settled: Daemon) -> None:
     assert reply["fresh"]
     assert {hit["path"] for hit in reply["results"]} >= {"generated/basket.py"}
     assert "empty.py" not in {hit["path"] for hit in reply["results"]}
-    (said,) = [
+    (line,) = [
         index["notes"] for index in daemon.json("list")["indexes"] if index["name"] == "shop"
     ]
-    assert said == [
+    assert line == [
         "settings changed: exclude, linked_indexes; only files that come or go are touched"
     ]
 
@@ -97,17 +97,19 @@ def test_a_project_settles_its_own_index(settled: Daemon) -> None:
     (shop / "cocosearch.yaml").write_text("indexing: {exclud: [x]}\n")
     assert daemon.json("sync", cwd=daemon.home)["indexes"][:2] == ["library", "shop"]
     assert "empty.py" not in daemon.paths("basket", "--index", "shop", "--limit", "9")
-    shown = daemon.ctl("status").stdout
+    output = daemon.ctl("status").stdout
     assert (
         "shop: unknown setting 'indexing.exclud' in cocosearch.yaml:1: did you mean indexing.exclude?"
-        in shown
+        in output
     )
     assert "unknown setting 'indexing.exclud'" in daemon.ctl("up", str(shop)).stdout
 
     # Each value says where it comes from.
     (shop / "cocosearch.yaml").write_text(SHOP)
     daemon.ctl("sync", "shop")
-    shown_values = {one["key"]: one for one in daemon.json("config", "show", cwd=shop)["values"]}
+    shown_values = {
+        value["key"]: value for value in daemon.json("config", "show", cwd=shop)["values"]
+    }
     assert shown_values["search.limit"] == {
         "key": "search.limit", "value": 2, "layer": "project", "place": "cocosearch.yaml:3",
     }  # fmt: skip
@@ -119,9 +121,9 @@ def test_settings_without_a_daemon(tmp_path: Path, stopped: Daemon) -> None:
     stopped.variables["COCOSEARCH_DATABASE_URL"] = "postgresql://me:hunter2@127.0.0.1:1/x"
     (stopped.home / ".env").write_text("COCOSEARCH_SEARCH_LIMIT=7\n")
     project = make(tmp_path, "p", {"cocosearch.yaml": "indexing: {chunkSize: 500}\n"})
-    shown = stopped.ctl("config", "show", "--json", cwd=project).stdout
-    values = {one["key"]: one for one in json.loads(shown)["values"]}
-    assert "hunter2" not in shown
+    output = stopped.ctl("config", "show", "--json", cwd=project).stdout
+    values = {value["key"]: value for value in json.loads(output)["values"]}
+    assert "hunter2" not in output
     assert values["search.limit"]["place"] == f"{stopped.home}/.env:1"
     assert (values["indexing.chunk_size"]["value"], values["indexing.chunk_size"]["layer"]) == (
         500,
@@ -129,11 +131,11 @@ def test_settings_without_a_daemon(tmp_path: Path, stopped: Daemon) -> None:
     )
 
     checked = stopped.ctl("config", "check", "--json", cwd=project, check=False)
-    found = {one["what"]: one for one in json.loads(checked.stdout)["findings"]}
+    findings = {value["what"]: value for value in json.loads(checked.stdout)["findings"]}
     assert checked.returncode == 1
-    assert (found["settings"]["state"], found["embedder"]["state"]) == ("ok", "ok")
-    assert "cannot be reached" in found["database"]["message"]
-    assert "inotify watches" in found
+    assert (findings["settings"]["state"], findings["embedder"]["state"]) == ("ok", "ok")
+    assert "cannot be reached" in findings["database"]["message"]
+    assert "inotify watches" in findings
 
     (stopped.home / "config.yaml").write_text("serach: {limit: 3}\nsearch: {limt: 3}\n")
     wrong = stopped.ctl("config", "check", cwd=project, check=False)
@@ -161,10 +163,10 @@ def test_init_writes_once(tmp_path: Path, stopped: Daemon) -> None:
 def test_the_starter_names_every_setting_and_holds_when_all_of_it_is_set(tmp_path: Path) -> None:
     lines = starter("shop").splitlines()
     (tmp_path / "cocosearch.yaml").write_text(
-        "\n".join(found[1] for line in lines if (found := SETTING.match(line)))
+        "\n".join(match[1] for line in lines if (match := SETTING.match(line)))
     )
     project = read_project(os.fsencode(tmp_path), {})
-    assert {one.key for one in project.values} == OWN
+    assert {value.key for value in project.values} == OWN
     assert {key for key, _ in project.origins} == set(TOP)
     assert (project.name, project.warnings) == ("shop", ())
     (tmp_path / "cocosearch.yaml").write_text(starter("shop"))
@@ -211,21 +213,24 @@ def test_a_root_that_is_away_has_the_settings_it_had(settled: Daemon, tmp_path: 
             settled.stop()
             settled.start()
         reply = settled.call("search", query="a", index="mobile")
-        assert ([one["path"] for one in reply["results"]], reply["fresh"]) == (["a.py"], False)
+        assert ([result["path"] for result in reply["results"]], reply["fresh"]) == (
+            ["a.py"],
+            False,
+        )
         away.rename(root)
         assert settled.call("sync", index="mobile")["fresh"]
     (root / "later.py").write_text("b = 1\n")
     assert settled.call("sync", index="mobile")["fresh"], (
         "what is written then is made as all before was"
     )
-    told = [
+    messages = [
         line
         for line in settled.log.splitlines()
         if '"settings_changed"' in line and '"mobile"' in line
     ]
-    assert told == []
+    assert messages == []
     values = settled.call("config", index="mobile")["values"]
-    assert [one["value"] for one in values if one["key"] == "indexing.chunk_size"] == [400]
+    assert [result["value"] for result in values if result["key"] == "indexing.chunk_size"] == [400]
     settled.ctl("clear", "mobile", "--yes")
 
 

@@ -19,23 +19,23 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[tuple[Path, SilentFileSystem]]:
     """Where it is mounted, and what is."""
-    place, server = (
+    directory, server = (
         tmp_path / "far",
         SilentFileSystem({b"far.py": b"def lighthouse():\n    return 'far'\n"}),
     )
-    place.mkdir()
+    directory.mkdir()
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(server.mounted(place))
+            stack.enter_context(server.mounted(directory))
         except OSError as error:
             pytest.skip(f"nothing can be mounted here: {error}")
-        yield place, server
+        yield directory, server
 
 
 def fresh(daemon: Daemon, index: str, word: str) -> tuple[list[str], bool]:
     """What is found first, and whether that is fresh."""
-    found = daemon.call("search", query=word, index=index)
-    return [one["path"] for one in found["results"][:1]], found["fresh"]
+    answer = daemon.call("search", query=word, index=index)
+    return [result["path"] for result in answer["results"][:1]], answer["fresh"]
 
 
 def goes_on(daemon: Daemon, project: Path, word: str) -> None:
@@ -47,9 +47,9 @@ def goes_on(daemon: Daemon, project: Path, word: str) -> None:
 def test_nobody_waits_for_it(
     daemon: Daemon, project: Path, far: tuple[Path, SilentFileSystem], tmp_path: Path
 ) -> None:
-    place, server = far
+    directory, server = far
     daemon.index(project)
-    daemon.index(place, "far")
+    daemon.index(directory, "far")
     assert fresh(daemon, "far", "lighthouse") == (["far.py"], True)
     server.answers.clear()
     assert fresh(daemon, "far", "lighthouse") == (["far.py"], False)
@@ -57,7 +57,7 @@ def test_nobody_waits_for_it(
     assert "does not answer" in reason
     assert not daemon.call("get_file", path="far.py", index="far")["fresh"]
     goes_on(daemon, project, "harbour")
-    waiting = daemon.begin("up", str(place / "sub"), "--name", "sub")
+    waiting = daemon.begin("up", str(directory / "sub"), "--name", "sub")
     wait_until(lambda: waiting.poll() is None, "it is not asked")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "pier.py").write_text("def pier(): ...\n")

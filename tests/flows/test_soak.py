@@ -20,8 +20,8 @@ def test_rounds_of_changes_kills_and_overflows_leave_no_difference(cluster: Path
 def test_a_line_that_is_cut_is_no_difference(tmp_path: Path) -> None:
     line = "z" * 225  # a file of conflicts may grow so long, and then be one line
     (tmp_path / "a.py").write_text(f"{line}\n")
-    shown = f"{line[:197]}...\n"
-    assert says(bytes(tmp_path), "a.py", 0, 226, shown, as_shown=True)
-    assert not says(bytes(tmp_path), "a.py", 0, 226, shown)
+    content = f"{line[:197]}...\n"
+    assert says(bytes(tmp_path), "a.py", 0, 226, content, as_shown=True)
+    assert not says(bytes(tmp_path), "a.py", 0, 226, content)
     assert not says(bytes(tmp_path), "a.py", 0, 226, f"{line[:196]}y...\n", as_shown=True)
     assert not says(bytes(tmp_path), "gone.py", 0, 0, "", as_shown=True)

@@ -20,16 +20,16 @@ def test_a_second_change_within_one_step_before_a_restart(
         "COCOSEARCH_WATCHING_POLL_S": "60",
     }
     stopped.start()
-    place = in_seconds / "a.py"
-    place.write_text("def warm(): pass\n")
+    path = in_seconds / "a.py"
+    path.write_text("def warm(): pass\n")
     stopped.ctl("up", str(in_seconds))
     for _ in range(20):  # both changes in one second
         time.sleep((SECOND_NS - time.time_ns() % SECOND_NS) / 1e9 + 0.02)
-        place.write_text("def zebra(): pass\n")
-        first = place.stat()
+        path.write_text("def zebra(): pass\n")
+        first = path.stat()
         assert stopped.call("sync", index="root", timeout_ms=20_000)["fresh"]
-        place.write_text("def heron(): pass\n")
-        if place.stat().st_ctime_ns == first.st_ctime_ns:
+        path.write_text("def heron(): pass\n")
+        if path.stat().st_ctime_ns == first.st_ctime_ns:
             break
     else:
         pytest.skip("this machine is too slow to save twice and ask once within a second")
@@ -37,8 +37,8 @@ def test_a_second_change_within_one_step_before_a_restart(
     time.sleep(2.5)
     stopped.start()
     assert stopped.call("sync", index="root", timeout_ms=60_000)["fresh"]
-    found = stopped.query("heron", "--index", "root")
-    assert "heron" in found["results"][0]["content"], (
+    results = stopped.query("heron", "--index", "root")
+    assert "heron" in results["results"][0]["content"], (
         "what was read before the second change is shown"
     )
-    assert found["fresh"]
+    assert results["fresh"]

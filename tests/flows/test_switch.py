@@ -102,9 +102,9 @@ def test_the_old_vectors_answer_until_the_new_ones_are_complete(
         daemon.start()
         # not asked for yet
         assert daemon.ctl("query", QUESTION, "--index", "sample", check=False).returncode == 1
-        told = daemon.ctl("up", str(root), check=False)
-        assert (told.returncode, "cocosearchctl reindex sample" in told.stderr) == (1, True), (
-            told.stdout
+        done = daemon.ctl("up", str(root), check=False)
+        assert (done.returncode, "cocosearchctl reindex sample" in done.stderr) == (1, True), (
+            done.stdout
         )
         script.status = 503  # from here on nothing can be completed
         daemon.ctl("reindex", "sample", "--no-wait")
@@ -136,5 +136,5 @@ def test_the_old_vectors_answer_until_the_new_ones_are_complete(
     daemon.ctl("reindex", "sample")  # and back, with the former server gone
     until_switched(daemon)
     assert set(expected) <= set(daemon.paths(QUESTION, "--limit", "50"))
-    told = daemon.call("search", query=QUESTION, index="sample", explain=True)["explain"]
-    assert told["lexical"]["state"] == "warm", told["lexical"]
+    explanation = daemon.call("search", query=QUESTION, index="sample", explain=True)["explain"]
+    assert explanation["lexical"]["state"] == "warm", explanation["lexical"]

@@ -118,9 +118,9 @@ def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(
     wait_until(lambda: bool(psutil.Process(process.pid).children()), "the daemon starts")
     time.sleep(0.02)  # the daemon has locked nothing yet, and `up` has begun to wait for it
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert said.splitlines() == [
+    assert errors.splitlines() == [
         "cocosearchd continues to start in the background; `cocosearchctl down` stops it",
         f"{project} is unchanged: run `cocosearchctl up` again to watch it",
     ]
@@ -215,9 +215,9 @@ def test_no_question_waits_for_a_slow_model_server_as_settings_change(
         }
         stopped.start()
         stopped.index(project)
-        script.delay_s, before = 15.0, len(script.requests)
+        script.delay_s, request_count = 15.0, len(script.requests)
         (project / "src" / "later.py").write_text("def written_later():\n    pass\n")
-        wait_until(lambda: len(script.requests) > before, "nothing is embedded")
+        wait_until(lambda: len(script.requests) > request_count, "nothing is embedded")
         (project / "cocosearch.yaml").write_text("indexing: {chunkSize: 900}\n")
         reply = stopped.call("search", query="should_retry", index="project", sync_timeout_ms=200)
         assert reply["results"][0]["path"] == "src/retry.py"
@@ -236,8 +236,8 @@ def test_settings_that_wait_for_a_slow_model_server_hold_up_nothing_else(
     stopped: Daemon, project: Path
 ) -> None:
     """Neither another index nor the end: both came after the answer of the server."""
-    script, other = Script(), stopped.home / "other"
-    other.mkdir()
+    script, directory = Script(), stopped.home / "other"
+    directory.mkdir()
     with ollama_server(script) as url:
         stopped.variables |= {
             "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
@@ -246,14 +246,14 @@ def test_settings_that_wait_for_a_slow_model_server_hold_up_nothing_else(
         }
         stopped.start()
         stopped.index(project)
-        script.delay_s, before = 30.0, len(script.requests)
+        script.delay_s, request_count = 30.0, len(script.requests)
         (project / "src" / "later.py").write_text("def written_later():\n    pass\n")
-        wait_until(lambda: len(script.requests) > before, "nothing is embedded")
+        wait_until(lambda: len(script.requests) > request_count, "nothing is embedded")
         (stopped.home / "config.yaml").write_text("indexing: {chunk_size: 900}\n")
         assert stopped.process is not None
         stopped.process.send_signal(signal.SIGHUP)
         wait_until(lambda: changing(stopped), "the settings are not followed")
-        assert stopped.call("index_codebase", path=str(other))["created"]
+        assert stopped.call("index_codebase", path=str(directory))["created"]
         assert changing(stopped), "the other index came after it"
         assert stopped.stop() == 0
         assert '"reloaded"' not in stopped.log.partition('"stopping"')[0], "the end came after it"
@@ -296,10 +296,10 @@ def test_another_embedder_is_refused_until_reindexed(
         assert "cocosearchctl reindex project" in refused.stderr
         assert stopped.ctl("query", "should_retry", "--all", check=False).stderr == refused.stderr
         stopped.index(tmp_path / "other")
-        found = stopped.json("query", "should_retry", "--all")
-        assert [hit["path"] for hit in found["results"]] == ["again.py"]
-        assert (found["fresh"], "project: not searched" in found["stale_reason"]) == (False, True)
-        assert "cocosearchctl reindex project" in " ".join(found["notes"])
+        answer = stopped.json("query", "should_retry", "--all")
+        assert [hit["path"] for hit in answer["results"]] == ["again.py"]
+        assert (answer["fresh"], "project: not searched" in answer["stale_reason"]) == (False, True)
+        assert "cocosearchctl reindex project" in " ".join(answer["notes"])
         stopped.ctl("reindex", "project")
         stopped.ctl("sync", "--index", "project")
         assert stopped.paths("should_retry", "--index", "project")[0] == "src/retry.py"
@@ -327,29 +327,31 @@ def test_a_path_that_is_too_long_stops_no_other(shared: Daemon, project: Path) -
     shared.index(project)
     assert shared.call("sync", index="project")["fresh"] is True
     assert shared.paths("should_retry")[0] == "src/retry.py"
-    named = "/".join((*names, "deep.py"))
-    told = shared.call("search", query="far_below", index="project", why_not=named)["explain"][
+    path = "/".join((*names, "deep.py"))
+    report = shared.call("search", query="far_below", index="project", why_not=path)["explain"][
         "why_not"
     ]
-    assert "is left out by its length" in told["reason"]
+    assert "is left out by its length" in report["reason"]
 
 
 def test_skipped_files_are_counted_alike_everywhere(daemon: Daemon, project: Path) -> None:
     (project / "src" / "binary.py").write_bytes(b"\x00\x01\x02" * 100)
     (project / "src" / "large.py").write_text("x = 1\n" * 300_000)
-    said = daemon.ctl("up", str(project), "--wait").stdout
+    output = daemon.ctl("up", str(project), "--wait").stdout
     reasons = {"binary": 1, "too_large": 1}
     for _ in range(2):
-        (listed,), (shown,) = (daemon.json(verb)["indexes"] for verb in ("list", "status"))
+        (listed,), (status,) = (daemon.json(verb)["indexes"] for verb in ("list", "status"))
         counted, files = (
             daemon.json("stats", "project"),
             daemon.json("files", "--index", "project")["files"],
         )
-        assert [found["files"] for found in (listed, shown, counted)] == [len(files)] * 3 == [3] * 3
-        assert [found["skipped"] for found in (listed, shown, counted)] == [reasons] * 3
+        assert (
+            [counts["files"] for counts in (listed, status, counted)] == [len(files)] * 3 == [3] * 3
+        )
+        assert [counts["skipped"] for counts in (listed, status, counted)] == [reasons] * 3
         assert daemon.stop() == 0
         daemon.start()
-    assert "5 files (2 of them skipped)" in said
+    assert "5 files (2 of them skipped)" in output
     assert "3 files" in daemon.ctl("clear", "project", "--yes").stdout
 
 

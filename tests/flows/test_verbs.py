@@ -83,27 +83,27 @@ def test_settings_of_a_project_are_those_on_disk(shared: Daemon, project: Path) 
     shared.index(project)
     for limit in (3, 4, 5):
         (project / "cocosearch.yaml").write_text(f"search:\n  limit: {limit}\n")
-        told = shared.call("config", index="project")
-        assert {value["key"]: value["value"] for value in told["values"]}["search.limit"] == limit
+        reply = shared.call("config", index="project")
+        assert {value["key"]: value["value"] for value in reply["values"]}["search.limit"] == limit
 
 
 def test_an_index_that_fails_leaves_no_answer_of_several_fresh(
     stopped: Daemon, project: Path, tmp_path: Path, dsn: str
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
+    directory = tmp_path / "other"
+    directory.mkdir()
+    (directory / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
     stopped.variables["COCOSEARCH_DATABASE_URL"] = dsn
     stopped.start()
     stopped.index(project)
-    stopped.index(other)
-    asked = {"query": "should_retry", "all_indexes": True, "profile": "classic", "use_cache": False}
-    assert stopped.call("search", **asked)["fresh"] is True
+    stopped.index(directory)
+    query = {"query": "should_retry", "all_indexes": True, "profile": "classic", "use_cache": False}
+    assert stopped.call("search", **query)["fresh"] is True
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
             sql.SQL("DROP TABLE {}").format(sql.Identifier("codeindex_other__other_chunks"))
         )
-    reply = stopped.call("search", **asked)
+    reply = stopped.call("search", **query)
     assert {hit["index"] for hit in reply["results"]} == {"project"}
     assert (reply["fresh"], reply["indexes"]) == (False, ["other", "project"])
     assert reply["stale_reason"].startswith("other: not searched: "), reply["stale_reason"]
@@ -116,9 +116,9 @@ def test_of_several_indexes_the_one_that_is_not_fresh_is_named(
     shared.ctl("up", str(tmp_path / "other"), "--topic", "both", "--wait")
     shared.ctl("up", str(project), "--topic", "both", "--wait")
     project.rename(tmp_path / "elsewhere")
-    asked = {"query": "should_retry", "all_indexes": True}
+    query = {"query": "should_retry", "all_indexes": True}
     for reply in (
-        shared.call("search", **asked),
+        shared.call("search", **query),
         shared.call("list_files", topic="both", sync_timeout_ms=100),
     ):
         assert reply["fresh"] is False
@@ -165,8 +165,8 @@ UNSAVED = "def give_up_quietly(error):\n    return None\n"
 
 def unsaved(editor: client.Session) -> tuple[str, bool]:
     """The first answer about what is not saved."""
-    found = editor.call("search", {"query": "give_up_quietly", "index": "project"})["results"][0]
-    return found["path"], found["overlay"]
+    results = editor.call("search", {"query": "give_up_quietly", "index": "project"})["results"][0]
+    return results["path"], results["overlay"]
 
 
 def test_unsaved_text_stays_when_its_index_is_made_again(shared: Daemon, project: Path) -> None:
@@ -201,16 +201,16 @@ def test_unsaved_text_stays_when_another_embedder_takes_over(
             script.models = {"nomic-embed-text:latest": "sha256:other"}
             stopped.ctl("reindex", "project")
             until_switched(stopped)
-            asked = len(script.requests)
+            request_count = len(script.requests)
             assert unsaved(editor) == ("src/retry.py", True)
             assert unsaved(editor) == ("src/retry.py", True)
-            made = [
+            sources = [
                 text
-                for request in script.requests[asked:]
+                for request in script.requests[request_count:]
                 for text in request["input"]
                 if "return None" in text
             ]
-            assert len(made) == 1, "the vectors of the other embedder, made once"
+            assert len(sources) == 1, "the vectors of the other embedder, made once"
 
 
 def refused(daemon: Daemon, method: str, **parameters: Any) -> str:

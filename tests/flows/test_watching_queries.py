@@ -25,29 +25,29 @@ def events(daemon: Daemon, **params: Any) -> Iterator["Queue[dict[str, Any]]"]:
     """Events of a subscription, of what happens from now on: it names the clock, as it begins when
     it can.
     """
-    found: Queue[dict[str, Any]] = Queue()
+    received: Queue[dict[str, Any]] = Queue()
     since = daemon.json("sync", "--index", params["index"])["as_of"]
     stream = client.stream(rpc(daemon), "watch", params | {"since": since}, WAIT_S)
 
     def read() -> None:
         try:
             for event in stream:
-                found.put(event)
+                received.put(event)
         except client.CallFailed:
             pass
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    yield found
+    yield received
 
 
 def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    with events(shared, index="project", query='"circuit breaker"', all_chunks=True) as found:
+    with events(shared, index="project", query='"circuit breaker"', all_chunks=True) as received:
         breaker = project / "src" / "breaker.py"
         breaker.write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
         shared.ctl("sync")
-        event = found.get(timeout=WAIT_S)
+        event = received.get(timeout=WAIT_S)
         assert event["kind"] == "matches"
         assert [match["path"] for match in event["matches"]] == ["src/breaker.py"]
         assert "circuit breaker" in event["matches"][0]["content"]
@@ -61,7 +61,7 @@ def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) 
             "def half():\n    '''A circuit breaker, half open.'''\n"
         )
         shared.ctl("sync")
-        event = found.get(timeout=WAIT_S)
+        event = received.get(timeout=WAIT_S)
         assert [match["path"] for match in event["matches"]] == ["src/half.py"]
 
 
@@ -70,7 +70,7 @@ def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(
 ) -> None:
     """The commit is known, and what to tell of it is asked a quarter of a second later."""
     daemon.index(project)
-    with events(daemon, index="project", query='"circuit breaker"', all_chunks=True) as found:
+    with events(daemon, index="project", query='"circuit breaker"', all_chunks=True) as received:
         for name in ("first", "second"):
             (project / "src" / f"{name}.py").write_text(
                 f"def {name}():\n    return 'circuit breaker'\n"
@@ -78,7 +78,7 @@ def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(
             assert daemon.call("sync", index="project")["fresh"]
             with freezing(daemon.postgres()):
                 time.sleep(4)  # a server is given two seconds
-            assert [match["path"] for match in found.get(timeout=WAIT_S)["matches"]] == [
+            assert [match["path"] for match in received.get(timeout=WAIT_S)["matches"]] == [
                 f"src/{name}.py"
             ]
 
@@ -88,7 +88,7 @@ def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(
 ) -> None:
     shared.index(project)
     with (
-        events(shared, index="project", query="database connection pool") as found,
+        events(shared, index="project", query="database connection pool") as received,
         events(
             shared, index="project", query="database connection pool", min_score=0
         ) as everything,
@@ -104,7 +104,7 @@ def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(
             "class ConnectionPool:\n    '''Connections of a database.'''\n"
         )
         shared.ctl("sync")
-        matches = found.get(timeout=WAIT_S)["matches"]
+        matches = received.get(timeout=WAIT_S)["matches"]
     assert [match["path"] for match in matches] == ["src/pool.py"]
 
 
@@ -137,14 +137,14 @@ def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(
 ) -> None:
     shared.index(project)
     with client.Session(rpc(shared)) as editor:
-        held = editor.put(
+        reply = editor.put(
             str(project / "a.kt"), 'val a = "${\n' * 1_100
         )  # its parser aborts at 1,025
-        assert "found without its definitions" in held["notes"][0]
-        held = editor.put(
+        assert "found without its definitions" in reply["notes"][0]
+        reply = editor.put(
             str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n"
         )
-        assert held["notes"] == []
+        assert reply["notes"] == []
         (result,) = editor.call("search", {"query": "give_up_quietly", "limit": 1})["results"]
         assert (result["path"], result["symbol_name"], result["overlay"]) == (
             "src/retry.py",
@@ -155,26 +155,26 @@ def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(
 
 def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    with client.Session(rpc(shared)) as editor, client.Session(rpc(shared)) as other:
-        held = editor.put(
+    with client.Session(rpc(shared)) as editor, client.Session(rpc(shared)) as reader:
+        reply = editor.put(
             str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n"
         )
-        assert (held["index"], held["path"], held["chunks"]) == ("project", "src/retry.py", 1)
+        assert (reply["index"], reply["path"], reply["chunks"]) == ("project", "src/retry.py", 1)
         answer = editor.call("search", {"query": "give_up_quietly", "index": "project"})
         assert (answer["results"][0]["path"], answer["results"][0]["overlay"]) == (
             "src/retry.py",
             True,
         )
-        shown = editor.call("get_file", {"path": "src/retry.py", "index": "project"})
-        assert (shown["overlay"], shown["content"].splitlines()[0]) == (
+        file = editor.call("get_file", {"path": "src/retry.py", "index": "project"})
+        assert (file["overlay"], file["content"].splitlines()[0]) == (
             True,
             "def give_up_quietly(error):",
         )
-        for asked in (
-            other.call("search", {"query": "should_retry", "index": "project"}),
+        for params in (
+            reader.call("search", {"query": "should_retry", "index": "project"}),
             shared.query("should_retry"),
         ):
-            assert (asked["results"][0]["path"], asked["results"][0]["overlay"]) == (
+            assert (params["results"][0]["path"], params["results"][0]["overlay"]) == (
                 "src/retry.py",
                 False,
             )
@@ -228,8 +228,8 @@ def test_what_was_missed_is_told_since_a_clock(shared: Daemon, project: Path) ->
         ["src/server.go"],
     )
     stream.close()
-    asked = {"index": "project", "since": clock, "query": '"circuit breaker"'}
-    stream = client.stream(rpc(shared), "watch", asked, WAIT_S)
+    params = {"index": "project", "since": clock, "query": '"circuit breaker"'}
+    stream = client.stream(rpc(shared), "watch", params, WAIT_S)
     assert [match["path"] for match in next(stream)["matches"]] == ["src/breaker.py"]
     stream.close()
     stream = client.stream(
@@ -247,9 +247,9 @@ def test_the_clock_of_an_event_counts_nothing_that_is_still_to_be_told(
     unread.
     """
     shared.index(project)
-    asked = {"index": "project", "lifecycle": lifecycle}
+    params = {"index": "project", "lifecycle": lifecycle}
     clock = shared.call("sync", index="project")["as_of"]
-    stream = client.stream(rpc(shared), "watch", asked | {"since": clock}, WAIT_S)
+    stream = client.stream(rpc(shared), "watch", params | {"since": clock}, WAIT_S)
     (project / "begun.py").write_text("BEGUN = True\n")
     # the subscription has begun
     assert "begun.py" in next(event for event in stream if event["changed"])["changed"]
@@ -258,15 +258,15 @@ def test_the_clock_of_an_event_counts_nothing_that_is_still_to_be_told(
         (project / name).write_text("")
     while not shared.call("sync", index="project")["fresh"]:
         pass
-    last, told = shared.call("sync", index="project")["as_of"]["seq"], set[str]()
+    last, events = shared.call("sync", index="project")["as_of"]["seq"], set[str]()
     while clock["seq"] < last:
         for event in stream:
-            told |= {*event["changed"]}
+            events |= {*event["changed"]}
             clock = event["as_of"]
             if clock["seq"] >= last:
                 break
         else:  # on a slow machine it is cut off, as too slow
-            stream = client.stream(rpc(shared), "watch", asked | {"since": clock}, WAIT_S)
-    assert told >= {*names}, (
-        f"{len(told)} of {len(names)} files are told, and the clock is that of all"
+            stream = client.stream(rpc(shared), "watch", params | {"since": clock}, WAIT_S)
+    assert events >= {*names}, (
+        f"{len(events)} of {len(names)} files are told, and the clock is that of all"
     )

@@ -60,7 +60,7 @@ def run_campaign(
     """Write the inputs below `root`, index them, and judge what became of each."""
     report = Report(inputs=len(inputs))
     neighbour.watch(daemon)
-    before = daemon.call("status")
+    status = daemon.call("status")
     for case in inputs:
         case.write(os.path.join(os.fsencode(root), case.path))
     with _sampling(daemon, report), _saving(daemon, neighbour, report):
@@ -70,7 +70,7 @@ def run_campaign(
             problem = _judge(daemon, root.name, case, indexed, report)
             if problem is not None:
                 report.problems.append(f"{case.group} {case.name} {case.path[:80]!r}: {problem}")
-    _check_processes(daemon, before, report, limit_bytes)
+    _check_processes(daemon, status, report, limit_bytes)
     return report
 
 
@@ -122,12 +122,12 @@ def _indexed_paths(daemon: Daemon, index: str) -> set[str]:
 
 
 def _check_processes(
-    daemon: Daemon, before: dict[str, Any], report: Report, limit_bytes: int
+    daemon: Daemon, previous: dict[str, Any], report: Report, limit_bytes: int
 ) -> None:
     status = daemon.call("status")
-    if status["pid"] != before["pid"]:
+    if status["pid"] != previous["pid"]:
         report.problems.append("the daemon was started again")
-    if deaths := status["worker"]["deaths"] - before["worker"]["deaths"]:
+    if deaths := status["worker"]["deaths"] - previous["worker"]["deaths"]:
         report.problems.append(f"the indexer process died {deaths} times")
     if report.peak_bytes > limit_bytes:
         report.problems.append(f"memory reached {report.peak_bytes / 2**30:.2f} GiB")
@@ -211,9 +211,12 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):
-        with passing_daemon() as daemon, tempfile.TemporaryDirectory(prefix="hostile-") as place:
+        with (
+            passing_daemon() as daemon,
+            tempfile.TemporaryDirectory(prefix="hostile-") as directory,
+        ):
             daemon.start()
-            roots = [Path(place) / name for name in ("hostile", "neighbour")]
+            roots = [Path(directory) / name for name in ("hostile", "neighbour")]
             for root in roots:
                 root.mkdir()
             (roots[1] / "main.py").write_text("def neighbour_main():\n    return 1\n")

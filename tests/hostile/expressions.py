@@ -116,16 +116,16 @@ def _named(met: dict[re.Pattern[Any], str]) -> dict[str, re.Pattern[Any]]:
     }
 
 
-def _within(value: object, module: str, seen: set[int]) -> Iterator[re.Pattern[Any]]:
+def _within(value: object, module: str, visited: set[int]) -> Iterator[re.Pattern[Any]]:
     """The expressions that can be reached from a value through tables, objects and methods."""
-    if id(value) in seen:
+    if id(value) in visited:
         return
-    seen.add(id(value))
+    visited.add(id(value))
     if isinstance(value, re.Pattern):
         yield value
         return
     for part in _parts(value, module):
-        yield from _within(part, module, seen)
+        yield from _within(part, module, visited)
 
 
 def _parts(value: object, module: str) -> Iterable[object]:
@@ -139,8 +139,8 @@ def _parts(value: object, module: str) -> Iterable[object]:
         return list(vars(value).values()) if value.__module__ == module else ()
     if dataclasses.is_dataclass(value):
         return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
-    own = type(value).__module__.split(".")[0] in {package.__name__ for package in PACKAGES}
-    if own and hasattr(value, "__dict__"):
+    is_ours = type(value).__module__.split(".")[0] in {package.__name__ for package in PACKAGES}
+    if is_ours and hasattr(value, "__dict__"):
         return list(vars(value).values())
     owner = getattr(value, "__self__", None)  # of a bound method
     return [owner] if isinstance(owner, re.Pattern) else ()
@@ -155,7 +155,7 @@ def methods_by_name() -> dict[tuple[str, str], frozenset[str]]:
     for root in ROOTS:
         for path in root.rglob("*.py"):
             _note_uses(ast.parse(path.read_text("utf-8")), str(path), uses)
-    return {place: frozenset(methods) for place, methods in uses.items()}
+    return {name: frozenset(methods) for name, methods in uses.items()}
 
 
 def _note_uses(tree: ast.AST, file: str, uses: dict[tuple[str, str], set[str]]) -> None:
@@ -261,63 +261,63 @@ def attacks(pattern: re.Pattern[Any], most: int) -> list[Attack]:
     samples = Samples(len(source))
     paths = list(_repeats(list(tree), []))
     letters = sorted(set(ALPHABET) & set(_mentioned(tree))) or ["a"]
-    made = dict[Attack, None]()
+    attacks = dict[Attack, None]()
     for _ in range(20 * most):
-        if len(made) >= most:
+        if len(attacks) >= most:
             break
-        made[_attack(samples, paths, letters)] = None
+        attacks[_attack(samples, paths, letters)] = None
     fixed = {
         Attack("", pump, suffix): None for pump in _whole(samples, paths) for suffix in ("", "\x00")
     }
-    return [attack for attack in {**fixed, **made} if attack.pump]
+    return [attack for attack in {**fixed, **attacks} if attack.pump]
 
 
 def _whole(samples: Samples, paths: list[tuple[list[Any], Any]]) -> list[str]:
     """Begins of a match again and again, without an end."""
-    return [samples.text(before) for before, _ in paths] + [
-        samples.text(before) + samples.text(body) for before, body in paths
+    return [samples.text(prefix) for prefix, _ in paths] + [
+        samples.text(prefix) + samples.text(body) for prefix, body in paths
     ]
 
 
 def _attack(samples: Samples, paths: list[tuple[list[Any], Any]], letters: list[str]) -> Attack:
-    before, body = samples.choice(paths) if paths else ([], [])
-    prefix, inner = samples.text(before), samples.text(body) or "a"
-    other = samples.text((samples.choice(paths) if paths else ([], []))[1])
+    repeated_prefix, body = samples.choice(paths) if paths else ([], [])
+    prefix, inner = samples.text(repeated_prefix), samples.text(body) or "a"
+    other_body = samples.text((samples.choice(paths) if paths else ([], []))[1])
     mark = samples.choice(letters)
     pump = samples.choice(
         [
             inner,
             inner,
             prefix + inner,
-            inner + other,
+            inner + other_body,
             inner + mark,
             mark,
-            prefix + other,
+            prefix + other_body,
             inner + "\n",
             prefix + inner + "\n",
             prefix,
         ]
     )
     return Attack(
-        samples.choice(["", prefix, prefix, prefix + other]), pump, samples.choice(BREAKS)
+        samples.choice(["", prefix, prefix, prefix + other_body]), pump, samples.choice(BREAKS)
     )
 
 
-def _repeats(items: list[Any], before: list[Any]) -> Iterator[tuple[list[Any], Any]]:
+def _repeats(items: list[Any], prefix: list[Any]) -> Iterator[tuple[list[Any], Any]]:
     """Each repeat of any size with the items that lead to it."""
     for kind, value in items:
         if kind in REPEATS:
             if value[1] == op.MAXREPEAT or value[1] > 8:
-                yield before, list(value[2])
-            yield from _repeats(list(value[2]), before)
+                yield prefix, list(value[2])
+            yield from _repeats(list(value[2]), prefix)
         elif kind in GROUPS:
-            yield from _repeats(list(value if kind is op.ATOMIC_GROUP else value[-1]), before)
+            yield from _repeats(list(value if kind is op.ATOMIC_GROUP else value[-1]), prefix)
         elif kind is op.BRANCH:
             for alternative in value[1]:
-                yield from _repeats(list(alternative), before)
+                yield from _repeats(list(alternative), prefix)
         elif kind in (op.ASSERT, op.ASSERT_NOT):
-            yield from _repeats(list(value[1]), before)
-        before = [*before, (kind, value)]
+            yield from _repeats(list(value[1]), prefix)
+        prefix = [*prefix, (kind, value)]
 
 
 def _mentioned(items: Any) -> Iterator[str]:

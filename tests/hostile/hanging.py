@@ -41,14 +41,14 @@ class HangingDirectory:
     mounted.
     """
 
-    def __init__(self, place: Path, files: dict[str, bytes]) -> None:
-        self.place, self.files, self.hanging = place, files, set[str]()
+    def __init__(self, directory: Path, files: dict[str, bytes]) -> None:
+        self.place, self.files, self.hanging = directory, files, set[str]()
         self._waiting = list[int]()  # requests that are not answered
         self._names = dict(enumerate(files, ROOT_NODE + 1))
         self._device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         self._libc = ctypes.CDLL(None, use_errno=True)
         options = f"fd={self._device},rootmode=40755,user_id=0,group_id=0".encode()
-        if self._libc.mount(b"hanging", os.fsencode(place), b"fuse.sshfs", 0, options):
+        if self._libc.mount(b"hanging", os.fsencode(directory), b"fuse.sshfs", 0, options):
             os.close(self._device)
             raise OSError(ctypes.get_errno(), "mount")
         self._closing = threading.Event()
@@ -100,10 +100,14 @@ class HangingDirectory:
         if opcode == INIT:
             return 0, struct.pack("<IIIIHHIIHH28x", 7, 31, 1 << 16, 0, 12, 10, 1 << 16, 1, 0, 0)
         if opcode == LOOKUP:
-            found = next((number for number, known in self._names.items() if known == name), None)
-            if found is None:
+            node_number = next(
+                (number for number, known_name in self._names.items() if known_name == name), None
+            )
+            if node_number is None:
                 return errno.ENOENT, b""
-            return 0, struct.pack("<QQQQII", found, 0, 0, 0, 0, 0) + self._attributes(found)
+            return 0, struct.pack("<QQQQII", node_number, 0, 0, 0, 0, 0) + self._attributes(
+                node_number
+            )
         if opcode == GETATTR:
             return 0, struct.pack("<QII", 0, 0, 0) + self._attributes(node)
         if opcode in (OPEN, OPENDIR):
@@ -149,10 +153,10 @@ class HangingDirectory:
 
 
 @contextmanager
-def hanging_directory(place: Path, files: dict[str, bytes]) -> Iterator[HangingDirectory]:
-    """Mounted at `place`, answering at first; skips the test where it cannot be mounted."""
+def hanging_directory(mount_point: Path, files: dict[str, bytes]) -> Iterator[HangingDirectory]:
+    """Mounted at `mount_point`, answering at first; skips the test where it cannot be mounted."""
     try:
-        directory = HangingDirectory(place, files)
+        directory = HangingDirectory(mount_point, files)
     except OSError as error:
         pytest.skip(f"FUSE cannot be mounted here: {error}")
     try:

@@ -127,7 +127,7 @@ def test_other_users_who_reach_the_socket_are_refused(
 
 def test_nothing_listens_on_the_network(postgres: EmbeddedPostgres) -> None:
     with psycopg.connect(postgres.superuser_dsn) as connection:
-        shown = [
+        listeners = [
             connection.execute(f"show {name}").fetchone()
             for name in ("listen_addresses", "unix_socket_permissions", "hba_file", "ident_file")
         ]
@@ -138,7 +138,7 @@ def test_nothing_listens_on_the_network(postgres: EmbeddedPostgres) -> None:
             "select sys_name, pg_username, error from pg_ident_file_mappings"
         ).fetchall()
     files = [(str(postgres.home / name),) for name in ("pg_hba.conf", "pg_ident.conf")]
-    assert shown == [("",), ("0700",), *files]
+    assert listeners == [("",), ("0700",), *files]
     assert rules == [("peer", ["all"], [SUPERUSER, DAEMON], None)]
     name = pwd.getpwuid(os.geteuid()).pw_name
     assert users == [(name, SUPERUSER, None), (name, DAEMON, None)]
@@ -281,10 +281,10 @@ def check_converted(server: EmbeddedPostgres) -> None:
 def test_a_trusting_cluster_is_converted_with_all_rows(
     trusting_cluster: Path, server: EmbeddedPostgres
 ) -> None:
-    before = server.pids()
-    assert before, "the running server of before is recognised"
+    previous_pids = server.pids()
+    assert previous_pids, "the running server of before is recognised"
     server.ensure()
-    assert not {*before} & {*server.pids()}
+    assert not {*previous_pids} & {*server.pids()}
     if AS_ROOT:
         assert not (server.data / "postgresql.auto.conf").exists(), (
             "settings that somebody else could have made"
@@ -370,7 +370,9 @@ def test_initialising_is_closed_to_the_account_that_is_lent(home: Path) -> None:
     start.start()
     deadline, part = time.monotonic() + 20, server.data.with_name("data.part")
     while not (
-        started := [found.pid for found in list_processes() if f"initdb -D {part}" in found.command]
+        started := [
+            process.pid for process in list_processes() if f"initdb -D {part}" in process.command
+        ]
     ):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -421,8 +423,8 @@ def test_a_daemon_indexes_and_answers_as_that_role(shared: Daemon, tmp_path: Pat
     (root / "main.py").write_text("def answer_of_the_private_database():\n    return 42\n")
     shared.ctl("up", str(root), "--wait")
     assert shared.paths("answer_of_the_private_database")[:1] == ["main.py"]
-    shown = shared.call("status")["store"]["dsn"]
-    assert f"user={DAEMON}" in shown.split()
+    dsn = shared.call("status")["store"]["dsn"]
+    assert f"user={DAEMON}" in dsn.split()
     check_users(shared)
 
 

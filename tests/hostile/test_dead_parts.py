@@ -71,12 +71,12 @@ def awaited_part(
     end = time.monotonic() + within_s
     while True:
         began = time.monotonic()
-        shown: dict[str, Any] = daemon.call("status")[part]
+        part_status: dict[str, Any] = daemon.call("status")[part]
         took_s = time.monotonic() - began
         assert took_s < ANSWERED_WITHIN_S, f"status took {took_s:.1f} s"
-        if shown["state"] in states:
-            return shown
-        assert time.monotonic() < end, f"{part} is {shown} after {within_s} s"
+        if part_status["state"] in states:
+            return part_status
+        assert time.monotonic() < end, f"{part} is {part_status} after {within_s} s"
         time.sleep(0.25)
 
 
@@ -95,22 +95,22 @@ def metric(daemon: Daemon, part: str) -> str:
 def doctor(daemon: Daemon, part: str) -> dict[str, Any]:
     """What `doctor` finds of a part."""
     findings = daemon.ctl("doctor", "--json", check=False).stdout
-    return next(found for found in json.loads(findings)["findings"] if found["what"] == part)
+    return next(finding for finding in json.loads(findings)["findings"] if finding["what"] == part)
 
 
 def test_a_model_server_that_ends_is_down_and_comes_back(watched: Daemon, model: Model) -> None:
     awaited_part(watched, "embedder", "up")
     model.stop()
-    shown = awaited_part(watched, "embedder", "down")
-    assert model.url in shown["reason"]
-    assert shown["hint"]
-    assert shown["since"]
+    part = awaited_part(watched, "embedder", "down")
+    assert model.url in part["reason"]
+    assert part["hint"]
+    assert part["since"]
     assert metric(watched, "embedder") == "0"
     finding = doctor(watched, "embedder")
-    assert (finding["state"], finding["fix"]) == ("fail", shown["hint"])
-    assert shown["reason"] in watched.ctl("status").stdout
+    assert (finding["state"], finding["fix"]) == ("fail", part["hint"])
+    assert part["reason"] in watched.ctl("status").stdout
     since = watched.call("status")["embedder"]["since"]
-    assert since == shown["since"], "it is since when it is down, not since when it was looked at"
+    assert since == part["since"], "it is since when it is down, not since when it was looked at"
     model.start()
     awaited_part(watched, "embedder", "up")
     assert metric(watched, "embedder") == "1"
@@ -119,9 +119,9 @@ def test_a_model_server_that_ends_is_down_and_comes_back(watched: Daemon, model:
 def test_a_model_server_that_hangs_is_unresponsive(watched: Daemon, model: Model) -> None:
     awaited_part(watched, "embedder", "up")
     model.script.answers.clear()
-    shown = awaited_part(watched, "embedder", "unresponsive", "down")
-    assert shown["state"] == "unresponsive"
-    assert "has not answered" in shown["reason"]
+    part = awaited_part(watched, "embedder", "unresponsive", "down")
+    assert part["state"] == "unresponsive"
+    assert "has not answered" in part["reason"]
     assert metric(watched, "embedder") == "0"
     model.script.answers.set()
     awaited_part(watched, "embedder", "up")
@@ -129,17 +129,17 @@ def test_a_model_server_that_hangs_is_unresponsive(watched: Daemon, model: Model
 
 def test_looks_embed_nothing_while_all_is_well(watched: Daemon, model: Model) -> None:
     awaited_part(watched, "embedder", "up")
-    before = len(model.script.requests)
+    request_count = len(model.script.requests)
     time.sleep(4.0)
-    assert len(model.script.requests) == before
+    assert len(model.script.requests) == request_count
 
 
 def test_a_worker_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
     worker = awaited_part(watched, "worker", "running", within_s=60)
     os.kill(worker["pid"], signal.SIGSTOP)
     try:
-        shown = awaited_part(watched, "worker", "unresponsive")
-        assert "has not answered for" in shown["error"]
+        part = awaited_part(watched, "worker", "unresponsive")
+        assert "has not answered for" in part["error"]
         assert metric(watched, "worker") == "0"
         assert doctor(watched, "worker")["state"] == "fail"
     finally:
@@ -150,10 +150,10 @@ def test_a_worker_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
 def test_a_database_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
     awaited_part(watched, "store", "up")
     with freezing(watched.postgres()):
-        shown = awaited_part(watched, "store", "unresponsive", "down")
-        assert shown["state"] == "unresponsive", shown
-        assert shown["reason"]
-        assert shown["hint"]
+        part = awaited_part(watched, "store", "unresponsive", "down")
+        assert part["state"] == "unresponsive", part
+        assert part["reason"]
+        assert part["hint"]
         assert metric(watched, "store") == "0"
     awaited_part(watched, "store", "up")
 
@@ -169,9 +169,9 @@ def test_a_database_elsewhere_that_goes_away_is_down(public_state: Path) -> None
             daemon.start()
             awaited_part(daemon, "store", "up")
             server.close()
-            shown = awaited_part(daemon, "store", "down")
-            assert "correct horse" not in str(shown), "no password"
-            assert shown["reason"]
+            part = awaited_part(daemon, "store", "down")
+            assert "correct horse" not in str(part), "no password"
+            assert part["reason"]
 
 
 @pytest.mark.anyio
@@ -197,18 +197,18 @@ async def test_looks_that_hang_do_not_pile_up() -> None:
 async def test_who_waits_for_a_part_is_told_when_it_is_back() -> None:
     gone = EmbedderUnavailable("gone", "start it")
     outcomes: list[EmbedderUnavailable | None] = [None, gone, EmbedderUnresponsive("?"), None]
-    told = list[str]()
+    messages = list[str]()
 
     async def look() -> None:
         if (error := outcomes.pop(0)) is not None:
             raise error
 
     health = Health("embedder", look, hint="look at it")
-    health.on_up = lambda: told.append(health.condition.state)
+    health.on_up = lambda: messages.append(health.condition.state)
     assert (await health.probe()).state == "up"
-    assert told == [], "it was not away"
+    assert messages == [], "it was not away"
     assert (await health.probe()).fields()["hint"] == "start it"
     silent = await health.probe()
     assert (silent.state, silent.hint) == ("unresponsive", "look at it")
     assert (await health.probe()).reason is None
-    assert told == ["up"]
+    assert messages == ["up"]

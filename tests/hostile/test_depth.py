@@ -101,11 +101,13 @@ def test_what_no_path_can_name_is_left_out_with_the_reason(
     neighbour.assert_fresh(shared)
     answer = shared.call("search", query="beside_the_depth", index=deep_root.name)
     assert answer["fresh"]
-    (status,) = [one for one in shared.call("status")["indexes"] if one["name"] == deep_root.name]
+    (status,) = [
+        index for index in shared.call("status")["indexes"] if index["name"] == deep_root.name
+    ]
     assert status["reason"].startswith(
         "left out for the length of their paths: 1, the first in a/a/"
     )
     assert "2,600 bytes" in status["reason"]
     # More than 2,600 bytes and less than PATH_MAX, which is what a question may name.
-    why = shared.ctl("query", "x", "--why-not", path[-3_000:], "--index", deep_root.name).stdout
-    assert "left out by its length: paths have at most 2,600 bytes" in why
+    output = shared.ctl("query", "x", "--why-not", path[-3_000:], "--index", deep_root.name).stdout
+    assert "left out by its length: paths have at most 2,600 bytes" in output

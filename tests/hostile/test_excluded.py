@@ -52,11 +52,11 @@ def test_status_names_what_is_left_out_and_what_to_do(shared: Daemon, hostile_ro
     assert {file["path"]: file["reason"] for file in status["excluded"]} == {
         name: reason for name, (reason, _) in LEFT_OUT.items()
     }
-    shown = shared.ctl("status").stdout
+    output = shared.ctl("status").stdout
     for name, (reason, _) in LEFT_OUT.items():
         sentence = exclusion_sentence(name, reason)
         assert sentence in [file["sentence"] for file in status["excluded"]]
-        assert sentence in shown
+        assert sentence in output
         answer = shared.query("main", "--why-not", name)
         assert find_exclusion(reason).remedy in answer["explain"]["why_not"]["reason"]
     listed = shared.ctl("stats", status["name"], "--failures").stdout

@@ -127,10 +127,10 @@ def test_expressions_are_found_in_tables_methods_and_objects() -> None:
 
 def test_an_expression_is_in_a_module_or_listed() -> None:
     met = set(_functions_with_expressions())
-    listed = {tuple(place.split()) for place in INSIDE_FUNCTIONS}
+    listed = {tuple(line.split()) for line in INSIDE_FUNCTIONS}
     assert {f"{file} {name}" for file, name in met if not _is_listed(file, name, listed)} == set()
     gone = {
-        place for place in listed if not any(_is_listed(file, name, {place}) for file, name in met)
+        line for line in listed if not any(_is_listed(file, name, {line}) for file, name in met)
     }
     assert gone == set()  # such a line would hide the next one of that name
 

@@ -59,7 +59,7 @@ def impostor(
     with subprocess.Popen(command, **options) as running:  # type: ignore[call-overload]
         try:
             deadline = time.monotonic() + 10
-            while (found := read_process(running.pid)) is None or not found.command.startswith(
+            while (process := read_process(running.pid)) is None or not process.command.startswith(
                 name
             ):
                 assert time.monotonic() < deadline
@@ -69,18 +69,18 @@ def impostor(
             running.kill()
 
 
-def check_unhindered(server: EmbeddedPostgres, other: "subprocess.Popen[bytes]") -> None:
+def check_unhindered(server: EmbeddedPostgres, impostor: "subprocess.Popen[bytes]") -> None:
     """The server starts, answers and stops beside a process, to which nothing happens."""
     assert server.pids() == ()
     began = time.monotonic()
     with psycopg.connect(server.ensure()) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
     assert time.monotonic() - began < 30, "it was waited for"
-    assert other.pid not in server.pids()
-    assert server.pids()[0] != other.pid
+    assert impostor.pid not in server.pids()
+    assert server.pids()[0] != impostor.pid
     server.stop()
     assert not server.running()
-    assert other.poll() is None, "a process that is not ours was ended"
+    assert impostor.poll() is None, "a process that is not ours was ended"
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,9 @@ def account(uid: int) -> dict[str, Any]:
     return {"user": uid, "group": uid, "extra_groups": []} if AS_ROOT else {}
 
 
-def skip_where_programs_are_hidden(other: "subprocess.Popen[bytes]") -> None:
+def skip_where_programs_are_hidden(impostor: "subprocess.Popen[bytes]") -> None:
     """As root without CAP_SYS_PTRACE the user decides, and the server's own is nobody else's."""
-    identity = identify(other.pid)
+    identity = identify(impostor.pid)
     if identity is not None and not identity.program:
         pytest.skip("programs of other users cannot be seen here: root lacks CAP_SYS_PTRACE")
 
@@ -108,18 +108,18 @@ def test_another_program_with_a_command_line_like_ours_blocks_nothing(
     server: EmbeddedPostgres,
 ) -> None:
     """Of the server's own user, in the server's directory."""
-    with impostor(server, cwd=server.data, **account(server.uid)) as other:
-        skip_where_programs_are_hidden(other)
-        check_unhindered(server, other)
+    with impostor(server, cwd=server.data, **account(server.uid)) as program:
+        skip_where_programs_are_hidden(program)
+        check_unhindered(server, program)
 
 
 def test_a_program_elsewhere_with_a_command_line_like_ours_blocks_nothing(
     server: EmbeddedPostgres, program_named_postgres: str
 ) -> None:
     """Of the server's own user, and of its name: a server of other data."""
-    with impostor(server, program_named_postgres, cwd="/", **account(server.uid)) as other:
-        skip_where_programs_are_hidden(other)
-        check_unhindered(server, other)
+    with impostor(server, program_named_postgres, cwd="/", **account(server.uid)) as program:
+        skip_where_programs_are_hidden(program)
+        check_unhindered(server, program)
 
 
 @needs_root
@@ -127,8 +127,8 @@ def test_a_program_elsewhere_with_a_command_line_like_ours_blocks_nothing(
 def test_a_command_line_like_ours_of_another_user_blocks_nothing(
     server: EmbeddedPostgres, program_named_postgres: str, uid: int
 ) -> None:
-    with impostor(server, program_named_postgres, cwd=server.data, **account(uid)) as other:
-        check_unhindered(server, other)
+    with impostor(server, program_named_postgres, cwd=server.data, **account(uid)) as program:
+        check_unhindered(server, program)
 
 
 @needs_root
@@ -141,14 +141,14 @@ def test_users_are_told_apart_where_programs_cannot_be_seen(
     adopting = EmbeddedPostgres(server.home, SMALL)
     assert adopting.pids()[0] == server.pids()[0]
     server.stop()
-    with impostor(server, user=NOBODY, group=NOBODY, extra_groups=[]) as other:
-        check_unhindered(server, other)
+    with impostor(server, user=NOBODY, group=NOBODY, extra_groups=[]) as program:
+        check_unhindered(server, program)
 
 
 def test_a_pid_file_that_names_a_foreign_process(server: EmbeddedPostgres) -> None:
-    with impostor(server) as other:
-        (server.data / "postmaster.pid").write_text(f"{other.pid}\n{server.data}\n")
-        check_unhindered(server, other)
+    with impostor(server) as program:
+        (server.data / "postmaster.pid").write_text(f"{program.pid}\n{server.data}\n")
+        check_unhindered(server, program)
 
 
 def test_a_signal_never_meets_who_got_the_number_later() -> None:
@@ -383,11 +383,11 @@ def test_down_by_force_spares_a_process_that_a_pid_file_names(
     server = EmbeddedPostgres(daemon.home / "state" / "postgres", {})
     (server.data / "postmaster.pid").rename(server.data / "kept.pid")
     options = {} if uid is None else account(uid)
-    with impostor(server, cwd="/", **options) as other:
-        (server.data / "postmaster.pid").write_text(f"{other.pid}\n{server.data}\n")
+    with impostor(server, cwd="/", **options) as program:
+        (server.data / "postmaster.pid").write_text(f"{program.pid}\n{server.data}\n")
         os.kill(daemon.process.pid, signal.SIGSTOP)
         done = daemon.ctl("down")
         assert "was ended by force" in done.stderr
-        assert other.poll() is None
+        assert program.poll() is None
     server.stop()
     assert not server.running()

@@ -137,13 +137,13 @@ def test_a_watchdog_that_died_is_replaced_and_one_of_a_daemon_that_ended_ends(
     guarded: Daemon,
 ) -> None:
     """A daemon that is stopped or killed is not started again."""
-    (before,) = watchdogs(guarded)
-    before.kill()
+    (previous,) = watchdogs(guarded)
+    previous.kill()
     end = time.monotonic() + 10
-    while (now := watchdogs(guarded)) in ([], [before]) and time.monotonic() < end:
+    while (now := watchdogs(guarded)) in ([], [previous]) and time.monotonic() < end:
         time.sleep(0.1)
     assert len(now) == 1
-    assert now != [before]
+    assert now != [previous]
 
     guarded.kill()
     end = time.monotonic() + 10

@@ -130,14 +130,14 @@ def bodies(draw: st.DrawFn) -> bytes:
     kind = draw(
         st.sampled_from(["whole", "whole", "whole", "cut", "doubled", "changed", "nested", "noise"])
     )
-    place = draw(st.integers(0, max(0, len(body) - 1)))
+    position = draw(st.integers(0, max(0, len(body) - 1)))
     match kind:
         case "cut":
-            return body[:place]
+            return body[:position]
         case "doubled":
-            return body[:place] + body[: place + 1] + body[place:]
+            return body[:position] + body[: position + 1] + body[position:]
         case "changed":
-            return body[:place] + draw(st.binary(min_size=1, max_size=3)) + body[place + 1 :]
+            return body[:position] + draw(st.binary(min_size=1, max_size=3)) + body[position + 1 :]
         case "nested":
             return draw(st.sampled_from([b"[", b'{"a":', b'[{"params":'])) * draw(
                 st.integers(1, 50_000)

@@ -80,7 +80,7 @@ def repository(root: Path) -> Path:
     return root
 
 
-def armed(place: str, top: Path, canary: Path) -> Path:
+def armed(location: str, top: Path, canary: Path) -> Path:
     """A root with the hostile configuration at one of the places; returns the work tree that it is
     of.
     """
@@ -91,14 +91,14 @@ def armed(place: str, top: Path, canary: Path) -> Path:
     text = hostile_config(canary, hooks)
     root = repository(top)
     tree, git_dir = root, root / ".git"
-    if place == "submodule":
-        other = repository(top.parent / "other")
-        git(root, "submodule", "--quiet", "add", str(other), "below")
+    if location == "submodule":
+        neighbour = repository(top.parent / "other")
+        git(root, "submodule", "--quiet", "add", str(neighbour), "below")
         tree, git_dir = root / "below", root / ".git" / "modules" / "below"
-    elif place == "nested":
+    elif location == "nested":
         tree = repository(root / "below")
         git_dir = tree / ".git"
-    elif place == "gitdir link":
+    elif location == "gitdir link":
         git_dir = (root / ".git").rename(root.parent / "elsewhere.git")
         (root / ".git").write_text(f"gitdir: {git_dir}\n")
     if tree != root:  # what a submodule checks out is what was committed
@@ -107,13 +107,13 @@ def armed(place: str, top: Path, canary: Path) -> Path:
     for name in HOOKS:
         shutil.copy(canary, git_dir / "hooks" / name)
     with (git_dir / "config").open("a") as config:
-        if place == "worktree config":
+        if location == "worktree config":
             config.write("[extensions]\n\tworktreeConfig = true\n")
             (git_dir / "config.worktree").write_text(text)
-        elif place == "included":
+        elif location == "included":
             config.write("[include]\n\tpath = more\n")
             (git_dir / "more").write_text(text)
-        elif place == "included from the tree":
+        elif location == "included from the tree":
             config.write("[include]\n\tpath = ../more\n")
             (root / "more").write_text(text)
         else:
@@ -130,11 +130,11 @@ def indexed(daemon: Daemon, index: str) -> set[str]:
     return {file["path"] for file in daemon.call("list_files", index=index)["files"]}
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("location", PLACES)
 def test_no_key_of_a_repository_runs_a_program(
-    shared: Daemon, hostile_root: Path, canary: Path, neighbour: Neighbour, place: str
+    shared: Daemon, hostile_root: Path, canary: Path, neighbour: Neighbour, location: str
 ) -> None:
-    tree = armed(place, hostile_root, canary)
+    tree = armed(location, hostile_root, canary)
     lead = f"{tree.relative_to(hostile_root)}/" if tree != hostile_root else ""
     neighbour.watch(shared)
     shared.ctl("up", str(hostile_root), "--wait")

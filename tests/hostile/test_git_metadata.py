@@ -38,12 +38,12 @@ def endless(path: Path) -> None:
 
 def listening(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
-        here = Path.cwd()
+        directory = Path.cwd()
         os.chdir(path.parent)  # the name of a socket is short
         try:
             server.bind(path.name)
         finally:
-            os.chdir(here)
+            os.chdir(directory)
 
 
 def directory(path: Path) -> None:
@@ -128,12 +128,12 @@ def repository(root: Path) -> Path:
 
 
 def attack(root: Path, file: str, kind: str) -> None:
-    place = root / file
+    path = root / file
     if file == ".git":
-        place.rename(root.parent / f"{root.name}.git")
+        path.rename(root.parent / f"{root.name}.git")
     else:
-        place.unlink(missing_ok=True)
-    KINDS[kind](place)
+        path.unlink(missing_ok=True)
+    KINDS[kind](path)
 
 
 def each_file_and_kind() -> Iterator[Any]:
@@ -284,8 +284,8 @@ def test_a_file_of_the_user_without_end_costs_little_and_is_named(
     assert scope.allows(b"shown.py")
     assert not scope.allows(b"hidden.py"), "the repository's own rules hold"
     assert time.monotonic() - began < SOON_S
-    said = [*scope.warnings(), *(failure.reason for failure in scope.git_failures().values())]
-    assert [str(odd) in sentence and "is not read: it is" in sentence for sentence in said] == [
+    warnings = [*scope.warnings(), *(failure.reason for failure in scope.git_failures().values())]
+    assert [str(odd) in sentence and "is not read: it is" in sentence for sentence in warnings] == [
         True
     ]
 
@@ -353,9 +353,9 @@ def test_other_forms_of_an_index_are_read(tmp_path: Path, form: str) -> None:
         expected = (b"a/x.py", b"b/", b"c.py", b"d.py")
     (root / "d.py").touch()
     git(root, "add", "d.py")
-    found = repository_at(os.fsencode(root))
-    assert found is not None
-    rules = GitRuleCache().rules(found)
+    repository = repository_at(os.fsencode(root))
+    assert repository is not None
+    rules = GitRuleCache().rules(repository)
     assert (rules.tracked, rules.failure) == (expected, None)
 
 

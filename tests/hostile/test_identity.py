@@ -29,9 +29,9 @@ WITHIN_MS = 30_000
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
     """A directory that is no root; its files are named as those of the root, and hold a secret."""
-    place = tmp_path / "outside"
-    fill(place, SECRET)
-    return place
+    directory = tmp_path / "outside"
+    fill(directory, SECRET)
+    return directory
 
 
 @pytest.fixture
@@ -41,25 +41,25 @@ def root(hostile_root: Path) -> Path:
     return hostile_root
 
 
-def fill(place: Path, word: str) -> None:
+def fill(directory: Path, word: str) -> None:
     """The same names everywhere, with a word of the place's own."""
-    (place / "src").mkdir(parents=True)
+    (directory / "src").mkdir(parents=True)
     for name in ("main.py", "src/deep.py"):
-        (place / name).write_text(f"def {word}_function():\n    return '{word}'\n")
-    (place / "cocosearch.yaml").write_text(f"topics: [{word}]\n")
+        (directory / name).write_text(f"def {word}_function():\n    return '{word}'\n")
+    (directory / "cocosearch.yaml").write_text(f"topics: [{word}]\n")
 
 
 def await_state(daemon: Daemon, state: str, index: str = "hostile") -> dict[str, Any]:
     """The status of an index once its state is as named."""
     end = time.monotonic() + WITHIN_MS / 1000
     while time.monotonic() < end:
-        found: dict[str, Any] = next(
+        status: dict[str, Any] = next(
             i for i in daemon.call("status")["indexes"] if i["name"] == index
         )
-        if found["state"] == state:
-            return found
+        if status["state"] == state:
+            return status
         time.sleep(0.05)
-    pytest.fail(f"the root is {found['state']}: {found}")
+    pytest.fail(f"the root is {status['state']}: {status}")
 
 
 def rows_with(daemon: Daemon, text: str) -> list[str]:
@@ -85,9 +85,9 @@ def assert_nowhere(daemon: Daemon) -> None:
     assert SECRET not in daemon.log
     for directory, _, names in os.walk(daemon.home):
         for name in names:
-            place = Path(directory, name)
+            path = Path(directory, name)
             with contextlib.suppress(FileNotFoundError):  # PostgreSQL removes files all the time
-                assert not place.is_file() or SECRET.encode() not in place.read_bytes(), place
+                assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
 
 def assert_not_shown(daemon: Daemon, index: str = "hostile") -> None:
@@ -192,14 +192,14 @@ async def test_a_replaced_root_gives_nothing_to_assistants(
 
 def test_a_root_that_is_moved_away_and_back_keeps_its_index(shared: Daemon, root: Path) -> None:
     shared.ctl("up", str(root), "--wait")
-    before = shared.call("index_stats", index="hostile")
+    statistics = shared.call("index_stats", index="hostile")
     root.rename(root.with_name("away"))
     await_state(shared, "root_missing")
     root.with_name("away").rename(root)
     answer = shared.call("search", query=MARK, index="hostile", sync_timeout_ms=WITHIN_MS)
     assert answer["fresh"]
     after = shared.call("index_stats", index="hostile")
-    assert (after["files"], after["generation"]) == (before["files"], before["generation"])
+    assert (after["files"], after["generation"]) == (statistics["files"], statistics["generation"])
 
 
 def test_a_root_registered_through_a_link_is_the_directory_behind_it(
@@ -228,8 +228,8 @@ def test_a_directory_swapped_for_a_link_all_the_time_gives_nothing_away(
         tmp_path / "outside" / "hostile",
         [tmp_path / name / "hostile" for name in ("root", "above", "in")],
     )
-    for place, word in ((outside, SECRET), *((root, MARK) for root in roots)):
-        fill(place, word)
+    for top, word in ((outside, SECRET), *((root, MARK) for root in roots)):
+        fill(top, word)
     for root in roots:
         daemon.ctl("up", str(root), "--name", root.parent.name, "--wait")
     swapped = (

@@ -41,51 +41,55 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def outside(project: Path) -> dict[str, tuple[int, bytes]]:
     """Everything beside the project, with mode and content."""
-    found = {}
+    files = {}
     for path in sorted(project.parent.rglob("*")):
         if path != project and project not in path.parents:
             content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-            found[str(path)] = (path.lstat().st_mode, content)
-    return found
+            files[str(path)] = (path.lstat().st_mode, content)
+    return files
 
 
 def config(name: str) -> str:
-    place = install.ASSISTANTS[name].project
-    assert place is not None
-    return place
+    location = install.ASSISTANTS[name].project
+    assert location is not None
+    return location
 
 
 LINKS: dict[str, Callable[[Path, Path, str], None]] = {
-    "directory linked to .ssh": lambda project, ssh, place: _first(project, place).symlink_to(ssh),
-    "directory linked to nothing": lambda project, ssh, place: _first(project, place).symlink_to(
-        ssh / "new"
+    "directory linked to .ssh": lambda project, ssh, location: _first(project, location).symlink_to(
+        ssh
     ),
-    "file linked to a key": lambda project, ssh, place: _parent(project, place).symlink_to(
+    "directory linked to nothing": lambda project, ssh, location: _first(
+        project, location
+    ).symlink_to(ssh / "new"),
+    "file linked to a key": lambda project, ssh, location: _parent(project, location).symlink_to(
         ssh / "id"
     ),
-    "file linked to nothing": lambda project, ssh, place: _parent(project, place).symlink_to(
+    "file linked to nothing": lambda project, ssh, location: _parent(project, location).symlink_to(
         ssh / "new.json"
     ),
-    "file linked to /dev/zero": lambda project, ssh, place: _parent(project, place).symlink_to(
-        "/dev/zero"
+    "file linked to /dev/zero": lambda project, ssh, location: _parent(
+        project, location
+    ).symlink_to("/dev/zero"),
+    "file linked to itself": lambda project, ssh, location: _parent(project, location).symlink_to(
+        project / location
     ),
-    "file linked to itself": lambda project, ssh, place: _parent(project, place).symlink_to(
-        project / place
+    "FIFO": lambda project, ssh, location: os.mkfifo(_parent(project, location)),
+    "directory": lambda project, ssh, location: _parent(project, location).mkdir(),
+    "FIFO in place of the directory": lambda project, ssh, location: os.mkfifo(
+        _first(project, location)
     ),
-    "FIFO": lambda project, ssh, place: os.mkfifo(_parent(project, place)),
-    "directory": lambda project, ssh, place: _parent(project, place).mkdir(),
-    "FIFO in place of the directory": lambda project, ssh, place: os.mkfifo(_first(project, place)),
-    "huge file": lambda project, ssh, place: _huge(_parent(project, place)),
+    "huge file": lambda project, ssh, location: _huge(_parent(project, location)),
 }
 
 
-def _first(project: Path, place: str) -> Path:
-    return project / place.split("/")[0]
+def _first(project: Path, location: str) -> Path:
+    return project / location.split("/")[0]
 
 
-def _parent(project: Path, place: str) -> Path:
-    (project / place).parent.mkdir(exist_ok=True)
-    return project / place
+def _parent(project: Path, location: str) -> Path:
+    (project / location).parent.mkdir(exist_ok=True)
+    return project / location
 
 
 def _huge(path: Path) -> None:
@@ -105,17 +109,17 @@ def test_no_link_leads_out_of_a_project(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     LINKS[kind](project, project.parent / "home" / ".ssh", config(name))
-    before = outside(project)
+    previous = outside(project)
     inside = sorted(str(path) for path in project.rglob("*"))
-    said = ""
+    output = ""
     try:
         run(["install", name, "--project", *(["--remove"] if remove else [])], env)
         assert remove, "what could not be written was not said"
     except (CallFailed, OSError) as failed:
-        said = str(failed)
-    assert outside(project) == before
+        output = str(failed)
+    assert outside(project) == previous
     assert sorted(str(path) for path in project.rglob("*")) == inside
-    assert SECRET not in said + capsys.readouterr().out
+    assert SECRET not in output + capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", IN_PROJECTS)
@@ -194,10 +198,10 @@ def test_json_is_understood_whole_or_left_as_it_is(
         return
     after = json.loads(path.read_text("utf-8"))
     assert after["mcpServers"].pop("cocosearch")["args"] == ["mcp"]
-    before = json.loads(text)
-    assert (before.get("mcpServers") or {}) == after.pop("mcpServers")
-    before.pop("mcpServers", None)
-    assert before == after
+    previous = json.loads(text)
+    assert (previous.get("mcpServers") or {}) == after.pop("mcpServers")
+    previous.pop("mcpServers", None)
+    assert previous == after
 
 
 HOSTILE_TOML = (
@@ -224,10 +228,10 @@ def test_toml_is_understood_whole_or_left_as_it_is(
     except CallFailed:
         assert path.read_text("utf-8") == text
         return
-    before, after = tomllib.loads(text), tomllib.loads(path.read_text("utf-8"))
+    previous, after = tomllib.loads(text), tomllib.loads(path.read_text("utf-8"))
     assert after["mcp_servers"].pop("cocosearch")["args"] == ["mcp"]
-    before.setdefault("mcp_servers", {}).pop("cocosearch", None)
-    assert repr(sorted(before.items())) == repr(sorted(after.items()))
+    previous.setdefault("mcp_servers", {}).pop("cocosearch", None)
+    assert repr(sorted(previous.items())) == repr(sorted(after.items()))
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -244,12 +248,12 @@ def test_init_follows_no_link(
         "directory": Path.mkdir,
     }
     make[kind](project / name)
-    before = outside(project)
+    previous = outside(project)
     try:
         code = run(["init", *(["--force"] if force else [])], env)
     except OSError:
         code = exits.FAILED
-    assert outside(project) == before
+    assert outside(project) == previous
     assert code == (exits.OK if force and kind != "directory" else exits.FAILED)
     if code == exits.OK:
         assert (project / name).is_file()

@@ -40,7 +40,7 @@ def test_a_root_that_hangs_stops_no_other(
     with hanging_directory(hostile_root, FILES) as directory:
         neighbour.watch(shared)
         shared.ctl("up", str(hostile_root), "--wait")
-        before, end = threads(shared), time.monotonic() + HANGS_S
+        previous_threads, end = threads(shared), time.monotonic() + HANGS_S
         directory.hanging = hanging
         while time.monotonic() < end:
             neighbour.assert_fresh(shared, rounds=1)
@@ -56,7 +56,9 @@ def test_a_root_that_hangs_stops_no_other(
                 continue  # it may be refused, and must not keep the next save of the neighbour
         neighbour.assert_fresh(shared)
         assert directory.waiting
-        assert threads(shared) < before + THREADS, "the looks at one root use up the threads"
+        assert threads(shared) < previous_threads + THREADS, (
+            "the looks at one root use up the threads"
+        )
         shared.call("status")
 
 

@@ -23,18 +23,18 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """On tmpfs not even the times of a file tell of such a store; on disks those of the first one
     to a page do.
     """
-    place = tmp_path / "root"
+    directory = tmp_path / "root"
     if request.param == "memory":
         shared = Path("/dev/shm")
         if not os.access(shared, os.W_OK):
             pytest.skip("there is no tmpfs")
-        place = shared / f"cocosearch-test-{os.getpid()}"
-    place.mkdir()
-    (place / "a.py").write_text(BEFORE)
-    yield place
-    for path in place.iterdir():
+        directory = shared / f"cocosearch-test-{os.getpid()}"
+    directory.mkdir()
+    (directory / "a.py").write_text(BEFORE)
+    yield directory
+    for path in directory.iterdir():
         path.unlink()
-    place.rmdir()
+    directory.rmdir()
 
 
 def test_mapped_files_are_named_while_they_are_mapped(root: Path) -> None:
@@ -100,9 +100,9 @@ def test_content_that_changed_behind_its_stamp_is_read_and_not_taken_for_changed
     with mapping(root / "a.py") as mapper:
         mapper.store(FIRST.rstrip("\n"))
         assert disk.verified(raw, "a.py", hash_content(FIRST.encode())) is not None
-        before = (root / "a.py").stat().st_ctime_ns
+        previous_time = (root / "a.py").stat().st_ctime_ns
         mapper.store(SECOND.rstrip("\n"))  # to a page that is dirty already
-        assert (root / "a.py").stat().st_ctime_ns == before
+        assert (root / "a.py").stat().st_ctime_ns == previous_time
         text = disk.verified(raw, "a.py", hash_content(SECOND.encode()))
         assert text is not None
         assert text.data == SECOND.encode()
@@ -119,10 +119,10 @@ def test_a_store_that_only_the_times_tell_of_is_never_shown_as_it_was(
     (root / "a.py").write_text(BEFORE)
     shared.ctl("up", str(root), "--name", "root", "--wait")
     os.sync()  # so that the page is clean
-    before = (root / "a.py").stat().st_ctime_ns
+    previous_time = (root / "a.py").stat().st_ctime_ns
     with mapping(root / "a.py") as mapper:
         mapper.store(FIRST.rstrip("\n"))
-        if (root / "a.py").stat().st_ctime_ns == before:
+        if (root / "a.py").stat().st_ctime_ns == previous_time:
             pytest.skip("the times of this file system do not tell")
         answer = shared.call("search", query="mapped_before", index="root")
         assert not answer["fresh"] or "mapped_first1" in answer["results"][0]["content"]

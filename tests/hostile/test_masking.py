@@ -262,7 +262,7 @@ async def test_errors_of_databases_show_no_secret(dsn: str) -> None:
 def test_no_record_shows_a_secret_or_a_url_with_one(style: str) -> None:
     stream = io.StringIO()
     root = logging.getLogger()
-    before, level = root.handlers[:], root.level
+    previous_handlers, level = root.handlers[:], root.level
     try:
         secrets = masking.find_secrets(f"http://u:{SECRET}@h/")
         logs.configure("debug", style, stream=stream, secrets=secrets)  # type: ignore[arg-type]
@@ -274,7 +274,7 @@ def test_no_record_shows_a_secret_or_a_url_with_one(style: str) -> None:
         except ValueError:
             log.exception("broken")
     finally:
-        root.handlers[:] = before
+        root.handlers[:] = previous_handlers
         root.setLevel(level)
     assert hidden(stream.getvalue())
     assert "other" not in stream.getvalue().replace("another", "")
@@ -298,13 +298,13 @@ def test_nothing_of_a_daemon_shows_the_secrets_of_its_embedder(
     }
     with passing_daemon(cluster, **secrets) as daemon:
         daemon.start()
-        told = "".join(_told(daemon, tmp_path))
+        output = "".join(_told(daemon, tmp_path))
         log = daemon.log
         assert daemon.stop() == 0
-    assert hidden(told)
+    assert hidden(output)
     assert hidden(log)
-    assert "***" in told
-    assert "127.0.0.1" in told
+    assert "***" in output
+    assert "127.0.0.1" in output
     assert "rpc_failed" not in log, "each method answers, or refuses with a reason"
 
 
@@ -337,7 +337,7 @@ def _of_tools(url: str, token: str) -> Iterator[str]:
             StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"})
         ) as client:
             names = [tool.name for tool in await client.list_tools()]
-            given = {
+            arguments = {
                 "query": "here",
                 "filename": "a.py",
                 "line": 1,
@@ -345,7 +345,8 @@ def _of_tools(url: str, token: str) -> Iterator[str]:
                 "index_name": "none",
             }
             return [
-                repr(await client.call_tool(name, given, raise_on_error=False)) for name in names
+                repr(await client.call_tool(name, arguments, raise_on_error=False))
+                for name in names
             ]
 
     yield "".join(anyio.run(ask))

@@ -48,20 +48,20 @@ def test_masks_of_files_go_with_the_files() -> None:
 
 
 def test_of_many_filters_the_last_ones_are_kept() -> None:
-    masks, made = MaskCache(entries=2), list[str]()
+    masks, built = MaskCache(entries=2), list[str]()
     for key in ("a", "b", "a", "c", "a", "b"):
-        masks.mask(key, partial(made_mask, made, key))
-    assert made == ["a", "b", "c", "b"]
+        masks.mask(key, partial(made_mask, built, key))
+    assert built == ["a", "b", "c", "b"]
 
 
 def test_words_of_an_index_are_forgotten_and_found_again() -> None:
     terms = TermCache()
     memory = weakref.ref(terms.chunk_cache())
     chunk = TermChunk("def alpha", "def alpha", "python", ())
-    before = terms.chunk_cache().read([chunk])
+    previous = terms.chunk_cache().read([chunk])
     terms.forget()
     assert memory() is None
-    assert terms.chunk_cache().read([chunk]) == before
+    assert terms.chunk_cache().read([chunk]) == previous
 
 
 @pytest.mark.parametrize("long", ["aB" * (1 << 19), "x" * (1 << 20), "税" * (1 << 18)])
@@ -98,15 +98,15 @@ def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path:
     assert peak.total > fresh.total + SHORT_GROWN_MB * MB, (
         f"fresh {fresh}, at work {peak}: too few files to tell"
     )
-    before, analysers = daemon.call("status")["worker"], analysis_pids(daemon)
+    previous_status, analysers = daemon.call("status")["worker"], analysis_pids(daemon)
     end = cleared(daemon)
-    while (renewed := daemon.call("status")["worker"])["pid"] in (before["pid"], None):
+    while (renewed := daemon.call("status")["worker"])["pid"] in (previous_status["pid"], None):
         assert time.monotonic() < end, "the indexing process is not replaced"
         time.sleep(0.2)
     assert (renewed["deaths"], renewed["error"]) == (0, None), "it was told to end"
-    left = awaited(daemon, fresh.total + SHORT_LEFT_MB * MB, end)
-    assert left.total < fresh.total + SHORT_LEFT_MB * MB, (
-        f"fresh {fresh}, at work {peak}, left {left}"
+    remaining = awaited(daemon, fresh.total + SHORT_LEFT_MB * MB, end)
+    assert remaining.total < fresh.total + SHORT_LEFT_MB * MB, (
+        f"fresh {fresh}, at work {peak}, left {remaining}"
     )
     assert analysers
     assert not analysers & analysis_pids(daemon), (
@@ -130,11 +130,11 @@ def test_memory_of_twelve_indexes_that_are_cleared_comes_back(
         f"fresh {fresh}, at work {peak}: too few files to tell"
     )
     end = cleared(daemon)
-    left = awaited(daemon, fresh.total + LONG_LEFT_MB * MB, end)
+    remaining = awaited(daemon, fresh.total + LONG_LEFT_MB * MB, end)
     within_s = time.monotonic() - end + BACK_WITHIN_S
-    print(f"fresh {fresh}, at work {peak}, left {left} after {within_s:.0f} s")
-    assert left.total < fresh.total + LONG_LEFT_MB * MB, (
-        f"fresh {fresh}, at work {peak}, left {left}"
+    print(f"fresh {fresh}, at work {peak}, left {remaining} after {within_s:.0f} s")
+    assert remaining.total < fresh.total + LONG_LEFT_MB * MB, (
+        f"fresh {fresh}, at work {peak}, left {remaining}"
     )
     time.sleep(max(0.0, end - time.monotonic()))
     settled = measured_footprint(daemon)
@@ -148,9 +148,9 @@ def no_mask() -> Mask:
     return np.zeros(0, np.bool_)
 
 
-def made_mask(made: list[str], key: str) -> Mask:
+def made_mask(built: list[str], key: str) -> Mask:
     """A mask; which one was made is noted."""
-    made.append(key)
+    built.append(key)
     return no_mask()
 
 

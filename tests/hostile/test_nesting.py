@@ -61,15 +61,18 @@ async def parsed(parser: BoxedParser, path: str, language: str, data: bytes) -> 
 def cpu_s(parser: BoxedParser) -> dict[int, float]:
     """CPU time of the living processes."""
     times = {pid: psutil.Process(pid).cpu_times() for pid in parser._pool.pids}
-    return {pid: one.user + one.system for pid, one in times.items()}
+    return {
+        pid: times_of_process.user + times_of_process.system
+        for pid, times_of_process in times.items()
+    }
 
 
 async def check(parser: BoxedParser, path: str, language: str, text: Nested) -> bool:
     """One text, within its bounds and searchable; return whether it ended its process."""
-    data, before = text.data + f"\n{MARK}\n".encode(), cpu_s(parser)
+    data, previous_s = text.data + f"\n{MARK}\n".encode(), cpu_s(parser)
     result = await parsed(parser, path, language, data)
     for pid, spent_s in cpu_s(parser).items():
-        assert spent_s - before.get(pid, 0.0) < PARSE_CPU_S + SLACK_S, (path, text.shape)
+        assert spent_s - previous_s.get(pid, 0.0) < PARSE_CPU_S + SLACK_S, (path, text.shape)
     chunks = result.parsed_file.chunks(path, language, data)
     assert any(MARK in chunk.text for chunk in chunks), (path, text.shape)
     return is_quarantined(result.parsed_file.report)
@@ -143,10 +146,10 @@ def test_angle_brackets_without_end_are_not_parsed(extension: str) -> None:
     language = {"cs": "csharp", "ts": "typescript", "tsx": "typescript"}.get(extension, extension)
     for unit in ("a<", "List<", "Map<A,", "a < "):
         data = "\n".join(unit * (80 // len(unit)) for _ in range(1260)).encode()
-        outline, lasting = parse_file(f"a.{extension}", language, data, ChunkLimits(), ())
-        assert "angle brackets" in outline.report.error_message
+        parsed_file, lasting = parse_file(f"a.{extension}", language, data, ChunkLimits(), ())
+        assert "angle brackets" in parsed_file.report.error_message
         assert not lasting
-        assert len(outline.ranges) > 50
+        assert len(parsed_file.ranges) > 50
 
 
 def test_code_with_many_angle_brackets_is_parsed() -> None:

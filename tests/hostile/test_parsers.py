@@ -86,7 +86,11 @@ def odd_daemon(cluster: Path, tmp_path: Path) -> Iterator[Daemon]:
 
 
 def unparsed(daemon: Daemon, index: str) -> dict[str, str]:
-    (status,) = (one for one in daemon.call("status")["indexes"] if one["name"] == index)
+    (status,) = (
+        status_of_index
+        for status_of_index in daemon.call("status")["indexes"]
+        if status_of_index["name"] == index
+    )
     return {file["path"]: file["sentence"] for file in status["unparsed"]}
 
 
@@ -130,9 +134,9 @@ def test_saves_that_harm_their_parser_cost_one_process_each(
         assert daemon.paths(word, "--index", "hostile", "--limit", "1") == [name], (
             "it is searched as plain text"
         )
-    shown = daemon.ctl("status").stdout
-    assert "crash.py is searched as plain text, without definitions: it ended or stalled" in shown
-    assert "change its content" in shown
+    output = daemon.ctl("status").stdout
+    assert "crash.py is searched as plain text, without definitions: it ended or stalled" in output
+    assert "change its content" in output
 
     assert daemon.stop() == 0
     daemon.start()
@@ -143,8 +147,8 @@ def test_saves_that_harm_their_parser_cost_one_process_each(
     neighbour.assert_fresh(daemon)
     until_unparsed(daemon, "hostile", {"bomb.py", "stall.py", "copy.py"})
     assert (quarantines(daemon), worker_ends(daemon)) == (3, 3), "none was parsed again"
-    (found,) = daemon.query("quokka", "--index", "hostile", "--limit", "1")["results"]
-    assert (found["path"], found["symbol_name"]) == ("crash.py", "quokka"), (
+    (result,) = daemon.query("quokka", "--index", "hostile", "--limit", "1")["results"]
+    assert (result["path"], result["symbol_name"]) == ("crash.py", "quokka"), (
         "a changed content is parsed"
     )
 
@@ -201,6 +205,6 @@ def test_a_file_that_ends_the_parser_of_kotlin(
     assert set(unparsed(shared, "hostile")) == {"a.kt"}
     assert shared.paths("quokka", "--index", "hostile", "--limit", "1") == ["a.kt"]
     (hostile_root / "a.kt").write_text("fun quokka() = 1\n")
-    (found,) = shared.query("quokka", "--index", "hostile", "--limit", "1")["results"]
-    assert found["symbol_name"] == "quokka"
+    (result,) = shared.query("quokka", "--index", "hostile", "--limit", "1")["results"]
+    assert result["symbol_name"] == "quokka"
     assert unparsed(shared, "hostile") == {}

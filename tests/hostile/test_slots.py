@@ -130,8 +130,8 @@ def bridge(path: str) -> Iterator[socket.socket]:
 # ---- the choice ----
 
 
-def slot(peer: str, *, idle: bool = True, known: bool = True, since: float = 0.0) -> Slot:
-    return Slot(peer, idle, known, since)
+def slot(peer: str, *, idle: bool = True, is_known: bool = True, since: float = 0.0) -> Slot:
+    return Slot(peer, idle, is_known, since)
 
 
 def test_who_makes_room() -> None:
@@ -140,10 +140,10 @@ def test_who_makes_room() -> None:
         "the greedy one's, that idles longest"
     )
     assert choose_victim([mine, *flooding, slot("b", since=9)], 5) == 1, "its own make room for it"
-    strangers = [slot("a", known=False, since=7), slot("d", known=False, since=6)]
-    assert choose_victim([mine, *flooding, *strangers, slot("e", known=False, since=9)], 7) == 6, (
-        "strangers first"
-    )
+    strangers = [slot("a", is_known=False, since=7), slot("d", is_known=False, since=6)]
+    assert (
+        choose_victim([mine, *flooding, *strangers, slot("e", is_known=False, since=9)], 7) == 6
+    ), "strangers first"
     busy = [slot("b", idle=False, since=n) for n in range(4)]
     assert choose_victim([mine, *busy, slot("c", since=9)], 5) == 4, (
         "the last of the greedy one's work"

@@ -69,10 +69,10 @@ def fill(root: Path) -> None:
     (root / "plain.py").write_text("def plain_function():\n    return 1\n")
     os.mkfifo(root / "pipe.py")
     with socket.socket(socket.AF_UNIX) as listener:
-        here = os.open(root, os.O_RDONLY)
+        descriptor = os.open(root, os.O_RDONLY)
         # the whole path is too long for an address
-        listener.bind(f"/proc/self/fd/{here}/socket.py")
-        os.close(here)
+        listener.bind(f"/proc/self/fd/{descriptor}/socket.py")
+        os.close(descriptor)
     for name, target in {
         "zero.py": "/dev/zero",
         "process": "/proc/self",
@@ -120,13 +120,13 @@ def kernel_inside(request: pytest.FixtureRequest, hostile_root: Path) -> Iterato
     """A root with a system inside, as a container's or a chroot's: `/proc` is mounted in it, by
     itself or bound.
     """
-    place = hostile_root / "system" / "proc"
-    place.mkdir(parents=True)
+    directory = hostile_root / "system" / "proc"
+    directory.mkdir(parents=True)
     options = ["-t", "proc", "proc"] if request.param == "proc" else ["--bind", "/proc"]
-    if subprocess.run(["mount", *options, place], capture_output=True, check=False).returncode:
+    if subprocess.run(["mount", *options, directory], capture_output=True, check=False).returncode:
         pytest.skip("mounts take rights that are not there")
     yield hostile_root
-    subprocess.run(["umount", place], check=True)
+    subprocess.run(["umount", directory], check=True)
 
 
 def test_where_the_kernel_shows_itself_inside_of_a_root_is_left_out(
@@ -160,8 +160,8 @@ def test_a_root_of_any_name_is_a_root(shared: Daemon, tmp_path: Path, name: str)
     assert (answer["fresh"], [result["path"] for result in answer["results"]]) == (True, ["a.py"])
     assert index["name"].isprintable()
     for verb in (["status"], ["list"], ["query", "oddly_named_root"], ["files"]):
-        shown = shared.ctl(*verb, cwd=root).stdout
-        assert not {"\x1b", "\x07"} & set(shown), shown
+        output = shared.ctl(*verb, cwd=root).stdout
+        assert not {"\x1b", "\x07"} & set(output), output
 
 
 def test_a_file_that_is_swapped_for_a_pipe_is_never_waited_for(tmp_path: Path) -> None:
@@ -201,13 +201,13 @@ def test_a_hole_of_a_terabyte_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")
 def test_another_name_of_a_file_that_may_not_be_read_gives_nothing_away() -> None:
     """A hard link is the file itself: its permissions are what keeps it, wherever the link lies."""
-    with tempfile.TemporaryDirectory() as place:  # those of pytest are closed to other users
-        Path(place).chmod(0o755)
-        assert_unreadable_through_link(Path(place))
+    with tempfile.TemporaryDirectory() as directory:  # those of pytest are closed to other users
+        Path(directory).chmod(0o755)
+        assert_unreadable_through_link(Path(directory))
 
 
-def assert_unreadable_through_link(place: Path) -> None:
-    secret, root = place / "secret.py", place / "root"
+def assert_unreadable_through_link(path: Path) -> None:
+    secret, root = path / "secret.py", path / "root"
     root.mkdir(mode=0o755)
     secret.write_text("password = 1\n")
     secret.chmod(0o600)

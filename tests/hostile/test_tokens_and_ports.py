@@ -215,9 +215,9 @@ def test_no_verb_sends_or_shows_the_token_where_another_program_listens(
                 timeout=60,
             )
             assert done.returncode == 1, (verb, done.stdout, done.stderr)
-            said = done.stdout + done.stderr
-            assert token not in said
-            assert ("is held by" if relayed else "does not answer") in said, verb
+            output = done.stdout + done.stderr
+            assert token not in output
+            assert ("is held by" if relayed else "does not answer") in output, verb
     assert received
     assert token.encode() not in b"".join(received)
 
@@ -277,11 +277,11 @@ def test_holders_are_named_and_cannot_write_on_the_terminal() -> None:
     hostile = [sys.executable, "-c", script, "\x1b]0;owned\x07`reboot`\u202e" + "x" * 5000]
     with subprocess.Popen(hostile, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        shown = describe_holder("127.0.0.1", int(process.stdout.readline()))
+        description = describe_holder("127.0.0.1", int(process.stdout.readline()))
         process.kill()
-    assert shown.isprintable()
-    assert shown.count("`") == 2
-    assert len(shown) < 120
+    assert description.isprintable()
+    assert description.count("`") == 2
+    assert len(description) < 120
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user's program can be started by root alone")

@@ -147,12 +147,12 @@ def decoders() -> Mapping[str, Callable[[bytes], bool]]:
         "parse": partial(unpack_response, count=1),
         "mate": partial(unpack_task_results, count=1),
     }
-    kept: dict[str, Callable[[bytes], object]] = {
+    decoders_by_name: dict[str, Callable[[bytes], object]] = {
         "outline": unpack_parsed_file,
         "sheet": unpack_manifest,
     }
     return {name: partial(_read, decode) for name, decode in reading.items()} | {
-        name: partial(_whole, decode) for name, decode in kept.items()
+        name: partial(_whole, decode) for name, decode in decoders_by_name.items()
     }
 
 
@@ -166,19 +166,21 @@ def _whole(decode: Callable[[bytes], object], body: bytes) -> bool:
 
 def answers() -> dict[str, bytes]:
     """Of each decoder an answer as a worker sends it."""
-    outline, lasting = parse_file("a.py", "python", CODE, ChunkLimits(), ())
-    sheet = pack_manifest(
+    parsed_file, lasting = parse_file("a.py", "python", CODE, ChunkLimits(), ())
+    packed_manifest = pack_manifest(
         build_file_manifest(
-            outline.chunks("a.py", "python", CODE), "python", outline.report, b"", None
+            parsed_file.chunks("a.py", "python", CODE), "python", parsed_file.report, b"", None
         )
     )
-    packed = pack_parsed_file(outline)
+    packed = pack_parsed_file(parsed_file)
     return {
         "analysis": analysis_to_bytes(analyse(FILES, TermCache().chunk_cache())),
         "parse": pack_response([(packed, lasting)]),
-        "mate": pack_task_results([TaskResult(packed, sheet, ("class parser",), b"\0" * 512)]),
+        "mate": pack_task_results(
+            [TaskResult(packed, packed_manifest, ("class parser",), b"\0" * 512)]
+        ),
         "outline": packed,
-        "sheet": sheet,
+        "sheet": packed_manifest,
     }
 
 

@@ -63,13 +63,13 @@ class Bench:
         """Follow the settings, wait until the index is fresh; the paths whose rows were written or
         removed for it.
         """
-        before = await self.generations()
+        previous = await self.generations()
         await self.indexes.refresh(self.index)
-        found = await self.index.root.sync(20)
-        assert found.fresh, found
+        freshness = await self.index.root.sync(20)
+        assert freshness.fresh, freshness
         after = await self.generations()
         differ = {
-            path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+            path for path in previous.keys() | after.keys() if previous.get(path) != after.get(path)
         }
         return differ - {"cocosearch.yaml"}
 
@@ -86,8 +86,10 @@ class Bench:
         return stored[0].chunk_count
 
     async def symbols(self, kind: str) -> set[str]:
-        found = await list_symbols(self.db, self.index.record, Filter(symbol_types=(kind,)), 99)
-        return {hit.path for hit in found}
+        candidates = await list_symbols(
+            self.db, self.index.record, Filter(symbol_types=(kind,)), 99
+        )
+        return {hit.path for hit in candidates}
 
 
 @asynccontextmanager
@@ -126,9 +128,9 @@ async def shop(
 ) -> AsyncIterator[Bench]:
     """A new index of a directory of its own, fresh."""
     for path, text in files.items():
-        place = tmp_path / "shop" / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+        file_path = tmp_path / "shop" / path
+        file_path.parent.mkdir(parents=True, exist_ok=True)
+        file_path.write_text(text)
     async with running(dsn, tmp_path, loaded) as bench:
         await bench.indexes.add(os.fsencode(tmp_path / "shop"), None, ())
         await bench.touched()
@@ -275,7 +277,7 @@ async def test_files_of_settings_are_followed_when_hints_name_them(
 
 async def read_again(bench: Bench) -> set[str]:
     """As `watch_settings` does at its next look."""
-    before = await bench.generations()
+    previous = await bench.generations()
     await bench.indexes.configure(
         load_settings(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(bench.root.parent / "queries")})
     )
@@ -283,7 +285,7 @@ async def read_again(bench: Bench) -> set[str]:
     return {
         path
         for path, generation in (await bench.generations()).items()
-        if before[path] != generation
+        if previous[path] != generation
     }
 
 
@@ -293,16 +295,16 @@ async def test_names_and_topics_of_a_project(dsn: str, tmp_path: Path) -> None:
         for name in ("one", "two"):
             (tmp_path / name).mkdir()
             (tmp_path / name / "cocosearch.yaml").write_text("name: shop\ntopics: [web]\n")
-        one, _ = await bench.indexes.add(os.fsencode(tmp_path / "one"), None, ())
+        first, _ = await bench.indexes.add(os.fsencode(tmp_path / "one"), None, ())
         two, _ = await bench.indexes.add(os.fsencode(tmp_path / "two"), None, ("mine",))
-        assert (one.record.name, two.record.name) == ("shop", "two"), (
+        assert (first.record.name, two.record.name) == ("shop", "two"), (
             "work trees of one repository bring the same file"
         )
-        assert (one.record.topics, two.record.topics) == (("web",), ("mine",)), (
+        assert (first.record.topics, two.record.topics) == (("web",), ("mine",)), (
             "what a person gave wins"
         )
         again, created = await bench.indexes.add(os.fsencode(tmp_path / "one"), None, ("given",))
-        assert (again, created, one.record.topics) == (one, False, ("given",))
+        assert (again, created, first.record.topics) == (first, False, ("given",))
         assert [record.topics for record in await index_records.list_indexes(bench.db)] == [
             ("given",),
             ("mine",),

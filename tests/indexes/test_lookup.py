@@ -23,9 +23,9 @@ def roots(tmp_path: Path) -> tuple[IndexLookup, Path]:
     root.
     """
     running: dict[str, RunningIndex] = {}
-    for name, place in (("outer", tmp_path / "outer"), ("inner", tmp_path / "outer" / "inner")):
-        place.mkdir()
-        record = SimpleNamespace(name=name, root=os.fsencode(place.resolve()))
+    for name, directory in (("outer", tmp_path / "outer"), ("inner", tmp_path / "outer" / "inner")):
+        directory.mkdir()
+        record = SimpleNamespace(name=name, root=os.fsencode(directory.resolve()))
         running[name] = cast(RunningIndex, SimpleNamespace(record=record))
     return IndexLookup(running), tmp_path
 
@@ -36,52 +36,52 @@ def chain(home: Path, end: str, links: int) -> None:
         (home / f"link_{number}").symlink_to(f"link_{number + 1}" if number + 1 < links else end)
 
 
-async def name_around(found: IndexLookup, directory: Path) -> str | None:
-    index = await found.around(str(directory))
+async def name_around(lookup: IndexLookup, directory: Path) -> str | None:
+    index = await lookup.around(str(directory))
     return index.record.name if index else None
 
 
 async def test_the_nearest_root_is_meant_and_links_are_followed(
     roots: tuple[IndexLookup, Path],
 ) -> None:
-    found, home = roots
+    lookup, home = roots
     (home / "outer" / "sub").mkdir()
     (home / "elsewhere").mkdir()
     (home / "link").symlink_to(home / "outer" / "sub")
     (home / "outer" / "away").symlink_to(home / "elsewhere")
-    assert await name_around(found, home / "outer") == "outer"
-    assert await name_around(found, home / "outer" / "inner") == "inner"
-    assert await name_around(found, home / "outer" / "sub") == "outer"
-    assert await name_around(found, home / "link") == "outer"
-    assert await name_around(found, home / "outer" / "away") is None, (
+    assert await name_around(lookup, home / "outer") == "outer"
+    assert await name_around(lookup, home / "outer" / "inner") == "inner"
+    assert await name_around(lookup, home / "outer" / "sub") == "outer"
+    assert await name_around(lookup, home / "link") == "outer"
+    assert await name_around(lookup, home / "outer" / "away") is None, (
         "a link that leads out of a root"
     )
-    assert await name_around(found, home) is None
+    assert await name_around(lookup, home) is None
 
 
 async def test_a_relative_directory_is_refused_wherever_the_daemon_runs(
     roots: tuple[IndexLookup, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, home = roots
+    lookup, home = roots
     monkeypatch.chdir(home / "outer")
     for directory in ("", ".", "inner", "../outer"):
         with pytest.raises(InvalidInput, match="not an absolute path"):
-            await found.select(None, directory)
+            await lookup.select(None, directory)
 
 
 @pytest.mark.parametrize("links", [50, 1500])
 async def test_a_chain_of_links_is_followed_or_refused_in_one_sentence(
     roots: tuple[IndexLookup, Path], links: int
 ) -> None:
-    found, home = roots
+    lookup, home = roots
     chain(home, "outer", links)
     if links < 1000:
-        assert await name_around(found, home / "link_0") == "outer"
+        assert await name_around(lookup, home / "link_0") == "outer"
     else:
         with pytest.raises(
             InvalidInput, match="link_0 cannot be followed: it is behind too many symbolic links"
         ):
-            await name_around(found, home / "link_0")
+            await name_around(lookup, home / "link_0")
         with pytest.raises(
             Refused, match="link_0 cannot be followed: it is behind too many symbolic links"
         ):
@@ -89,9 +89,9 @@ async def test_a_chain_of_links_is_followed_or_refused_in_one_sentence(
 
 
 async def test_a_loop_of_links_is_in_no_index(roots: tuple[IndexLookup, Path]) -> None:
-    found, home = roots
+    lookup, home = roots
     chain(home, "link_0", 3)
-    assert await name_around(found, home / "link_0") is None
+    assert await name_around(lookup, home / "link_0") is None
     with pytest.raises(NotFound, match="there is no directory"):
         check_root(os.fsencode(home / "link_0"), home / "state")
 
@@ -101,7 +101,7 @@ async def test_a_directory_that_does_not_answer_holds_up_nobody_else(
     roots: tuple[IndexLookup, Path], monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     """Patched, because a network file system that is away cannot be had in a test."""
-    found, home = roots
+    index_lookup, home = roots
     (home / "outer" / "sub").mkdir()
     back, real = threading.Event(), os.path.realpath
 
@@ -113,22 +113,22 @@ async def test_a_directory_that_does_not_answer_holds_up_nobody_else(
     monkeypatch.setattr("cocosearchd.indexes.lookup.os.path.realpath", away)
     monkeypatch.setattr(lookup, "LINKS_S", 0.2)
     try:
-        named, turns = list[str | None](), 0
+        names, turns = list[str | None](), 0
 
         async def ask() -> None:
-            named.append(await name_around(found, home / "outer" / "sub"))
-            assert await name_around(found, Path("/net/home")) is None
+            names.append(await name_around(index_lookup, home / "outer" / "sub"))
+            assert await name_around(index_lookup, Path("/net/home")) is None
 
         async with anyio.create_task_group() as tasks:
             for _ in range(many):
                 tasks.start_soon(ask)
             began = time.monotonic()
-            while len(named) < many:
+            while len(names) < many:
                 await anyio.sleep(0.01)
                 turns += 1
         assert turns >= 5, "the event loop goes on"
         assert time.monotonic() - began < 10
-        assert named == ["outer"] * many, "what nobody can follow is taken as it is named"
-        assert await name_around(found, home / "outer") == "outer"
+        assert names == ["outer"] * many, "what nobody can follow is taken as it is named"
+        assert await name_around(index_lookup, home / "outer") == "outer"
     finally:
         back.set()

@@ -15,7 +15,7 @@ from cocosearchd.store.chunks.queries import replace_file
 from cocosearchd.store.chunks.vector_index import ensure_vector_index
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.statements import compose, statement
-from tests.store.support import file_write, new_index, spare_texts
+from tests.store.support import file_write, new_index, retained_texts
 
 pytestmark = pytest.mark.anyio
 
@@ -30,9 +30,9 @@ class Running:
     settings: Settings = field(default_factory=Settings)
 
 
-async def until_spare(db: Database, record: IndexRecord, expected: list[str]) -> None:
+async def until_retained(db: Database, record: IndexRecord, expected: list[str]) -> None:
     with anyio.fail_after(30):
-        while await spare_texts(db, record) != expected:  # noqa: ASYNC110 - nothing tells of it
+        while await retained_texts(db, record) != expected:  # noqa: ASYNC110 - nothing tells of it
             await anyio.sleep(0.01)
 
 
@@ -53,18 +53,18 @@ async def test_old_rows_are_dropped_after_changes_and_at_rest(
         await saved(1)
         await saved(2)
         await anyio.sleep(0.1)
-        assert await spare_texts(db, record) == ["two: 1"], "it is young"
+        assert await retained_texts(db, record) == ["two: 1"], "it is young"
         await connection.execute(old)
         index.record = replace(record, generation=record.generation + 2)  # as a commit is told
-        await until_spare(db, record, [])
+        await until_retained(db, record, [])
         await saved(3)
         await connection.execute(old)
         await anyio.sleep(0.1)
-        assert await spare_texts(db, record) == ["two: 2"], (
+        assert await retained_texts(db, record) == ["two: 2"], (
             "nothing has been told, so nothing is looked at"
         )
         monkeypatch.setattr(maintenance, "CLEARING_INTERVAL_AT_REST_S", 0.0)
-        await until_spare(db, record, [])
+        await until_retained(db, record, [])
         tasks.cancel_scope.cancel()
 
 
@@ -85,10 +85,10 @@ async def test_the_vector_index_follows_the_profile(
     async def until_there(expected: bool) -> None:
         with anyio.fail_after(30):
             async with db.connection() as connection:
-                found = None
-                while found != (expected,):
+                state = None
+                while state != (expected,):
                     await anyio.sleep(0.01)
-                    found = await (
+                    state = await (
                         await connection.execute(statement("has_vector_index", index.record))
                     ).fetchone()
 

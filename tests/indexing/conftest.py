@@ -34,21 +34,21 @@ def python(name: str, number: int = 1) -> str:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[DiskCache]:
-    """What outlines and sheets are kept in."""
-    found = open_disk_cache(tmp_path / "outlines.sqlite", 1 << 24)
-    assert found is not None
-    yield found
-    found.close()
+def disk_cache(tmp_path: Path) -> Iterator[DiskCache]:
+    """The disk cache of parse results and manifests."""
+    cache = open_disk_cache(tmp_path / "outlines.sqlite", 1 << 24)
+    assert cache is not None
+    yield cache
+    cache.close()
 
 
 @pytest.fixture
 async def cacheable(tmp_path: Path) -> AsyncIterator[DiskCache]:
-    """As `kept`, for those who have it written soon."""
-    found = open_disk_cache(tmp_path / "outlines.sqlite", 1 << 24)
-    assert found is not None
-    yield found
-    await found.aclose()
+    """Like `disk_cache`, but written soon."""
+    cache = open_disk_cache(tmp_path / "outlines.sqlite", 1 << 24)
+    assert cache is not None
+    yield cache
+    await cache.aclose()
 
 
 @pytest.fixture

@@ -66,50 +66,50 @@ def parsed(task: ParseTask, shape: ParseRequest) -> ParseResult:
         task.file,
         recursive_chunker.chunk_ranges if shape.limits.chunker == "recursive" else chunk_ranges,
     )
-    outline, cacheable = parse_file(
+    parsed_file, cacheable = parse_file(
         file.path, file.language, file.data, shape.limits, shape.overrides, cut
     )
-    return ParseResult(outline, pack_parsed_file(outline) if cacheable else None)
+    return ParseResult(parsed_file, pack_parsed_file(parsed_file) if cacheable else None)
 
 
 def parsed_here(
     sources: Sequence[SourceFile],
     rules: RowRules,
-    outlines: ParseCache,
-    sheets: ManifestCache | None,
+    parse_cache: ParseCache,
+    manifests: ManifestCache | None,
 ) -> Preparation:
     """What is known of files, and of the others what parsing finds."""
-    found = look_up_contents(
-        sources, sheets, outlines, NO_QUARANTINE, rules.limits, rules.skip_rules
+    contents = look_up_contents(
+        sources, manifests, parse_cache, NO_QUARANTINE, rules.limits, rules.skip_rules
     )
-    for number, content in found.unparsed.items():
+    for number, content in contents.unparsed.items():
         cut = (
             recursive_chunker.chunk_ranges if rules.limits.chunker == "recursive" else chunk_ranges
         )
         path, data = sources[number].path, sources[number].data
-        outline, cacheable = parse_file(
+        parsed_file, cacheable = parse_file(
             path, content.language, data, rules.limits, rules.overrides, cut
         )
-        outlines.put(content.key, pack_parsed_file(outline) if cacheable else None)
-        found.parsed_files[content.key] = outline
-    return found
+        parse_cache.put(content.key, pack_parsed_file(parsed_file) if cacheable else None)
+        contents.parsed_files[content.key] = parsed_file
+    return contents
 
 
 def extracted_here(
-    sources: Sequence[SourceFile], rules: RowRules, outlines: ParseCache
+    sources: Sequence[SourceFile], rules: RowRules, parse_cache: ParseCache
 ) -> list[FileExtract]:
-    return extract_files(sources, parsed_here(sources, rules, outlines, None), nothing)
+    return extract_files(sources, parsed_here(sources, rules, parse_cache, None), nothing)
 
 
 def differing_here(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
     rules: RowRules,
-    outlines: ParseCache,
-    sheets: ManifestCache,
+    parse_cache: ParseCache,
+    manifests: ManifestCache,
 ) -> list[FileExtract]:
     return extract_new_chunks(
-        sources, stored, sheets, nothing, parsed_here(sources, rules, outlines, sheets)
+        sources, stored, manifests, nothing, parsed_here(sources, rules, parse_cache, manifests)
     )
 
 

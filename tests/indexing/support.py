@@ -49,7 +49,7 @@ class Source:
 
     async def next_batch(self, limit: int = 64, *, edits: bool = False) -> Change:
         while (
-            first := next((one for one in self._waiting if one.urgent or not edits), None)
+            first := next((job for job in self._waiting if job.urgent or not edits), None)
         ) is None:
             await self._next_move()
         self._waiting.remove(first)
@@ -134,7 +134,7 @@ class Bench:
         return await index_records.table_digest(self.db, self.record)
 
     async def row_versions(self) -> dict[tuple[str, str], str]:
-        """Chunk -> the transaction that wrote its row; without spare ones."""
+        """Chunk -> the transaction that wrote its row; without retained ones."""
         async with self.db.connection() as connection:
             query = compose(
                 "select filename, chunk_number::text, xmin::text from {chunks} where {live}",

@@ -1,4 +1,4 @@
-"""How many mates there are, by the processors that may be used."""
+"""The number of worker processes, by the usable cores."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from cocosearchd.indexing.cores import bulk_pool_size, count_usable_cores, extra
 
 
 @pytest.mark.parametrize(
-    ("wanted", "cores", "size"),
+    ("usable", "cores", "size"),
     [
         (None, 1, 0),
         (None, 2, 2),
@@ -21,8 +21,8 @@ from cocosearchd.indexing.cores import bulk_pool_size, count_usable_cores, extra
         (6, 2, 6),
     ],
 )
-def test_all_cores_but_one_and_two_of_two(wanted: int | None, cores: int, size: int) -> None:
-    assert bulk_pool_size(wanted, cores) == size
+def test_all_cores_but_one_and_two_of_two(usable: int | None, cores: int, size: int) -> None:
+    assert bulk_pool_size(usable, cores) == size
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_a_quota_counts_as_whole_cores(
     (tmp_path / "user" / "session").mkdir(parents=True)
     (tmp_path / "user" / "cpu.max").write_text(outer)
     (tmp_path / "user" / "session" / "cpu.max").write_text(inner)
-    own = tmp_path / "own"
-    own.write_text("0::/user/session\n")
-    assert count_usable_cores(tmp_path, own) == share
+    own_cgroup = tmp_path / "own"
+    own_cgroup.write_text("0::/user/session\n")
+    assert count_usable_cores(tmp_path, own_cgroup) == share
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_a_quota_of_the_first_version_counts_as_well(
     for folder, (quota, period) in ((group.parent, outer), (group, inner)):
         (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
         (folder / "cpu.cfs_period_us").write_text(f"{period}\n")
-    own = tmp_path / "own"
-    own.write_text("5:cpuset:/\n4:cpu,cpuacct:/docker/0123abcd\n0::/\n")
-    assert count_usable_cores(tmp_path, own) == share
+    own_cgroup = tmp_path / "own"
+    own_cgroup.write_text("5:cpuset:/\n4:cpu,cpuacct:/docker/0123abcd\n0::/\n")
+    assert count_usable_cores(tmp_path, own_cgroup) == share
 
 
 @pytest.mark.parametrize(("cores", "batches"), [(1, 0), (2, 0), (3, 2), (64, 2)])

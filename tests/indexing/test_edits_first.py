@@ -70,9 +70,9 @@ async def test_saves_during_a_first_indexing_are_in_before_its_end(
         behind = list[int]()
         for number in range(5):
             bench.write({"saved.py": python(f"saved{number}", number)})
-            before = len(bench.commits)
+            commit_count = len(bench.commits)
             await bench.source.overtake(Change(("saved.py",), urgent=True))
-            after = [commit.paths for commit in bench.commits[before:]]
+            after = [commit.paths for commit in bench.commits[commit_count:]]
             behind.append(after.index(("saved.py",)))
         assert bench.source.waiting, "the first indexing was over too early to show anything"
         assert max(behind) <= BULK_BATCHES + 1, behind  # what was under way, and hardly more
@@ -95,10 +95,10 @@ async def test_bulk_work_that_stands_still_leaves_room_for_a_save(
             bench.write({path: python(f"bulk{number}", number) for number, path in enumerate(bulk)})
             bench.write({"saved.py": ""})
             assert await bench.feed("README.md") == {}
-            script.delay_s, before = 60.0, len(script.requests)
+            script.delay_s, request_count = 60.0, len(script.requests)
             bench.source.give(Change(tuple(bulk)))
             with anyio.fail_after(20):
-                while len(script.requests) == before:  # noqa: ASYNC110 - the server runs in a thread
+                while len(script.requests) == request_count:  # noqa: ASYNC110 - the server runs in a thread
                     await anyio.sleep(0.01)
                 await bench.source.overtake(Change(("saved.py",), urgent=True))
             assert [batch.paths for batch, _ in bench.source.settled] == [("saved.py",)]
@@ -146,13 +146,13 @@ def named(*kinds: str) -> int:
 
 
 async def test_threads_end_with_their_index() -> None:
-    before, threads = named("bulk"), IndexThreads(WorkPriority())
+    previous_threads, threads = named("bulk"), IndexThreads(WorkPriority())
     await asyncio.gather(
         *(threads.run_in_thread(lambda: time.sleep(0.01), urgent=False) for _ in range(4))
     )
-    assert named("bulk") == before + BULK_THREADS
+    assert named("bulk") == previous_threads + BULK_THREADS
     threads.close()
-    await until(lambda: named("bulk") == before)
+    await until(lambda: named("bulk") == previous_threads)
 
 
 async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,9 +160,13 @@ async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) 
     parsers.
     """
     monkeypatch.setattr("cocosearchd.indexing.worker.index_threads.IDLE_S", 0.05)
-    before, threads, held = named("bulk", "edits"), IndexThreads(WorkPriority()), threading.Event()
+    previous_threads, threads, release = (
+        named("bulk", "edits"),
+        IndexThreads(WorkPriority()),
+        threading.Event(),
+    )
     for _ in range(2):  # and works again
-        working = asyncio.create_task(threads.run_in_thread(held.wait, urgent=True))
+        working = asyncio.create_task(threads.run_in_thread(release.wait, urgent=True))
         await asyncio.gather(
             *(
                 threads.run_in_thread(lambda: time.sleep(0.01), urgent=urgent)
@@ -170,11 +174,11 @@ async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) 
             )
         )
         await anyio.sleep(0.3)
-        assert named("bulk", "edits") > before, "one is at work"
-        held.set()
+        assert named("bulk", "edits") > previous_threads, "one is at work"
+        release.set()
         assert await working
-        await until(lambda: named("bulk", "edits") == before)
-        held.clear()
+        await until(lambda: named("bulk", "edits") == previous_threads)
+        release.clear()
     threads.close()
 
 

@@ -87,9 +87,9 @@ async def test_a_hook_that_fails_leaves_the_paths_dirty(
         async def fail(commit: Commit) -> None:
             raise StoreUnavailable("the words cannot be read")
 
-        told, bench.updater._on_commit = bench.updater._on_commit, fail
+        original, bench.updater._on_commit = bench.updater._on_commit, fail
         assert await bench.feed("lib/retry.py") == {"lib/retry.py": "the words cannot be read"}
-        bench.updater._on_commit = told
+        bench.updater._on_commit = original
         assert await bench.feed("lib/retry.py") == {}
 
 
@@ -154,26 +154,26 @@ async def test_kill_9_at_any_moment(
         for kill in range(KILLS):
             await _kill(bench, after_s=chance.uniform(0.0, 0.4))
             # What a person does meanwhile: edits, deletes, renames, creates.
-            some = sorted(bench_files)[kill * 5 : kill * 5 + 3]
-            (root / some[0]).write_text(python("edited", kill))
-            (root / some[1]).unlink()
-            (root / some[2]).rename(root / f"moved{kill}.py")
-            bench.source.give(_all(bench, *some))
+            selected = sorted(bench_files)[kill * 5 : kill * 5 + 3]
+            (root / selected[0]).write_text(python("edited", kill))
+            (root / selected[1]).unlink()
+            (root / selected[2]).rename(root / f"moved{kill}.py")
+            bench.source.give(_all(bench, *selected))
         assert await bench.source.idle() == {}
         assert bench.source.aside == {}
         assert bench.updater.status.deaths >= KILLS
-        left = await bench.digest()
-    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+        digest = await bench.digest()
+    assert digest == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
 async def test_a_file_that_kills_is_set_aside_and_no_other(
     db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     record = await new_record(db, root)
-    other = await new_record(db, root, "other", suffix=b"/.")
+    other_record = await new_record(db, root, "other", suffix=b"/.")
     async with running(db, record, root, replace(spec, crash_on="lib/retry.py")) as bench:
-        second = replace(bench, record=other, source=Source())
-        await bench.updater.add(other, second.source)
+        second = replace(bench, record=other_record, source=Source())
+        await bench.updater.add(other_record, second.source)
         failed = tuple(
             await asyncio.gather(
                 bench.feed_all(), second.feed(*every_path(root / "src"), "README.md")
@@ -223,7 +223,7 @@ async def test_on_a_full_disk_no_file_is_blamed(
 
 # a child that stalls is known after two seconds, and three or four do one after the other
 @pytest.mark.timeout(240)
-async def test_a_file_that_holds_up_the_child_is_set_aside(
+async def test_a_file_that_stalls_the_indexer_is_set_aside(
     db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     record = await new_record(db, root)
@@ -236,7 +236,7 @@ async def test_a_file_that_holds_up_the_child_is_set_aside(
 
 
 @pytest.mark.timeout(240)  # three daemons, each with a child or some
-async def test_what_ends_the_child_has_one_strike_and_is_known_after_a_restart(
+async def test_a_file_that_ends_the_indexer_is_still_set_aside_after_a_restart(
     db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     """By its content: the same in another file is known, and a changed one is indexed."""
@@ -278,7 +278,7 @@ async def test_a_list_of_contents_that_cannot_be_read_is_begun_anew(tmp_path: Pa
         assert SetAside(tmp_path, "of another version").reason(b"hash") is None
 
 
-async def test_a_child_that_does_not_come_up_is_ended(
+async def test_an_indexer_that_does_not_start_is_ended(
     db: Database, root: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is stopped, or waits for a disk, before it answers: the next one may not be."""
@@ -293,7 +293,7 @@ async def test_a_child_that_does_not_come_up_is_ended(
         assert await bench.feed("README.md") == {}
 
 
-async def test_an_index_can_be_removed_while_the_child_is_dead(
+async def test_an_index_can_be_removed_while_the_indexer_is_dead(
     db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     record = await new_record(db, root)
@@ -307,7 +307,9 @@ async def test_an_index_can_be_removed_while_the_child_is_dead(
         assert await replace(bench, source=again).feed_all() == {}
 
 
-async def test_the_child_ends_with_the_daemon(db: Database, root: Path, spec: IndexerSpec) -> None:
+async def test_the_indexer_ends_with_the_daemon(
+    db: Database, root: Path, spec: IndexerSpec
+) -> None:
     await new_record(db, root)
     code = (
         "import anyio, sys; from cocosearchd.indexing.coordinator.updater import Updater, IndexerSpec\n"

@@ -111,14 +111,14 @@ def test_answers_as_they_are_sent_are_read() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    "said", [b"{]\n", b"\xff\n", b'{"id": 9}\n', b'{"ready": true}\n', b"x" * 400 + b"\n"]
+    "message", [b"{]\n", b"\xff\n", b'{"id": 9}\n', b'{"ready": true}\n', b"x" * 400 + b"\n"]
 )
-async def test_a_child_that_says_what_is_no_answer_has_died(said: bytes) -> None:
+async def test_an_indexer_that_sends_no_valid_answer_has_died(message: bytes) -> None:
     ours, child = socket.socketpair()
     link = IndexerLink(*await asyncio.open_connection(sock=ours, limit=256))
     first, second = link.request({"do": "ping"}), link.request({"do": "ping"})
     with child:
-        child.sendall(indexer_messages.encode_message({"id": 1}) + said)
+        child.sendall(indexer_messages.encode_message({"id": 1}) + message)
         await link.listen()
     link.fail()
     assert await first == {"id": 1}

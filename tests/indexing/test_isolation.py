@@ -31,7 +31,7 @@ async def settled(source: Source, *, paths: int) -> dict[str, str]:
     with anyio.fail_after(WAIT_S):
         while sum(len(batch.paths) for batch, _ in source.settled) < paths:  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.02)
-    return {path: why for _, failed in source.settled for path, why in failed.items()}
+    return {path: error for _, failed in source.settled for path, error in failed.items()}
 
 
 async def test_a_source_that_raises_restarts_its_own_work_alone(
@@ -83,7 +83,7 @@ async def ignore(commit: Commit) -> None:
 
 
 def another(tmp_path: Path) -> Path:
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "saved.py").write_text("def saved() -> None: ...\n")
-    return other
+    other_record = tmp_path / "other"
+    other_record.mkdir()
+    (other_record / "saved.py").write_text("def saved() -> None: ...\n")
+    return other_record

@@ -45,12 +45,12 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     train = tmp_path / "supplies"
     supply(train, "BAT0", type="Battery", status="Discharging")
     assert Throttle(tmp_path, IndexingSettings(min_free_bytes=0), train).pause_reason() is None
-    found = Throttle(
+    reason = Throttle(
         tmp_path, IndexingSettings(min_free_bytes=0, pause_on_battery=True), train
     ).pause_reason()
-    assert "battery" in (found or "")
-    found = Throttle(tmp_path, IndexingSettings(min_free_bytes=FULL), train).pause_reason()
-    assert f"MiB are free in {tmp_path}" in (found or "")
+    assert "battery" in (reason or "")
+    reason = Throttle(tmp_path, IndexingSettings(min_free_bytes=FULL), train).pause_reason()
+    assert f"MiB are free in {tmp_path}" in (reason or "")
     assert (free_bytes(tmp_path) or 0) > 0
     assert (free_bytes(tmp_path / "not" / "yet") or 0) > 0
 

@@ -48,8 +48,8 @@ async def watching(
 
 
 async def fresh(watched: WatchedRoot) -> None:
-    found = await watched.sync(SYNC_S)
-    assert found.fresh, found
+    freshness = await watched.sync(SYNC_S)
+    assert freshness.fresh, freshness
 
 
 async def test_saved_files_are_in_the_index_after_a_sync(
@@ -67,11 +67,11 @@ async def test_saved_files_are_in_the_index_after_a_sync(
         assert {file.path for file in await index_records.file_records(db, record)} == set(
             every_path(root)
         )
-        left = await index_records.table_digest(db, record)
-    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+        digest = await index_records.table_digest(db, record)
+    assert digest == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
-async def test_a_restart_without_changes_asks_nothing_of_the_child(
+async def test_a_restart_without_changes_sends_no_file_to_the_indexer(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     record = await new_record(db, root)

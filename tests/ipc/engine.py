@@ -159,10 +159,10 @@ class FixedEngine:
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         self.requests.append(request)
-        why = None if self.fresh_files else "the file has changed since"
+        reason = None if self.fresh_files else "the file has changed since"
         first = request.start_line or 1
         return w.GetFileReply(
-            "demo", request.path, "python", "b\nc\n", first, 3, 3, self.fresh_files, why
+            "demo", request.path, "python", "b\nc\n", first, 3, 3, self.fresh_files, reason
         )
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.timeout(120)
 
 @pytest.fixture
 def daemon(cluster: Path) -> Iterator[Daemon]:
-    with passing_daemon(cluster) as made:
-        made.start()
-        yield made
+    with passing_daemon(cluster) as passing:
+        passing.start()
+        yield passing
 
 
 @pytest.mark.skipif(
@@ -35,12 +35,12 @@ def daemon(cluster: Path) -> Iterator[Daemon]:
 def test_starts_and_stops_leave_no_process_and_no_socket(daemon: Daemon, cycles: int) -> None:
     daemon.stop()
     for _ in range(cycles):
-        before = _segments()
+        previous = _segments()
         daemon.start()
         assert daemon.process is not None
         processes = psutil.Process(daemon.process.pid).children(recursive=True)
         assert processes
-        shared = _shared_memory(processes) - before
+        shared = _shared_memory(processes) - previous
         assert shared, "PostgreSQL has some"
         streams = [_listening(daemon) for _ in range(3)]
         asking = daemon.begin("query", "found")
@@ -62,12 +62,12 @@ def _shared_memory(processes: list[psutil.Process]) -> set[str]:
     name it.
     """
     pids = {process.pid for process in processes}
-    found = {name for name in _segments() if int(name.partition(" ")[0]) in pids}
+    segments = {name for name in _segments() if int(name.partition(" ")[0]) in pids}
     for process in processes:
         # it has ended, as PostgreSQL's processes do
         with contextlib.suppress(psutil.NoSuchProcess):
-            found |= {path.path for path in process.memory_maps() if path.path in _mapped()}
-    return found
+            segments |= {path.path for path in process.memory_maps() if path.path in _mapped()}
+    return segments
 
 
 def _mapped() -> set[str]:
@@ -100,31 +100,31 @@ def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(
     (tmp_path / "here" / "inside").mkdir(parents=True)
     (tmp_path / "here" / "a.py").write_text("A = 1\n")
     events = client.stream(path, "watch", {"lifecycle": True})
-    seen = list[tuple[str, str]]()
-    reader = threading.Thread(target=_collect, args=(events, seen))
+    states = list[tuple[str, str]]()
+    reader = threading.Thread(target=_collect, args=(events, states))
     reader.start()
     time.sleep(0.3)  # the stream has no first word: what it tells begins when it is asked
     client.call(path, "index_codebase", {"path": str(tmp_path / "here"), "name": "here"})
     list(client.stream(path, "follow", {"index": "here"}))
-    asked = {"paths": ["/nowhere", str(tmp_path / "here" / "inside")]}
-    assert client.call(path, "locate", asked) == {
+    params = {"paths": ["/nowhere", str(tmp_path / "here" / "inside")]}
+    assert client.call(path, "locate", params) == {
         "index": "here",
         "root": str(tmp_path / "here"),
-        "path": asked["paths"][1],
+        "path": params["paths"][1],
     }
     assert client.call(path, "locate", {"paths": ["/nowhere"]})["index"] is None
     time.sleep(2.5)
     client.call(path, "clear_index", {"index": "here"})
     reader.join(20)
     assert not reader.is_alive()
-    kinds = [kind for kind, index in seen if index == "here"]
+    kinds = [kind for kind, index in states if index == "here"]
     assert kinds[0] == "added"
     assert "commit" in kinds
     assert kinds[-1] == "removed"
 
 
-def _collect(events: Iterator[dict[str, str]], seen: list[tuple[str, str]]) -> None:
+def _collect(events: Iterator[dict[str, str]], collected: list[tuple[str, str]]) -> None:
     for event in events:
-        seen.append((event["kind"], event["index"]))
+        collected.append((event["kind"], event["index"]))
         if event["kind"] == "removed":
             return

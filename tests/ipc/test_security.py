@@ -142,13 +142,13 @@ def target(tmp_path_factory: pytest.TempPathFactory, cluster: Path) -> Iterator[
 
 
 def test_every_text_parameter_of_every_method_takes_or_refuses_anything(target: Target) -> None:
-    asked = 0
+    count = 0
     defects = list[str]()
     for method, name, make in _texts():
         for value in NASTY:
-            asked += 1
+            count += 1
             defects += _defects(target, method, name, make(value))
-    assert asked > 300
+    assert count > 300
     assert defects == []
     target.answers()
 
@@ -167,17 +167,17 @@ def test_nul_bytes_are_refused_in_every_text_parameter(target: Target) -> None:
 
 
 def test_no_file_parameter_reaches_beyond_the_root(target: Target) -> None:
-    taken = set[str]()
+    tools = set[str]()
     for method, name, make in _texts():
         # which is told where to look, by those who may
         if name in FILES and method != "index_codebase":
-            taken.add(f"{method}.{name}")
+            tools.add(f"{method}.{name}")
             for value in target.traversals():
-                shown = ""
+                output = ""
                 with contextlib.suppress(client.CallFailed):
-                    shown = json.dumps(_first(target, method, make(value)))
-                assert SECRET not in shown, (method, name, value)
-    assert taken >= {
+                    output = json.dumps(_first(target, method, make(value)))
+                assert SECRET not in output, (method, name, value)
+    assert tools >= {
         "get_file.path",
         "list_files.under",
         "list_files.pattern",
@@ -210,7 +210,7 @@ async def test_every_text_parameter_of_every_tool_as_well(target: Target) -> Non
         str(target.root.parent / "secret.txt"),
     )
     defects = list[str]()
-    asked = 0
+    count = 0
     async with Client(transport) as asking:
         for tool in await asking.list_tools():
             fixed = {
@@ -221,22 +221,24 @@ async def test_every_text_parameter_of_every_tool_as_well(target: Target) -> Non
                 "timeout_s": 0,
             }
             schema = tool.input_schema
-            given = {name: value for name, value in fixed.items() if name in schema["properties"]}
-            given |= {"index_name": "it"} if "index_name" in schema["properties"] else {}
+            arguments = {
+                name: value for name, value in fixed.items() if name in schema["properties"]
+            }
+            arguments |= {"index_name": "it"} if "index_name" in schema["properties"] else {}
             for name in (n for n, s in schema["properties"].items() if "string" in json.dumps(s)):
                 for value in values:
                     listed = schema["properties"][name].get("anyOf", [{}])[0].get("type") == "array"
-                    asked += 1
-                    given_now = given | {name: [value] if listed else value}
+                    count += 1
+                    given_now = arguments | {name: [value] if listed else value}
                     answer = await asking.call_tool(tool.name, given_now, raise_on_error=False)
-                    shown = "".join(getattr(block, "text", "") for block in answer.content)
+                    output = "".join(getattr(block, "text", "") for block in answer.content)
                     if (
-                        SECRET in shown
-                        or shown.startswith("Error calling tool")
-                        or "internal error" in shown
+                        SECRET in output
+                        or output.startswith("Error calling tool")
+                        or "internal error" in output
                     ):
-                        defects.append(f"{tool.name}({name}={value[:30]!r}): {shown[:80]}")
-    assert asked > 150
+                        defects.append(f"{tool.name}({name}={value[:30]!r}): {output[:80]}")
+    assert count > 150
     assert defects == []
     target.answers()
 
@@ -328,11 +330,11 @@ BIG = b" " * (10 << 20)
 
 @pytest.mark.parametrize("path", ["/mcp", "/messages/", site.RPC])
 @pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize("known", [False, True])
-def test_ten_megabytes_over_tcp(target: Target, path: str, chunked: bool, known: bool) -> None:
+@pytest.mark.parametrize("is_known", [False, True])
+def test_ten_megabytes_over_tcp(target: Target, path: str, chunked: bool, is_known: bool) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
     headers = {"Content-Type": "application/json"} | (
-        {"Authorization": f"Bearer {target.token}"} if known else {}
+        {"Authorization": f"Bearer {target.token}"} if is_known else {}
     )
     body = (BIG[i : i + (1 << 20)] for i in range(0, len(BIG), 1 << 20)) if chunked else BIG
     status = 0
@@ -340,7 +342,7 @@ def test_ten_megabytes_over_tcp(target: Target, path: str, chunked: bool, known:
         connection.request("POST", path, body, headers, encode_chunked=chunked)
         status = connection.getresponse().status
     connection.close()
-    assert status in (0, 413 if known else 401)
+    assert status in (0, 413 if is_known else 401)
     target.answers()
 
 
@@ -395,18 +397,18 @@ FORGED = [
 @pytest.mark.parametrize(("forged", "status"), FORGED)
 def test_forged_headers_on_every_path(target: Target, forged: dict[str, str], status: int) -> None:
     half = target.token[: len(target.token) // 2]
-    given = {"Authorization": f"Bearer {target.token}"}
-    given |= {name: value.format(token=target.token, half=half) for name, value in forged.items()}
+    headers = {"Authorization": f"Bearer {target.token}"}
+    headers |= {name: value.format(token=target.token, half=half) for name, value in forged.items()}
     for path in ("/mcp", "/sse", "/messages/", "/metrics", site.RPC, *sorted(OPEN_PATHS)):
         for method in ("GET", "POST"):
             connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
-            connection.request(method, path, b"{}" if method == "POST" else None, given)
-            found = connection.getresponse().status
+            connection.request(method, path, b"{}" if method == "POST" else None, headers)
+            status_code = connection.getresponse().status
             connection.close()
             if status == 401 and path in OPEN_PATHS:
-                assert found in (200, 405)
+                assert status_code in (200, 405)
             else:
-                assert found == status, (method, path)
+                assert status_code == status, (method, path)
     target.answers()
 
 
@@ -441,7 +443,7 @@ def test_odd_paths(target: Target, path: str) -> None:
 def test_a_thousand_idle_connections_and_fifty_slow_ones(target: Target, unix: bool) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
-    held = list[socket.socket]()
+    connections = list[socket.socket]()
     try:
         for number in range(1000):
             s = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
@@ -449,9 +451,9 @@ def test_a_thousand_idle_connections_and_fifty_slow_ones(target: Target, unix: b
             s.connect(target.rpc if unix else ("127.0.0.1", target.port))
             if number >= 950:
                 s.sendall(b"POST /rpc HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-            held.append(s)
+            connections.append(s)
         for drop in b"abc":
-            for s in held[950:]:
+            for s in connections[950:]:
                 with contextlib.suppress(ConnectionError):
                     s.send(bytes([drop]))
             target.answers()
@@ -462,18 +464,18 @@ def test_a_thousand_idle_connections_and_fifty_slow_ones(target: Target, unix: b
         connection.close()
         assert time.monotonic() - began < 5
     finally:
-        for s in held:
+        for s in connections:
             s.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     target.answers()
 
 
 def test_a_first_line_too_deep_to_read_ends_its_own_bridge_alone(target: Target) -> None:
-    with bridge(target) as other, bridge(target) as deep:
+    with bridge(target) as bridge_socket, bridge(target) as deep:
         deep.sendall(b"[" * 200_000 + b"\n")
         assert b'"error"' in deep.recv(1 << 16)
-        other.sendall(INITIALIZE)
-        assert b"serverInfo" in other.recv(1 << 16)
+        bridge_socket.sendall(INITIALIZE)
+        assert b"serverInfo" in bridge_socket.recv(1 << 16)
     target.answers()
 
 
@@ -507,10 +509,10 @@ def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on(
 )
 def test_a_bridge_that_comes_when_no_file_handle_is_left_is_served_later(target: Target) -> None:
     pid = client.call(target.rpc, "status")["pid"]
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    previous_limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
     free = next(number for number in itertools.count() if number not in used)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, before[1]))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, previous_limits[1]))
     try:
         with bridge(target) as waiting:
             waiting.sendall(INITIALIZE)
@@ -518,10 +520,10 @@ def test_a_bridge_that_comes_when_no_file_handle_is_left_is_served_later(target:
             while "bridge_not_accepted" not in target.daemon.log:
                 assert time.monotonic() < end
                 time.sleep(0.02)
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, previous_limits)
             assert b"serverInfo" in waiting.recv(1 << 16)
     finally:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, previous_limits)
     target.answers()
 
 
@@ -534,17 +536,19 @@ def bridge(target: Target) -> Iterator[socket.socket]:
 
 
 def test_more_bridges_than_there_is_room_for(target: Target) -> None:
-    held = list[socket.socket]()
+    bridges = list[socket.socket]()
     try:
         for _ in range(400):
-            held.append(socket.socket(socket.AF_UNIX))
-            held[-1].settimeout(10)
-            while held[-1].connect_ex(str(target.daemon.home / "run" / "mcp.sock")) == errno.EAGAIN:
+            bridges.append(socket.socket(socket.AF_UNIX))
+            bridges[-1].settimeout(10)
+            while (
+                bridges[-1].connect_ex(str(target.daemon.home / "run" / "mcp.sock")) == errno.EAGAIN
+            ):
                 time.sleep(0.01)  # the kernel's queue is full
         target.answers()
-        assert held[-1].recv(1) == b""  # turned away, while the first ones may still speak
+        assert bridges[-1].recv(1) == b""  # turned away, while the first ones may still speak
     finally:
-        for s in held:
+        for s in bridges:
             s.close()
     target.answers()
 

@@ -113,10 +113,10 @@ def test_the_inspector(served: Served, kind: str, tmp_path: Path) -> None:
         return json.loads(done.stdout) if done.stdout.strip() else pytest.fail(done.stderr)
 
     def call(tool: str, **arguments: str) -> Any:
-        given = [
+        command = [
             part for name, value in arguments.items() for part in ("--tool-arg", f"{name}={value}")
         ]
-        return ask("tools/call", "--tool-name", tool, *given)
+        return ask("tools/call", "--tool-name", tool, *command)
 
     failed = call("index_stats", index_name="nothing")
     indexed = call("index_codebase", path="/srv/new")["structuredContent"]

@@ -28,9 +28,9 @@ def rendered(parsed: Parsed) -> str:
     ]
     lines += ["", "symbols"] if parsed.symbols else []
     for symbol in parsed.symbols:
-        place = f"{symbol.start_line}-{symbol.end_line}"
+        line_range = f"{symbol.start_line}-{symbol.end_line}"
         lines.append(
-            f"  {symbol.kind} {symbol.qualified_name} {place} in {symbol.parent or '-'} | {symbol.signature}"
+            f"  {symbol.kind} {symbol.qualified_name} {line_range} in {symbol.parent or '-'} | {symbol.signature}"
         )
     lines += ["", "blocks"] if parsed.blocks else []
     for block in parsed.blocks:
@@ -38,12 +38,12 @@ def rendered(parsed: Parsed) -> str:
         last = parsed.data.count(b"\n", 0, block.end_byte - 1) + 1
         lines.append(f"  {block.block_type} {block.hierarchy} {first}-{last}")
     lines += ["", "chunks"]
-    for one in chunk_file(parsed, ChunkLimits()):
+    for chunk in chunk_file(parsed, ChunkLimits()):
         lines.append(
-            f"  {one.start_line}-{one.end_line} {one.end_byte - one.start_byte}B | {one.header}"
+            f"  {chunk.start_line}-{chunk.end_line} {chunk.end_byte - chunk.start_byte}B | {chunk.header}"
         )
         lines.append(
-            f"    {one.symbol_type or '-'} {one.symbol_name or '-'} | {one.block_type} {one.hierarchy}".rstrip()
+            f"    {chunk.symbol_type or '-'} {chunk.symbol_name or '-'} | {chunk.block_type} {chunk.hierarchy}".rstrip()
         )
     return "\n".join(lines) + "\n"
 
@@ -59,8 +59,8 @@ def test_case(path: str) -> None:
 
 
 def test_no_expected_file_is_left_over() -> None:
-    left = {
+    leftovers = {
         path.relative_to(EXPECTED).as_posix().removesuffix(".txt")
         for path in EXPECTED.rglob("*.txt")
     }
-    assert left == set(PATHS)
+    assert leftovers == set(PATHS)

@@ -52,10 +52,10 @@ names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True)
 @given(names)
 def test_parts_make_up_the_whole_which_comes_last(name: str) -> None:
     words = split(name)
-    whole = name.strip("_").lower()
-    assert words[-1:] == ((whole,) if whole else ())
+    full_name = name.strip("_").lower()
+    assert words[-1:] == ((full_name,) if full_name else ())
     parts = words[:-1] or words
-    assert "".join(parts) == whole.replace("_", "")
+    assert "".join(parts) == full_name.replace("_", "")
 
 
 @given(st.lists(st.from_regex(r"[A-Z][a-z]{1,6}", fullmatch=True), min_size=1, max_size=5))
@@ -64,9 +64,10 @@ def test_humps_are_words(humps: list[str]) -> None:
 
 
 @given(st.text(), st.text())
-def test_texts_split_on_their_own_or_together(one: str, other: str) -> None:
+def test_texts_split_on_their_own_or_together(first: str, second: str) -> None:
     assert (
-        split_text(f"{one} {other}").split() == split_text(one).split() + split_text(other).split()
+        split_text(f"{first} {second}").split()
+        == split_text(first).split() + split_text(second).split()
     )
 
 

@@ -128,20 +128,25 @@ def test_qualified_names_are_bounded() -> None:
 
 @pytest.mark.parametrize("levels", [150, 4000])
 @pytest.mark.parametrize(
-    ("path", "each"),
+    ("path", "level_text"),
     [
-        *(("a.yaml", each) for each in ("{indent}a:\n", "{indent}-\n", "{indent}a:\r", "- ", "? ")),
+        *(
+            ("a.yaml", level_text)
+            for level_text in ("{indent}a:\n", "{indent}-\n", "{indent}a:\r", "- ", "? ")
+        ),
         ("a.yaml", "{half}a:\n{half}-\n"),
         *(
-            ("a.md", each)
-            for each in ("> ", "* ", "1. ", "{indent}- \n", "\t{tabs}- \n", "> {indent}- a\n")
+            ("a.md", level_text)
+            for level_text in ("> ", "* ", "1. ", "{indent}- \n", "\t{tabs}- \n", "> {indent}- a\n")
         ),
     ],
 )
-def test_blocks_of_many_levels_end_no_process(path: str, each: str, levels: int) -> None:
+def test_blocks_of_many_levels_end_no_process(path: str, level_text: str, levels: int) -> None:
     # In a process of its own: what is to be seen is whether it is there afterwards.
-    levels = min(levels, 600 if "{" in each else levels)
-    parts = (each.format(indent=" " * n, tabs="\t" * n, half=" " * (n // 2)) for n in range(levels))
+    levels = min(levels, 600 if "{" in level_text else levels)
+    parts = (
+        level_text.format(indent=" " * n, tabs="\t" * n, half=" " * (n // 2)) for n in range(levels)
+    )
     code = f"import sys; from cocosearchd.languages.parse import parse; parse({path!r}, sys.stdin.buffer.read())"
     text = "".join(parts).encode()
     assert subprocess.run([sys.executable, "-c", code], input=text, check=False).returncode == 0
@@ -167,9 +172,9 @@ def test_a_byte_order_mark_hides_no_block(path: str, text: str) -> None:
     assert plain.blocks
     assert marked.language == plain.language
     assert [(block.block_type, block.hierarchy) for block in marked.blocks] == [
-        place[:2] for place in places
+        block_place[:2] for block_place in places
     ]
-    assert [block.end_byte for block in marked.blocks] == [place[3] for place in places]
+    assert [block.end_byte for block in marked.blocks] == [block_place[3] for block_place in places]
 
 
 @pytest.mark.parametrize(
@@ -183,8 +188,8 @@ def test_a_byte_order_mark_hides_no_block(path: str, text: str) -> None:
     ],
 )
 def test_here_documents_end_where_they_do(text: str, words: list[str]) -> None:
-    found = parse("Dockerfile", b"FROM a\n" + text.encode()).blocks
-    assert [block.block_type for block in found] == ["FROM", *words]
+    blocks = parse("Dockerfile", b"FROM a\n" + text.encode()).blocks
+    assert [block.block_type for block in blocks] == ["FROM", *words]
 
 
 def test_comments_are_no_part_of_values() -> None:
@@ -195,8 +200,8 @@ def test_comments_are_no_part_of_values() -> None:
         "run: |  # text",
     ]
     text = "jobs:\n  test:\n    steps:\n" + "".join(f"      - {step}\n" for step in steps)
-    found = [block.title for block in parse(".github/workflows/ci.yml", text.encode()).blocks]
-    assert found == ["test", "actions/checkout@abc", "Build # it", "C#", "4"]
+    titles = [block.title for block in parse(".github/workflows/ci.yml", text.encode()).blocks]
+    assert titles == ["test", "actions/checkout@abc", "Build # it", "C#", "4"]
 
 
 def test_a_parse_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,19 +237,21 @@ def test_a_parse_that_waits_for_others_is_not_given_up(monkeypatch: pytest.Monke
     """By the clock each step of it takes too long, as where many use the machine; it uses hardly
     any of that itself.
     """
-    whole = {path: parse(path, data) for path, data in FILES.items()}
+    expected = {path: parse(path, data) for path, data in FILES.items()}
     monkeypatch.setattr(syntax, "SLICE_US", 1, raising=False)
     monkeypatch.setattr(syntax, "PARSE_TIMEOUT_US", 1, raising=False)
-    found = dict[str, Parsed]()
+    results = dict[str, Parsed]()
 
     def run() -> None:  # in a thread of its own, whose parsers are new
-        found.update((path, parse(path, data)) for path, data in FILES.items())
+        results.update((path, parse(path, data)) for path, data in FILES.items())
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    for path, parsed in whole.items():
-        assert (found[path].symbols, found[path].report) == (parsed.symbols, parsed.report), path
+    for path, parsed in expected.items():
+        assert (results[path].symbols, results[path].report) == (parsed.symbols, parsed.report), (
+            path
+        )
 
 
 def test_health() -> None:
@@ -274,17 +281,17 @@ def test_predicates_do_not_fail_on_what_is_not_utf8() -> None:
 def test_parsers_of_threads_do_not_meet() -> None:
     data = FILES["app/user_service.py"]
     expected = parse("app/user_service.py", data).symbols
-    found: list[object] = []
+    errors: list[object] = []
 
     def run() -> None:
-        found.extend(parse("app/user_service.py", data).symbols for _ in range(5))
+        errors.extend(parse("app/user_service.py", data).symbols for _ in range(5))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [expected] * 20
+    assert errors == [expected] * 20
 
 
 def test_overrides_extend_and_replace() -> None:

@@ -22,9 +22,9 @@ WIDE = {
 
 def steps(path: str, definitions: int) -> int:
     """Count the calls that parsing takes: the count is the same on every machine."""
-    around, each = WIDE[path]
+    around, step = WIDE[path]
     text = around.format(
-        "".join(each.format(n, n) for n in range(definitions)).rstrip(",\n") + "\n"
+        "".join(step.format(n, n) for n in range(definitions)).rstrip(",\n") + "\n"
     ).encode()
     parse(path, text)  # grammars and queries are loaded once
     count = 0

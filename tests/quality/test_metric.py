@@ -41,11 +41,11 @@ def test_one_target_at_rank_three() -> None:
 
 
 def test_two_targets_of_three() -> None:
-    found = ndcg(
+    score = ndcg(
         [Target("a.py"), Target("d.py"), Target("x.py")], results("a.py", "b.py", "c.py", "d.py")
     )
     ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
-    assert found == pytest.approx((1 + 1 / math.log2(5)) / ideal)
+    assert score == pytest.approx((1 + 1 / math.log2(5)) / ideal)
 
 
 def test_a_second_chunk_of_the_same_file_wastes_a_rank() -> None:
@@ -77,14 +77,23 @@ def test_strict_labels_prefer_the_exact_path() -> None:
 
 
 def test_the_data_are_complete() -> None:
-    found = {each.name: questions(each.name) for each in repositories()}
-    assert len(found) == 25
+    questions_by_name = {
+        repository.name: questions(repository.name) for repository in repositories()
+    }
+    assert len(questions_by_name) == 25
     counts = {
-        category: sum(q.category == category for each in found.values() for q in each)
+        category: sum(
+            q.category == category for entries in questions_by_name.values() for q in entries
+        )
         for category in CATEGORIES
     }
     assert counts == {"architecture": 133, "semantic": 284, "symbol": 82}
     assert (
-        sum(target.start_line > 0 for each in found.values() for q in each for target in q.targets)
+        sum(
+            target.start_line > 0
+            for entries in questions_by_name.values()
+            for q in entries
+            for target in q.targets
+        )
         == 11
     )

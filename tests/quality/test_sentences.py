@@ -42,13 +42,13 @@ def test_a_sentence_is_asked_of_code_without_it() -> None:
     samples, silent = without_comments(
         [("lease.py", "python", chunk_file(parse("lease.py", TEXT.encode()), ChunkLimits()))]
     )
-    assert [(one.text, one.place) for one in samples] == [
+    assert [(sample.text, sample.place) for sample in samples] == [
         ("Give a lease more time before somebody else may take it", ("lease.py", 0))
     ]
-    left = "".join(each.text for _, _, chunks in silent for each in chunks)
-    assert "lease.until = max" in left
-    assert "somebody" not in left
-    assert "clock of the store" not in left
+    rest = "".join(chunk.text for _, _, chunks in silent for chunk in chunks)
+    assert "lease.until = max" in rest
+    assert "somebody" not in rest
+    assert "clock of the store" not in rest
 
 
 async def test_a_weakened_sentence_has_lost_the_word_that_finds_its_answer() -> None:
@@ -63,8 +63,8 @@ async def test_a_weakened_sentence_has_lost_the_word_that_finds_its_answer() -> 
         for path, text in texts.items()
     ]
     state = await asyncio.to_thread(indexed, files, terms, embedder)
-    found = weakened(Sample("give a lease more time", ("lease.py", 0)), "1.py", state, terms)
-    assert [one.text for one in found] == ["give a more time"]
+    variants = weakened(Sample("give a lease more time", ("lease.py", 0)), "1.py", state, terms)
+    assert [sample.text for sample in variants] == ["give a more time"]
     assert not list(
         weakened(Sample("nothing of this is there", ("lease.py", 0)), "1.py", state, terms)
     )

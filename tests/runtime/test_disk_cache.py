@@ -18,12 +18,12 @@ from cocosearchd.runtime.disk_cache import DiskCache
 def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
     path.write_bytes(b"this is no database, and it is long enough to be looked at as one" * 100)
-    kept = DiskCache(path, 1 << 20)
-    kept.put([(b"one", b"1")])
-    kept.close()
-    kept = DiskCache(path, 1 << 20)
-    assert kept.get([b"one", b"two"]) == {b"one": b"1"}
-    kept.close()
+    cache = DiskCache(path, 1 << 20)
+    cache.put([(b"one", b"1")])
+    cache.close()
+    cache = DiskCache(path, 1 << 20)
+    assert cache.get([b"one", b"two"]) == {b"one": b"1"}
+    cache.close()
 
 
 def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> None:
@@ -31,22 +31,22 @@ def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> No
     ever.
     """
     path, keys = tmp_path / "kept.sqlite", [text_key(f"{n}") for n in range(4000)]
-    kept = DiskCache(path, 8 << 20)
-    kept.put((key, b"x" * 512) for key in keys)
-    kept.close()
+    cache = DiskCache(path, 8 << 20)
+    cache.put((key, b"x" * 512) for key in keys)
+    cache.close()
     sound = path.read_bytes()
     quarter = len(sound) // 16384 * 4096
     path.write_bytes(sound[:quarter] + b"\x7e" * 2 * quarter + sound[3 * quarter :])
-    kept = DiskCache(path, 8 << 20)
-    assert len(kept.get(keys)) < len(keys)
+    cache = DiskCache(path, 8 << 20)
+    assert len(cache.get(keys)) < len(keys)
     for _ in range(2):
-        kept.put([(keys[0], b"1")])
-        kept.flush()
-    assert kept.get(keys) == {keys[0]: b"1"}
-    kept.close()
-    kept = DiskCache(path, 8 << 20)
-    assert kept.get(keys) == {keys[0]: b"1"}
-    kept.close()
+        cache.put([(keys[0], b"1")])
+        cache.flush()
+    assert cache.get(keys) == {keys[0]: b"1"}
+    cache.close()
+    cache = DiskCache(path, 8 << 20)
+    assert cache.get(keys) == {keys[0]: b"1"}
+    cache.close()
 
 
 @pytest.mark.skipif(
@@ -54,9 +54,9 @@ def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> No
 )
 def test_a_disk_that_is_full_is_no_reason_to_let_go_of_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
-    kept = DiskCache(path, 1 << 20)
-    kept.put([(b"one", b"1")])
-    kept.close()
+    cache = DiskCache(path, 1 << 20)
+    cache.put([(b"one", b"1")])
+    cache.close()
     program = f"""
 import resource, pathlib, cocosearchd.runtime.disk_cache
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as a disk without room: no file may grow
@@ -66,41 +66,41 @@ cocosearchd.runtime.disk_cache.DiskCache(pathlib.Path({str(path)!r}), 1 << 20)
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
     )
     assert "sqlite3.OperationalError" in done.stderr
-    kept = DiskCache(path, 1 << 20)
-    assert kept.get([b"one"]) == {b"one": b"1"}
-    kept.close()
+    cache = DiskCache(path, 1 << 20)
+    assert cache.get([b"one"]) == {b"one": b"1"}
+    cache.close()
 
 
 def test_it_is_bounded_and_keeps_what_was_used_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 400_000
-    kept = DiskCache(tmp_path / "kept.sqlite", limit)
+    cache = DiskCache(tmp_path / "kept.sqlite", limit)
     for day in range(4):
         monkeypatch.setattr("time.time", lambda day=day: day * 86_400.0)
-        kept.put((b"%d %d" % (day, n), b"x" * 512) for n in range(200))
-        kept.get([b"0 0"])
-        kept.flush()
-        assert kept.used_bytes() <= limit
-    assert len(kept.get([b"3 %d" % n for n in range(200)])) == 200
-    assert not kept.get([b"0 %d" % n for n in range(1, 200)])
-    assert kept.get([b"0 0"])  # asked for each day
-    kept.close()
+        cache.put((b"%d %d" % (day, n), b"x" * 512) for n in range(200))
+        cache.get([b"0 0"])
+        cache.flush()
+        assert cache.used_bytes() <= limit
+    assert len(cache.get([b"3 %d" % n for n in range(200)])) == 200
+    assert not cache.get([b"0 %d" % n for n in range(1, 200)])
+    assert cache.get([b"0 0"])  # asked for each day
+    cache.close()
 
 
 def test_what_was_put_is_written_soon(tmp_path: Path) -> None:
     async def put() -> None:
-        kept = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
-        kept.put([(b"one", b"1")])
-        kept.flush_soon()
-        kept.put([(b"two", b"2")])
-        assert kept.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
-        await kept.aclose()
+        cache = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
+        cache.put([(b"one", b"1")])
+        cache.flush_soon()
+        cache.put([(b"two", b"2")])
+        assert cache.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
+        await cache.aclose()
 
     asyncio.run(put())
-    kept = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
-    assert kept.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
-    kept.close()
+    disk_cache = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
+    assert disk_cache.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
+    disk_cache.close()
 
 
 def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> None:
@@ -113,30 +113,30 @@ def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> Non
     former.execute("insert into kept values (?, 1, ?)", (b"one", b"1"))
     former.commit()
     former.close()
-    kept = DiskCache(path, limit)
-    assert kept.get([b"one"]) == {b"one": b"1"}
-    kept.put([(b"one", b"uno"), (b"two", b"2")])
-    kept.flush()
-    assert kept.get([b"one", b"two"]) == {b"one": b"uno", b"two": b"2"}
-    kept.put((b"%d" % n, b"x" * 512) for n in range(2000))
-    kept.flush()
-    assert 0 < kept.used_bytes() <= limit
-    kept.close()
+    cache = DiskCache(path, limit)
+    assert cache.get([b"one"]) == {b"one": b"1"}
+    cache.put([(b"one", b"uno"), (b"two", b"2")])
+    cache.flush()
+    assert cache.get([b"one", b"two"]) == {b"one": b"uno", b"two": b"2"}
+    cache.put((b"%d" % n, b"x" * 512) for n in range(2000))
+    cache.flush()
+    assert 0 < cache.used_bytes() <= limit
+    cache.close()
 
 
 def test_what_is_put_comes_behind_what_is_there(tmp_path: Path) -> None:
     """Keys are digests: in their order, each value would write a page of its own."""
     path = tmp_path / "kept.sqlite"
-    kept = DiskCache(path, 8 << 20)
-    kept.put((text_key(f"{n}"), b"x" * 512) for n in range(4000))
-    kept.flush()
-    other = sqlite3.connect(path)
-    assert other.execute("pragma wal_checkpoint(truncate)").fetchone() == (0, 0, 0)
-    kept.put((text_key(f"new {n}"), b"y" * 512) for n in range(100))
-    kept.flush()
+    cache = DiskCache(path, 8 << 20)
+    cache.put((text_key(f"{n}"), b"x" * 512) for n in range(4000))
+    cache.flush()
+    connection = sqlite3.connect(path)
+    assert connection.execute("pragma wal_checkpoint(truncate)").fetchone() == (0, 0, 0)
+    cache.put((text_key(f"new {n}"), b"y" * 512) for n in range(100))
+    cache.flush()
     assert Path(f"{path}-wal").stat().st_size < 100 * 4096 * 2 // 3
-    other.close()
-    kept.close()
+    connection.close()
+    cache.close()
 
 
 def test_vectors_of_the_version_before_are_found(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ log = logging.getLogger("test")
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
     """The root logger, whose handlers a test may replace."""
-    found = logging.getLogger()
-    handlers, level = found.handlers[:], found.level
-    yield found
-    found.handlers[:] = handlers
-    found.setLevel(level)
+    logger = logging.getLogger()
+    handlers, level = logger.handlers[:], logger.level
+    yield logger
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
 
 
 def test_a_full_log_is_put_aside_and_others_go_on_writing(
@@ -39,18 +39,18 @@ def test_a_full_log_is_put_aside_and_others_go_on_writing(
         for number in range(100):
             log.info("event", extra={"number": number})
             assert path.stat().st_size <= handler.max_bytes
-        other = [sys.executable, "-c", "import sys; sys.stderr.write('of a library\\n')"]
-        subprocess.run(other, stderr=stream, check=True)
+        command = [sys.executable, "-c", "import sys; sys.stderr.write('of a library\\n')"]
+        subprocess.run(command, stderr=stream, check=True)
         log.info("last")
     lines = path.read_text().splitlines()
     assert lines[-2] == "of a library"
     assert json.loads(lines[-1])["event"] == "last"
     assert "\0" not in path.read_text()
-    before = path.with_name("cocosearchd.log.1")
-    kept = [json.loads(line)["number"] for line in before.read_text().splitlines()]
-    kept += [json.loads(line)["number"] for line in lines[:-2]]
-    assert kept == list(range(kept[0], 100)), "nothing is lost between the two files"
-    assert before.stat().st_size <= handler.max_bytes + 300
+    older_log = path.with_name("cocosearchd.log.1")
+    numbers = [json.loads(line)["number"] for line in older_log.read_text().splitlines()]
+    numbers += [json.loads(line)["number"] for line in lines[:-2]]
+    assert numbers == list(range(numbers[0], 100)), "nothing is lost between the two files"
+    assert older_log.stat().st_size <= handler.max_bytes + 300
 
 
 def test_the_log_is_cut_even_when_it_cannot_be_kept(root: logging.Logger, tmp_path: Path) -> None:
@@ -68,11 +68,11 @@ def test_the_log_is_cut_even_when_it_cannot_be_kept(root: logging.Logger, tmp_pa
 
 @pytest.mark.parametrize("kind", ["another file", "a pipe", "no file"])
 def test_what_is_not_ours_is_not_cut(root: logging.Logger, tmp_path: Path, kind: str) -> None:
-    path, other = tmp_path / "cocosearchd.log", tmp_path / "mine.log"
+    path, other_path = tmp_path / "cocosearchd.log", tmp_path / "mine.log"
     if kind != "no file":
         path.touch()
     reading, writing = os.pipe()
-    with os.fdopen(writing, "w") if kind == "a pipe" else other.open("a") as stream:
+    with os.fdopen(writing, "w") if kind == "a pipe" else other_path.open("a") as stream:
         logs.configure("info", "auto", path, stream)
         assert type(root.handlers[0]) is logging.StreamHandler
     os.close(reading)

@@ -14,18 +14,18 @@ subprocess.run([sys.executable, "-c", inner])
 """
 
 
-def test_the_worker_s_memory_is_its_own_and_its_crew_s() -> None:
+def test_the_workers_memory_includes_its_own_workers() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"ready\n"
-        found = measure_memory(worker.pid, lambda: ())
+        usage = measure_memory(worker.pid, lambda: ())
         worker.communicate(b"\n")
-    assert found["worker"] > 100_000_000
-    assert found["total"] == found["daemon"] + found["worker"]
+    assert usage["worker"] > 100_000_000
+    assert usage["total"] == usage["daemon"] + usage["worker"]
     assert measure_memory(None, lambda: ())["worker"] == 0
-    own = measure_memory(None, lambda: (), [os.getpid()])
-    assert own["analysis"] > 1_000_000
-    assert own["total"] == own["daemon"] + own["analysis"]
+    own_usage = measure_memory(None, lambda: (), [os.getpid()])
+    assert own_usage["analysis"] > 1_000_000
+    assert own_usage["total"] == own_usage["daemon"] + own_usage["analysis"]
     assert measure_memory(worker.pid, lambda: (os.getpid(),))["worker"] == 0

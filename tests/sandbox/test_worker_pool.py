@@ -28,13 +28,13 @@ LIMITS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=2)
 @asynccontextmanager
 async def pool_of(size: PoolSize, command: Sequence[str] = COMMAND) -> AsyncIterator[WorkerPool]:
     pool = WorkerPool("test", command, installed_code_digest(), LIMITS, size)
-    before = {process.pid for process in psutil.Process().children()}
+    children = {process.pid for process in psutil.Process().children()}
     try:
         yield pool
     finally:
         await pool.aclose()
         assert not pool.pids
-        assert {process.pid for process in psutil.Process().children()} <= before
+        assert {process.pid for process in psutil.Process().children()} <= children
 
 
 async def test_nothing_is_started_for_nothing() -> None:
@@ -118,11 +118,11 @@ async def test_a_renewed_pool_has_other_processes_and_lets_requests_end(most: in
     async with pool_of(PoolSize(max_processes=most, warm=1)) as pool:
         pool.warm_up()
         await until(lambda: bool(pool._idle))
-        (before,) = pool.pids
+        (previous_pid,) = pool.pids
         await pool.replace_idle()
         assert await pool.request(b"ab", 5.0) == b"ba"
         await until(lambda: bool(pool._idle))
-        assert before not in pool.pids
+        assert previous_pid not in pool.pids
         busy = asyncio.create_task(pool.request(b"eval [time.sleep(0.5), 7][1]", 5.0))
         await asyncio.sleep(0.2)
         await pool.replace_idle()

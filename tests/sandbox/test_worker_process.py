@@ -123,12 +123,12 @@ async def test_the_kernel_holds_the_other_bounds() -> None:
 
 
 async def test_a_worker_has_no_handles_but_its_own() -> None:
-    other = os.open(os.devnull, os.O_RDONLY)
-    os.set_inheritable(other, True)
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
     async with running() as process:
         assert len(psutil.Process(process.process.pid).net_connections("unix")) == 1
         assert psutil.Process(process.process.pid).num_fds() == 4
-    os.close(other)
+    os.close(descriptor)
 
 
 async def test_a_worker_of_other_code_takes_no_request() -> None:

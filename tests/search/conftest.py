@@ -8,7 +8,7 @@ from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 
 
 @pytest.fixture
-async def outliner() -> AsyncIterator[OverlayParser]:
+async def overlay_parser() -> AsyncIterator[OverlayParser]:
     parser = OverlayParser()
     yield parser
     await parser.aclose()

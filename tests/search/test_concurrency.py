@@ -82,10 +82,10 @@ async def ask(
         began = time.monotonic()
         answer = await corpus.pipeline.run(corpus.record, query, Trace())
         waited.append(time.monotonic() - began)
-        said = frozenset(
+        keys = frozenset(
             (hit.path, hit.content.split("version")[1].split("'")[0]) for hit in answer.hits
         )
-        answers.append((answer.generation, said))
+        answers.append((answer.generation, keys))
         await anyio.lowlevel.checkpoint()
 
 
@@ -113,11 +113,11 @@ async def together(
                 lambda: len({generation for generation, _ in answers}) > generations,
             )
         done.set()
-    for generation, said in answers:
+    for generation, keys in answers:
         expected = frozenset(
             (path, str(version)) for path, version in shadow.at[generation].items()
         )
-        assert said == expected, f"generation {generation}"
+        assert keys == expected, f"generation {generation}"
     return answers, waited
 
 

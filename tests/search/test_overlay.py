@@ -139,9 +139,9 @@ async def held(
 ) -> Overlay:
     for path, text in files.items():
         await overlays.put(session, corpus.record, path, text.encode(), RULES)
-    found = await overlays.overlay(session, corpus.record)
-    assert found is not None
-    return found
+    overlay = await overlays.overlay(session, corpus.record)
+    assert overlay is not None
+    return overlay
 
 
 def shown(hits: Sequence[Hit]) -> list[tuple[object, ...]]:
@@ -158,7 +158,7 @@ async def ask(corpus: Corpus, query: Query, overlay: Overlay | None) -> tuple[Hi
 
 @pytest.mark.parametrize("way", ["code", "cold", "classic"])
 async def test_the_answer_is_that_of_saved_text(
-    db: Database, tmp_path: Path, way: str, outliner: OverlayParser
+    db: Database, tmp_path: Path, way: str, overlay_parser: OverlayParser
 ) -> None:
     """With the lexical index, before it is there, and with the other profile; with words, vectors,
     and both.
@@ -166,7 +166,7 @@ async def test_the_answer_is_that_of_saved_text(
     warm = tmp_path / "words" if way == "code" else None
     settings = SearchSettings(profile="classic" if way == "classic" else "code")
     corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=warm, settings=settings)
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     queries = [
         replace(query, ranking=replace(query.ranking, use_hybrid=hybrid))
         for query in QUERIES
@@ -174,29 +174,29 @@ async def test_the_answer_is_that_of_saved_text(
     ]
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
-        before = [await ask(corpus, query, None) for query in queries]
+        expected = [await ask(corpus, query, None) for query in queries]
         unsaved = [await ask(corpus, query, overlay) for query in queries]
         # nobody else sees it
-        assert [await ask(corpus, query, None) for query in queries] == before
+        assert [await ask(corpus, query, None) for query in queries] == expected
     for path, text in UNSAVED.items():
         await corpus.save(path, text)
     for query, hits in zip(queries, unsaved, strict=True):
         saved = shown(await ask(corpus, query, None))
         # see `retrieve`: of unsaved chunks that have some of the words only, the vectors speak
         if way == "cold":
-            assert [hit.path for hit in hits[:1]] == [one[0] for one in saved[:1]], query
+            assert [hit.path for hit in hits[:1]] == [row[0] for row in saved[:1]], query
         else:
             assert shown(hits) == saved, query
     assert any(unsaved)
-    assert unsaved != before
+    assert unsaved != expected
     assert {hit.path for hits in unsaved for hit in hits if hit.overlay} == set(UNSAVED)
     assert not any(hit.overlay and hit.path not in UNSAVED for hits in unsaved for hit in hits)
 
 
 async def test_a_file_emptied_in_the_editor_is_not_found(
-    corpus: Corpus, outliner: OverlayParser
+    corpus: Corpus, overlay_parser: OverlayParser
 ) -> None:
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     with overlays.session() as session:
         overlay = await held(corpus, {"app/mail.py": "\n"}, overlays, session)
         hits = await ask(corpus, parse_query("send_mail deliver a message to a mailbox"), overlay)
@@ -205,12 +205,12 @@ async def test_a_file_emptied_in_the_editor_is_not_found(
 
 
 async def test_texts_are_shown_and_related_as_they_are_in_the_editor(
-    corpus: Corpus, outliner: OverlayParser
+    corpus: Corpus, overlay_parser: OverlayParser
 ) -> None:
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
-        shown = await get_file(
+        file = await get_file(
             corpus.db,
             [corpus.record],
             "app/mail.py",
@@ -219,7 +219,7 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(
             last_line=3,
             overlays={"code": overlay},
         )
-        assert (shown.source, shown.content, shown.lines) == (
+        assert (file.source, file.content, file.lines) == (
             "overlay",
             "    queue.put((address, subject, body))",
             8,
@@ -240,15 +240,15 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(
         assert merged.hits[0].path == "app/quota.py"
         assert merged.hits[0].overlay
         trace = Trace(explain=True)
-        asked = parse_query("mailbox_quota", why_not="app/quota.py")
-        await corpus.pipeline.run(corpus.record, asked, trace, overlay=overlay)
+        query = parse_query("mailbox_quota", why_not="app/quota.py")
+        await corpus.pipeline.run(corpus.record, query, trace, overlay=overlay)
         assert trace.details["why_not"]["status"] == "shown"
 
 
 @pytest.mark.parametrize("text", ["def post_letter(): ...\n", "", UNSAVED["app/mail.py"]])
 @pytest.mark.parametrize("all_chunks", [False, True])
 async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_on_disk(
-    db: Database, tmp_path: Path, text: str, all_chunks: bool, outliner: OverlayParser
+    db: Database, tmp_path: Path, text: str, all_chunks: bool, overlay_parser: OverlayParser
 ) -> None:
     inside = {"app/mail.py": FILES["app/mail.py"]}
     inner = await new_corpus(db, tmp_path / "root" / "inner", inside, name="inner")
@@ -256,27 +256,29 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
         "web.ts": FILES["web/list.ts"]
     }
     around = await new_corpus(db, tmp_path / "root", outer, name="outer", pipeline=inner.pipeline)
-    overlays = OverlaySessions(lambda _: inner.embedder, outliner)
-    asked = parse_query("deliver a message to a mailbox", all_chunks=all_chunks)
+    overlays = OverlaySessions(lambda _: inner.embedder, overlay_parser)
+    query = parse_query("deliver a message to a mailbox", all_chunks=all_chunks)
     with overlays.session() as session:
         await overlays.put(session, inner.record, "app/mail.py", text.encode(), RULES)
         overlay = await overlays.overlay(session, inner.record)
         assert overlay is not None
         for records in ([inner.record, around.record], [around.record, inner.record]):
             merged = await search_several(
-                inner.pipeline, records, asked, overlays={"inner": overlay}
+                inner.pipeline, records, query, overlays={"inner": overlay}
             )
-            shown = [
+            lines = [
                 (hit.index, hit.overlay) for hit in merged.hits if hit.path.endswith("mail.py")
             ]
-            assert set(shown) == ({("inner", True)} if text else set())
+            assert set(lines) == ({("inner", True)} if text else set())
 
 
-async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: OverlayParser) -> None:
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
-    with overlays.session() as mine, overlays.session() as other:
+async def test_a_session_ends_with_all_its_text(
+    corpus: Corpus, overlay_parser: OverlayParser
+) -> None:
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
+    with overlays.session() as mine, overlays.session() as second:
         await held(corpus, UNSAVED, overlays, mine)
-        assert await overlays.overlay(other, corpus.record) is None
+        assert await overlays.overlay(second, corpus.record) is None
         assert overlays.clear(mine, corpus.record, "app/mail.py").files == 1
         again = await overlays.overlay(mine, corpus.record)
         assert again is not None
@@ -290,9 +292,9 @@ async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: Overla
 
 
 async def test_bounds_and_refusals(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, overlay_parser: OverlayParser
 ) -> None:
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     with overlays.session() as session:
         for data in (
             b"a\0b",
@@ -311,41 +313,41 @@ async def test_bounds_and_refusals(
         with pytest.raises(Refused, match="unsaved text"):
             await overlays.put(session, corpus.record, "1.py", b"one\n", RULES)
     sessions = [overlays.session() for _ in range(MAX_SESSIONS)]
-    for each in sessions:
-        each.__enter__()
+    for one_session in sessions:
+        one_session.__enter__()
     with pytest.raises(Refused), overlays.session():
         pass
-    for each in sessions:
-        each.__exit__(None, None, None)
+    for one_session in sessions:
+        one_session.__exit__(None, None, None)
 
 
 async def test_bounds_hold_for_what_is_put_at_the_same_time(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, overlay_parser: OverlayParser
 ) -> None:
     monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_FILES", 2)
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     with overlays.session() as session:
         put = [
             overlays.put(session, corpus.record, f"{number}.py", b"x = 1\n", RULES)
             for number in range(5)
         ]
         done = await asyncio.gather(*put, return_exceptions=True)
-        assert sum(isinstance(one, Refused) for one in done) == 3
+        assert sum(isinstance(outcome, Refused) for outcome in done) == 3
         assert overlays.clear(session, corpus.record, "other.py").files == 2
 
 
 async def test_words_are_found_while_the_model_is_away(
-    corpus: Corpus, outliner: OverlayParser
+    corpus: Corpus, overlay_parser: OverlayParser
 ) -> None:
     embedder = Away()
-    overlays = OverlaySessions(lambda _: embedder, outliner)
+    overlays = OverlaySessions(lambda _: embedder, overlay_parser)
     with overlays.session() as session:
         await held(corpus, {"app/quota.py": UNSAVED["app/quota.py"]}, overlays, session)
         embedder.answers = False
-        kept = await overlays.put(
+        reply = await overlays.put(
             session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES
         )
-        assert kept.warning is None  # the vectors of the same text are taken over
+        assert reply.warning is None  # the vectors of the same text are taken over
         lost = await overlays.put(
             session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES
         )
@@ -376,8 +378,8 @@ from cocosearchd.sandbox.worker_loop import run_worker
 parse_result.parse = lambda *_: os.abort()
 run_worker(lambda: parser_handler(chunk_ranges))
 """
-    outliner = OverlayParser((sys.executable, "-c", code))
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+    overlay_parser = OverlayParser((sys.executable, "-c", code))
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     with overlays.session() as session:
         put = await overlays.put(
             session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES
@@ -390,32 +392,35 @@ run_worker(lambda: parser_handler(chunk_ranges))
             await overlays.overlay(session, corpus.record),
         )
         assert (hit.path, hit.symbol_name, hit.context_before) == ("app/quota.py", None, "")
-    await outliner.aclose()
+    await overlay_parser.aclose()
 
 
 @pytest.mark.parametrize("written_again", [False, True])
 async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are_of_that_one(
-    corpus: Corpus, outliner: OverlayParser, written_again: bool
+    corpus: Corpus, overlay_parser: OverlayParser, written_again: bool
 ) -> None:
     """The dimension does not tell them apart, and vectors of two models are never compared."""
     path = "app/quota.py"
     data = UNSAVED["app/quota.py"].encode()
-    other = replace(
+    other_record = replace(
         corpus.record,
         identity=replace(
             corpus.record.identity, embedder=(("provider", "test"), ("model", "reversed"))
         ),
     )
-    models = {corpus.record.identity.embedder: corpus.embedder, other.identity.embedder: Reversed()}
-    overlays = OverlaySessions(models.__getitem__, outliner)
-    with overlays.session() as before, overlays.session() as after:
-        await overlays.put(after, other, path, data, RULES)
-        expected = await overlays.overlay(after, other)
-        await overlays.put(before, corpus.record, path, data, RULES)
-        former = await overlays.overlay(before, corpus.record)
+    models = {
+        corpus.record.identity.embedder: corpus.embedder,
+        other_record.identity.embedder: Reversed(),
+    }
+    overlays = OverlaySessions(models.__getitem__, overlay_parser)
+    with overlays.session() as old_session, overlays.session() as after:
+        await overlays.put(after, other_record, path, data, RULES)
+        expected = await overlays.overlay(after, other_record)
+        await overlays.put(old_session, corpus.record, path, data, RULES)
+        former = await overlays.overlay(old_session, corpus.record)
         if written_again:  # of an unchanged text, whose vectors may be taken over
-            await overlays.put(before, other, path, data, RULES)
-        switched = await overlays.overlay(before, other)
+            await overlays.put(old_session, other_record, path, data, RULES)
+        switched = await overlays.overlay(old_session, other_record)
         assert expected is not None
         assert former is not None
         assert switched is not None
@@ -426,10 +431,10 @@ async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are
 
 
 async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends_last(
-    corpus: Corpus, outliner: OverlayParser
+    corpus: Corpus, overlay_parser: OverlayParser
 ) -> None:
     embedder = Slow("slow_typing")
-    overlays = OverlaySessions(lambda _: embedder, outliner)
+    overlays = OverlaySessions(lambda _: embedder, overlay_parser)
     with overlays.session() as session:
         slow = b"def slow_typing():\n    return 1\n"
         earlier = asyncio.create_task(
@@ -450,10 +455,10 @@ async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends
 
 
 async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(
-    corpus: Corpus, outliner: OverlayParser
+    corpus: Corpus, overlay_parser: OverlayParser
 ) -> None:
     embedder = Slow("slow_typing")
-    overlays = OverlaySessions(lambda _: embedder, outliner)
+    overlays = OverlaySessions(lambda _: embedder, overlay_parser)
     with overlays.session() as session:
         slow = b"def slow_typing():\n    return 1\n"
         write = asyncio.create_task(
@@ -466,7 +471,9 @@ async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(
         assert await overlays.overlay(session, corpus.record) is None
 
 
-async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: OverlayParser) -> None:
+async def test_a_long_text_is_embedded_in_steps(
+    corpus: Corpus, overlay_parser: OverlayParser
+) -> None:
     """The built-in model holds up the event loop: others are served between the steps."""
     embedder = Counting()
     turns = 0
@@ -480,11 +487,11 @@ async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: Overla
     long = "".join(
         f"def long_{n}():\n    return {n}\n" + "    # said of it\n" * 40 for n in range(400)
     )
-    overlays = OverlaySessions(lambda _: embedder, outliner)
+    overlays = OverlaySessions(lambda _: embedder, overlay_parser)
     with overlays.session() as session:
-        others = asyncio.create_task(take_turns())
+        task = asyncio.create_task(take_turns())
         await held(corpus, {"long.py": long}, overlays, session)
-        others.cancel()
+        task.cancel()
     assert len(embedder.sizes) > 2
     assert max(embedder.sizes) == EMBEDDING_BATCH
     assert turns >= len(embedder.sizes) - 1

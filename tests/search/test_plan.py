@@ -28,7 +28,7 @@ def plan_of(text: str, **parameters: object) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "is_identifier"),
     [
         ("getUserById", True),
         ("find getUserById please", True),
@@ -41,8 +41,8 @@ def plan_of(text: str, **parameters: object) -> Plan:
         ("a-b", False),
     ],
 )
-def test_identifier_patterns(text: str, found: bool) -> None:
-    assert has_identifier_pattern(text) is found
+def test_identifier_patterns(text: str, is_identifier: bool) -> None:
+    assert has_identifier_pattern(text) is is_identifier
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ def test_no_words_and_no_symbol_filter_are_refused(text: str) -> None:
 
 def test_the_digest_differs_with_every_field() -> None:
     plan = plan_of("x")
-    other = Plan(
+    other_plan = Plan(
         "y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True, True, "d"
     )
     for field in fields(Plan):
-        changed = replace(plan, **{field.name: getattr(other, field.name)})
+        changed = replace(plan, **{field.name: getattr(other_plan, field.name)})
         assert digest(changed) != digest(plan), field.name
     for field in fields(Filter):
         value: object = "u" if field.name == "symbol_name" else ("u",)

@@ -48,14 +48,14 @@ def idle() -> Iterator[Daemon]:
 def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daemon) -> None:
     (idle.home / "run").mkdir(mode=0o700, exist_ok=True)
     rpc = idle.home / "run" / "rpc.sock"
-    told = idle.home / "notify"
+    socket_path = idle.home / "notify"
     notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    notifications.bind(str(told))
+    notifications.bind(str(socket_path))
     notifications.settimeout(60)
     free = socket.create_server(("127.0.0.1", 0))
     port = free.getsockname()[1]
     free.close()
-    environment = idle.environment | {"NOTIFY_SOCKET": str(told), "WATCHDOG_USEC": "4000000"}
+    environment = idle.environment | {"NOTIFY_SOCKET": str(socket_path), "WATCHDOG_USEC": "4000000"}
     names = [f"--setenv={name}" for name in environment]
     listens = [f"--listen={rpc}", f"--listen=127.0.0.1:{port}", "--fdname=rpc:mcp"]
     with (idle.home / "log").open("wb") as log:
@@ -73,8 +73,8 @@ def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daem
     status = client.call(str(rpc), "status")
     assert status["pid"] == manager.pid
     assert status["mcp"]["url"] == f"http://127.0.0.1:{port}/mcp"
-    seen = _until(notifications, "READY=1")
-    assert "STATUS=" in seen
+    messages = _until(notifications, "READY=1")
+    assert "STATUS=" in messages
     assert "WATCHDOG=1" in _until(notifications, "WATCHDOG=1")
     manager.send_signal(signal.SIGTERM)
     assert "STOPPING=1" in _until(notifications, "STOPPING=1")
@@ -84,12 +84,15 @@ def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daem
 
 
 def test_a_frozen_store_starves_the_watchdog_and_a_reload_is_told(idle: Daemon) -> None:
-    told = idle.home / "notify"
+    socket_path = idle.home / "notify"
     notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    notifications.bind(str(told))
+    notifications.bind(str(socket_path))
     notifications.settimeout(60)
     every_s = 0.5
-    idle.variables |= {"NOTIFY_SOCKET": str(told), "WATCHDOG_USEC": str(int(every_s * 2_000_000))}
+    idle.variables |= {
+        "NOTIFY_SOCKET": str(socket_path),
+        "WATCHDOG_USEC": str(int(every_s * 2_000_000)),
+    }
     idle.process = idle.launch()
     _until(notifications, "READY=1")
     _until(notifications, "WATCHDOG=1")
@@ -130,25 +133,25 @@ class Frozen(Away):
             yield never
 
 
-@pytest.mark.parametrize(("own", "alive"), [(None, True), (Away(), True), (Frozen(), False)])
+@pytest.mark.parametrize(("database", "alive"), [(None, True), (Away(), True), (Frozen(), False)])
 async def test_a_store_that_is_away_is_no_reason_to_end_the_daemon(
-    manager: tuple[Notifier, socket.socket], own: Database | None, alive: bool
+    manager: tuple[Notifier, socket.socket], database: Database | None, alive: bool
 ) -> None:
-    notifier, told = manager
+    notifier, receiver = manager
     with anyio.move_on_after(0.1):
-        await service._watchdog(notifier, 0.01, own)
-    told.setblocking(False)
+        await service._watchdog(notifier, 0.01, database)
+    receiver.setblocking(False)
     if alive:
-        assert told.recv(4096) == b"WATCHDOG=1"
+        assert receiver.recv(4096) == b"WATCHDOG=1"
     else:
         with pytest.raises(BlockingIOError):
-            told.recv(4096)
+            receiver.recv(4096)
 
 
 async def test_a_reload_before_the_start_has_ended_does_not_end_it(
     manager: tuple[Notifier, socket.socket],
 ) -> None:
-    notifier, told = manager
+    notifier, receiver = manager
     running = cast(service.RunningParts, SimpleNamespace(paths=SimpleNamespace(notifier=notifier)))
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
@@ -159,15 +162,15 @@ async def test_a_reload_before_the_start_has_ended_does_not_end_it(
         with anyio.fail_after(5):
             await stop.wait()
         tasks.cancel_scope.cancel()
-    told.setblocking(False)
+    receiver.setblocking(False)
     with pytest.raises(BlockingIOError):
-        told.recv(4096)
+        receiver.recv(4096)
 
 
 def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
-    given = (ctypes.c_int * 1)(listening.detach())
+    handles = (ctypes.c_int * 1)(listening.detach())
 
     class Library:
         """The behaviour of launch_activate_socket(3): launchd exists only on macOS."""
@@ -177,7 +180,7 @@ def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
         def launch_activate_socket(self, name: bytes, descriptors: Any, count: Any) -> int:
             if name != b"mcp":
                 return errno.ENOENT
-            descriptors._obj.contents = given._type_.from_buffer(given)
+            descriptors._obj.contents = handles._type_.from_buffer(handles)
             count._obj.value = 1
             return 0
 
@@ -186,27 +189,27 @@ def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
 
     library = Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
-    found = sockets.launchd(("rpc", "mcp"))
-    assert set(found) == {"mcp"}
-    assert found["mcp"].getsockname()[1] == port
-    assert not found["mcp"].get_inheritable()
+    sockets_by_name = sockets.launchd(("rpc", "mcp"))
+    assert set(sockets_by_name) == {"mcp"}
+    assert sockets_by_name["mcp"].getsockname()[1] == port
+    assert not sockets_by_name["mcp"].get_inheritable()
     assert library.freed == 1
     paths = DaemonPaths.from_environment(
         {"COCOSEARCH_STATE_DIR": "/nowhere"}, Settings(), 1, lambda: LoadedSettings(Settings(), {})
     )
-    assert paths.sockets["mcp"].fileno() == found["mcp"].fileno(), (
+    assert paths.sockets["mcp"].fileno() == sockets_by_name["mcp"].fileno(), (
         "the daemon asks launchd where systemd gave none"
     )
     paths.sockets["mcp"].detach()
-    found["mcp"].close()
+    sockets_by_name["mcp"].close()
 
 
 def test_without_launchd_there_are_no_sockets_of_it() -> None:
     assert (sockets.launchd(("rpc", "mcp")) == {}) or sys.platform == "darwin"
 
 
-def _until(notifications: socket.socket, wanted: str) -> str:
+def _until(notifications: socket.socket, expected: str) -> str:
     text = ""
-    while wanted not in text:
+    while expected not in text:
         text += notifications.recv(4096).decode() + "\n"
     return text

@@ -64,15 +64,15 @@ needs_systemd = pytest.mark.skipif(
 
 def units(path: Path) -> list[tuple[str, str, str]]:
     """(section, key, value) of a unit file, in order."""
-    found = list[tuple[str, str, str]]()
+    lines = list[tuple[str, str, str]]()
     section = ""
     for line in path.read_text("utf-8").splitlines():
         if line.startswith("["):
             section = line.strip("[]")
         elif line and not line.startswith("#"):
             key, _, value = line.partition("=")
-            found.append((section, key, value))
-    return found
+            lines.append((section, key, value))
+    return lines
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def copies(tmp_path: Path) -> dict[str, list[Path]]:
     """The units with a program that exists, the templates as an instance: what systemd-analyze can
     look at.
     """
-    found = dict[str, list[Path]]()
+    paths_by_text = dict[str, list[Path]]()
     for kind, files in (("user", USER), ("system", SYSTEM)):
         (tmp_path / kind).mkdir()
         for file in files:
@@ -92,8 +92,8 @@ def copies(tmp_path: Path) -> dict[str, list[Path]]:
             )
             for name in names:
                 (tmp_path / kind / name).write_text(text)
-            found.setdefault(kind, []).append(tmp_path / kind / names[-1])
-    return found
+            paths_by_text.setdefault(kind, []).append(tmp_path / kind / names[-1])
+    return paths_by_text
 
 
 @needs_systemd
@@ -184,11 +184,11 @@ def test_the_user_unit_has_every_restriction_that_needs_no_namespace() -> None:
     needs_more = re.compile(
         r"Protect|Private|CapabilityBoundingSet|AmbientCapabilities|ProcSubset|RemoveIPC|IPAddress"
     )
-    own = re.compile(
+    pattern = re.compile(
         r"User$|Environment|StateDirectory|RuntimeDirectory|ExecStart|WantedBy|DefaultInstance|Description|After"
     )
     for key, value in system - user:
-        assert needs_more.match(key) or own.match(key), f"{key}={value}"
+        assert needs_more.match(key) or pattern.match(key), f"{key}={value}"
 
 
 def test_the_sockets_are_those_that_clients_use(tmp_path: Path) -> None:
@@ -231,9 +231,9 @@ def test_the_agent_gets_this_users_paths(tmp_path: Path) -> None:
 
 
 def compose() -> dict[str, Any]:
-    found = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
-    assert isinstance(found, dict)
-    return found
+    document = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    assert isinstance(document, dict)
+    return document
 
 
 def test_compose_is_infrastructure_only() -> None:
@@ -264,8 +264,8 @@ def test_compose_services_are_healthy_before_others_start() -> None:
 
 def test_composes_variables_are_settings_or_its_own() -> None:
     text = (ROOT / "docker-compose.yml").read_text("utf-8")
-    own = {"COCOSEARCH_POSTGRES_PASSWORD", "COCOSEARCH_POSTGRES_PORT", "COCOSEARCH_OLLAMA_PORT"}
-    for name in set(re.findall(r"COCOSEARCH_\w+", text)) - own - NOT_SETTINGS:
+    ours = {"COCOSEARCH_POSTGRES_PASSWORD", "COCOSEARCH_POSTGRES_PORT", "COCOSEARCH_OLLAMA_PORT"}
+    for name in set(re.findall(r"COCOSEARCH_\w+", text)) - ours - NOT_SETTINGS:
         load_settings(None, {name: "ollama" if name.endswith("PROVIDER") else "x"})
     url = re.search(r"COCOSEARCH_DATABASE_URL=(\S+)", text)
     assert url is not None

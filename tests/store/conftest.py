@@ -22,8 +22,8 @@ def remote(public_state: Path, cluster: Path) -> Iterator[RemoteServer]:
 @pytest.fixture(scope="session", params=["embedded", "remote"])
 def server(request: pytest.FixtureRequest) -> str:
     name = {"embedded": "embedded_server", "remote": "remote"}[request.param]
-    found = request.getfixturevalue(name)
-    return found.dsn if isinstance(found, RemoteServer) else found
+    server_fixture = request.getfixturevalue(name)
+    return server_fixture.dsn if isinstance(server_fixture, RemoteServer) else server_fixture
 
 
 @pytest.fixture(scope="session")

@@ -40,9 +40,9 @@ def remote_server(
     """
     if cluster is not None:
         copy_cluster(cluster, home)
-    made = EmbeddedPostgres(home, settings)
-    made.ensure()
-    made.stop()
+    server = EmbeddedPostgres(home, settings)
+    server.ensure()
+    server.stop()
     rules = home / "remote_hba.conf"
     rules.write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
     rules.chmod(0o644)
@@ -51,20 +51,22 @@ def remote_server(
     command = [
         str(find_install().bin / "postgres"),
         "-D",
-        str(made.data),
+        str(server.data),
         "-c",
-        f"config_file={made.conf}",
+        f"config_file={server.conf}",
     ]
     command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     account = (
-        {"user": made.uid, "group": made.account.gid, "extra_groups": []} if made.account else {}
+        {"user": server.uid, "group": server.account.gid, "extra_groups": []}
+        if server.account
+        else {}
     )
     with (home / "remote.log").open("wb") as log:
         environment = {"LC_ALL": "C", "PATH": os.defpath}
         process = subprocess.Popen(
             command, stdout=log, stderr=log, env=environment, cwd="/", **account
         )  # type: ignore[call-overload]
-    admin = make_conninfo(made.superuser_dsn, port=str(port))
+    admin = make_conninfo(server.superuser_dsn, port=str(port))
     try:
         wait_for(admin)
         with psycopg.connect(admin, autocommit=True) as connection:
@@ -76,9 +78,9 @@ def remote_server(
         dsn = make_conninfo(
             host="127.0.0.1", port=port, user=USER, password=PASSWORD, dbname="postgres"
         )
-        yield RemoteServer(dsn, admin, port, made.stop)
+        yield RemoteServer(dsn, admin, port, server.stop)
     finally:
-        made.stop()
+        server.stop()
         process.wait(30)
 
 

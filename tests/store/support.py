@@ -125,8 +125,8 @@ async def rows(db: Database, record: IndexRecord) -> dict[tuple[str, str, bool],
     """
     async with db.connection() as connection:
         fetched = await (await connection.execute(compose(query, record))).fetchall()
-    return {(path, text, spare): version for path, text, spare, version in fetched}
+    return {(path, text, retained): version for path, text, retained, version in fetched}
 
 
-async def spare_texts(db: Database, record: IndexRecord) -> list[str]:
-    return sorted(text for _, text, spare in await rows(db, record) if spare)
+async def retained_texts(db: Database, record: IndexRecord) -> list[str]:
+    return sorted(text for _, text, retained in await rows(db, record) if retained)

@@ -34,11 +34,11 @@ async def test_a_promoted_index_lies_above_both(
     """
     current = await new_index(db)
     following = await ensure_next_index(db, current, DIMENSION, OTHER)
-    before = (
+    previous = (
         await write_times(db, current, former_commits),
         await write_times(db, following, next_commits),
     )
     promoted = await promote_index(db, current, following)
     assert (promoted.name, promoted.number) == (current.name, following.number)
-    assert promoted.generation > max(before)
+    assert promoted.generation > max(previous)
     assert await generation(db, promoted) == promoted.generation

@@ -271,13 +271,15 @@ async def test_what_every_answer_of_a_large_index_asks_is_prepared_but_not_on_a_
         ("", PLANNED_ONCE - 1, 0),
         (dsn, PLANNED_ONCE, 0),
     ):
-        async with Database.open(dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)) as one:
+        async with Database.open(
+            dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)
+        ) as single_connection:
             for _ in range(3):
-                assert (await chunks_with_files(one, record, [("main.rs", 0, 9)], size))[
-                    1
-                ].generation == len(FILES)
-                await vector_search(one, record, vector_of("q"), Filter(), 5)
-            async with one.connection() as connection:
+                assert (
+                    await chunks_with_files(single_connection, record, [("main.rs", 0, 9)], size)
+                )[1].generation == len(FILES)
+                await vector_search(single_connection, record, vector_of("q"), Filter(), 5)
+            async with single_connection.connection() as connection:
                 row = await (
                     await connection.execute("select count(*) from pg_prepared_statements")
                 ).fetchone()

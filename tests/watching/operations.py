@@ -87,17 +87,17 @@ class Operations(Mutator):
                 ) else os.unlink(path)
 
     def folder(self, top: bytes | None = None) -> bytes:
-        place = self.root if top is None else top
+        directory = self.root if top is None else top
         while self.rng.random() < 0.7:
             below = [
                 e.path
-                for e in os.scandir(place)
+                for e in os.scandir(directory)
                 if e.is_dir(follow_symlinks=False) and e.name not in PRIVATE
             ]
             if not below:
                 break
-            place = self.rng.choice(sorted(below))
-        return place
+            directory = self.rng.choice(sorted(below))
+        return directory
 
     def content(self) -> bytes:
         number = self.rng.randrange(10**9)
@@ -127,16 +127,16 @@ class Operations(Mutator):
         """Two directories change places: each name now has the other's ignore files, and no file
         made an event.
         """
-        one, other = self.folder(), self.folder()
+        first, second = self.folder(), self.folder()
         if (
-            self.root not in (one, other)
-            and not other.startswith(one)
-            and not one.startswith(other)
+            self.root not in (first, second)
+            and not second.startswith(first)
+            and not first.startswith(second)
         ):
-            aside = one + b".aside"
-            os.rename(one, aside)
-            os.rename(other, one)
-            os.rename(aside, other)
+            aside = first + b".aside"
+            os.rename(first, aside)
+            os.rename(second, first)
+            os.rename(aside, second)
 
     def git_at_work(self) -> None:
         commands: Sequence[Sequence[str]] = self.rng.choice(
@@ -171,8 +171,8 @@ class Operations(Mutator):
         self.said.append("replaced_root")
         super().replaced_root()
         # it may be moved back in, and git does not look into other repositories
-        for left in os.listdir(self.outside):
-            shutil.rmtree(os.path.join(self.outside, left, b".git"), ignore_errors=True)
+        for entry in os.listdir(self.outside):
+            shutil.rmtree(os.path.join(self.outside, entry, b".git"), ignore_errors=True)
         self.begin()
 
 
@@ -189,16 +189,18 @@ def as_git_sees(root: bytes, scratch: bytes) -> dict[bytes, bytes]:
         listed = _listed(root, elsewhere, ["--others"])
     assert listed is not None
     real = os.path.realpath(root)
-    found = {}
+    digests = {}
     for path in {path for path in _with_nested(root, listed) if path.lower().endswith(SUFFIXES)}:
-        place = os.path.join(root, path)
-        if os.path.realpath(os.path.dirname(place)) != os.path.dirname(os.path.join(real, path)):
+        full_path = os.path.join(root, path)
+        if os.path.realpath(os.path.dirname(full_path)) != os.path.dirname(
+            os.path.join(real, path)
+        ):
             continue  # tracked below a directory that is a link by now
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if stat.S_ISREG(os.lstat(place).st_mode):
-                with open(place, "rb") as file:
-                    found[path] = digest(file.read())
-    return found
+            if stat.S_ISREG(os.lstat(full_path).st_mode):
+                with open(full_path, "rb") as file:
+                    digests[path] = digest(file.read())
+    return digests
 
 
 def _with_nested(root: bytes, listed: list[bytes]) -> Iterator[bytes]:
@@ -224,11 +226,11 @@ def _listed(root: bytes, where: list[bytes], kinds: list[str]) -> list[bytes] | 
 
 def difference(stored: dict[bytes, bytes], disk: dict[bytes, bytes]) -> str:
     """Some of what is too much, missing and other."""
-    other = [path for path in stored.keys() & disk.keys() if stored[path] != disk[path]]
+    changed = [path for path in stored.keys() & disk.keys() if stored[path] != disk[path]]
     parts = {
         "too much": stored.keys() - disk.keys(),
         "missing": disk.keys() - stored.keys(),
-        "other": other,
+        "other": changed,
     }
     return ", ".join(
         f"{what}: {len(paths)} {sorted(paths)[:5]}" for what, paths in parts.items() if paths

@@ -92,22 +92,25 @@ class MemoryIndex:
         """Whether the path could be read in one piece; then the index holds what was read, or
         nothing if it is gone.
         """
-        place = os.path.join(self.root, decode_path(path))
+        full_path = os.path.join(self.root, decode_path(path))
         try:
-            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            handle = os.open(full_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 self.files.pop(path, None)
                 return True
             return False
         try:
-            before = os.fstat(handle)
-            data = os.read(handle, before.st_size + 1)
-            if fingerprint(os.fstat(handle)) != fingerprint(before) or len(data) != before.st_size:
+            previous_stat = os.fstat(handle)
+            data = os.read(handle, previous_stat.st_size + 1)
+            if (
+                fingerprint(os.fstat(handle)) != fingerprint(previous_stat)
+                or len(data) != previous_stat.st_size
+            ):
                 return False
         finally:
             os.close(handle)
-        self.files[path] = FileRecord(path, digest(data), fingerprint(before), 1, 1, "text")
+        self.files[path] = FileRecord(path, digest(data), fingerprint(previous_stat), 1, 1, "text")
         return True
 
     def contents(self) -> dict[bytes, bytes]:
@@ -122,15 +125,15 @@ def on_disk(root: bytes, *, suffixes: tuple[bytes, ...] = (b".py",)) -> dict[byt
     """Every regular file of a kind and the hash of its content, by a walk that shares nothing with
     the product.
     """
-    found = {}
+    digests = {}
     for directory, names, files in os.walk(root):
         names[:] = [name for name in names if name != b".git"]
         for name in files:
             path = os.path.join(directory, name)
             if name.endswith(suffixes) and not os.path.islink(path):
                 with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-                    found[os.path.relpath(path, root)] = digest(file.read())
-    return found
+                    digests[os.path.relpath(path, root)] = digest(file.read())
+    return digests
 
 
 @contextlib.asynccontextmanager
@@ -227,13 +230,13 @@ class Mutator:
             self.step()
 
     def folder(self, top: bytes | None = None) -> bytes:
-        place = self.root if top is None else top
+        directory = self.root if top is None else top
         while self.rng.random() < 0.7:
-            below = [e.path for e in os.scandir(place) if e.is_dir(follow_symlinks=False)]
+            below = [e.path for e in os.scandir(directory) if e.is_dir(follow_symlinks=False)]
             if not below:
                 break
-            place = self.rng.choice(sorted(below))
-        return place
+            directory = self.rng.choice(sorted(below))
+        return directory
 
     def file(self) -> bytes:
         return os.path.join(self.folder(), self.rng.choice(self.NAMES))
@@ -270,15 +273,15 @@ class Mutator:
         os.mkdir(os.path.join(self.folder(), self.rng.choice(self.FOLDERS)))
 
     def nested(self) -> None:
-        place = os.path.join(self.folder(), *(self.rng.choice(self.FOLDERS) for _ in range(3)))
-        os.makedirs(place)
+        directory = os.path.join(self.folder(), *(self.rng.choice(self.FOLDERS) for _ in range(3)))
+        os.makedirs(directory)
         for name in self.NAMES[:3]:
-            self.put(os.path.join(place, name), self.content())
+            self.put(os.path.join(directory, name), self.content())
 
     def remove_tree(self) -> None:
-        place = self.folder()
-        if place != self.root:
-            shutil.rmtree(place)
+        directory = self.folder()
+        if directory != self.root:
+            shutil.rmtree(directory)
 
     def move(self) -> None:
         what = self.folder() if self.rng.random() < 0.6 else self.file()
@@ -304,9 +307,9 @@ class Mutator:
         os.symlink(self.rng.choice([self.folder(), self.file(), b"nowhere.py"]), self.file())
 
     def burst(self) -> None:
-        place = self.folder()
+        directory = self.folder()
         for _ in range(30):
-            self.put(os.path.join(place, self.rng.choice(self.NAMES)), self.content())
+            self.put(os.path.join(directory, self.rng.choice(self.NAMES)), self.content())
 
     def replaced_root(self) -> None:
         if self.rng.random() < 0.5:

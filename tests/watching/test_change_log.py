@@ -45,21 +45,21 @@ async def test_what_somebody_has_missed(root: Path, tmp_path: Path) -> None:
     put(root, a="1", b="1", c="1")
     async with following(root, tmp_path / "sync") as (live, _):
         await in_sync(live)
-        before = (await live.sync(5)).as_of
+        previous = (await live.sync(5)).as_of
         put(root, b="2", d="1")
         (root / "c.py").unlink()
         after = (await live.sync(5)).as_of
-        assert set(live.changes.since(before) or ()) == {"b.py", "c.py", "d.py"}
+        assert set(live.changes.since(previous) or ()) == {"b.py", "c.py", "d.py"}
         assert live.changes.since(after) == ()
         live._lose(stale_reason("root_replaced"))
         await in_sync(live)
         put(root, a="2")
         last = (await live.sync(5)).as_of
-        assert last.epoch != before.epoch
-        assert {"a.py", "b.py", "c.py", "d.py"} <= set(live.changes.since(before) or ()), (
+        assert last.epoch != previous.epoch
+        assert {"a.py", "b.py", "c.py", "d.py"} <= set(live.changes.since(previous) or ()), (
             "epochs of one run have one order"
         )
-        assert live.changes.since(Clock("of another run.1", before.seq)) is None
+        assert live.changes.since(Clock("of another run.1", previous.seq)) is None
         assert live.changes.since(Clock("", 0)) is None
 
 

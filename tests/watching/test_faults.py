@@ -51,12 +51,14 @@ def liar(seed: int, *, tells: float, repeats: float) -> Callable[..., tuple[Hint
         root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
     ) -> tuple[Hints, str | None]:
         def lie(hints: Sequence[Hint]) -> None:
-            kept = [
+            remaining = [
                 hint
                 for hint in hints
                 if isinstance(hint, Cookie | HintsLost) or rng.random() < tells
             ]
-            repeated = kept + [hint for hint in kept for _ in range(3) if rng.random() < repeats]
+            repeated = remaining + [
+                hint for hint in remaining for _ in range(3) if rng.random() < repeats
+            ]
             rng.shuffle(repeated)
             sink(repeated)
 
@@ -99,9 +101,9 @@ async def test_repeated_and_reordered_hints_are_as_good_as_any(
         rng = random.Random(5)
 
         def shuffle(hints: Sequence[Hint]) -> None:
-            others = [hint for hint in hints if not isinstance(hint, Cookie)] * 2
-            rng.shuffle(others)
-            sink(others)
+            doubled = [hint for hint in hints if not isinstance(hint, Cookie)] * 2
+            rng.shuffle(doubled)
+            sink(doubled)
             sink([hint for hint in hints if isinstance(hint, Cookie)])
 
         return open_hints(root, sync, settings, shuffle)
@@ -166,13 +168,15 @@ asyncio.run(main(Path(sys.argv[1])))
 
 @linux
 @pytest.mark.parametrize(
-    ("watches", "instances", "said"),
+    ("watches", "instances", "expected"),
     [
         ("10", "100", "the kernel has no more inotify watches"),
         ("1000", "0", "no inotify instances are left"),
     ],
 )
-def test_the_kernels_own_limits(tmp_path: Path, watches: str, instances: str, said: str) -> None:
+def test_the_kernels_own_limits(
+    tmp_path: Path, watches: str, instances: str, expected: str
+) -> None:
     command = [
         "unshare",
         "--user",
@@ -196,7 +200,7 @@ def test_the_kernels_own_limits(tmp_path: Path, watches: str, instances: str, sa
         pytest.skip(f"no user namespaces here: {done.stderr.strip()[-200:]}")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("degraded"), done.stdout
-    assert said in done.stdout
+    assert expected in done.stdout
     assert "sysctl" in done.stdout
 
 
@@ -241,9 +245,9 @@ async def test_questions_about_a_root_that_hangs_hold_one_thread(
     answers = threading.Event()
     answers.set()
 
-    def hangs(place: bytes) -> object:
+    def hangs(path: bytes) -> object:
         answers.wait(20)
-        return directory_identity(place)
+        return directory_identity(path)
 
     monkeypatch.setattr(availability, "directory_identity", hangs)
     async with following(root, tmp_path / "sync", "polling") as (live, index):
@@ -402,7 +406,7 @@ MORE = [(kind, seed) for kind in ("plain", "repository", "replaced") for seed in
 
 
 @pytest.mark.parametrize(
-    ("kind", "seed"), [*SOME, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)]
+    ("kind", "seed"), [*SOME, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)]
 )
 async def test_whatever_happens_while_nobody_knows_what_was_written(
     tmp_path: Path, kind: str, seed: int
@@ -426,12 +430,14 @@ async def test_whatever_happens_while_nobody_knows_what_was_written(
             index.share = 0.0
             await in_sync(live)
             disk = as_git_sees(os.fsencode(where), scratch)
-            held = {
-                path: found
-                for path, found in index.contents().items()
+            contents = {
+                path: content
+                for path, content in index.contents().items()
                 if path.lower().endswith((b".py", b".md"))
             }
-            assert held == disk, f"round {number}: {difference(held, disk)}; {hands.said[-40:]}"
+            assert contents == disk, (
+                f"round {number}: {difference(contents, disk)}; {hands.said[-40:]}"
+            )
 
 
 async def test_rules_that_cannot_be_read_for_a_while(

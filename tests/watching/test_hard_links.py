@@ -83,16 +83,16 @@ async def test_a_look_that_ends_late_tells_nothing_that_was_taken_in_since(
 def test_a_look_that_ends_late_tells_what_was_written_since(root: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.py"
     outside.hardlink_to(root / "a.py")
-    seen = hard_links.HardLinks()
-    seen.record_scan(filter(None, [hard_links.linked_name("a.py", (root / "a.py").lstat())]))
-    suspects = seen.suspects()
+    links = hard_links.HardLinks()
+    links.record_scan(filter(None, [hard_links.linked_name("a.py", (root / "a.py").lstat())]))
+    suspects = links.suspects()
     outside.write_text("# other\n")
     between = hard_links.linked_name("a.py", (root / "a.py").lstat())
     assert between is not None
     outside.write_text("# and once more\n")
-    found = hard_links.changed_names(os.fsencode(root), suspects)
-    seen.update(between)
-    assert seen.not_recorded(found) == ["a.py"]
+    names = hard_links.changed_names(os.fsencode(root), suspects)
+    links.update(between)
+    assert links.not_recorded(names) == ["a.py"]
 
 
 async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(
@@ -110,9 +110,9 @@ async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(
         (tmp_path / "out.py").write_text("# written outside\n")
         (root / ".ignored" / "c2.py").write_text("# written where nothing is indexed\n")
         await in_sync(live)
-        there = on_disk(os.fsencode(root))
-        del there[b".ignored/c2.py"]
-        assert index.contents() == there
+        contents = on_disk(os.fsencode(root))
+        del contents[b".ignored/c2.py"]
+        assert index.contents() == contents
 
 
 async def test_it_is_seen_without_a_question(root: Path, tmp_path: Path) -> None:
@@ -132,14 +132,14 @@ async def test_one_question_looks_at_so_many_files_at_most(
     monkeypatch.setattr(hard_links, "MAX_CHECKED", 2)
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.py").hardlink_to(root / f"{name}.py")
-    seen = hard_links.HardLinks()
-    seen.record_scan(
+    links = hard_links.HardLinks()
+    links.record_scan(
         filter(
             None,
             (hard_links.linked_name(path.name, path.lstat()) for path in sorted(root.iterdir())),
         )
     )
-    assert [path for path, _ in seen.suspects()] == ["a.py", "b.py"]
+    assert [path for path, _ in links.suspects()] == ["a.py", "b.py"]
 
 
 class LateLook:
@@ -154,8 +154,8 @@ class LateLook:
         self, root: bytes, suspects: Iterable[hard_links.Suspect]
     ) -> list[hard_links.Suspect]:
         """As `links.written`."""
-        found = hard_links.changed_names(root, suspects)
+        names = hard_links.changed_names(root, suspects)
         if not self.seen.is_set():
             self.seen.set()
             assert self.goes_on.wait(10)
-        return found
+        return names

@@ -44,18 +44,18 @@ class DeletesUnseen(Scan):
     """Mutant: what was not listed is gone, whether it could be listed or not."""
 
     def run(self, trees: Iterable[bytes]) -> ScanResult:
-        found = super().run(trees)
-        found.dirty += [path for path in self._missing if path not in found.dirty]
-        found.unreadable.clear()
-        return found
+        result = super().run(trees)
+        result.dirty += [path for path in self._missing if path not in result.dirty]
+        result.unreadable.clear()
+        return result
 
 
 def look_and_believe(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
     """Mutant: what cannot be seen is gone."""
-    found = compare_paths(scope, paths)
-    found.gone += found.closed
-    found.closed.clear()
-    return found
+    compared = compare_paths(scope, paths)
+    compared.gone += compared.closed
+    compared.closed.clear()
+    return compared
 
 
 @MUTANT

@@ -244,7 +244,7 @@ async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was
     waiting = asyncio.ensure_future(dirty.clock.wait(dirty.clock.seq))
     first = take(dirty)
     dirty.mark("other")
-    other = take(dirty)
+    second = take(dirty)
     await asyncio.sleep(0)
     dirty.settle(first.id, dict.fromkeys("ab", "no connection"), now=0)
     if how == "its time has come":
@@ -253,7 +253,7 @@ async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was
         dirty.mark("a")
         dirty.mark("b")
     else:
-        dirty.settle(other.id, {}, now=0)
+        dirty.settle(second.id, {}, now=0)
     assert not dirty.failures
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -357,7 +357,7 @@ async def test_random_runs_end_with_everything_applied() -> None:
             elif what < 0.7:
                 picked = dirty.take(rng.randrange(1, 6))
                 if picked is not None:
-                    busy = {p for other, _ in flying for p in other.seqs}
+                    busy = {p for batch, _ in flying for p in batch.seqs}
                     assert not busy & picked.seqs.keys()
                     flying.append((picked, {p: model.version[p] for p in picked.seqs}))
             elif flying:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 async def test_looks_that_hang_hold_no_more_threads_than_a_root_may() -> None:
     answer, begun = threading.Event(), list[int]()
     with ThreadPoolExecutor(20) as executor:
-        hanging, other = RootThreads(executor, 3), RootThreads(executor, 3)
+        hanging, other_root = RootThreads(executor, 3), RootThreads(executor, 3)
 
         def hang() -> None:
             begun.append(1)
@@ -24,7 +24,7 @@ async def test_looks_that_hang_hold_no_more_threads_than_a_root_may() -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(hanging.run(hang), 0.01)
         assert len(begun) == 3
-        assert await asyncio.wait_for(other.run(lambda: "answered"), 5) == "answered"
+        assert await asyncio.wait_for(other_root.run(lambda: "answered"), 5) == "answered"
         answer.set()
         assert await asyncio.wait_for(hanging.run(lambda: "again"), 5) == "again"
 

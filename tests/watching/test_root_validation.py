@@ -70,8 +70,8 @@ def test_where_the_kernel_shows_itself_is_no_root(tmp_path: Path, path: str) -> 
 def test_memory_is_a_disk_as_good_as_any(tmp_path: Path) -> None:
     if not os.access("/dev/shm", os.W_OK):
         pytest.skip("there is no tmpfs")
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
-        assert check(place, tmp_path / "state") == os.fsencode(place)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        assert check(directory, tmp_path / "state") == os.fsencode(directory)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_closed_directory(tmp_path: Path) -> None:
 
 
 def test_names_are_the_directorys_and_longer_where_needed() -> None:
-    taken = dict[str, bytes]()
+    taken_names = dict[str, bytes]()
     for root, name in (
         (b"/home/me/work/api", "api"),
         (b"/home/me/play/api", "play-api"),
@@ -114,23 +114,23 @@ def test_names_are_the_directorys_and_longer_where_needed() -> None:
         (b"/home/me/work/tree two", "tree_two"),
         (b"/odd/\xff\n", "_"),
     ):
-        assert propose_name(root, None, taken) == name
-        taken[name] = root
+        assert propose_name(root, None, taken_names) == name
+        taken_names[name] = root
 
 
 def test_a_number_is_the_last_resort() -> None:
-    taken = {"a-b": b"/x", "b": b"/y"}
-    assert propose_name(b"/a/b", None, taken) == "b-2"
+    taken_names = {"a-b": b"/x", "b": b"/y"}
+    assert propose_name(b"/a/b", None, taken_names) == "b-2"
 
 
 def test_very_long_paths_make_names_that_fit() -> None:
     root = b"/" + b"/".join([b"n" * 80] * 4)
-    taken = dict[str, bytes]()
+    taken_names = dict[str, bytes]()
     for _ in range(5):
-        name = propose_name(root, None, taken)
+        name = propose_name(root, None, taken_names)
         assert len(name) <= MAX_NAME
-        assert name not in taken
-        taken[name] = b"/other"
+        assert name not in taken_names
+        taken_names[name] = b"/other"
 
 
 def test_a_chosen_name_is_kept_or_refused_with_both_paths() -> None:

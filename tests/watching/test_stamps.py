@@ -26,26 +26,26 @@ def in_seconds(tmp_path: Path) -> Iterator[Path]:
     """A root on a file system whose stamps are whole seconds: ext3 and older, and as sshfs and HFS+
     have them.
     """
-    make, image, place = (
+    make, image, path = (
         shutil.which("mke2fs", path="/usr/sbin:/sbin"),
         tmp_path / "image",
         tmp_path / "mounted",
     )
     if not sys.platform.startswith("linux") or make is None or os.geteuid():
         pytest.skip("no file system can be mounted")
-    place.mkdir()
+    path.mkdir()
     with image.open("wb") as file:
         file.truncate(1 << 20)
     subprocess.run([make, "-q", "-t", "ext2", "-I", "128", image], check=True, capture_output=True)
     if subprocess.run(
-        ["mount", "-o", "loop", image, place], check=False, capture_output=True
+        ["mount", "-o", "loop", image, path], check=False, capture_output=True
     ).returncode:
         pytest.skip("no file system can be mounted")
     try:
-        (place / "root").mkdir()
-        yield place / "root"
+        (path / "root").mkdir()
+        yield path / "root"
     finally:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", path], check=True)
 
 
 @pytest.mark.parametrize("behind_s", [0, 10])
@@ -62,16 +62,16 @@ async def test_a_second_change_within_one_step_is_found_later(
     monkeypatch.setattr(
         "cocosearchd.watching.scan.time.time_ns", lambda: now_ns() + behind_s * SECOND_NS
     )
-    place = in_seconds / "a.py"
+    path = in_seconds / "a.py"
     async with following(in_seconds, tmp_path / "sync", "polling", SELDOM) as (live, index):
         await in_sync(live)
         while True:  # both changes in one second
             await anyio.sleep((SECOND_NS - now_ns() % SECOND_NS) / 1e9 + 0.05)
-            place.write_text("x = 1\n")
-            first = place.stat()
+            path.write_text("x = 1\n")
+            first = path.stat()
             await in_sync(live)
-            place.write_text("x = 2\n")
-            if place.stat().st_ctime_ns == first.st_ctime_ns:
+            path.write_text("x = 2\n")
+            if path.stat().st_ctime_ns == first.st_ctime_ns:
                 break
         assert index.contents() != on_disk(os.fsencode(in_seconds)), (
             "it was read before the second change"

@@ -36,8 +36,8 @@ INDEXED = IndexingSettings(include=("*.py", "*.PY", "*.md", "*.MD"))
 SEEDS = st.integers(0, 2**32)
 OPERATIONS = sorted(
     {
-        each.__name__
-        for each in Operations(b"/nowhere", 0, replace_root=True, repository=True).operations
+        operation.__name__
+        for operation in Operations(b"/nowhere", 0, replace_root=True, repository=True).operations
     }
 )
 
@@ -135,8 +135,8 @@ class Machine(RuleBasedStateMachine):
                 assert not answer.fresh, f"{root.path.name} is away"
                 continue
             self.portal.call(in_sync, root.live)
-            there = as_git_sees(os.fsencode(root.path), self.scratch)
-            differs = difference(root.index.contents(), there)
+            expected = as_git_sees(os.fsencode(root.path), self.scratch)
+            differs = difference(root.index.contents(), expected)
             assert not differs, (
                 f"{self.backend}, {root.path.name}: {differs} after {root.hands.said}"
             )

@@ -150,11 +150,11 @@ async def test_nothing_is_fresh_before_it_was_compared(root: Path, tmp_path: Pat
 async def test_clocks_advance_within_an_epoch(root: Path, tmp_path: Path) -> None:
     async with following(root, tmp_path / "sync") as (live, _):
         await in_sync(live)
-        before = (await live.sync(1)).as_of
+        previous = (await live.sync(1)).as_of
         put(root, a="1")
         after = (await live.sync(1)).as_of
-        assert after.epoch == before.epoch
-        assert after.seq > before.seq
+        assert after.epoch == previous.epoch
+        assert after.seq > previous.seq
 
 
 async def test_a_file_that_fails_is_retried_shown_and_stops_nothing(
@@ -674,12 +674,12 @@ async def test_directories_that_cannot_be_read_are_not_empty(tmp_path: Path) -> 
     root = tmp_path.joinpath(*["r" * 250] * 8)
     root.mkdir(parents=True)
     put(root, a="1")
-    here = os.open(root, os.O_RDONLY)
+    descriptor = os.open(root, os.O_RDONLY)
     for _ in range(10):
-        os.mkdir(b"d" * 250, dir_fd=here)
-        here, before = os.open(b"d" * 250, os.O_RDONLY, dir_fd=here), here
-        os.close(before)
-    os.close(here)
+        os.mkdir(b"d" * 250, dir_fd=descriptor)
+        descriptor, parent = os.open(b"d" * 250, os.O_RDONLY, dir_fd=descriptor), descriptor
+        os.close(parent)
+    os.close(descriptor)
     index = MemoryIndex(os.fsencode(root))
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         await in_sync(live)
@@ -741,8 +741,10 @@ def lying(rng: random.Random) -> Callable[..., tuple[Hints, str | None]]:
         root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink
     ) -> tuple[Hints, str | None]:
         def lie(hints: Sequence[Hint]) -> None:
-            kept = [h for h in hints if isinstance(h, Cookie | HintsLost) or rng.random() < 0.5]
-            repeated = kept + [h for h in kept if rng.random() < 0.3]
+            remaining = [
+                h for h in hints if isinstance(h, Cookie | HintsLost) or rng.random() < 0.5
+            ]
+            repeated = remaining + [h for h in remaining if rng.random() < 0.3]
             rng.shuffle(repeated)
             sink(repeated)
 
@@ -783,9 +785,9 @@ class WatchesLate(Scan):
         self._late = [directory]
 
     def run(self, trees: Any) -> Any:
-        found = super().run(trees)
+        result = super().run(trees)
         self._later(b"")
-        return found
+        return result
 
 
 class IgnoresLoss(WatchedRoot):
@@ -813,9 +815,9 @@ async def test_directories_are_watched_before_they_are_listed(
 
     def raced(self: InotifyHints, directory: bytes) -> None:
         """Somebody writes at the worst moment: just before the watch."""
-        place = os.path.join(os.fsencode(root), directory, b"raced.py")
-        if directory and not os.path.exists(place):
-            with contextlib.suppress(OSError), open(place, "wb") as file:
+        path = os.path.join(os.fsencode(root), directory, b"raced.py")
+        if directory and not os.path.exists(path):
+            with contextlib.suppress(OSError), open(path, "wb") as file:
                 file.write(b"x = 1\n")
         real(self, directory)
 
@@ -856,16 +858,16 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the defect is: a cookie that comes after them must not say that they were heard."""
-    taken = scan_coordinator.ScanCoordinator.take_hint
+    original = scan_coordinator.ScanCoordinator.take_hint
 
     def broken(self: scan_coordinator.ScanCoordinator, hint: DirtyHint | DirtyTreeHint) -> None:
         if hint.path == b"a.py":
             raise RuntimeError("a defect")
-        taken(self, hint)
+        original(self, hint)
 
-    said, loop = list[str](), asyncio.get_running_loop()
+    messages, loop = list[str](), asyncio.get_running_loop()
     monkeypatch.setattr(
-        loop, "call_exception_handler", lambda context: said.append(str(context["exception"]))
+        loop, "call_exception_handler", lambda context: messages.append(str(context["exception"]))
     )
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
@@ -873,7 +875,7 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
         put(root, a="1", b="1")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
-    assert set(said) == {"a defect"}
+    assert set(messages) == {"a defect"}
 
 
 @pytest.mark.parametrize("mutant", [False, True])
@@ -889,9 +891,9 @@ async def test_a_change_between_reading_and_settling_is_seen(
 
         async def later(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
             if "a.py" in batch.paths and (root / "a.py").read_text() == "1":
-                before = self._dirty.clock.seq
+                seq = self._dirty.clock.seq
                 put(root, a="2")
-                while self._dirty.clock.seq == before:
+                while self._dirty.clock.seq == seq:
                     await anyio.sleep(0.001)
             super().settle(batch, failed)
 

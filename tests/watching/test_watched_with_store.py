@@ -38,8 +38,8 @@ class Writer:
             batch = await self.live.next_batch()
             self.batches.append(batch)
             for path in batch.paths:
-                place = os.path.join(os.fsencode(self.root), decode_path(path))
-                data, status = Path(os.fsdecode(place)).read_bytes(), os.stat(place)
+                full_path = os.path.join(os.fsencode(self.root), decode_path(path))
+                data, status = Path(os.fsdecode(full_path)).read_bytes(), os.stat(full_path)
                 chunk = Chunk(0, len(data), 1, 1, data.decode(), path, "python")
                 write = FileWrite(
                     path,
@@ -116,13 +116,13 @@ async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(
         assert (await live.sync(10)).fresh
     device = root.stat().st_dev
     assert await index_records.devices(db, record) == {device}
-    other = (device + 1).to_bytes(8)
+    device_bytes = (device + 1).to_bytes(8)
     with psycopg.connect(dsn, autocommit=True) as connection:
         (table,) = connection.execute(
             "select tablename from pg_tables where tablename like %s", ["%%_files"]
         ).fetchall()
         change = psycopg.sql.SQL("update {} set fingerprint = %s || substring(fingerprint from 9)")
-        connection.execute(change.format(psycopg.sql.Identifier(table[0])), [other])
+        connection.execute(change.format(psycopg.sql.Identifier(table[0])), [device_bytes])
     (root / "a.py").unlink()
     async with written(db, record, root, tmp_path / "sync") as (live, _):
         answer = await live.sync(10)

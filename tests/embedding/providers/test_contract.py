@@ -110,12 +110,12 @@ async def test_nothing_gives_nothing_and_blank_gives_zero(embedder: Embedder) ->
 async def test_the_identity_is_whole_and_stable(
     settings: EmbedderSettings, embedder: Embedder
 ) -> None:
-    found = embedder.fingerprint
-    assert found.provider == settings.provider
-    assert found.model
-    assert found.dimension > 0
+    fingerprint = embedder.fingerprint
+    assert fingerprint.provider == settings.provider
+    assert fingerprint.model
+    assert fingerprint.dimension > 0
     again = await open_embedder(settings)
-    assert again.fingerprint.digest() == found.digest()
+    assert again.fingerprint.digest() == fingerprint.digest()
     await again.aclose()
 
 

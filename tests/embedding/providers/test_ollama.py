@@ -61,13 +61,13 @@ async def opened() -> AsyncIterator[Opener]:
 
 async def test_identity_comes_from_the_server(opened: Opener, url: str) -> None:
     embedder = await opened(url)
-    found = embedder.fingerprint
-    assert (found.provider, found.model, found.revision) == (
+    fingerprint = embedder.fingerprint
+    assert (fingerprint.provider, fingerprint.model, fingerprint.revision) == (
         "ollama",
         "nomic-embed-text",
         "sha256:0a109f42",
     )
-    assert (found.dimension, found.document_prefix, found.query_prefix) == (
+    assert (fingerprint.dimension, fingerprint.document_prefix, fingerprint.query_prefix) == (
         768,
         "search_document: ",
         "search_query: ",
@@ -79,9 +79,9 @@ async def test_identity_comes_from_the_server(opened: Opener, url: str) -> None:
 async def test_other_weights_under_the_same_name_are_another_identity(
     opened: Opener, url: str, script: Script
 ) -> None:
-    before = (await opened(url)).fingerprint.digest()
+    previous = (await opened(url)).fingerprint.digest()
     script.models["nomic-embed-text:latest"] = "sha256:ffff"
-    assert (await opened(url)).fingerprint.digest() != before
+    assert (await opened(url)).fingerprint.digest() != previous
 
 
 async def test_where_the_server_is_reached_is_not_identity(
@@ -115,11 +115,11 @@ async def test_prefixes_can_be_set_and_models_without_known_ones_get_none(
     script.models["other:v2"] = "sha256:1"
     plain = await opened(url, model="other:v2")
     assert (plain.fingerprint.document_prefix, plain.fingerprint.query_prefix) == ("", "")
-    own = await opened(url, document_prefix="d: ", query_prefix="")
+    prefixed = await opened(url, document_prefix="d: ", query_prefix="")
     np.testing.assert_allclose(
-        (await own.embed_documents(["x"]))[0], vector_of("d: x", 768), atol=1e-6
+        (await prefixed.embed_documents(["x"]))[0], vector_of("d: x", 768), atol=1e-6
     )
-    np.testing.assert_allclose(await own.embed_query("x"), vector_of("x", 768), atol=1e-6)
+    np.testing.assert_allclose(await prefixed.embed_query("x"), vector_of("x", 768), atol=1e-6)
 
 
 async def test_nothing_and_blank_texts_are_not_sent(
@@ -205,10 +205,10 @@ async def test_model_removed_while_running(opened: Opener, url: str, script: Scr
 
 
 async def test_server_down_at_the_start_and_later(opened: Opener, script: Script) -> None:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
         with pytest.raises(EmbedderUnavailable, match="does not answer") as caught:
-            await opened(f"http://127.0.0.1:{held.getsockname()[1]}")
+            await opened(f"http://127.0.0.1:{listener.getsockname()[1]}")
     assert "ollama serve" in caught.value.hint
     with ollama_server(script) as url:
         embedder = await opened(url)

@@ -156,11 +156,11 @@ async def test_a_server_without_a_number_for_any_text_is_down(
         await embedder.embed_documents(["a", "b"])
 
 
-@pytest.mark.parametrize("said", ["nan", "-1", "Wed, 21 Oct 2026 07:28:00 GMT"])
+@pytest.mark.parametrize("expected", ["nan", "-1", "Wed, 21 Oct 2026 07:28:00 GMT"])
 async def test_a_pause_that_is_no_time_is_our_own(
-    embedder: Embedder, script: Script, said: str
+    embedder: Embedder, script: Script, expected: str
 ) -> None:
-    script.statuses, script.retry_after = [429], said
+    script.statuses, script.retry_after = [429], expected
     with anyio.fail_after(5):
         assert (await embedder.embed_documents(["a"])).any()
 

@@ -93,9 +93,9 @@ def test_remembering_runs_changes_no_word(text: str) -> None:
 
 def test_what_was_asked_before_changes_nothing(encoder: Encoder) -> None:
     text = "def frobnicateQuuxes(zyzzyva): return unheardOfIdentifier(zyzzyva)"
-    before = encoder.queries([text])
+    vector = encoder.queries([text])
     encoder.queries([f"strange{number}word{number}" for number in range(CACHED_RUNS + 10)])
-    np.testing.assert_array_equal(encoder.queries([text]), before)
+    np.testing.assert_array_equal(encoder.queries([text]), vector)
 
 
 def test_words_never_seen_resemble_their_kin(encoder: Encoder) -> None:
@@ -122,8 +122,8 @@ def test_words_never_seen_are_the_mean_of_their_pieces_however_many_come_togethe
 
 
 def test_order_and_repetition_of_queries_do_not_matter(encoder: Encoder) -> None:
-    one, other = encoder.queries(["open the file", "file, the OPEN"])
-    np.testing.assert_allclose(one, other, atol=1e-6)
+    first, second = encoder.queries(["open the file", "file, the OPEN"])
+    np.testing.assert_allclose(first, second, atol=1e-6)
 
 
 def test_a_documents_header_weighs_the_same_however_long_the_body_is(encoder: Encoder) -> None:
@@ -145,13 +145,13 @@ def test_a_documents_header_weighs_the_same_however_long_the_body_is(encoder: En
 def test_what_a_chunk_is_called_says_more_than_what_it_calls(encoder: Encoder) -> None:
     query = encoder.queries(["close the socket"])[0]
     body = "def {}(self):\n    for line in self.lines:\n        self.{}(line.strip(), encoding=self.encoding)"
-    named, calling = encoder.documents(
+    named_vector, calling = encoder.documents(
         [
             "net.py close_socket\n" + body.format("close_socket", "handle"),
             "net.py handle\n" + body.format("handle", "close_socket"),
         ]
     )
-    assert query @ named > query @ calling + 0.1
+    assert query @ named_vector > query @ calling + 0.1
 
 
 def _row(word: str) -> NDArray[np.float32]:
@@ -187,8 +187,8 @@ def test_sentences_find_their_functions(encoder: Encoder) -> None:
 
 
 def test_another_weighing_is_another_model() -> None:
-    other = replace(MODEL.weighing, header=0.5)
-    assert model_digest(DATA, NAME, other) != MODEL.sha256
+    weighing = replace(MODEL.weighing, header=0.5)
+    assert model_digest(DATA, NAME, weighing) != MODEL.sha256
 
 
 def test_docstrings_of_this_project_find_their_functions(encoder: Encoder) -> None:
@@ -196,7 +196,9 @@ def test_docstrings_of_this_project_find_their_functions(encoder: Encoder) -> No
     right.
     """
     vectors_found = [
-        each for path in sorted((DATA.parents[2]).rglob("*.py")) for each in documented(path)
+        docstring
+        for path in sorted((DATA.parents[2]).rglob("*.py"))
+        for docstring in documented(path)
     ]
     assert len(vectors_found) > 500
     queries = encoder.queries([sentence for sentence, _ in vectors_found])

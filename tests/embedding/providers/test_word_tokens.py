@@ -34,14 +34,14 @@ def test_words(text: str, expected: list[str]) -> None:
 
 @given(st.text())
 def test_words_depend_on_the_plain_text_alone_and_are_lower_case(text: str) -> None:
-    found = words(text)
-    assert found == words(strip_accents(text))
-    assert all(word == word.lower() and word for word in found)
+    result = words(text)
+    assert result == words(strip_accents(text))
+    assert all(word == word.lower() and word for word in result)
 
 
 @given(st.text(), st.text())
-def test_what_is_not_a_letter_or_digit_only_separates(left: str, right: str) -> None:
-    assert words(f"{left} . {right}") == words(left) + words(right)
+def test_what_is_not_a_letter_or_digit_only_separates(start: str, right: str) -> None:
+    assert words(f"{start} . {right}") == words(start) + words(right)
 
 
 def test_pieces_are_the_marked_runs_in_order_and_the_same_for_ever() -> None:

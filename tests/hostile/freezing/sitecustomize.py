@@ -32,13 +32,13 @@ def freezing(take_in: Callable[..., Any]) -> Callable[..., Any]:
             part if isinstance(part, list | tuple) else getattr(part, "read", ())
             for part in arguments
         ]
-        named = [
+        names = [
             str(getattr(item, "path", "") or getattr(item, "paths", ""))
             for part in lists
             for item in part
         ]
         if Path(os.environ["FREEZE_WHILE"]).exists() and any(
-            os.environ["FREEZE_AT"] in name for name in named
+            os.environ["FREEZE_AT"] in name for name in names
         ):
             hold()
         return take_in(*arguments)

@@ -27,8 +27,8 @@ async def test_files_become_rows_and_stay_equal_to_the_disk(
         assert await bench.feed_all() == {}
         assert set(await bench.stored()) == set(every_path(root))
         assert all((await bench.stored()).values())
-        told = {path for commit in bench.commits for path in commit.paths}
-        assert told == set(every_path(root))
+        paths = {path for commit in bench.commits for path in commit.paths}
+        assert paths == set(every_path(root))
         assert bench.commits[-1].generation == await index_records.generation(db, record)
 
         (root / "lib/retry.py").write_text("def changed() -> None:\n    ...\n")  # an edit
@@ -37,8 +37,8 @@ async def test_files_become_rows_and_stay_equal_to_the_disk(
         bench.write({"new/deep/file.go": "package deep\n\nfunc Deep() int { return 1 }\n"})
         assert await bench.feed_all() == {}
         assert set(await bench.stored()) == set(every_path(root))
-        left = await bench.digest()
-    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+        digest = await bench.digest()
+    assert digest == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
 async def test_a_restart_without_changes_writes_nothing(
@@ -48,11 +48,11 @@ async def test_a_restart_without_changes_writes_nothing(
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
     (record,) = await index_records.list_indexes(db)  # as a daemon finds it when it starts
-    before = await index_records.generation(db, record)
+    generation = await index_records.generation(db, record)
     async with running(db, record, root, spec) as bench:
         assert await bench.feed_all() == {}
-        assert bench.commits[-1].generation == before
-    assert await index_records.generation(db, record) == before
+        assert bench.commits[-1].generation == generation
+    assert await index_records.generation(db, record) == generation
 
 
 async def test_a_forced_batch_is_processed_again_and_changes_nothing(
@@ -61,9 +61,9 @@ async def test_a_forced_batch_is_processed_again_and_changes_nothing(
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
-        before, generation = await bench.digest(), await index_records.generation(db, record)
+        previous, generation = await bench.digest(), await index_records.generation(db, record)
         assert await bench.feed(*every_path(root), force=True) == {}
-        assert await bench.digest() == before
+        assert await bench.digest() == previous
         assert await index_records.generation(db, record) == generation
 
 
@@ -78,14 +78,14 @@ async def test_rows_of_unchanged_chunks_are_not_touched(
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
-        before = await bench.row_versions()
+        previous = await bench.row_versions()
         (root / "long.py").write_text(long + "def last() -> None: ...\n")
         assert await bench.feed("long.py") == {}
         after = await bench.row_versions()
-    kept = {key for key in before if before[key] == after.get(key)}
-    assert len(before) > 20
-    assert len(set(before) - kept) <= 2  # the last chunk, and none before it
-    assert 1 <= len(set(after) - kept) <= 2
+    unchanged = {key for key in previous if previous[key] == after.get(key)}
+    assert len(previous) > 20
+    assert len(set(previous) - unchanged) <= 2  # the last chunk, and none before it
+    assert 1 <= len(set(after) - unchanged) <= 2
 
 
 async def test_gone_paths_are_deleted_without_a_look_at_the_disk(
@@ -173,17 +173,17 @@ async def test_indexes_come_and_go_at_run_time(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     record = await new_record(db, root)
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "one.py").write_text("def one() -> None: ...\n")
+    directory = tmp_path / "other"
+    directory.mkdir()
+    (directory / "one.py").write_text("def one() -> None: ...\n")
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
-        second, source = await new_record(db, other, "second"), Source()
+        second, source = await new_record(db, directory, "second"), Source()
         await bench.updater.add(second, source)
         with pytest.raises(Conflict):
             await bench.updater.add(second, source)
         assert bench.source is not source
-        bench_of_second = replace(bench, record=second, root=other, source=source)
+        bench_of_second = replace(bench, record=second, root=directory, source=source)
         assert await bench_of_second.feed_all() == {}
         assert set(await bench_of_second.stored()) == {"one.py"}
         memory = Path(spec.state_dir) / "cocoindex" / await index_records.incarnation(db)
@@ -197,21 +197,24 @@ async def test_indexes_come_and_go_at_run_time(
         assert await bench.feed_all() == {}  # the first one goes on
 
         # the same name, another index
-        third, again = await new_record(db, other, "second"), Source()
+        third, again = await new_record(db, directory, "second"), Source()
         await bench.updater.add(third, again)
         assert await replace(bench_of_second, record=third, source=again).feed_all() == {}
         assert bench.updater.status.deaths == 0
 
 
-async def test_a_batch_that_comes_as_its_index_is_removed_ends_no_child(
+async def test_a_batch_that_comes_while_its_index_is_removed_does_not_end_the_indexer(
     db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     """Who waited for it is awake already: it cannot be cancelled before it goes on."""
-    record, other = await new_record(db, root), await new_record(db, root, "other", suffix=b"/.")
+    record, other_record = (
+        await new_record(db, root),
+        await new_record(db, root, "other", suffix=b"/."),
+    )
     async with running(db, record, root, spec) as bench:
         source = Source()
-        await bench.updater.add(other, source)
-        of_other = replace(bench, record=other, source=source)
+        await bench.updater.add(other_record, source)
+        of_other = replace(bench, record=other_record, source=source)
         assert await bench.feed_all() | await of_other.feed_all() == {}
         bench.source.give(Change(("lib/retry.py",)))
         await bench.updater.remove("code")

@@ -39,27 +39,29 @@ def checked(path: str, data: bytes, limits: ChunkLimits | None = None) -> tuple[
     parsed = parse(path, data)
     chunks = chunk_file(parsed, limits)
     assert chunks == chunk_file(parse(path, data), limits)
-    seen = 0
-    for one in chunks:
-        assert seen <= one.start_byte < one.end_byte <= len(data)
-        assert not data[seen : one.start_byte].strip()
-        seen = one.end_byte
-        assert one.end_byte - one.start_byte <= HARD_CAP * limits.chunk_size
-        assert one.text == data[one.start_byte : one.end_byte].decode("utf-8", "replace")
-        assert one.text.strip()
-        assert one.start_line == data.count(b"\n", 0, one.start_byte) + 1
-        assert one.end_line == data.count(b"\n", 0, one.end_byte - 1) + 1
-        assert one.header.startswith(path[:50])
-        assert "\n" not in one.header
-        assert one.language == parsed.language
-        assert all(one.start_byte <= symbol.start_byte < one.end_byte for symbol in one.symbols)
-        if one.symbol_name is not None:
-            named = next(
-                symbol for symbol in parsed.symbols if symbol.qualified_name == one.symbol_name
+    covered_end = 0
+    for chunk in chunks:
+        assert covered_end <= chunk.start_byte < chunk.end_byte <= len(data)
+        assert not data[covered_end : chunk.start_byte].strip()
+        covered_end = chunk.end_byte
+        assert chunk.end_byte - chunk.start_byte <= HARD_CAP * limits.chunk_size
+        assert chunk.text == data[chunk.start_byte : chunk.end_byte].decode("utf-8", "replace")
+        assert chunk.text.strip()
+        assert chunk.start_line == data.count(b"\n", 0, chunk.start_byte) + 1
+        assert chunk.end_line == data.count(b"\n", 0, chunk.end_byte - 1) + 1
+        assert chunk.header.startswith(path[:50])
+        assert "\n" not in chunk.header
+        assert chunk.language == parsed.language
+        assert all(
+            chunk.start_byte <= symbol.start_byte < chunk.end_byte for symbol in chunk.symbols
+        )
+        if chunk.symbol_name is not None:
+            chunk_name = next(
+                symbol for symbol in parsed.symbols if symbol.qualified_name == chunk.symbol_name
             )
-            assert named.end_byte > one.start_byte or len(parsed.symbols) > 1
-    assert not data[seen:].strip()
-    starting = [symbol for one in chunks for symbol in one.symbols]
+            assert chunk_name.end_byte > chunk.start_byte or len(parsed.symbols) > 1
+    assert not data[covered_end:].strip()
+    starting = [symbol for chunk in chunks for symbol in chunk.symbols]
     assert starting == list(parsed.symbols)
     return chunks
 
@@ -73,19 +75,19 @@ def test_cases_hold(path: str, size: int) -> None:
 @pytest.mark.parametrize("path", OURS)
 def test_our_own_files_hold(path: str) -> None:
     chunks = checked(path, OURS[path])
-    assert max(one.end_byte - one.start_byte for one in chunks) <= 1500
+    assert max(chunk.end_byte - chunk.start_byte for chunk in chunks) <= 1500
 
 
 @given(st.sampled_from(EXTENSIONS), st.binary(max_size=600), st.integers(1, 200))
 def test_random_bytes_hold(extension: str, data: bytes, size: int) -> None:
     parsed = parse(f"a{extension}", data)
     chunks = chunk_file(parsed, ChunkLimits(chunk_size=size))
-    seen = 0
-    for one in chunks:
-        assert not data[seen : one.start_byte].strip()
-        assert one.end_byte - one.start_byte <= max(8, HARD_CAP * size)
-        seen = one.end_byte
-    assert not data[seen:].strip()
+    covered_end = 0
+    for chunk in chunks:
+        assert not data[covered_end : chunk.start_byte].strip()
+        assert chunk.end_byte - chunk.start_byte <= max(8, HARD_CAP * size)
+        covered_end = chunk.end_byte
+    assert not data[covered_end:].strip()
 
 
 LINES = st.lists(
@@ -117,10 +119,10 @@ def test_lines_of_any_kind_hold(
 ) -> None:
     text = end.join(lines) + (end if final else "")
     data = b"\xef\xbb\xbf" * bom + text.encode()
-    for one in checked("a.py", data, ChunkLimits(chunk_size=size)):
-        assert "\ufffd" not in one.text  # nothing was cut inside of a character
-        assert not one.text.startswith("\n")
-        assert not one.text.endswith(("\r", "\n"))
+    for chunk in checked("a.py", data, ChunkLimits(chunk_size=size)):
+        assert "\ufffd" not in chunk.text  # nothing was cut inside of a character
+        assert not chunk.text.startswith("\n")
+        assert not chunk.text.endswith(("\r", "\n"))
 
 
 @pytest.mark.parametrize(
@@ -147,14 +149,15 @@ def test_odd_files_hold(path: str, data: bytes) -> None:
 
 def test_a_long_line_is_cut_between_words_and_characters() -> None:
     words = chunk_file(parse("a.txt", b"word " * 1000), ChunkLimits(chunk_size=100))
-    assert all(set(one.text.split()) == {"word"} for one in words)
+    assert all(set(chunk.text.split()) == {"word"} for chunk in words)
     euros = chunk_file(parse("a.txt", "€".encode() * 1000), ChunkLimits(chunk_size=100))
-    assert all(set(one.text) == {"€"} for one in euros)
+    assert all(set(chunk.text) == {"€"} for chunk in euros)
 
 
 def test_definitions_have_chunks_of_their_own() -> None:
     chunks = {
-        one.symbol_name: one for one in checked("app/user_service.py", FILES["app/user_service.py"])
+        chunk.symbol_name: chunk
+        for chunk in checked("app/user_service.py", FILES["app/user_service.py"])
     }
     method = chunks["UserService.get_user"]
     assert (method.symbol_type, method.definitions) == ("method", ("get_user",))
@@ -174,16 +177,16 @@ def test_a_long_function_is_cut_between_statements_and_keeps_its_name() -> None:
     chunks = checked(
         "a.py", f"import os\n\n\nclass Big:\n    pass\n\n\ndef long(step):\n{body}".encode()
     )
-    parts = [one for one in chunks if one.symbol_name == "long"]
+    parts = [chunk for chunk in chunks if chunk.symbol_name == "long"]
     assert len(parts) > 3
-    assert all(one.header == "a.py long" for one in parts)
-    assert all(one.text.startswith(("def long", "    if step")) for one in parts)
-    assert all(250 <= one.end_byte - one.start_byte <= 1500 for one in parts)
+    assert all(chunk.header == "a.py long" for chunk in parts)
+    assert all(chunk.text.startswith(("def long", "    if step")) for chunk in parts)
+    assert all(250 <= chunk.end_byte - chunk.start_byte <= 1500 for chunk in parts)
 
 
 def test_statements_are_packed_up_to_the_aim() -> None:
     chunks = checked("a.py", b"".join(b"value_%d = compute(%d)\n" % (n, n) for n in range(400)))
-    sizes = [one.end_byte - one.start_byte for one in chunks]
+    sizes = [chunk.end_byte - chunk.start_byte for chunk in chunks]
     assert all(700 <= size <= 1500 for size in sizes)
 
 
@@ -202,12 +205,12 @@ def test_headers_name_what_is_around_and_inside() -> None:
 
 
 def test_go_methods_name_their_receiver() -> None:
-    headers = [one.header for one in checked("srv/server.go", FILES["srv/server.go"])]
+    headers = [chunk.header for chunk in checked("srv/server.go", FILES["srv/server.go"])]
     assert "srv/server.go Server Start" in headers
 
 
 def test_blocks_label_chunks() -> None:
-    chunks = {one.hierarchy: one for one in checked("ops/main.tf", FILES["ops/main.tf"])}
+    chunks = {chunk.hierarchy: chunk for chunk in checked("ops/main.tf", FILES["ops/main.tf"])}
     bucket = chunks["resource.aws_s3_bucket.pictures"]
     assert (bucket.block_type, bucket.symbol_type, bucket.language) == (
         "resource",
@@ -216,8 +219,8 @@ def test_blocks_label_chunks() -> None:
     )
     assert bucket.text.startswith("# Where the pictures are.\nresource")
     jobs = [
-        one.hierarchy
-        for one in checked(".github/workflows/ci.yml", FILES[".github/workflows/ci.yml"])
+        chunk.hierarchy
+        for chunk in checked(".github/workflows/ci.yml", FILES[".github/workflows/ci.yml"])
     ]
     assert jobs[-1] == "job:test"
 
@@ -229,16 +232,16 @@ def test_a_long_job_is_cut_at_its_steps() -> None:
     data = f"jobs:\n  build:\n    runs-on: x\n    steps:\n{steps}".encode()
     chunks = checked(".github/workflows/ci.yml", data)
     assert len(chunks) > 2
-    assert all(one.hierarchy.startswith("job:build") for one in chunks)
+    assert all(chunk.hierarchy.startswith("job:build") for chunk in chunks)
     assert chunks[-1].hierarchy.startswith("job:build/step:Step ")
-    assert all(one.text.lstrip().startswith(("jobs:", "- name:")) for one in chunks)
+    assert all(chunk.text.lstrip().startswith(("jobs:", "- name:")) for chunk in chunks)
 
 
 def test_describe_takes_any_ranges() -> None:
     parsed = parse("a.py", b"def f():\n    return 1\n\n\ndef g():\n    return 2\n")
-    one, other = describe_chunks(parsed, [(0, 30), (4, 45)])  # they may overlap
-    assert (one.symbol_name, one.start_line, one.end_line) == ("f", 1, 5)
-    assert (other.start_line, other.end_line, other.definitions) == (1, 6, ("g",))
+    first, second = describe_chunks(parsed, [(0, 30), (4, 45)])  # they may overlap
+    assert (first.symbol_name, first.start_line, first.end_line) == ("f", 1, 5)
+    assert (second.start_line, second.end_line, second.definitions) == (1, 6, ("g",))
 
 
 def test_identities() -> None:

@@ -30,21 +30,21 @@ BLOCK = (
 
 
 def read_one(root: Path, path: str, limit: int = LIMIT) -> Reading:
-    (found,) = read_files(os.fsencode(root), [path], limit)
-    return found
+    (file,) = read_files(os.fsencode(root), [path], limit)
+    return file
 
 
 def test_bytes_hash_and_fingerprint_are_of_one_moment(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/b.py").write_bytes(b"x = 1\r\n")
-    found = read_one(tmp_path, "a/b.py")
-    assert isinstance(found, SourceFile)
+    file = read_one(tmp_path, "a/b.py")
+    assert isinstance(file, SourceFile)
     status = (tmp_path / "a/b.py").stat()
-    assert found.data == b"x = 1\r\n"
-    assert (found.fingerprint.inode, found.fingerprint.size) == (status.st_ino, 7)
+    assert file.data == b"x = 1\r\n"
+    assert (file.fingerprint.inode, file.fingerprint.size) == (status.st_ino, 7)
     (same,) = read_files(os.fsencode(tmp_path), ["a/b.py"], LIMIT, force=7)
     assert isinstance(same, SourceFile)
-    assert (same.content_hash, same.force) == (found.content_hash, 7)
+    assert (same.content_hash, same.force) == (file.content_hash, 7)
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -69,15 +69,15 @@ def test_what_is_no_file_is_missing(tmp_path: Path) -> None:
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * (LIMIT + 1))
-    found = read_one(tmp_path, "large")
-    assert isinstance(found, SourceFile)
-    assert (found.skip, found.data) == ("too_large", b"")
+    file = read_one(tmp_path, "large")
+    assert isinstance(file, SourceFile)
+    assert (file.skip, file.data) == ("too_large", b"")
     (tmp_path / "large").write_bytes(b"y" * (LIMIT + 1))
     os.utime(tmp_path / "large", ns=(1, 1))
     again = read_one(tmp_path, "large")
     assert isinstance(again, SourceFile)
     # by what `fstat` says, so that its row is renewed
-    assert again.content_hash != found.content_hash
+    assert again.content_hash != file.content_hash
     (tmp_path / "exact").write_bytes(b"x" * LIMIT)
     exact = read_one(tmp_path, "exact")
     assert isinstance(exact, SourceFile)
@@ -89,15 +89,15 @@ def test_a_file_that_may_not_be_read_is_skipped_until_it_changes(tmp_path: Path)
     closed = tmp_path / "closed"
     closed.write_text("secret of its owner")
     closed.chmod(0)
-    found = read_one(tmp_path, "closed")
-    assert isinstance(found, SourceFile)
-    assert (found.skip, found.data) == ("unreadable", b"")
-    assert read_one(tmp_path, "closed") == found
+    file = read_one(tmp_path, "closed")
+    assert isinstance(file, SourceFile)
+    assert (file.skip, file.data) == ("unreadable", b"")
+    assert read_one(tmp_path, "closed") == file
     closed.chmod(0o600)
     opened = read_one(tmp_path, "closed")
     assert isinstance(opened, SourceFile)
     assert (opened.skip, opened.data) == (None, b"secret of its owner")
-    assert opened.content_hash != found.content_hash
+    assert opened.content_hash != file.content_hash
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -105,14 +105,14 @@ def test_a_closed_directory_says_nothing_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     (tmp_path / "away" / "file").write_text("")
     (tmp_path / "away").chmod(0)
-    found = read_one(tmp_path, "away/file")
+    file = read_one(tmp_path, "away/file")
     (tmp_path / "away").chmod(0o700)
-    assert isinstance(found, UnreadFile)
+    assert isinstance(file, UnreadFile)
 
 
 def test_a_root_that_is_away_says_nothing_of_its_files(tmp_path: Path) -> None:
-    found = list(read_files(os.fsencode(tmp_path / "unmounted"), ["a", "b"], LIMIT))
-    assert [type(one) for one in found] == [UnreadFile, UnreadFile]
+    files = list(read_files(os.fsencode(tmp_path / "unmounted"), ["a", "b"], LIMIT))
+    assert [type(file) for file in files] == [UnreadFile, UnreadFile]
 
 
 def test_a_file_that_is_being_written_is_never_read_in_part(tmp_path: Path) -> None:
@@ -129,10 +129,10 @@ def test_a_file_that_is_being_written_is_never_read_in_part(tmp_path: Path) -> N
     writer.start()
     try:
         for _ in range(300):
-            found = read_one(tmp_path, "busy")
-            if isinstance(found, SourceFile):
-                assert len(found.data) == found.fingerprint.size
-                assert len(set(found.data)) <= 1
+            file = read_one(tmp_path, "busy")
+            if isinstance(file, SourceFile):
+                assert len(file.data) == file.fingerprint.size
+                assert len(set(file.data)) <= 1
     finally:
         stop.set()
         writer.join()
@@ -168,28 +168,28 @@ KEY_LINES = [
 def test_keys_are_as_one_pattern_finds_them(lines: list[str]) -> None:
     pattern = r"^-----BEGIN ((?:RSA )?PRIVATE KEY)-----$.*?^-----END \1-----$"
     text = "\n".join(["x", *lines, "x" * 60])
-    keys = sum(len(found[0]) for found in re.finditer(pattern, text, re.MULTILINE | re.DOTALL))
+    keys = sum(len(match[0]) for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL))
     assert is_secret(text.encode()) == (2 * keys > len(text))
 
 
 def test_a_file_that_is_written_meanwhile_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, real, written = tmp_path / "a.py", os.pread, 0
+    path, real, written = tmp_path / "a.py", os.pread, 0
 
     def pread(handle: int, size: int, offset: int) -> bytes:
         nonlocal written
         data = real(handle, size, offset)
         if written < changes:
             written += 1
-            place.write_bytes(b"x = %d\n" % written)
+            path.write_bytes(b"x = %d\n" % written)
         return data
 
     monkeypatch.setattr("cocosearchd.indexing.pipeline.file_reader.os.pread", pread)
-    place.write_bytes(b"x = 0\n")
+    path.write_bytes(b"x = 0\n")
     changes = 1
-    found = read_one(tmp_path, "a.py")
-    assert isinstance(found, SourceFile)
-    assert found.data == b"x = 1\n"
+    file = read_one(tmp_path, "a.py")
+    assert isinstance(file, SourceFile)
+    assert file.data == b"x = 1\n"
     written, changes = 0, 99
     assert read_one(tmp_path, "a.py") == UnreadFile("a.py", "it changes while it is read")

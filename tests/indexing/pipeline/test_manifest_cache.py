@@ -41,8 +41,8 @@ CASES = Path(__file__).parents[2] / "languages"
 NAMES = [f"name_{number}" for number in range(12)]
 
 
-def outlines(kept: DiskCache | None, made: bytes = b"") -> ParseCache:
-    return ParseCache(RULES.limits, (), made or digest_pipeline_code(), kept, ReuseCounters())
+def open_parse_cache(disk_cache: DiskCache | None, code: bytes = b"") -> ParseCache:
+    return ParseCache(RULES.limits, (), code or digest_pipeline_code(), disk_cache, ReuseCounters())
 
 
 def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
@@ -52,29 +52,33 @@ def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
     return replace(read, path=path)
 
 
-def maker(outlines: ParseCache, rules: RowRules = RULES) -> RowMaker:
+def maker(open_parse_cache: ParseCache, rules: RowRules = RULES) -> RowMaker:
     work_priority = WorkPriority()
     return RowMaker(
         rules,
         BuiltinEmbedder(),
-        outlines,
+        open_parse_cache,
         work_priority,
         IndexThreads(work_priority),
         ParserHere(rules.limits),
     )
 
 
-def sheets_of(kept: DiskCache, rules: RowRules = RULES, made: bytes = b"") -> ManifestCache:
+def cached_manifests(
+    disk_cache: DiskCache, rules: RowRules = RULES, code: bytes = b""
+) -> ManifestCache:
     """As an index of these rules has them."""
-    return maker(outlines(kept, made), rules)._manifests
+    return maker(open_parse_cache(disk_cache, code), rules)._manifests
 
 
 def whole(sources: Sequence[SourceFile]) -> list[FileExtract]:
-    return extracted_here(sources, RULES, outlines(None))
+    return extracted_here(sources, RULES, open_parse_cache(None))
 
 
-def of_extract(one: FileExtract) -> FileManifest:
-    return build_file_manifest(one.chunks, one.language, one.report, one.scopes, one.skip)
+def of_extract(extract: FileExtract) -> FileManifest:
+    return build_file_manifest(
+        extract.chunks, extract.language, extract.report, extract.scopes, extract.skip
+    )
 
 
 async def of_index(db: Database, name: str) -> IndexRecord:
@@ -85,28 +89,28 @@ async def write(
     writer: GroupWriter[SourceFile], sources: Sequence[SourceFile], *, urgent: bool = False
 ) -> None:
     """All at once."""
-    await asyncio.gather(*(writer.apply(one.path, one, urgent=urgent) for one in sources))
+    await asyncio.gather(*(writer.apply(source.path, source, urgent=urgent) for source in sources))
 
 
 def edited(lines: Sequence[str], dice: random.Random) -> list[str]:
     """A module with definitions gone, new, moved, twice or changed."""
-    found = list(lines)
+    new_lines = list(lines)
     for _ in range(dice.randrange(1, 4)):
-        place, name = dice.randrange(len(found) + 1), dice.choice(NAMES)
+        position, name = dice.randrange(len(new_lines) + 1), dice.choice(NAMES)
         what = dice.randrange(5)
-        if what == 0 or not found:
-            found.insert(place, python(name, dice.randrange(3)))
+        if what == 0 or not new_lines:
+            new_lines.insert(position, python(name, dice.randrange(3)))
         elif what == 1:
-            del found[place - 1]
+            del new_lines[position - 1]
         elif what == 2:
-            found.insert(place, found.pop(dice.randrange(len(found))))
+            new_lines.insert(position, new_lines.pop(dice.randrange(len(new_lines))))
         elif what == 3:
-            found.insert(place, dice.choice(found))
+            new_lines.insert(position, dice.choice(new_lines))
         else:
-            found[place - 1] = found[place - 1].replace(
+            new_lines[position - 1] = new_lines[position - 1].replace(
                 "total", f"sum_{dice.randrange(3)}"
-            ) + "# \0 nul\n" * (place % 2)
-    return found
+            ) + "# \0 nul\n" * (position % 2)
+    return new_lines
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -116,10 +120,10 @@ async def test_rows_are_those_that_are_made_as_a_whole(
     """A history of edits, some of them taken back, by sheets and by none; then the vectors are the
     same as well.
     """
-    dice, known = random.Random(seed), outlines(cacheable)
+    dice, parse_cache = random.Random(seed), open_parse_cache(cacheable)
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
-    by_sheets = GroupWriter(db, record, WorkPriority(), maker(known))
-    by_none = GroupWriter(db, plain, WorkPriority(), maker(outlines(None)))
+    by_sheets = GroupWriter(db, record, WorkPriority(), maker(parse_cache))
+    by_none = GroupWriter(db, plain, WorkPriority(), maker(open_parse_cache(None)))
     modules: dict[str, list[list[str]]] = {
         f"src/{name}.py": [[python(name)]] for name in ("a", "b", "c")
     }
@@ -132,7 +136,7 @@ async def test_rows_are_those_that_are_made_as_a_whole(
         await write(by_none, files, urgent=True)
         assert await table_digest(db, record) == await table_digest(db, plain)
     assert await damaged_files(db, record) == ()
-    assert known._counters.parsed < 30
+    assert parse_cache._counters.parsed < 30
 
 
 async def test_what_is_not_looked_into_and_what_is_nothing(
@@ -141,52 +145,64 @@ async def test_what_is_not_looked_into_and_what_is_nothing(
     """Files of which there is no sheet, and whose rows go."""
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     for data in (python("a").encode(), b"\0\1\2", python("b").encode(), b"", b"\n\n"):
-        one = [source("a.py", data, tmp_path)]
-        await write(GroupWriter(db, record, WorkPriority(), maker(outlines(cacheable))), one)
-        await write(GroupWriter(db, plain, WorkPriority(), maker(outlines(None))), one, urgent=True)
+        sources = [source("a.py", data, tmp_path)]
+        await write(
+            GroupWriter(db, record, WorkPriority(), maker(open_parse_cache(cacheable))), sources
+        )
+        await write(
+            GroupWriter(db, plain, WorkPriority(), maker(open_parse_cache(None))),
+            sources,
+            urgent=True,
+        )
         assert await table_digest(db, record) == await table_digest(db, plain)
 
 
-def test_a_sheet_that_is_known_says_what_making_does(kept: DiskCache, tmp_path: Path) -> None:
+def test_a_cached_manifest_equals_a_new_one(disk_cache: DiskCache, tmp_path: Path) -> None:
     paths = [
         path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000
     ]
     files = [source(f"cases/{path.name}", path.read_bytes(), tmp_path) for path in paths]
-    files = [one for one in files if not skip_reason(one, "any", RULES.skip_rules)]
-    rows, found = [NOTHING] * len(files), sheets_of(kept)
-    first = differing_here(files, rows, RULES, outlines(None), found)
-    assert [(one.chunks, one.language, one.report, one.scopes) for one in first] == [
-        (one.chunks, one.language, one.report, one.scopes) for one in whole(files)
+    files = [source for source in files if not skip_reason(source, "any", RULES.skip_rules)]
+    rows, manifests = [NOTHING] * len(files), cached_manifests(disk_cache)
+    first = differing_here(files, rows, RULES, open_parse_cache(None), manifests)
+    assert [(source.chunks, source.language, source.report, source.scopes) for source in first] == [
+        (source.chunks, source.language, source.report, source.scopes) for source in whole(files)
     ]
-    kept.flush()
-    known = [
-        (one, row) for one, row, sheet in zip(files, first, found.get(files), strict=True) if sheet
+    disk_cache.flush()
+    cached = [
+        (source, row)
+        for source, row, manifest in zip(files, first, manifests.get(files), strict=True)
+        if manifest
     ]
-    assert len(known) > len(files) * 0.9
-    parsing = outlines(None)
+    assert len(cached) > len(files) * 0.9
+    parsing = open_parse_cache(None)
     again = differing_here(
-        [one for one, _ in known], rows[: len(known)], RULES, parsing, sheets_of(kept)
+        [source for source, _ in cached],
+        rows[: len(cached)],
+        RULES,
+        parsing,
+        cached_manifests(disk_cache),
     )
     assert not parsing._counters.parsed, "a sheet is known of each"
-    assert again == [row for _, row in known]
+    assert again == [row for _, row in cached]
 
 
 async def test_only_what_is_not_stored_is_made(
     db: Database, cacheable: DiskCache, tmp_path: Path
 ) -> None:
-    record, make = await of_index(db, "code"), maker(outlines(cacheable))
+    record, make = await of_index(db, "code"), maker(open_parse_cache(cacheable))
     modules = [python(name) for name in NAMES[:5]]
-    before = source("a.py", "\n".join(modules).encode(), tmp_path)
-    await write(GroupWriter(db, record, WorkPriority(), make), [before])
+    previous = source("a.py", "\n".join(modules).encode(), tmp_path)
+    await write(GroupWriter(db, record, WorkPriority(), make), [previous])
     modules[2] = modules[2].replace("total", "sum")
     after = source("a.py", "\n".join(modules).encode(), tmp_path)
-    (made,) = await make([after], await stored_files(db, record, ["a.py"]), urgent=False)
-    assert isinstance(made, FileWrite)
-    assert {chunk.text.count("sum") > 0 for chunk in made.chunks} == {True}
-    assert len(made.chunks) == len(made.vectors) < (await counts(db, record)).chunks / 2
-    (made,) = await make([before], await stored_files(db, record, ["a.py"]), urgent=False)
-    assert isinstance(made, FileWrite)
-    assert not made.chunks
+    (file_write,) = await make([after], await stored_files(db, record, ["a.py"]), urgent=False)
+    assert isinstance(file_write, FileWrite)
+    assert {chunk.text.count("sum") > 0 for chunk in file_write.chunks} == {True}
+    assert len(file_write.chunks) == len(file_write.vectors) < (await counts(db, record)).chunks / 2
+    (file_write,) = await make([previous], await stored_files(db, record, ["a.py"]), urgent=False)
+    assert isinstance(file_write, FileWrite)
+    assert not file_write.chunks
 
 
 @pytest.mark.parametrize(
@@ -197,45 +213,47 @@ async def test_a_row_that_went_after_it_was_compared(
 ) -> None:
     """The transaction sees that, and all files of it are made as a whole."""
     record, plain = await of_index(db, "code"), await of_index(db, "plain")
-    make, asked = maker(outlines(cacheable)), list[bool]()
+    make, calls = maker(open_parse_cache(cacheable)), list[bool]()
 
     async def disturbed(
         sources: Sequence[SourceFile], stored: Sequence[StoredFile] | None, *, urgent: bool
     ) -> Sequence[FileWrite | Exception]:
-        made = await make(sources, stored, urgent=urgent)
-        asked.append(stored is not None)
+        writes = await make(sources, stored, urgent=urgent)
+        calls.append(stored is not None)
         if stored is not None and stored[0].chunks:
-            async with db.connection() as other:
-                await other.execute(
+            async with db.connection() as connection:
+                await connection.execute(
                     compose(f"{damage} where filename = 'a.py' and chunk_number = 0", record)
                 )
-        return made
+        return writes
 
     writer = GroupWriter(db, record, WorkPriority(), disturbed)
     files = [
         source(path, "\n".join(map(python, NAMES)).encode(), tmp_path) for path in ("a.py", "b.py")
     ]
     await write(writer, files)
-    changed = [source(one.path, one.data + b"# more\n", tmp_path) for one in files]
+    changed = [source(file.path, file.data + b"# more\n", tmp_path) for file in files]
     await write(writer, changed)
-    await write(GroupWriter(db, plain, WorkPriority(), maker(outlines(None))), changed, urgent=True)
-    assert asked == [True, True, False]
+    await write(
+        GroupWriter(db, plain, WorkPriority(), maker(open_parse_cache(None))), changed, urgent=True
+    )
+    assert calls == [True, True, False]
     assert await table_digest(db, record) == await table_digest(db, plain)
     assert await damaged_files(db, record) == ()
 
 
 def test_what_shapes_rows_is_part_of_the_key(
-    kept: DiskCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk_cache: DiskCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = source("a.py", python("a").encode(), tmp_path)
-    found = sheets_of(kept)
-    found.put([(one, of_extract(whole([one])[0]))])
-    assert found.get([one])[0]
-    assert sheets_of(kept, replace(RULES, index=7)).get([one])[0], (
+    file = source("a.py", python("a").encode(), tmp_path)
+    manifests = cached_manifests(disk_cache)
+    manifests.put([(file, of_extract(whole([file])[0]))])
+    assert manifests.get([file])[0]
+    assert cached_manifests(disk_cache, replace(RULES, index=7)).get([file])[0], (
         "of another index by the same rules"
     )
-    assert not found.get([replace(one, path="b.py")])[0]
-    assert not found.get([source("a.py", python("b").encode(), tmp_path)])[0]
+    assert not manifests.get([replace(file, path="b.py")])[0]
+    assert not manifests.get([source("a.py", python("b").encode(), tmp_path)])[0]
     for rules in (
         replace(RULES, limits=ChunkLimits()),
         replace(RULES, overrides=(("python", "; none"),)),
@@ -244,39 +262,39 @@ def test_what_shapes_rows_is_part_of_the_key(
         replace(RULES, index_secrets=True),
         replace(RULES, any_type=False),
     ):
-        assert not sheets_of(kept, rules).get([one])[0]
-    assert not sheets_of(kept, made=b"other code").get([one])[0]
+        assert not cached_manifests(disk_cache, rules).get([file])[0]
+    assert not cached_manifests(disk_cache, code=b"other code").get([file])[0]
     for version in ("ROW_VERSION", "HEADER_VERSION"):
-        with monkeypatch.context() as other:
-            other.setattr(manifest_cache, version, 99)
-            assert not sheets_of(kept).get([one])[0]
-    assert sheets_of(kept).get([one])[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(manifest_cache, version, 99)
+            assert not cached_manifests(disk_cache).get([file])[0]
+    assert cached_manifests(disk_cache).get([file])[0]
 
 
-def test_a_damaged_sheet_is_none(kept: DiskCache, tmp_path: Path) -> None:
-    one = source("a.py", python("a").encode(), tmp_path)
-    found, made = sheets_of(kept), of_extract(whole([one])[0])
-    found.put([(one, made)])
-    kept.flush()
-    assert found.get([one]) == [made]
-    with sqlite3.connect(tmp_path / "outlines.sqlite") as other:
-        (raw,) = other.execute("select value from kept").fetchone()
+def test_a_damaged_manifest_is_not_used(disk_cache: DiskCache, tmp_path: Path) -> None:
+    file = source("a.py", python("a").encode(), tmp_path)
+    manifests, manifest = cached_manifests(disk_cache), of_extract(whole([file])[0])
+    manifests.put([(file, manifest)])
+    disk_cache.flush()
+    assert manifests.get([file]) == [manifest]
+    with sqlite3.connect(tmp_path / "outlines.sqlite") as connection:
+        (raw,) = connection.execute("select value from kept").fetchone()
         for damaged in (raw[:40] + b"\0\0\0\0" + raw[44:], raw[:-1], b"", raw[:7]):
-            other.execute("update kept set value = ?", (damaged,))
-            other.commit()
-            assert found.get([one]) == [None]
-            (again,) = differing_here([one], [NOTHING], RULES, outlines(None), found)
-            assert again.chunks == whole([one])[0].chunks
-            kept._fresh.clear()
-    other.close()
+            connection.execute("update kept set value = ?", (damaged,))
+            connection.commit()
+            assert manifests.get([file]) == [None]
+            (again,) = differing_here([file], [NOTHING], RULES, open_parse_cache(None), manifests)
+            assert again.chunks == whole([file])[0].chunks
+            disk_cache._fresh.clear()
+    connection.close()
 
 
-def test_what_may_turn_out_otherwise_is_not_kept(kept: DiskCache, tmp_path: Path) -> None:
+def test_what_may_turn_out_otherwise_is_not_kept(disk_cache: DiskCache, tmp_path: Path) -> None:
     """What could not be parsed, and what was not looked into."""
-    found = sheets_of(kept)
+    manifests = cached_manifests(disk_cache)
     line = source("a.py", b"x = '" + b"a" * 1_000_000 + b"'\n", tmp_path)
-    for one in (line, source("b.py", b"\0\1", tmp_path)):
-        (made,) = whole([one])
-        assert made.skip or made.report.status == "error"
-        found.put([(one, of_extract(made))])
-        assert found.get([one]) == [None]
+    for file in (line, source("b.py", b"\0\1", tmp_path)):
+        (extract,) = whole([file])
+        assert extract.skip or extract.report.status == "error"
+        manifests.put([(file, of_extract(extract))])
+        assert manifests.get([file]) == [None]

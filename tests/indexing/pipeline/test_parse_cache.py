@@ -27,11 +27,11 @@ CASES = Path(__file__).parents[2] / "languages"
 LIMITS = (ChunkLimits(), ChunkLimits(chunk_size=300), ChunkLimits("recursive", 500, 100))
 
 
-def outlines(
-    kept: DiskCache | None, limits: ChunkLimits | None = None, made: bytes = b""
+def open_parse_cache(
+    disk_cache: DiskCache | None, limits: ChunkLimits | None = None, code: bytes = b""
 ) -> ParseCache:
     return ParseCache(
-        limits or ChunkLimits(), (), made or digest_pipeline_code(), kept, ReuseCounters()
+        limits or ChunkLimits(), (), code or digest_pipeline_code(), disk_cache, ReuseCounters()
     )
 
 
@@ -50,71 +50,79 @@ def rules(limits: ChunkLimits) -> RowRules:
     )
 
 
-def extracted(outlines: ParseCache, *sources: SourceFile) -> list[FileExtract]:
+def extracted(open_parse_cache: ParseCache, *sources: SourceFile) -> list[FileExtract]:
     """The files together, as they are made."""
-    return extracted_here(sources, rules(outlines._limits), outlines)
+    return extracted_here(sources, rules(open_parse_cache._limits), open_parse_cache)
 
 
-def found_in(outlines: ParseCache, source: SourceFile, language: str) -> ParsedFile | None:
-    return outlines.get([outlines.key(source, language)])[0]
+def found_in(open_parse_cache: ParseCache, source: SourceFile, language: str) -> ParsedFile | None:
+    return open_parse_cache.get([open_parse_cache.key(source, language)])[0]
 
 
 def cases() -> list[Path]:
     """Files of every language that has golden cases, and our own."""
-    found = [
+    params = [
         path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000
     ]
-    return [*found, *sorted(Path(__file__).parents[3].glob("daemon/cocosearchd/indexing/*.py"))]
+    return [*params, *sorted(Path(__file__).parents[3].glob("daemon/cocosearchd/indexing/*.py"))]
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_what_is_known_is_what_parsing_finds(
-    kept: DiskCache, tmp_path: Path, limits: ChunkLimits
+    disk_cache: DiskCache, tmp_path: Path, limits: ChunkLimits
 ) -> None:
     files = [source(path.name, path.read_bytes(), tmp_path)[0] for path in cases()]
-    first, second = outlines(kept, limits), outlines(kept, limits)
-    made = extracted(first, *files)
-    kept.flush()
-    assert extracted(second, *files) == made
+    first, second = open_parse_cache(disk_cache, limits), open_parse_cache(disk_cache, limits)
+    extracts = extracted(first, *files)
+    disk_cache.flush()
+    assert extracted(second, *files) == extracts
     assert second._counters.parsed == 0 < first._counters.parsed
-    assert {one.language for one in made} > {"python", "dockerfile", "yaml"}
+    assert {extract.language for extract in extracts} > {"python", "dockerfile", "yaml"}
 
 
-def test_a_moved_file_is_known_and_its_headers_are_its_own(kept: DiskCache, tmp_path: Path) -> None:
+def test_a_moved_file_is_known_and_its_headers_are_its_own(
+    disk_cache: DiskCache, tmp_path: Path
+) -> None:
     data = python("retry").encode()
-    before, _ = source("lib/retry.py", data, tmp_path)
-    after, one = replace(before, path="src/again.py"), outlines(kept)
-    extracted(one, before)
-    assert extracted(one, after) == extracted(outlines(None), after)
-    assert one._counters.parsed == 1
+    original, _ = source("lib/retry.py", data, tmp_path)
+    after, parse_cache = replace(original, path="src/again.py"), open_parse_cache(disk_cache)
+    extracted(parse_cache, original)
+    assert extracted(parse_cache, after) == extracted(open_parse_cache(None), after)
+    assert parse_cache._counters.parsed == 1
 
 
-def test_files_of_one_content_are_parsed_once(kept: DiskCache, tmp_path: Path) -> None:
-    before, _ = source("lib/retry.py", python("retry").encode(), tmp_path)
-    files, one = (
-        [before, replace(before, path="src/again.py"), replace(before, path="src/again.md")],
-        outlines(kept),
+def test_files_of_one_content_are_parsed_once(disk_cache: DiskCache, tmp_path: Path) -> None:
+    original, _ = source("lib/retry.py", python("retry").encode(), tmp_path)
+    files, parse_cache = (
+        [original, replace(original, path="src/again.py"), replace(original, path="src/again.md")],
+        open_parse_cache(disk_cache),
     )
-    assert extracted(one, *files) == [extracted(outlines(None), file)[0] for file in files]
-    assert one._counters.parsed == 2, "as Python and as Markdown"
+    assert extracted(parse_cache, *files) == [
+        extracted(open_parse_cache(None), file)[0] for file in files
+    ]
+    assert parse_cache._counters.parsed == 2, "as Python and as Markdown"
 
 
-def test_what_makes_another_outline_is_part_of_the_key(kept: DiskCache, tmp_path: Path) -> None:
+def test_every_input_of_parsing_is_part_of_the_key(disk_cache: DiskCache, tmp_path: Path) -> None:
     data = b"const name = (a: number) => a;\nclass Found { find() {} }\n"
     read, language = source("a.ts", data, tmp_path)
-    extracted(outlines(kept), read)
-    assert found_in(outlines(kept), read, language)
-    assert not found_in(outlines(kept, ChunkLimits(chunk_size=500)), read, language)
-    assert not found_in(outlines(kept, made=b"other code"), read, language)
-    assert not found_in(outlines(kept), replace(read, path="a.tsx"), language), "another grammar"
-    assert not found_in(outlines(kept), read, "javascript")
-    assert not found_in(outlines(kept), source("a.ts", data + b"\n", tmp_path)[0], language)
+    extracted(open_parse_cache(disk_cache), read)
+    assert found_in(open_parse_cache(disk_cache), read, language)
+    assert not found_in(open_parse_cache(disk_cache, ChunkLimits(chunk_size=500)), read, language)
+    assert not found_in(open_parse_cache(disk_cache, code=b"other code"), read, language)
+    assert not found_in(open_parse_cache(disk_cache), replace(read, path="a.tsx"), language), (
+        "another grammar"
+    )
+    assert not found_in(open_parse_cache(disk_cache), read, "javascript")
+    assert not found_in(
+        open_parse_cache(disk_cache), source("a.ts", data + b"\n", tmp_path)[0], language
+    )
     assert not found_in(
         ParseCache(
             ChunkLimits(),
             (("typescript", "; none"),),
             digest_pipeline_code(),
-            kept,
+            disk_cache,
             ReuseCounters(),
         ),
         read,
@@ -122,20 +130,20 @@ def test_what_makes_another_outline_is_part_of_the_key(kept: DiskCache, tmp_path
     )
 
 
-def test_what_is_damaged_is_made_again(kept: DiskCache, tmp_path: Path) -> None:
+def test_what_is_damaged_is_made_again(disk_cache: DiskCache, tmp_path: Path) -> None:
     read, language = source("a.py", python("retry").encode(), tmp_path)
-    one = outlines(kept)
-    extracted(one, read)
-    made = found_in(one, read, language)
-    kept.flush()
-    with sqlite3.connect(tmp_path / "outlines.sqlite") as other:
-        (raw,) = other.execute("select value from kept").fetchone()
+    parse_cache = open_parse_cache(disk_cache)
+    extracted(parse_cache, read)
+    parsed = found_in(parse_cache, read, language)
+    disk_cache.flush()
+    with sqlite3.connect(tmp_path / "outlines.sqlite") as connection:
+        (raw,) = connection.execute("select value from kept").fetchone()
         for damaged in (raw[:40] + b"\0\0\0\0" + raw[44:], raw[:-1], b"", raw[:7]):
-            other.execute("update kept set value = ?", (damaged,))
-            other.commit()
-            assert found_in(one, read, language) is None
-        other.execute("update kept set value = ?", (raw,))
-    assert found_in(one, read, language) == made
+            connection.execute("update kept set value = ?", (damaged,))
+            connection.commit()
+            assert found_in(parse_cache, read, language) is None
+        connection.execute("update kept set value = ?", (raw,))
+    assert found_in(parse_cache, read, language) == parsed
 
 
 @pytest.mark.anyio
@@ -143,21 +151,21 @@ async def test_contents_that_come_back_are_not_parsed_again(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     """Also by the child after the one that parsed them, and in other places."""
-    before = {path: (root / path).read_bytes() for path in every_path(root)}
+    contents = {path: (root / path).read_bytes() for path in every_path(root)}
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         assert await bench.feed_all() == {}
-        assert bench.updater.status.parsed == len(before)
-        bench.write({path: data + b"# more\n" for path, data in before.items()})
+        assert bench.updater.status.parsed == len(contents)
+        bench.write({path: data + b"# more\n" for path, data in contents.items()})
         assert await bench.feed_all() == {}
-        assert bench.updater.status.parsed == 2 * len(before)
-        bench.write(before)
+        assert bench.updater.status.parsed == 2 * len(contents)
+        bench.write(contents)
         assert await bench.feed_all() == {}
-        assert bench.updater.status.parsed == 2 * len(before)
+        assert bench.updater.status.parsed == 2 * len(contents)
     async with running(db, record, root, spec) as bench:
-        bench.write({path: data + b"# more\n" for path, data in before.items()})
+        bench.write({path: data + b"# more\n" for path, data in contents.items()})
         (root / "lib").rename(root / "moved")
         assert await bench.feed_all() == {}
         assert bench.updater.status.parsed == 0
-        left = await bench.digest()
-    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+        digest = await bench.digest()
+    assert digest == await fresh_digest(db, root, spec, tmp_path / "other")

@@ -71,7 +71,7 @@ PARSER = (
         module="parser_worker", handler="lambda: parser_worker.parser_handler(chunk_ranges)"
     ),
 )
-MATE = (
+WORKER_COMMAND = (
     sys.executable,
     "-P",
     "-c",
@@ -133,7 +133,7 @@ async def test_one_strike_and_the_file_is_plain_text(
         assert ended(caplog) == 1, "one process, once"
         assert is_quarantined(result.parsed_file.report)
         assert HARMS[harm] in result.parsed_file.report.error_message
-        assert result.packed is None, "the outline of another parser may be better"
+        assert result.packed is None, "the result of another parser may be better"
         assert result.parsed_file == plain_parsed_file(
             harm * 100, RULES.limits, result.parsed_file.report.error_message
         )
@@ -226,72 +226,95 @@ def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
     root.mkdir(exist_ok=True)
     for path, data in files.items():
         (root / path).write_bytes(data)
-    return [one for one in read_files(bytes(root), files, 1 << 20) if isinstance(one, SourceFile)]
+    return [
+        file for file in read_files(bytes(root), files, 1 << 20) if isinstance(file, SourceFile)
+    ]
 
 
-def maker(parser: BoxedParser, kept: DiskCache | None, crew: BulkPool | None = None) -> RowMaker:
+def maker(
+    parser: BoxedParser, disk_cache: DiskCache | None, bulk_pool: BulkPool | None = None
+) -> RowMaker:
     work_priority = WorkPriority()
-    outlines = ParseCache(RULES.limits, (), b"", kept, ReuseCounters())
+    parse_cache = ParseCache(RULES.limits, (), b"", disk_cache, ReuseCounters())
     return RowMaker(
-        RULES, BuiltinEmbedder(), outlines, work_priority, IndexThreads(work_priority), parser, crew
+        RULES,
+        BuiltinEmbedder(),
+        parse_cache,
+        work_priority,
+        IndexThreads(work_priority),
+        parser,
+        bulk_pool,
     )
 
 
 @pytest.mark.parametrize("urgent", [True, False])
 async def test_a_known_killer_is_not_parsed_again(
-    tmp_path: Path, kept: DiskCache, urgent: bool, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, disk_cache: DiskCache, urgent: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither in a copy, nor after a restart; when its content changes, it is."""
     stored = None if urgent else [NOTHING]
     for _ in range(2):
         quarantine = Quarantine.open(tmp_path)
         async with pool_of() as pool:
-            make = maker(boxed(pool, quarantine), kept)
+            make = maker(boxed(pool, quarantine), disk_cache)
             for name in ("a.py", "copy.py"):
-                (made,) = await make(
+                (write,) = await make(
                     sources(tmp_path / "root", {name: b"CRASH quokka\n" * 9}), stored, urgent=urgent
                 )
-                assert isinstance(made, FileWrite)
-                assert made.chunks
-                assert made.chunks[0].text.startswith("CRASH quokka")
-                assert made.report.error_message.startswith(NOT_PARSED)
+                assert isinstance(write, FileWrite)
+                assert write.chunks
+                assert write.chunks[0].text.startswith("CRASH quokka")
+                assert write.report.error_message.startswith(NOT_PARSED)
             assert ended(caplog) == 1
-            (made,) = await make(sources(tmp_path / "root", {"a.py": GOOD}), stored, urgent=urgent)
-            assert isinstance(made, FileWrite)
-            assert made.report.status == "ok"
+            (write,) = await make(sources(tmp_path / "root", {"a.py": GOOD}), stored, urgent=urgent)
+            assert isinstance(write, FileWrite)
+            assert write.report.status == "ok"
         quarantine.close()
 
 
-async def test_what_ends_a_mate_is_tried_once_more_alone(
+async def test_a_file_that_ends_a_worker_is_parsed_again_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = {f"{number}.py": GOOD + b"# %d\n" % number for number in range(30)} | {
         "killer.py": b"CRASH\n"
     }
-    crew = BulkPool(1, installed_code_digest(), BulkPoolLimits(bytes_per_worker=1), MATE)
+    bulk_pool = BulkPool(
+        1, installed_code_digest(), BulkPoolLimits(bytes_per_worker=1), WORKER_COMMAND
+    )
     quarantine = Quarantine(None)
     async with pool_of() as pool:
-        make, read = maker(boxed(pool, quarantine), None, crew), sources(tmp_path / "root", files)
-        await make(read[:1], [NOTHING], urgent=False)  # starts the mate
-        await until(lambda: any(mate.ready for mate in crew._workers))
-        made = await make(read, [NOTHING] * len(read), urgent=False)
-        await crew.aclose()
-    assert all(isinstance(one, FileWrite) for one in made)
-    plain = [one.path for one in made if isinstance(one, FileWrite) and is_quarantined(one.report)]
+        make, read = (
+            maker(boxed(pool, quarantine), None, bulk_pool),
+            sources(tmp_path / "root", files),
+        )
+        await make(read[:1], [NOTHING], urgent=False)  # starts the worker
+        await until(lambda: any(worker.ready for worker in bulk_pool._workers))
+        writes = await make(read, [NOTHING] * len(read), urgent=False)
+        await bulk_pool.aclose()
+    assert all(isinstance(write, FileWrite) for write in writes)
+    plain = [
+        write.path
+        for write in writes
+        if isinstance(write, FileWrite) and is_quarantined(write.report)
+    ]
     assert plain == ["killer.py"]
     assert [record.getMessage() for record in caplog.records].count("bulk_worker_ended") == 1
     assert ended(caplog) == 1
-    assert not crew._failed_at, "a file's fault is not the crew's"
+    assert not bulk_pool._failed_at, "a file's fault is not the pool's"
 
 
-async def test_a_mate_that_had_not_begun_with_a_batch_casts_no_doubt_on_it(tmp_path: Path) -> None:
-    crew = BulkPool(1, installed_code_digest(), BulkPoolLimits(bytes_per_worker=1), MATE)
+async def test_a_worker_that_ends_before_it_begins_a_batch_casts_no_doubt_on_the_batch(
+    tmp_path: Path,
+) -> None:
+    bulk_pool = BulkPool(
+        1, installed_code_digest(), BulkPoolLimits(bytes_per_worker=1), WORKER_COMMAND
+    )
     order = TaskRequest(RULES.limits, (), (), ())
     from_first = [asked("a.py", b"CRASH\n"), *(asked(f"{number}.py", GOOD) for number in range(15))]
-    await crew.process(order, from_first[:1], pause)
-    await until(lambda: any(mate.ready for mate in crew._workers))
-    answers = await crew.process(order, from_first, pause)
-    await crew.aclose()
+    await bulk_pool.process(order, from_first[:1], pause)
+    await until(lambda: any(worker.ready for worker in bulk_pool._workers))
+    answers = await bulk_pool.process(order, from_first, pause)
+    await bulk_pool.aclose()
     assert [answer is SUSPECT for answer in answers] == [True] * 8 + [False] * 8
 
 

@@ -1,6 +1,4 @@
-"""Work on other cores: its rows are those of the child alone, and whatever becomes of a mate, no
-file is lost.
-"""
+"""Bulk work in worker processes: rows equal those of the indexer alone, and no file is lost."""
 
 import asyncio
 import contextlib
@@ -62,9 +60,9 @@ pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).parents[2] / "languages"
 EMBEDDER = BuiltinEmbedder()
-ORDER = TaskRequest(RULES.limits, (), EMBEDDER.fingerprint.pairs(), ())
+REQUEST = TaskRequest(RULES.limits, (), EMBEDDER.fingerprint.pairs(), ())
 EAGER = BulkPoolLimits(bytes_per_worker=1)
-# What a process that is no good mate does with its first order.
+# A broken worker process, which does this with its first request.
 SCRIPT = """
 import os, socket, sys, time
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
@@ -95,23 +93,23 @@ ACTS = {
 
 
 class Watched(BulkPool):
-    """Counts what was made."""
+    """A pool that counts results."""
 
     done = 0
 
     async def process(self, *arguments: object) -> list[TaskOutcome]:
-        found = await super().process(*arguments)  # type: ignore[arg-type]
-        self.done += sum(isinstance(one, TaskResult) for one in found)
-        return found
+        results = await super().process(*arguments)  # type: ignore[arg-type]
+        self.done += sum(isinstance(result, TaskResult) for result in results)
+        return results
 
 
 def handles_of(pid: int) -> dict[int, str]:
-    """Open handles and what they are."""
-    found = dict[int, str]()
+    """Return the open handles and their targets."""
+    handles = dict[int, str]()
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # the one by which this is read
-            found[int(path.name)] = os.fspath(path.readlink())
-    return found
+            handles[int(path.name)] = os.fspath(path.readlink())
+    return handles
 
 
 async def pause() -> None:
@@ -119,19 +117,19 @@ async def pause() -> None:
 
 
 @asynccontextmanager
-async def crew_of(
+async def open_pool(
     size: int = 2,
     terms: BulkPoolLimits = EAGER,
     command: Sequence[str] = COMMAND,
     *,
     code: str = "",
 ) -> AsyncIterator[Watched]:
-    crew = Watched(size, code or installed_code_digest(), terms, command)
+    pool = Watched(size, code or installed_code_digest(), terms, command)
     try:
-        yield crew
+        yield pool
     finally:
-        await crew.aclose()
-        assert not crew._workers
+        await pool.aclose()
+        assert not pool._workers
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -140,11 +138,11 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def ready(crew: BulkPool, count: int) -> list[psutil.Process]:
-    """So many mates; started by work that they come too late for."""
-    assert await crew.process(ORDER, [asked("start.py", "")], pause) == [None]
-    await until(lambda: sum(mate.ready for mate in crew._workers) >= count)
-    return [psutil.Process(mate.process.pid) for mate in crew._workers]
+async def ready(pool: BulkPool, count: int) -> list[psutil.Process]:
+    """Wait until `count` workers are ready; the request that starts them does not wait for them."""
+    assert await pool.process(REQUEST, [asked("start.py", "")], pause) == [None]
+    await until(lambda: sum(worker.ready for worker in pool._workers) >= count)
+    return [psutil.Process(worker.process.pid) for worker in pool._workers]
 
 
 async def gone(processes: Sequence[psutil.Process]) -> None:
@@ -161,23 +159,23 @@ def asked(path: str, text: str) -> TaskInput:
 
 def sources(root: Path) -> list[SourceFile]:
     return [
-        one
-        for one in read_files(bytes(root), every_path(root), 1 << 20)
-        if isinstance(one, SourceFile)
+        file
+        for file in read_files(bytes(root), every_path(root), 1 << 20)
+        if isinstance(file, SourceFile)
     ]
 
 
-def maker(kept: DiskCache | None, crew: BulkPool | None, rules: RowRules = RULES) -> RowMaker:
+def maker(disk_cache: DiskCache | None, pool: BulkPool | None, rules: RowRules = RULES) -> RowMaker:
     work_priority = WorkPriority()
-    outlines = ParseCache(rules.limits, rules.overrides, b"", kept, ReuseCounters())
+    parse_cache = ParseCache(rules.limits, rules.overrides, b"", disk_cache, ReuseCounters())
     return RowMaker(
         rules,
         EMBEDDER,
-        outlines,
+        parse_cache,
         work_priority,
         IndexThreads(work_priority),
         ParserHere(rules.limits),
-        crew,
+        pool,
     )
 
 
@@ -226,11 +224,11 @@ async def of_index(db: Database, name: str) -> IndexRecord:
 
 
 async def write(writer: GroupWriter[SourceFile], files: Sequence[SourceFile]) -> None:
-    writer.expect([one.path for one in files])
-    await asyncio.gather(*(writer.apply(one.path, one, urgent=False) for one in files))
+    writer.expect([file.path for file in files])
+    await asyncio.gather(*(writer.apply(file.path, file, urgent=False) for file in files))
 
 
-async def test_rows_are_those_that_the_child_makes_alone(
+async def test_rows_equal_those_that_the_indexer_makes_alone(
     db: Database, cacheable: DiskCache, mixed: Path
 ) -> None:
     """A first index and a change of every file, then what was stored first again; vectors and words
@@ -246,106 +244,106 @@ async def test_rows_are_those_that_the_child_makes_alone(
             text.replace("total", "sum", 3) + "\n# more\n" + python(path.stem + "_more")
         )
     second = sources(mixed)
-    async with crew_of() as crew:
-        makers = [maker(None, None), maker(cacheable, crew), maker(None, crew)]
+    async with open_pool() as pool:
+        makers = [maker(None, None), maker(cacheable, pool), maker(None, pool)]
         alone, keeping, forgetting = (
             GroupWriter(db, record, WorkPriority(), make)
             for record, make in zip(records, makers, strict=True)
         )
-        await ready(crew, 1)
+        await ready(pool, 1)
         for files, least in ((first, 100), (second, 55), (first, 0)):
             await write(alone, files)
             expected = await table_digest(db, records[0])
-            crew.done = 0
+            pool.done = 0
             await write(keeping, files)
             assert await table_digest(db, records[1]) == expected
-            assert crew.done >= least if least else not crew.done, "all of it was known"
-            crew.done = 0
+            assert pool.done >= least if least else not pool.done, "all of it was known"
+            pool.done = 0
             await write(forgetting, files)
             assert await table_digest(db, records[2]) == expected
-            assert crew.done >= (least or 55)
+            assert pool.done >= (least or 55)
     assert await damaged_files(db, records[1]) == await damaged_files(db, records[2]) == ()
 
 
 async def test_what_was_made_is_known_from_then_on(tmp_path: Path, cacheable: DiskCache) -> None:
-    """Outline, sheet and vectors, and they are counted."""
+    """Parse results, manifests and vectors are cached and counted."""
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.py").write_text(python("a"))
     (source,) = sources(tmp_path / "root")
     counters, store = ReuseCounters(), VectorCache(tmp_path / "vectors.sqlite", 1 << 24)
     embedder, work_priority = CachingEmbedder(EMBEDDER, store, counters), WorkPriority()
-    outlines = ParseCache(RULES.limits, (), b"", cacheable, counters)
-    async with crew_of(1) as crew:
-        await ready(crew, 1)
+    parse_cache = ParseCache(RULES.limits, (), b"", cacheable, counters)
+    async with open_pool(1) as pool:
+        await ready(pool, 1)
         make = RowMaker(
             RULES,
             embedder,
-            outlines,
+            parse_cache,
             work_priority,
             IndexThreads(work_priority),
             ParserHere(RULES.limits),
-            crew,
+            pool,
         )
-        (one,) = await make([source], [NOTHING], urgent=False)
+        (write,) = await make([source], [NOTHING], urgent=False)
         (again,) = await make([source], [NOTHING], urgent=False)
         (moved,) = await make([replace(source, path="b.py")], [NOTHING], urgent=False)
-        assert crew.done == 1
-    assert isinstance(one, FileWrite)
+        assert pool.done == 1
+    assert isinstance(write, FileWrite)
     assert isinstance(again, FileWrite)
     assert isinstance(moved, FileWrite)
-    assert one.chunks == again.chunks
-    assert (one.vectors == again.vectors).all()
-    assert [one.keywords(chunk) for chunk in one.chunks] == [
+    assert write.chunks == again.chunks
+    assert (write.vectors == again.vectors).all()
+    assert [write.keywords(chunk) for chunk in write.chunks] == [
         again.keywords(chunk) for chunk in again.chunks
     ]
-    chunks = len(one.chunks)
+    chunks = len(write.chunks)
     assert counters == ReuseCounters(computed=2 * chunks, reused=chunks, parsed=1)
     await embedder.aclose()
 
 
 @pytest.mark.parametrize("act", ACTS)
-async def test_a_mate_that_is_none_costs_time_only(
+async def test_a_program_that_is_no_worker_costs_only_time(
     tmp_path: Path, act: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is ended and said so, started again a few times, and then no more; the child makes all of
-    it.
-    """
-    script = tmp_path / "mate.py"
+    """The program is ended, logged, and started again a few times; then the indexer does all work."""
+    script = tmp_path / "worker.py"
     script.write_text(SCRIPT.format(act=ACTS[act]))
     for number in range(20):
         (tmp_path / "root").mkdir(exist_ok=True)
         (tmp_path / "root" / f"{number}.py").write_text(python(f"name{number}"))
     files, processes = sources(tmp_path / "root"), list[psutil.Process]()
     alone = await maker(None, None)(files, [NOTHING] * len(files), urgent=False)
-    async with crew_of(
+    async with open_pool(
         1, replace(EAGER, deadline_s=0.3), (sys.executable, "-P", os.fspath(script))
-    ) as crew:
-        make = maker(None, crew)
+    ) as pool:
+        make = maker(None, pool)
         for round_ in range(MAX_FAILURES):
-            processes += await ready(crew, 1)
-            made = await make(files, [NOTHING] * len(files), urgent=False)
-            for one, other in zip(made, alone, strict=True):
-                assert isinstance(one, FileWrite)
-                assert isinstance(other, FileWrite)
-                assert (one.path, one.chunks) == (other.path, other.chunks)
-                assert (one.vectors == other.vectors).all()
+            processes += await ready(pool, 1)
+            writes = await make(files, [NOTHING] * len(files), urgent=False)
+            for write, single in zip(writes, alone, strict=True):
+                assert isinstance(write, FileWrite)
+                assert isinstance(single, FileWrite)
+                assert (write.path, write.chunks) == (single.path, single.chunks)
+                assert (write.vectors == single.vectors).all()
             await gone(processes)
-            await until(lambda: not crew._lives)
-            said = [
+            await until(lambda: not pool._lives)
+            events = [
                 record for record in caplog.records if record.getMessage() == "bulk_worker_ended"
             ]
-            assert len(said) == round_ + 1
+            assert len(events) == round_ + 1
         assert len(await make(files, [NOTHING] * len(files), urgent=False)) == len(files)
-        assert not crew._lives, "it rests"
-        assert crew.done == 0
-    assert vars(said[-1])["alone"] is True
-    assert vars(said[0])["alone"] is False
+        assert not pool._lives, "it rests"
+        assert pool.done == 0
+    assert vars(events[-1])["alone"] is True
+    assert vars(events[0])["alone"] is False
 
 
-async def test_a_mate_that_is_killed_or_stopped_at_work(cacheable: DiskCache, mixed: Path) -> None:
-    async with crew_of(2, replace(EAGER, deadline_s=0.5)) as crew:
-        make, files = maker(cacheable, crew), sources(mixed)
-        processes = await ready(crew, 1)
+async def test_a_worker_that_is_killed_or_stopped_at_work_loses_no_row(
+    cacheable: DiskCache, mixed: Path
+) -> None:
+    async with open_pool(2, replace(EAGER, deadline_s=0.5)) as pool:
+        make, files = maker(cacheable, pool), sources(mixed)
+        processes = await ready(pool, 1)
         for victim in processes:
             victim.suspend()
         work = asyncio.create_task(make(files, [NOTHING] * len(files), urgent=False))
@@ -354,95 +352,95 @@ async def test_a_mate_that_is_killed_or_stopped_at_work(cacheable: DiskCache, mi
         assert isinstance(saved, FileWrite), "a save does not wait for it"
         assert not work.done()
         processes[0].kill()
-        made = await work
-        assert all(isinstance(one, FileWrite) for one in made)
+        writes = await work
+        assert all(isinstance(write, FileWrite) for write in writes)
         await gone(processes)
         (mixed / "new.py").write_text(python("new"))
-        await ready(crew, 1)
-        (new,) = [one for one in sources(mixed) if one.path == "new.py"]
-        done = crew.done
+        await ready(pool, 1)
+        (new,) = [write for write in sources(mixed) if write.path == "new.py"]
+        done = pool.done
         await make([new], [NOTHING], urgent=False)
-        assert crew.done == done + 1, "started again"
+        assert pool.done == done + 1, "started again"
 
 
 async def test_they_come_with_enough_work_and_go_without(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with crew_of(2, replace(EAGER, bytes_per_worker=1000, idle_s=0.3)) as crew:
-        assert await crew.process(ORDER, [asked("a.py", "x" * 999)], pause) == [None]
-        assert not crew._lives
-        assert await crew.process(ORDER, [asked("b.py", "x = 1")], pause) == [None]
-        assert len(crew._lives) == 1
-        assert await crew.process(ORDER, [asked("c.py", "x" * 9000)], pause) == [None]
-        assert len(crew._lives) == 2
+    async with open_pool(2, replace(EAGER, bytes_per_worker=1000, idle_s=0.3)) as pool:
+        assert await pool.process(REQUEST, [asked("a.py", "x" * 999)], pause) == [None]
+        assert not pool._lives
+        assert await pool.process(REQUEST, [asked("b.py", "x = 1")], pause) == [None]
+        assert len(pool._lives) == 1
+        assert await pool.process(REQUEST, [asked("c.py", "x" * 9000)], pause) == [None]
+        assert len(pool._lives) == 2
         with anyio.fail_after(20):
-            while not all(mate.ready for mate in crew._workers) or len(crew._workers) < 2:
-                await crew.process(ORDER, [asked("d.py", "x = 1")], pause)
+            while not all(worker.ready for worker in pool._workers) or len(pool._workers) < 2:
+                await pool.process(REQUEST, [asked("d.py", "x = 1")], pause)
                 await asyncio.sleep(0.02)
-        processes = [psutil.Process(mate.process.pid) for mate in crew._workers]
+        processes = [psutil.Process(worker.process.pid) for worker in pool._workers]
         await gone(processes)
         await asyncio.sleep(0.3)
-        assert not crew._lives
-        assert await crew.process(ORDER, [asked("e.py", "x" * 999)], pause) == [None]
-        assert not crew._lives, "the count begins again"
+        assert not pool._lives
+        assert await pool.process(REQUEST, [asked("e.py", "x" * 999)], pause) == [None]
+        assert not pool._lives, "the count begins again"
     assert [record for record in caplog.records if record.getMessage() == "bulk_worker_ended"] == []
 
 
 async def test_no_handles_and_no_program_are_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    async with crew_of(1) as crew:
+    async with open_pool(1) as pool:
         highest = max(handles_of(os.getpid()))
-        held = [os.open(os.devnull, os.O_RDONLY) for _ in range(highest)]  # no gaps
+        descriptors = [os.open(os.devnull, os.O_RDONLY) for _ in range(highest)]  # no gaps
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 1, hard))
-            assert await crew.process(ORDER, [asked("a.py", "")], pause) == [None]
-            await until(lambda: not crew._lives)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(descriptors) + 1, hard))
+            assert await pool.process(REQUEST, [asked("a.py", "")], pause) == [None]
+            await until(lambda: not pool._lives)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            for handle in held:
+            for handle in descriptors:
                 os.close(handle)
-        assert await ready(crew, 1)
-    async with crew_of(1, command=("/nowhere/python",)) as crew:
-        assert await crew.process(ORDER, [asked("a.py", "")], pause) == [None]
-        await asyncio.wait(crew._lives)
-    said = [
+        assert await ready(pool, 1)
+    async with open_pool(1, command=("/nowhere/python",)) as pool:
+        assert await pool.process(REQUEST, [asked("a.py", "")], pause) == [None]
+        await asyncio.wait(pool._lives)
+    events = [
         vars(record)["how"]
         for record in caplog.records
         if record.getMessage() == "bulk_worker_ended"
     ]
-    assert len(said) == 2
-    assert all("cannot be started" in how for how in said)
+    assert len(events) == 2
+    assert all("cannot be started" in how for how in events)
 
 
 async def test_other_code_is_not_mixed_with_this(caplog: pytest.LogCaptureFixture) -> None:
-    async with crew_of(1, code="of another version") as crew:
-        await crew.process(ORDER, [asked("a.py", "")], pause)
-        await asyncio.wait(crew._lives)
-        assert not crew
-    (said,) = [
+    async with open_pool(1, code="of another version") as pool:
+        await pool.process(REQUEST, [asked("a.py", "")], pause)
+        await asyncio.wait(pool._lives)
+        assert not pool
+    (event,) = [
         vars(record)["how"]
         for record in caplog.records
         if record.getMessage() == "bulk_worker_ended"
     ]
-    assert "restart" in said
+    assert "restart" in event
 
 
-async def test_a_mate_has_no_handles_but_its_own_and_is_as_nice() -> None:
-    other = os.open(os.devnull, os.O_RDONLY)
-    os.set_inheritable(other, True)
-    async with crew_of(1) as crew:
-        (process,) = await ready(crew, 1)
+async def test_a_worker_has_only_its_own_handles_and_the_indexers_priority() -> None:
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
+    async with open_pool(1) as pool:
+        (process,) = await ready(pool, 1)
         handles = handles_of(process.pid)
         (link,) = (handle for handle, target in handles.items() if target.startswith("socket:"))
         # mapped
         (model,) = (handle for handle, target in handles.items() if target.endswith(".rows.npy"))
         assert handles.keys() == {0, 1, 2, link, model}
         assert process.nice() == psutil.Process().nice()
-        crew._workers[0]._writer.close()  # as the kernel does for a child that was killed
+        pool._workers[0]._writer.close()  # as the kernel does for a child that was killed
         await gone([process])
-    os.close(other)
+    os.close(descriptor)
 
 
-def test_a_mate_loads_no_database_and_no_cocoindex() -> None:
+def test_a_worker_loads_neither_the_database_nor_cocoindex() -> None:
     heavy = ("cocoindex", "psycopg", "sqlite3", "asyncio", "fastmcp")
     code = (
         "import sys, cocosearchd.indexing.pool.bulk_worker;"
@@ -452,14 +450,14 @@ def test_a_mate_loads_no_database_and_no_cocoindex() -> None:
     assert run.stdout.strip() == "[]"
 
 
-def test_what_a_mate_makes_of_other_models_and_of_what_was_not_parsed() -> None:
+def test_a_worker_handles_other_models_and_unparsed_files() -> None:
     files = (
         asked("a.py", python("a")),
         asked("b.py", "x = '" + "a" * 30_000 + "'\n"),
         asked("c.py", "def (((:\n"),
     )
     first, second, third = bulk_worker.process_request(
-        replace(ORDER, embedder=(("provider", "ollama"),), files=files), EMBEDDER
+        replace(REQUEST, embedder=(("provider", "ollama"),), files=files), EMBEDDER
     )
     assert first.keywords
     assert not first.vectors
@@ -469,54 +467,52 @@ def test_what_a_mate_makes_of_other_models_and_of_what_was_not_parsed() -> None:
     assert third.cacheable, "it was parsed, with errors"
 
 
-async def test_what_is_not_for_mates(tmp_path: Path) -> None:
+async def test_some_files_are_not_given_to_workers(tmp_path: Path) -> None:
     """Windows of CocoIndex, and what is larger than a message should be."""
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.py").write_text(python("a"))
     (tmp_path / "root" / "large.sql").write_text("select 1;\n" * (LARGEST_FILE_BYTES // 10 + 1))
     read = read_files(bytes(tmp_path / "root"), ["a.py", "large.sql"], 9 << 20)
-    files = [one for one in read if isinstance(one, SourceFile)]
-    async with crew_of(1) as crew:
-        await ready(crew, 1)
+    files = [file for file in read if isinstance(file, SourceFile)]
+    async with open_pool(1) as pool:
+        await ready(pool, 1)
         windows = replace(RULES, limits=ChunkLimits("recursive"))
-        for rules, some in ((windows, files[:1]), (RULES, files[1:]), (RULES, files)):
-            await maker(None, crew, replace(rules, max_file_bytes=9 << 20))(
-                some, [NOTHING] * len(some), urgent=False
+        for rules, selected in ((windows, files[:1]), (RULES, files[1:]), (RULES, files)):
+            await maker(None, pool, replace(rules, max_file_bytes=9 << 20))(
+                selected, [NOTHING] * len(selected), urgent=False
             )
-            assert crew.done == (len(some) == 2)
+            assert pool.done == (len(selected) == 2)
 
 
-async def test_who_is_cancelled_leaves_mates_at_work(caplog: pytest.LogCaptureFixture) -> None:
-    async with crew_of(1) as crew:
-        (process,) = await ready(crew, 1)
+async def test_a_cancelled_request_leaves_workers_at_work(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_pool(1) as pool:
+        (process,) = await ready(pool, 1)
         process.suspend()
-        work = asyncio.create_task(crew.process(ORDER, [asked("a.py", "")], pause))
+        work = asyncio.create_task(pool.process(REQUEST, [asked("a.py", "")], pause))
         await asyncio.sleep(0.05)
         work.cancel()
         await asyncio.wait({work})
         process.resume()
-        (one,) = await crew.process(ORDER, [asked("b.py", python("b"))], pause)
-        assert isinstance(one, TaskResult)
-        assert "b.py" in one.keywords[0] or "b" in one.keywords[0].split()
+        (result,) = await pool.process(REQUEST, [asked("b.py", python("b"))], pause)
+        assert isinstance(result, TaskResult)
+        assert "b.py" in result.keywords[0] or "b" in result.keywords[0].split()
     assert not caplog.records
 
 
 def test_batches_are_small_and_all_of_it() -> None:
     sizes = [1, 70_000, 5, 60_000, 9_000, *[9] * 30]
-    found = list(split_batches(sizes))
-    assert [number for part in found for number in part] == list(range(len(sizes)))
-    for part in found:
+    batches = list(split_batches(sizes))
+    assert [number for part in batches for number in part] == list(range(len(sizes)))
+    for part in batches:
         assert len(part) <= BATCH_FILES
         assert len(part) == 1 or sum(sizes[number] for number in part) <= BATCH_BYTES
     assert list(split_batches([])) == []
 
 
-async def test_the_child_has_a_crew_that_ends_with_it(
+async def test_the_indexer_has_workers_that_end_with_it(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
-    """A first index of some megabytes; the child is killed in the midst of it, and its mates are
-    gone with it.
-    """
+    """The indexer is killed during a first index of some megabytes: its workers end with it."""
     for number in range(130):
         text = "".join(python(f"name{number}_{part}", part) for part in range(50))
         (root / f"large{number}.py").write_text(text)
@@ -526,20 +522,20 @@ async def test_the_child_has_a_crew_that_ends_with_it(
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         work = asyncio.create_task(bench.feed_all())
-        mates = list[psutil.Process]()
+        workers = list[psutil.Process]()
         with anyio.fail_after(30):
-            while not mates:
+            while not workers:
                 await asyncio.sleep(0.02)
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    mates = (
+                    workers = (
                         psutil.Process(bench.updater.pid).children() if bench.updater.pid else []
                     )
         assert bench.updater.pid is not None
         os.kill(bench.updater.pid, signal.SIGKILL)
-        await gone(mates)
+        await gone(workers)
         assert await work == {}
         child = psutil.Process(bench.updater.pid)
-        mates = child.children()
+        workers = child.children()
         assert await bench.digest() == expected
-    await gone([child, *mates])
+    await gone([child, *workers])
     assert STOP_S < 5

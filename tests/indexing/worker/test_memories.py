@@ -33,8 +33,8 @@ async def test_cocoindex_forgets(
     async with running(db, record, root, spec) as bench:
         assert await bench.feed_all() == {}
         assert "src/parser.py" not in await bench.stored()
-        left = await bench.digest()
-    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+        digest = await bench.digest()
+    assert digest == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
 @pytest.mark.parametrize("part", ["half", "zeros"])
@@ -48,8 +48,8 @@ async def test_a_damaged_memory_is_begun_anew(
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
     (memory,) = (Path(spec.state_dir) / "cocoindex").rglob("data.mdb")
-    whole = memory.read_bytes()
-    memory.write_bytes(whole[: len(whole) // 2] if part == "half" else bytes(len(whole)))
+    content = memory.read_bytes()
+    memory.write_bytes(content[: len(content) // 2] if part == "half" else bytes(len(content)))
     (root / "lib/retry.py").write_text("def changed() -> None: ...\n")
     (root / "src/parser.py").unlink()
     async with running(db, record, root, spec) as bench:
@@ -57,19 +57,19 @@ async def test_a_damaged_memory_is_begun_anew(
         assert await bench.feed_all() == {}
         assert bench.source.aside == {}
         assert bench.updater.status.deaths <= 1
-        left = await bench.digest()
-    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+        digest = await bench.digest()
+    assert digest == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
 async def test_postgresql_loses_a_file(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
-        whole = await bench.digest()
+        digest = await bench.digest()
         await queries.delete_file(db, record, "lib/retry.py")
-        assert await bench.digest() != whole
+        assert await bench.digest() != digest
         assert await bench.feed("lib/retry.py") == {}
-        assert await bench.digest() == whole
+        assert await bench.digest() == digest
 
 
 async def test_postgresql_is_played_back(db: Database, root: Path, spec: IndexerSpec) -> None:
@@ -78,13 +78,13 @@ async def test_postgresql_is_played_back(db: Database, root: Path, spec: Indexer
         await bench.feed_all()
         (root / "src/parser.py").unlink()
         await bench.feed("src/parser.py")
-        whole = await bench.digest()
+        digest = await bench.digest()
         # one that is otherwise on disk, one that is not there
         for path in ("lib/retry.py", "src/parser.py"):
             older = file_write(path, "def older: ...", dimension=record.dimension)
             await queries.replace_file(db, record, older)
         assert await bench.feed("lib/retry.py", "src/parser.py") == {}
-        assert await bench.digest() == whole
+        assert await bench.digest() == digest
 
 
 async def test_chunks_lost_behind_the_back_are_written_again(
@@ -93,7 +93,7 @@ async def test_chunks_lost_behind_the_back_are_written_again(
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
-        whole = await bench.digest()
+        digest = await bench.digest()
         async with db.connection() as connection:
             await connection.execute(
                 "delete from codeindex_code__code_chunks where filename = 'lib/retry.py'"
@@ -101,7 +101,7 @@ async def test_chunks_lost_behind_the_back_are_written_again(
         damaged = await index_records.damaged_files(db, record)
         assert damaged == ("lib/retry.py",)
         assert await bench.feed(*damaged, force=True) == {}
-        assert await bench.digest() == whole
+        assert await bench.digest() == digest
 
 
 async def test_another_database_starts_from_nothing(
@@ -113,14 +113,14 @@ async def test_another_database_starts_from_nothing(
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
-        whole = await bench.digest()
+        digest = await bench.digest()
     await index_records.drop_index(db, record)
     async with db.connection() as connection:
         await connection.execute("update cocosearch_registry set incarnation = gen_random_uuid()")
     again = await new_record(db, root)
     async with running(db, again, root, spec) as bench:
         assert await bench.feed_all() == {}
-        assert await bench.digest() == whole
+        assert await bench.digest() == digest
     memories = Path(spec.state_dir) / "cocoindex"
     assert len(list(memories.iterdir())) == 2
 

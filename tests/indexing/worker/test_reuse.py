@@ -22,7 +22,7 @@ def computed(bench: Bench) -> int:
 async def test_contents_that_come_back_are_not_embedded_again(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
-    before = {path: (root / path).read_bytes() for path in every_path(root)}
+    contents = {path: (root / path).read_bytes() for path in every_path(root)}
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         assert await bench.feed_all() == {}
@@ -33,14 +33,14 @@ async def test_contents_that_come_back_are_not_embedded_again(
         )
         bench.remove("README.md")
         assert await bench.feed_all() == {}
-        there = computed(bench)
-        bench.write(before)
+        computed_count = computed(bench)
+        bench.write(contents)
         bench.remove("new.py")
         assert await bench.feed_all() == {}
-        assert computed(bench) == there
+        assert computed(bench) == computed_count
         assert await bench.row_versions() == versions, "no row of a chunk is written again"
-        left = await bench.digest()
-    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+        digest = await bench.digest()
+    assert digest == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
 async def test_with_a_server_a_moved_directory_embeds_nothing(
@@ -58,8 +58,8 @@ async def test_with_a_server_a_moved_directory_embeds_nothing(
             assert await bench.feed_all() == {}
             assert "moved/retry.py" in await bench.stored()
             assert len(script.requests) == first
-            left = await bench.digest()
-        assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+            digest = await bench.digest()
+        assert digest == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
 async def test_a_copy_in_another_index_and_process_embeds_nothing(
@@ -70,12 +70,12 @@ async def test_a_copy_in_another_index_and_process_embeds_nothing(
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         assert await bench.feed_all() == {}
-        whole = await bench.digest()
-    other = await new_record(db, worktree, "worktree")
-    async with running(db, other, worktree, spec) as bench:
+        digest = await bench.digest()
+    other_record = await new_record(db, worktree, "worktree")
+    async with running(db, other_record, worktree, spec) as bench:
         assert await bench.feed_all() == {}
         assert (computed(bench), bench.updater.status.reused) == (
             0,
             sum((await bench.stored()).values()),
         )
-        assert await bench.digest() == whole
+        assert await bench.digest() == digest

@@ -42,11 +42,11 @@ class Refusing(BuiltinEmbedder):
 
 def maker(embedder: Embedder) -> RowMaker:
     work_priority = WorkPriority()
-    outlines = ParseCache(RULES.limits, (), b"", None, ReuseCounters())
+    parse_cache = ParseCache(RULES.limits, (), b"", None, ReuseCounters())
     return RowMaker(
         RULES,
         embedder,
-        outlines,
+        parse_cache,
         work_priority,
         IndexThreads(work_priority),
         ParserHere(RULES.limits),
@@ -56,7 +56,9 @@ def maker(embedder: Embedder) -> RowMaker:
 def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
     for path, data in files.items():
         (root / path).write_bytes(data)
-    return [one for one in read_files(bytes(root), files, 1 << 16) if isinstance(one, SourceFile)]
+    return [
+        file for file in read_files(bytes(root), files, 1 << 16) if isinstance(file, SourceFile)
+    ]
 
 
 @pytest.mark.parametrize("urgent", [False, True])
@@ -72,20 +74,20 @@ async def test_files_made_together_are_what_they_are_alone(tmp_path: Path, urgen
     }
     read, make = sources(tmp_path, files), maker(BuiltinEmbedder())
     together = await make(read, None, urgent=urgent)
-    alone = [one for source in read for one in await make([source], None, urgent=urgent)]
+    alone = [write for source in read for write in await make([source], None, urgent=urgent)]
     assert len(together) == len(alone) == len(files)
-    for one, other in zip(together, alone, strict=True):
-        assert isinstance(one, FileWrite)
-        assert isinstance(other, FileWrite)
-        assert (one.path, one.chunks, one.skip_reason) == (
-            other.path,
-            other.chunks,
-            other.skip_reason,
+    for write, single in zip(together, alone, strict=True):
+        assert isinstance(write, FileWrite)
+        assert isinstance(single, FileWrite)
+        assert (write.path, write.chunks, write.skip_reason) == (
+            single.path,
+            single.chunks,
+            single.skip_reason,
         )
-        assert one.vectors.shape[0] == len(one.chunks)
-        assert np.array_equal(one.vectors, other.vectors)
+        assert write.vectors.shape[0] == len(write.chunks)
+        assert np.array_equal(write.vectors, single.vectors)
     assert (
-        sum(len(one.chunks) for one in together if isinstance(one, FileWrite))
+        sum(len(write.chunks) for write in together if isinstance(write, FileWrite))
         > row_maker.BATCH_TEXTS
     )
 
@@ -98,8 +100,8 @@ async def test_what_cannot_be_embedded_fails_with_its_batch_alone(
         f"{name}.py": f"def {name}(): return 1\n".encode()
         for name in ("a", "b", "c", "poison", "e", "f", "g")
     }
-    made = await maker(Refusing())(sources(tmp_path, files), None, urgent=False)
-    assert [isinstance(one, FileWrite) for one in made] == [
+    writes = await maker(Refusing())(sources(tmp_path, files), None, urgent=False)
+    assert [isinstance(write, FileWrite) for write in writes] == [
         True,
         True,
         False,
@@ -108,4 +110,4 @@ async def test_what_cannot_be_embedded_fails_with_its_batch_alone(
         True,
         True,
     ]
-    assert all(isinstance(one, FileWrite | EmbedderUnavailable) for one in made)
+    assert all(isinstance(write, FileWrite | EmbedderUnavailable) for write in writes)

@@ -57,9 +57,9 @@ async def hold(connection: Connection, record: IndexRecord) -> None:
 async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bool) -> None:
     record = await new_index(db)
     writer = GroupWriter(db, record, WorkPriority(), as_is)
-    async with db.connection() as other:
-        async with other.transaction():
-            await hold(other, record)
+    async with db.connection() as connection:
+        async with connection.transaction():
+            await hold(connection, record)
             given_up = asyncio.create_task(
                 writer.apply("a.py", file_write("a.py", "one"), urgent=urgent)
             )
@@ -80,14 +80,14 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, whe
     """One file is being written while the next two come; the second is given up while it does
     `when`.
     """
-    record, made, began, go_on = await new_index(db), list[str](), asyncio.Event(), asyncio.Event()
+    record, calls, began, go_on = await new_index(db), list[str](), asyncio.Event(), asyncio.Event()
 
     async def make(
         sources: Sequence[FileWrite], stored: Sequence[StoredFile] | None, *, urgent: bool
     ) -> Sequence[FileWrite]:
         began.set()
         await go_on.wait()
-        made.extend(source.path for source in sources)
+        calls.extend(source.path for source in sources)
         return await as_is(sources, stored, urgent=urgent)
 
     writer = GroupWriter(db, record, WorkPriority(), make)
@@ -95,8 +95,8 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, whe
     def apply(path: str) -> asyncio.Task[int]:
         return asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False))
 
-    async with db.connection() as other, other.transaction():
-        await hold(other, record)
+    async with db.connection() as connection, connection.transaction():
+        await hold(connection, record)
         go_on.set()
         first = apply("a.py")
         await until(lambda: "a.py" in writer._in_flight)
@@ -110,8 +110,8 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, whe
         if when == "is made":
             given_up.cancel()
         go_on.set()
-        await until(lambda: "c.py" in made)
-        assert ("b.py" in made) == (when != "waits")
+        await until(lambda: "c.py" in calls)
+        assert ("b.py" in calls) == (when != "waits")
         given_up.cancel()
     await first
     await last
@@ -127,8 +127,8 @@ async def test_a_file_that_cannot_be_made_fails_alone(db: Database) -> None:
     ) -> Sequence[FileWrite | Exception]:
         if any(source.path == "raises.py" for source in sources):
             raise ValueError("raised")
-        made = await as_is(sources, stored, urgent=urgent)
-        return [ValueError("said") if one.path == "says.py" else one for one in made]
+        writes = await as_is(sources, stored, urgent=urgent)
+        return [ValueError("said") if write.path == "says.py" else write for write in writes]
 
     writer = GroupWriter(db, record, WorkPriority(), make)
     for paths in (
@@ -142,7 +142,7 @@ async def test_a_file_that_cannot_be_made_fails_alone(db: Database) -> None:
                 writer.apply(path, file_write(path, f"{urgent}"), urgent=urgent) for path in paths
             ]
             ended = await asyncio.gather(*work, return_exceptions=True)
-            assert [isinstance(one, ValueError) for one in ended] == [
+            assert [isinstance(outcome, ValueError) for outcome in ended] == [
                 path in FAILING for path in paths
             ]
     assert await stored(db, record) == {"a.py", "b.py", "c.py", "d.py"}
@@ -152,12 +152,12 @@ async def test_nothing_is_made_while_it_is_not_known_what_is_stored(db: Database
     """PostgreSQL does not answer: that is no file's error, so the files are not tried one by
     one.
     """
-    record, made = await new_index(db), list[str]()
+    record, calls = await new_index(db), list[str]()
 
     async def make(
         sources: Sequence[FileWrite], stored: Sequence[StoredFile] | None, *, urgent: bool
     ) -> Sequence[FileWrite]:
-        made.extend(source.path for source in sources)
+        calls.extend(source.path for source in sources)
         return await as_is(sources, stored, urgent=urgent)
 
     async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=1)) as closed:
@@ -165,8 +165,8 @@ async def test_nothing_is_made_while_it_is_not_known_what_is_stored(db: Database
     writer = GroupWriter(closed, record, WorkPriority(), make)
     work = [writer.apply(path, file_write(path, "one"), urgent=False) for path in ("a.py", "b.py")]
     ended = await asyncio.gather(*work, return_exceptions=True)
-    assert [type(one) for one in ended] == [StoreUnavailable] * 2
-    assert not made
+    assert [type(outcome) for outcome in ended] == [StoreUnavailable] * 2
+    assert not calls
 
 
 async def test_many_chunks_are_not_one_transaction(

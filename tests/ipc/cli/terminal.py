@@ -27,7 +27,7 @@ class Terminal:
         self, command: Sequence[str], env: Mapping[str, str], rows: int = 40, columns: int = 100
     ) -> None:
         # No answer comes to the question where the cursor is: nothing here draws.
-        given = {
+        variables = {
             "TERM": "xterm",
             "PROMPT_TOOLKIT_NO_CPR": "1",
             "LINES": str(rows),
@@ -36,7 +36,7 @@ class Terminal:
         self._main, worker = pty.openpty()
         self.process = subprocess.Popen(
             command,
-            env={**env, **given},
+            env={**env, **variables},
             stdin=worker,
             stdout=worker,
             stderr=worker,
@@ -71,13 +71,13 @@ class Terminal:
         """
         end = time.monotonic() + limit_s
         while True:
-            shown = ESCAPES.sub("", self.raw).replace("\r\n", "\n")
-            place = shown.find(text, self._seen)
-            if place >= 0:
-                found = shown[self._seen : place + len(text)]
-                self._seen = place + len(text)
-                return found
-            assert time.monotonic() < end, f"{text!r} was not shown: {shown[-2000:]!r}"
+            output = ESCAPES.sub("", self.raw).replace("\r\n", "\n")
+            position = output.find(text, self._seen)
+            if position >= 0:
+                part = output[self._seen : position + len(text)]
+                self._seen = position + len(text)
+                return part
+            assert time.monotonic() < end, f"{text!r} was not shown: {output[-2000:]!r}"
             self._read(0.1)
 
     def ended(self, limit_s: float = 15.0) -> int:

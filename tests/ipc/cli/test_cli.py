@@ -152,12 +152,14 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     options += " --reranker spacy --no-hybrid --no-cache"
     options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9 --budget-chars 8"
     args = parser.parser().parse_args(["query", "q", *options.split()])
-    found = query_options.search_params(args)
+    params = query_options.search_params(args)
     defaults = p.SearchRequest("q")
-    assert set(found) <= set(p.SearchRequest.__slots__)
-    left_out = {name for name in p.SearchRequest.__slots__ if name not in found}
+    assert set(params) <= set(p.SearchRequest.__slots__)
+    left_out = {name for name in p.SearchRequest.__slots__ if name not in params}
     assert left_out - {"session"} == {"index", "cwd"}, "sessions are of editors"
-    assert all(value != getattr(defaults, name) for name, value in found.items() if name != "query")
+    assert all(
+        value != getattr(defaults, name) for name, value in params.items() if name != "query"
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,8 +218,8 @@ def test_lists_and_counts(served: Served) -> None:
     status = json.loads(ctl(served, "status", "--json").stdout)
     assert set(status) >= {"mcp", "indexes", "store", "embedder", "rss_bytes", "version"}
     assert set(status["mcp"]) >= {"url", "sse_url"}
-    shown = ctl(served, "status").stdout
-    assert "memory    1.0 MB (daemon 1.0 MB)" in shown
+    output = ctl(served, "status").stdout
+    assert "memory    1.0 MB (daemon 1.0 MB)" in output
     assert ctl(served, "sync", "demo").stdout == "demo: fresh\n"
     assert ctl(served, "reindex", "demo").stdout == "demo: live, 3 files, 6 chunks\n"
     assert ctl(served, "token").stdout.strip() == served.token
@@ -249,10 +251,10 @@ def test_up_shows_progress_and_is_idempotent(served: Served, tmp_path: Path) -> 
 def test_up_shows_no_control_character_of_a_directory(served: Served, tmp_path: Path) -> None:
     (tmp_path / "a\x1b[31m\nb").mkdir()
     for _ in "created", "there already":
-        shown = ctl(
+        output = ctl(
             served, "up", str(tmp_path / "a\x1b[31m\nb"), "--name", "odd"
         ).stdout.splitlines()
-        assert shown[0].startswith(f"odd: {tmp_path}/a\\x1b[31m\\x0ab is ")
+        assert output[0].startswith(f"odd: {tmp_path}/a\\x1b[31m\\x0ab is ")
 
 
 def test_up_that_waited_in_vain_says_so(
@@ -266,8 +268,8 @@ def test_up_that_waited_in_vain_says_so(
 
 
 def test_clear_asks_first(served: Served) -> None:
-    asked = ctl(served, "clear", "demo", stdin=subprocess.DEVNULL)
-    assert (asked.returncode, "clear demo --yes" in asked.stderr) == (exits.USAGE, True)
+    refusal = ctl(served, "clear", "demo", stdin=subprocess.DEVNULL)
+    assert (refusal.returncode, "clear demo --yes" in refusal.stderr) == (exits.USAGE, True)
     assert ctl(served, "clear", "demo", "--yes").stdout == "demo is deleted (2 files, 5 chunks)\n"
     gone = ctl(served, "clear", "demo", "--yes", "--json")
     assert (gone.returncode, json.loads(gone.stderr)["code"]) == (exits.FAILED, p.NOT_FOUND)
@@ -287,31 +289,31 @@ def test_clear_takes_one_index_or_all(served: Served) -> None:
 
 
 def test_a_long_wait_is_asked_for_in_parts(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[int]()
+    questions = list[int]()
 
     async def sync(request: p.SyncRequest) -> p.SyncReply:
-        asked.append(request.timeout_ms)
-        return p.SyncReply("demo", len(asked) == 3, AS_OF)
+        questions.append(request.timeout_ms)
+        return p.SyncReply("demo", len(questions) == 3, AS_OF)
 
     monkeypatch.setattr(served.engine, "sync", sync)
     assert ctl(served, "sync", "demo", "--timeout", "86400").returncode == exits.OK
-    assert len(asked) == 3
-    assert max(asked) / 1000 < dispatcher.DEFAULT_DEADLINE_S, "no call may take longer"
+    assert len(questions) == 3
+    assert max(questions) / 1000 < dispatcher.DEFAULT_DEADLINE_S, "no call may take longer"
 
 
 def test_a_question_that_waits_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[tuple[int, float]]()
+    calls = list[tuple[int, float]]()
 
     def call(
         path: str, method: str, params: dict[str, Any], timeout_s: float = 60.0, *_: object
     ) -> dict[str, Any]:
-        asked.append((params["sync_timeout_ms"], timeout_s))
+        calls.append((params["sync_timeout_ms"], timeout_s))
         return {"query": "x", "results": []}
 
     monkeypatch.setattr("cocosearch_ipc.client.call", call)
     for wait in ("120", "3600"):
         run(["query", "x", "--open", "1", "--sync-timeout", wait], {"HOME": "/"})
-        wait_ms, timeout_s = asked[-1]
+        wait_ms, timeout_s = calls[-1]
         assert (
             min(120, int(wait)) * 1000
             <= wait_ms
@@ -334,8 +336,8 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
         assert (done.returncode, done.stdout) == (exits.NOT_RUNNING, "")
         if extra:
-            found = json.loads(done.stderr)
-            assert found["error"] == "cocosearchd is not running"
+            error = json.loads(done.stderr)
+            assert error["error"] == "cocosearchd is not running"
         else:
             assert (
                 done.stderr
@@ -456,9 +458,9 @@ def test_an_interrupted_restart_says_what_becomes_of_the_daemon(served: Served) 
         assert process.stderr is not None
         assert process.stderr.readline() == "stopping cocosearchd (pid 1) ...\n"
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=30)
     goes_on = "cocosearchd (pid 1) continues to stop in the background; `cocosearchctl restart` starts it again\n"
-    assert (process.returncode, said) == (exits.INTERRUPTED, goes_on)
+    assert (process.returncode, errors) == (exits.INTERRUPTED, goes_on)
 
 
 @pytest.mark.parametrize("line", ["query x --limit {}", "watch --since a:{}"])
@@ -498,10 +500,10 @@ def test_an_interrupt_and_a_closed_pipe_leave_no_traceback(served: Served) -> No
 def test_colour_and_links_on_a_terminal_only(served: Served) -> None:
     plain = ctl(served, "query", "retry", "--index", "demo").stdout
     assert "\x1b" not in plain
-    shown = _on_a_terminal(served, {})
-    assert "\x1b]8;;file:///srv/demo/src/retry.py\x1b\\" in shown
-    assert "\x1b[1;31mretry\x1b[0m" in shown
-    assert "\x1b[35mdef\x1b[0m \x1b[1;31mretry\x1b[0m(" in shown
+    output = _on_a_terminal(served, {})
+    assert "\x1b]8;;file:///srv/demo/src/retry.py\x1b\\" in output
+    assert "\x1b[1;31mretry\x1b[0m" in output
+    assert "\x1b[35mdef\x1b[0m \x1b[1;31mretry\x1b[0m(" in output
     assert "\x1b[" not in _on_a_terminal(served, {"NO_COLOR": "1", "FORCE_COLOR": "1"})
     forced = ctl(served, "query", "retry", "--index", "demo", env={"FORCE_COLOR": "1"}).stdout
     assert "\x1b[1;31mretry\x1b[0m" in forced
@@ -547,8 +549,8 @@ def test_code_cannot_drive_the_terminal() -> None:
         "cache": "miss",
         "timings_ms": {},
     }
-    shown = "\n".join(answers.text(reply, output.Style(colour=False, links=False), {}))
-    assert not set(shown) & {"\x1b", "\x07", "\x9b", "\r"}
+    lines = "\n".join(answers.text(reply, output.Style(colour=False, links=False), {}))
+    assert not set(lines) & {"\x1b", "\x07", "\x9b", "\r"}
     assert len(list(answers.grep(reply, {}, "/"))) == 1
 
 
@@ -567,13 +569,13 @@ def test_a_snippet_shows_the_line_that_was_asked_for() -> None:
         "cache": "miss",
         "timings_ms": {},
     }
-    shown = list(answers.text(reply, output.Style(colour=False, links=False), {}))
-    assert shown[1:4] == ["    101  a0 = 0", "    … 20 lines", "    122  a21 = 21"]
-    assert shown[12] == "    131  def wanted(): pass"
-    other = list(
+    lines = list(answers.text(reply, output.Style(colour=False, links=False), {}))
+    assert lines[1:4] == ["    101  a0 = 0", "    … 20 lines", "    122  a21 = 21"]
+    assert lines[12] == "    131  def wanted(): pass"
+    other_lines = list(
         answers.text(reply | {"query": "absent"}, output.Style(colour=False, links=False), {})
     )
-    assert (other[1], other[11]) == ("    101  a0 = 0", "    … 21 more lines")
+    assert (other_lines[1], other_lines[11]) == ("    101  a0 = 0", "    … 21 more lines")
 
 
 def test_open_goes_to_the_line(served: Served) -> None:
@@ -594,8 +596,8 @@ def test_every_verb_has_help_with_an_example_and_a_function(
     for verb in parser.VERBS:
         with pytest.raises(SystemExit, match="0"):
             parser.parser().parse_args([verb.name, "--help"])
-        shown = " ".join(capsys.readouterr().out.split())
-        assert f"example: {verb.example}" in shown
+        output = " ".join(capsys.readouterr().out.split())
+        assert f"example: {verb.example}" in output
         assert callable(verb.function())
 
 
@@ -609,7 +611,7 @@ def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     (tmp_path / "state").mkdir()
     with anyio.from_thread.start_blocking_portal() as portal:
         served = start(tmp_path / "run", tmp_path / "state", portal, EngineWithFiles())
-        given = {
+        params = {
             "index": "demo",
             "json": False,
             "under": "src",
@@ -617,13 +619,13 @@ def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
             "limit": 1,
             "place": "src/a.py:2-3",
         }
-        given |= {"sync_timeout_ms": None}
+        params |= {"sync_timeout_ms": None}
         for run in (file_verbs.files, file_verbs.cat, file_verbs.related, file_verbs.languages):
-            assert run(argparse.Namespace(**given), served.environment) == exits.OK
+            assert run(argparse.Namespace(**params), served.environment) == exits.OK
         served.stop()
-    shown = capsys.readouterr().out
-    assert shown.startswith("src/a.py\nb\nc\n\n 1. src/retry.py:3")
-    assert shown.splitlines()[-1].split() == ["go", "tree-sitter", "yes", ".go"]
+    output = capsys.readouterr().out
+    assert output.startswith("src/a.py\nb\nc\n\n 1. src/retry.py:3")
+    assert output.splitlines()[-1].split() == ["go", "tree-sitter", "yes", ".go"]
     assert served.engine.requests == [
         workspace_protocol.ListFilesRequest("demo", under="src", limit=1),
         workspace_protocol.GetFileRequest("src/a.py", "demo", start_line=2, end_line=3),
@@ -642,18 +644,18 @@ def test_top_draws_until_it_is_interrupted(served: Served) -> None:
         stderr=worker,
         start_new_session=True,
     )
-    shown = b""
-    while shown.count(b"cocosearchd 0.1.0") < 3:
-        shown += os.read(main, 65536)
-    assert b"queries  " in shown
-    assert b"12.3 kB of indexes" in shown
-    assert b"\x1b[?7l" in shown, "a line that is too long must not become two"
+    output = b""
+    while output.count(b"cocosearchd 0.1.0") < 3:
+        output += os.read(main, 65536)
+    assert b"queries  " in output
+    assert b"12.3 kB of indexes" in output
+    assert b"\x1b[?7l" in output, "a line that is too long must not become two"
     process.send_signal(signal.SIGINT)
-    while b"\x1b[?1049l" not in shown:
-        shown += os.read(main, 65536)
-    assert b"\x1b[?7h" in shown
+    while b"\x1b[?1049l" not in output:
+        output += os.read(main, 65536)
+    assert b"\x1b[?7h" in output
     assert process.wait(10) == 0
-    assert b"Traceback" not in shown
+    assert b"Traceback" not in output
     os.close(main)
     os.close(worker)
 
@@ -704,11 +706,11 @@ def test_a_daemon_that_does_not_start_says_why(
     }
     # The program itself is replaced: what is tested is what is said when it ends.
     monkeypatch.setattr("cocosearch_ipc.cli.program.command", lambda _: failing)
-    said = list[str]()
+    messages = list[str]()
     with pytest.raises(Exception, match="cocosearchd did not start: a setting is wrong") as failed:
-        daemon_process.ensure_running(environment, said.append)
+        daemon_process.ensure_running(environment, messages.append)
     assert getattr(failed.value, "hint", "") == "mend it"
-    assert said == ["starting cocosearchd (the first start creates its database) ..."]
+    assert messages == ["starting cocosearchd (the first start creates its database) ..."]
 
 
 def test_a_check_that_hangs_is_given_up_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

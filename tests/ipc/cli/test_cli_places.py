@@ -53,18 +53,18 @@ def test_a_current_directory_that_is_gone_is_said_to_be(
     done = subprocess.run(
         command, env=served.environment, capture_output=True, text=True, timeout=30, cwd=gone
     )
-    said = (
+    message = (
         "error: the current directory no longer exists — hint: change to a directory that exists\n"
     )
-    assert (done.returncode, done.stderr) == (exits.FAILED, said)
+    assert (done.returncode, done.stderr) == (exits.FAILED, message)
 
 
 def test_up_takes_no_directory_from_a_variable_that_is_empty(
     served: Served, tmp_path: Path
 ) -> None:
     done = ctl(served, "up", "", cwd=tmp_path)
-    said = "error: there is no directory '' — hint: give the project's directory\n"
-    assert (done.returncode, done.stderr) == (exits.USAGE, said)
+    message = "error: there is no directory '' — hint: give the project's directory\n"
+    assert (done.returncode, done.stderr) == (exits.USAGE, message)
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_open_and_links_name_a_file_as_the_disk_does(
     monkeypatch: pytest.MonkeyPatch, name: bytes
 ) -> None:
     monkeypatch.setattr("cocosearch_ipc.cli.query.roots", lambda _: {"demo": "/srv"})
-    found = hit("x") | {"index": "demo", "path": encode_path(name)}
-    assert os.fsencode(query_options.editor_command(found, "x", {})[-1]) == b"/srv/" + name
-    shown = answers.text(
-        reply("x", found), output.Style(colour=False, links=True), {"demo": "/srv"}
+    result = hit("x") | {"index": "demo", "path": encode_path(name)}
+    assert os.fsencode(query_options.editor_command(result, "x", {})[-1]) == b"/srv/" + name
+    lines = answers.text(
+        reply("x", result), output.Style(colour=False, links=True), {"demo": "/srv"}
     )
-    assert f"file://{quote_from_bytes(b'/srv/' + name)}" in next(shown)
+    assert f"file://{quote_from_bytes(b'/srv/' + name)}" in next(lines)
     assert line_range.on_disk(encode_path(name)) == os.fsdecode(name)
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Path]:
+def holder_path(tmp_path: Path) -> Iterator[Path]:
     """The state directory of a daemon that has it; this process stands for the daemon."""
     with (tmp_path / "daemon.lock").open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -93,7 +93,7 @@ def held(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("does", [daemon_process.ensure_running, daemon_process.stop])
 @pytest.mark.parametrize(
-    ("place", "message", "hint"),
+    ("location", "message", "hint"),
     [
         pytest.param(
             "there",
@@ -110,14 +110,14 @@ def held(tmp_path: Path) -> Iterator[Path]:
     ],
 )
 def test_a_daemon_that_listens_elsewhere_or_nowhere(
-    held: Path,
+    holder_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     does: Callable[..., object],
-    place: str,
+    location: str,
     message: str,
     hint: str,
 ) -> None:
-    (held / "daemon.lock").write_text(f"{os.getpid()} {held / place / 'rpc.sock'}")
+    (holder_path / "daemon.lock").write_text(f"{os.getpid()} {holder_path / location / 'rpc.sock'}")
     # The program itself is replaced: what is tested is what is said when it refuses to be a second
     # one.
     refusing = [sys.executable, "-c", f"import sys; sys.exit({exits.ALREADY_RUNNING})"]
@@ -125,13 +125,13 @@ def test_a_daemon_that_listens_elsewhere_or_nowhere(
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.STOP_S", 0.2)
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.START_S", 5.0)
     environment = {
-        "COCOSEARCH_STATE_DIR": str(held),
-        "COCOSEARCH_RUNTIME_DIR": str(held / "here"),
+        "COCOSEARCH_STATE_DIR": str(holder_path),
+        "COCOSEARCH_RUNTIME_DIR": str(holder_path / "here"),
         "HOME": "/",
     }
-    said = list[str]()
+    messages = list[str]()
     with pytest.raises(CallFailed, match=message) as failed:
-        does(environment, said.append)
+        does(environment, messages.append)
     assert failed.value.hint.startswith(hint)
     assert failed.value.reason
 
@@ -149,15 +149,15 @@ def test_a_daemon_that_is_there_and_says_nothing_is_waited_for_aloud(
     }
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.START_S", 0.5)
     monkeypatch.setattr("cocosearch_ipc.cli.running.daemon_process.LONG_S", 0.1)
-    said = list[str]()
+    messages = list[str]()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address.rpc_socket(environment))
         listener.listen()
         threading.Thread(target=_hang_up, args=(listener,), daemon=True).start()
         with pytest.raises(CallFailed, match=r"did not answer within 0\.5 s"):
-            daemon_process.ensure_running(environment, said.append)
+            daemon_process.ensure_running(environment, messages.append)
         listener.shutdown(socket.SHUT_RDWR)
-    assert said == ["waiting for cocosearchd, which runs but does not answer yet ..."]
+    assert messages == ["waiting for cocosearchd, which runs but does not answer yet ..."]
 
 
 def _hang_up(listener: socket.socket) -> None:

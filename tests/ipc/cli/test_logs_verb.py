@@ -22,8 +22,8 @@ RECORD = {
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    return kept | {"COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    variables = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return variables | {"COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)}
 
 
 def logs(env: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:

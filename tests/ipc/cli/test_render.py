@@ -28,7 +28,7 @@ NAMES = {
 
 
 def hit(code: str) -> dict[str, object]:
-    found = {
+    result = {
         "index": "a",
         "path": "a.py",
         "start_line": 9,
@@ -36,12 +36,12 @@ def hit(code: str) -> dict[str, object]:
         "language": "python",
         "score": 1.0,
     }
-    return found | {"symbol_name": None, "symbol_type": None, "match_type": "both"}
+    return result | {"symbol_name": None, "symbol_type": None, "match_type": "both"}
 
 
 def reply(query: str, *hits: dict[str, object], **more: object) -> dict[str, object]:
-    found = {"query": query, "index": "a", "results": list(hits), "fresh": True, "cache": "miss"}
-    return found | {"timings_ms": {"total": 2.0}} | more
+    answer = {"query": query, "index": "a", "results": list(hits), "fresh": True, "cache": "miss"}
+    return answer | {"timings_ms": {"total": 2.0}} | more
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_code_has_colours(language: str, code: str, painted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "found", "not_found"),
+    ("query", "marked", "not_found"),
     [
         (
             "where is it signed",
@@ -88,10 +88,10 @@ def test_code_has_colours(language: str, code: str, painted: str) -> None:
         ("café", "café cafés", "cafe"),
     ],
 )
-def test_words_that_were_asked_for_are_marked(query: str, found: str, not_found: str) -> None:
+def test_words_that_were_asked_for_are_marked(query: str, marked: str, not_found: str) -> None:
     words = highlight.term_pattern(query)
     assert words is not None
-    assert [word for word in found.split() if not words.search(word)] == []
+    assert [word for word in marked.split() if not words.search(word)] == []
     assert [word for word in not_found.split() if words.search(word)] == []
 
 
@@ -102,8 +102,8 @@ def test_a_question_of_fillers_marks_nothing() -> None:
 def test_a_cut_line_keeps_its_colours_apart_and_says_that_it_is_cut() -> None:
     code = "x = 'long " + "text " * 60 + "'\nreturn done\n"
     narrow = output.Style(colour=True, links=False, columns=40)
-    shown = list(answers.text(reply("text", hit(code)), narrow, {}))
-    bare = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shown]
+    lines = list(answers.text(reply("text", hit(code)), narrow, {}))
+    bare = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines]
     assert [len(line) for line in bare[1:3]] == [40, len("    10  return done")]
     assert bare[1].endswith("…")
     plain = list(
@@ -112,18 +112,18 @@ def test_a_cut_line_keeps_its_colours_apart_and_says_that_it_is_cut() -> None:
         )
     )
     assert bare == plain
-    for line in shown:
+    for line in lines:
         assert line.count("\x1b[0m") * 2 == line.count("\x1b["), "every colour ends on its line"
 
 
-def test_an_explanation_has_stages_tables_and_an_outline() -> None:
+def test_an_explanation_has_stages_tables_and_a_tree() -> None:
     rows = [
         {"path": "p", "score": 1.5, "features": {"f": 1.0, "g": 2.0}},
         {"path": "q", "features": {"f": 0.25}},
     ]
     trace = {"plan": {"text": "x", "deep": {"a": [1.23456, None]}}, "ranking": {"results": rows}}
-    found = reply("x", explain=trace, timings_ms={"embed": 0.5, "score": 1.5, "total": 2.0})
-    assert list(explain_view.explanation(found, PLAIN)) == [
+    answer = reply("x", explain=trace, timings_ms={"embed": 0.5, "score": 1.5, "total": 2.0})
+    assert list(explain_view.explanation(answer, PLAIN)) == [
         "",
         "explanation",
         "  embed      0.50 ms  ██████",
@@ -144,7 +144,7 @@ def test_an_explanation_has_stages_tables_and_an_outline() -> None:
         "      g          2  -",
     ]
     assert list(explain_view.explanation(reply("x"), PLAIN)) == []
-    assert "\x1b[1mexplanation" in "".join(explain_view.explanation(found, COLOUR))
+    assert "\x1b[1mexplanation" in "".join(explain_view.explanation(answer, COLOUR))
 
 
 @pytest.mark.parametrize(
@@ -200,12 +200,12 @@ def test_skipped_files_are_counted_beside_the_others() -> None:
 
 
 def test_context_is_shown_where_it_was_asked_for() -> None:
-    found = hit("b = 2\nc = 3\n") | {
+    result = hit("b = 2\nc = 3\n") | {
         "context_before": "def f():\n…\na = 1\n",
         "context_after": "\nd = 4",
     }
-    whole = list(answers.text(reply("absent", found), PLAIN, {}, full=True))
-    assert whole[1:-2] == [
+    lines = list(answers.text(reply("absent", result), PLAIN, {}, full=True))
+    assert lines[1:-2] == [
         "        def f():",
         "        …",
         "     7  a = 1",
@@ -215,7 +215,7 @@ def test_context_is_shown_where_it_was_asked_for() -> None:
         "    11",
         "    12  d = 4",
     ]
-    short = list(answers.text(reply("absent", found), PLAIN, {}))
+    short = list(answers.text(reply("absent", result), PLAIN, {}))
     assert short[1:-2] == ["        def f():", "    …", "     9  b = 2", "    10  c = 3"], (
         "the definition, then the hit"
     )
@@ -251,16 +251,16 @@ def status(
 
 
 def test_top_shows_rates_between_two_statuses() -> None:
-    seen = top_frames.FrameState(sizes={"a": 12_300})
-    assert "  -        -" in list(top_frames.frame(status(10.0, 7, 5, 100), seen, PLAIN))[-1], (
+    state = top_frames.FrameState(sizes={"a": 12_300})
+    assert "  -        -" in list(top_frames.frame(status(10.0, 7, 5, 100), state, PLAIN))[-1], (
         "no rate from one status"
     )
-    seen.next(status(10.0, 7, 5, 100))
+    state.next(status(10.0, 7, 5, 100))
     now = status(12.0, 17, 6, 150)
-    list(top_frames.frame(now, seen, PLAIN))
-    seen.next(now)
-    assert list(seen.queries_s) == [5.0]
-    assert list(top_frames.frame(status(14.0, 17, 7, 200), seen, PLAIN)) == [
+    list(top_frames.frame(now, state, PLAIN))
+    state.next(now)
+    assert list(state.queries_s) == [5.0]
+    assert list(top_frames.frame(status(14.0, 17, 7, 200), state, PLAIN)) == [
         "cocosearchd 1.0  pid 1  up 14 s",
         "memory   2.0 MB  (daemon 2.0 MB)",
         "store    PostgreSQL 18.0 embedded, up, 12.3 kB of indexes",
@@ -271,17 +271,17 @@ def test_top_shows_rates_between_two_statuses() -> None:
         "index  state  files  chunks  size     pending  clock  files/s  commits/s",
         "a      live   1,200       3  12.3 kB        4    200     25.0        0.5",
     ]
-    other = list(top_frames.frame(status(1.0, 0, 0, 0, pid=2), seen, PLAIN))
-    assert other[-1].endswith("-        -"), "another daemon's counts are no rate"
+    frame = list(top_frames.frame(status(1.0, 0, 0, 0, pid=2), state, PLAIN))
+    assert frame[-1].endswith("-        -"), "another daemon's counts are no rate"
 
 
 def test_a_daemon_that_tells_less_is_shown_as_well() -> None:
     old = {name: value for name, value in status(1.0, 0, 0, 0).items() if name != "queries"} | {
         "cache": {}
     }
-    shown = "\n".join(top_frames.frame(old, top_frames.FrameState(), PLAIN))
-    assert "cache    -" in shown
-    assert "queries  none yet" in shown
+    output = "\n".join(top_frames.frame(old, top_frames.FrameState(), PLAIN))
+    assert "cache    -" in output
+    assert "queries  none yet" in output
 
 
 class Screen(io.StringIO):
@@ -296,10 +296,10 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
     screen = Screen()
     pipe = io.StringIO()
     for stream in (screen, pipe):
-        shown = progress.Progress(stream)
-        shown.show(value | {"total": None})
-        shown.show(value)
-        shown.close()
+        bar = progress.Progress(stream)
+        bar.show(value | {"total": None})
+        bar.show(value)
+        bar.close()
     text = "a: indexing, 25 of 100 files, 7 chunks"
     assert screen.getvalue().split("\r\x1b[K") == [
         "",
@@ -313,12 +313,12 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
 
 
 def test_files_from_windows_look_like_others() -> None:
-    shown = list(answers.text(reply("a", hit("\ufeffdef a():\r\n    pass\r\n")), PLAIN, {}))
-    assert shown[1:3] == ["     9  def a():", "    10      pass"]
+    lines = list(answers.text(reply("a", hit("\ufeffdef a():\r\n    pass\r\n")), PLAIN, {}))
+    assert lines[1:3] == ["     9  def a():", "    10      pass"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "line"),
+    ("query", "line"),
     [
         ("retry_limit", "a.py:11:retry_limit = 3"),
         ("where is retryLimit or retry_limit used", "a.py:11:retry_limit = 3"),
@@ -328,28 +328,34 @@ def test_files_from_windows_look_like_others() -> None:
         ("lang:python second_limit", "a.py:12:second_limit = 2"),
     ],
 )
-def test_editors_go_to_the_name_that_was_asked_for(asked: str, line: str) -> None:
-    found = hit("\nfirst = 1\nretry_limit = 3\nsecond_limit = 2\n")
-    assert list(answers.grep(reply(asked, found), {}, "")) == [line]
+def test_editors_go_to_the_name_that_was_asked_for(query: str, line: str) -> None:
+    result = hit("\nfirst = 1\nretry_limit = 3\nsecond_limit = 2\n")
+    assert list(answers.grep(reply(query, result), {}, "")) == [line]
     number = line.split(":")[1]
     assert (
-        query_options.goto_command("vi", "a.py", answers.line_to_open(found, asked))[1]
+        query_options.goto_command("vi", "a.py", answers.line_to_open(result, query))[1]
         == f"+{number}"
     )
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "where"),
+    ("context_before", "after", "where"),
     [
         ("", "", "a.py:9-12"),
         ("a\nb", "c\n", "a.py:7-13 (hit: 9-12)"),
         ("def f():\n…\nb", "", "a.py:8-12 (hit: 9-12)"),
     ],
 )
-def test_a_language_model_is_told_which_lines_it_sees(before: str, after: str, where: str) -> None:
-    found = hit("x\n" * 4) | {"end_line": 12, "context_before": before, "context_after": after}
-    assert list(answers.compact(reply("x", found)))[1] == where
-    assert list(answers.compact(reply("x", found) | {"index": None}))[1] == f"a: {where}"
+def test_a_language_model_is_told_which_lines_it_sees(
+    context_before: str, after: str, where: str
+) -> None:
+    result = hit("x\n" * 4) | {
+        "end_line": 12,
+        "context_before": context_before,
+        "context_after": after,
+    }
+    assert list(answers.compact(reply("x", result)))[1] == where
+    assert list(answers.compact(reply("x", result) | {"index": None}))[1] == f"a: {where}"
 
 
 def test_a_late_answer_names_what_it_lacks() -> None:
@@ -378,15 +384,15 @@ def test_a_store_that_does_not_answer_says_why() -> None:
     }
     model = {"provider": "ollama", "state": "down", "reason": "nobody listens", "hint": "start it"}
     daemon = {"version": "1", "pid": 2, "uptime_s": 3.0, "rss_bytes": {}, "worker": {}, "mcp": {}}
-    shown = list(
+    lines = list(
         tables.status(daemon | {"store": store, "embedder": model, "indexes": [index]}, PLAIN)
     )
     assert (
         "store     kind embedded, state down, reason PostgreSQL has not answered for 2 s: look at its disk"
-        in shown
+        in lines
     )
-    assert "embedder  provider ollama, state down, reason nobody listens, hint start it" in shown
-    assert shown[-1].split() == ["a", "live", "?", "?", "?", "0", "/a"]
+    assert "embedder  provider ollama, state down, reason nobody listens, hint start it" in lines
+    assert lines[-1].split() == ["a", "live", "?", "?", "?", "0", "/a"]
 
 
 def test_names_of_files_do_not_drive_the_terminal() -> None:
@@ -411,14 +417,16 @@ def test_names_of_files_do_not_drive_the_terminal() -> None:
     }
     daemon |= {"store": {}, "embedder": {}, "warnings": [name], "indexes": [index]}
     late = reply("x", fresh=False, stale_reason=f"the first is {name}", pending=[name])
-    shown = [*tables.status(daemon, PLAIN), *answers.text(late, PLAIN, {}), *answers.compact(late)]
-    assert not [line for line in shown if not line.isprintable()]
-    assert "  … and 4,995 more; `--json` lists 200" in shown
+    lines = [*tables.status(daemon, PLAIN), *answers.text(late, PLAIN, {}), *answers.compact(late)]
+    assert not [line for line in lines if not line.isprintable()]
+    assert "  … and 4,995 more; `--json` lists 200" in lines
 
 
 def test_a_word_in_its_other_forms_keeps_the_first_line() -> None:
-    found = hit("class SessionInterface:\n    '''The default session interface.'''\n")
-    assert list(answers.grep(reply("session", found), {}, "")) == ["a.py:9:class SessionInterface:"]
+    result = hit("class SessionInterface:\n    '''The default session interface.'''\n")
+    assert list(answers.grep(reply("session", result), {}, "")) == [
+        "a.py:9:class SessionInterface:"
+    ]
 
 
 def test_a_long_text_of_an_explanation_is_shown_whole() -> None:

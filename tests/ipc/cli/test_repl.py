@@ -83,8 +83,8 @@ def test_lines_of_a_pipe_are_answered_one_after_the_other(served: Served) -> Non
 
 def test_choices_are_dropped_one_by_one_or_all(served: Served) -> None:
     lines = ("/index demo", "/topic backend", "/lang go", "/lang", "/explain", "/reset", "/topics")
-    said = typed(served, *lines).stdout.splitlines()
-    assert said == [
+    output = typed(served, *lines).stdout.splitlines()
+    assert output == [
         "options: demo",
         "options: demo  topic:backend",
         "options: demo  topic:backend  lang:go",
@@ -180,9 +180,9 @@ def test_an_interrupt_ends_the_question_and_not_the_sitting(served: Served) -> N
     with Terminal(REPL, served.environment) as terminal:
         terminal.until(READY)
         served.engine.busy = 30
-        before = len(served.engine.requests)
+        request_count = len(served.engine.requests)
         terminal.keys("slow", ENTER)
-        while len(served.engine.requests) == before:
+        while len(served.engine.requests) == request_count:
             terminal._read(0.02)
         terminal.interrupt()
         while not served.engine.cancelled:
@@ -235,7 +235,7 @@ def test_without_a_daemon_a_terminal_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "offered"),
+    ("typed_text", "offered"),
     [
         ("/re", {"/reranker ", "/reset"}),
         ("/index d", {"demo"}),
@@ -252,12 +252,12 @@ def test_without_a_daemon_a_terminal_is_told_at_once(tmp_path: Path) -> None:
         ("", set[str]()),
     ],
 )
-def test_what_tab_offers(served: Served, before: str, offered: set[str]) -> None:
+def test_what_tab_offers(served: Served, typed_text: str, offered: set[str]) -> None:
     words = WordCompleter(
         KnownNames(ReplSession(served.environment, output.Style(colour=False, links=False)))
     )
-    found = words.get_completions(Document(before), CompleteEvent())
-    assert {completion.text for completion in found} == offered
+    completions = words.get_completions(Document(typed_text), CompleteEvent())
+    assert {completion.text for completion in completions} == offered
 
 
 def test_without_a_daemon_tab_offers_no_names(tmp_path: Path) -> None:

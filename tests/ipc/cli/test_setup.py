@@ -36,9 +36,9 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def read(path: Path) -> dict[str, Any]:
     text = path.read_text("utf-8")
-    found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    assert isinstance(found, dict)
-    return found
+    document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    assert isinstance(document, dict)
+    return document
 
 
 @pytest.mark.parametrize("name", sorted(install.ASSISTANTS))
@@ -49,17 +49,17 @@ def test_an_assistant_is_set_up_once_and_keeps_what_it_had(
     path = assistant.user(env)
     path.parent.mkdir(parents=True, exist_ok=True)
     is_toml = path.suffix == ".toml"
-    before = (
+    texts = (
         f'model = "x"\n\n[{assistant.keys}.other]\ncommand = "o"\n\n[after]\nkey = 1\n'
         if is_toml
         else json.dumps({"theme": "dark", assistant.keys: {"other": {"command": "ö"}}}, indent=4)
     )
-    path.write_text(before, "utf-8")
+    path.write_text(texts, "utf-8")
     path.chmod(0o640)
     assert run(["install", name], env) == exits.OK
     after = read(path)
     entry = after[assistant.keys].pop("cocosearch")
-    assert after == (tomllib.loads(before) if is_toml else json.loads(before))
+    assert after == (tomllib.loads(texts) if is_toml else json.loads(texts))
     words = (
         entry["command"]
         if isinstance(entry["command"], list)
@@ -67,7 +67,7 @@ def test_an_assistant_is_set_up_once_and_keeps_what_it_had(
     )
     assert words[0].endswith("cocosearchctl")
     assert words[1:] == ["mcp"]
-    assert path.with_name(path.name + install.BACKUP).read_text("utf-8") == before
+    assert path.with_name(path.name + install.BACKUP).read_text("utf-8") == texts
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     written = path.read_bytes()
     assert run(["install", name, "--json"], env) == exits.OK
@@ -196,22 +196,22 @@ def test_doctor_finds_trouble_and_names_the_fix(
     (tmp_path / "state" / "some" / "where").mkdir(parents=True)
     (tmp_path / "state" / "some" / "where" / "rows").write_bytes(b"x" * 2_000_000)
     assert run(["doctor", "--json"], env) == exits.FAILED
-    found = {f["what"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
-    assert found["runtime directory"]["fix"] == f"chmod 700 {tmp_path / 'run'}"
-    assert found["token"]["fix"] == f"chmod 600 {tmp_path / 'state' / 'token'}"
-    assert found["daemon"]["state"] == "fail"
-    assert found["clock"]["state"] == "ok"
-    assert found["disk"]["message"].endswith("state, which holds 2.0 MB")
-    assert all(f["fix"] or f["what"] == "warning" for f in found.values() if f["state"] != "ok")
+    findings = {f["what"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert findings["runtime directory"]["fix"] == f"chmod 700 {tmp_path / 'run'}"
+    assert findings["token"]["fix"] == f"chmod 600 {tmp_path / 'state' / 'token'}"
+    assert findings["daemon"]["state"] == "fail"
+    assert findings["clock"]["state"] == "ok"
+    assert findings["disk"]["message"].endswith("state, which holds 2.0 MB")
+    assert all(f["fix"] or f["what"] == "warning" for f in findings.values() if f["state"] != "ok")
 
 
 def test_doctor_is_content_with_a_healthy_daemon(
     served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["doctor"], served.environment) == exits.OK
-    shown = capsys.readouterr().out
-    assert "ok    daemon: version 0.1.0, pid 1" in shown
-    assert "ok    index demo: live, 2 files, inotify" in shown
+    output = capsys.readouterr().out
+    assert "ok    daemon: version 0.1.0, pid 1" in output
+    assert "ok    index demo: live, 2 files, inotify" in output
 
 
 def test_what_waits_by_itself_needs_no_restart(
@@ -219,8 +219,10 @@ def test_what_waits_by_itself_needs_no_restart(
 ) -> None:
     served.engine.paused = "indexing waits: 9 MiB are free in /srv, 512 are needed"
     assert run(["doctor", "--json"], served.environment) == exits.OK
-    found = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["what"] == "warning"]
-    assert [(f["message"], f["fix"]) for f in found] == [
+    findings = [
+        f for f in json.loads(capsys.readouterr().out)["findings"] if f["what"] == "warning"
+    ]
+    assert [(f["message"], f["fix"]) for f in findings] == [
         (served.engine.paused, "it continues by itself, after its cause is fixed"),
         ("port 7 is taken", "cocosearchctl restart, after its cause is fixed"),
     ]
@@ -236,9 +238,9 @@ def test_a_worker_that_starts_is_not_broken(
 
 def test_a_worker_that_runs_again_is_not_broken() -> None:
     """Its daemon tells how the last one ended for as long as it runs."""
-    found = doctor._part("worker", {"state": "running", "deaths": 2, "error": "signal SIGKILL"})
-    assert (found.state, found.fix) == ("ok", "")
-    assert "signal SIGKILL" in found.message
+    finding = doctor._part("worker", {"state": "running", "deaths": 2, "error": "signal SIGKILL"})
+    assert (finding.state, finding.fix) == ("ok", "")
+    assert "signal SIGKILL" in finding.message
     assert (
         doctor._part("worker", {"state": "waiting", "deaths": 2, "error": "signal SIGKILL"}).state
         == "fail"
@@ -286,8 +288,8 @@ def test_the_service_is_installed_once_and_removed(
     calls = (tmp_path / "calls").read_text().splitlines()
     units = "cocosearchd.socket cocosearchd-mcp.socket cocosearchd.service"
     looked = "--user is-active cocosearchd.service"
-    asked = "--user daemon-reload"
-    assert calls[:4] == [asked, looked, asked, f"--user enable --now {units}"]
+    command = "--user daemon-reload"
+    assert calls[:4] == [command, looked, command, f"--user enable --now {units}"]
     assert calls[-4:] == [
         f"--user stop {units}",
         f"--user start {units}",
@@ -295,8 +297,8 @@ def test_the_service_is_installed_once_and_removed(
         "--user --no-pager status cocosearchd.service",
     ]
     assert run(["service", "status", "--json"], systemd) == exits.OK
-    (told,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
-    assert (json.loads(told)["installed"], json.loads(told)["running"]) == (True, True)
+    (document,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert (json.loads(document)["installed"], json.loads(document)["running"]) == (True, True)
     assert run(["service", "status", "--json"], systemd | {"SAYS": "inactive"}) == exits.NOT_RUNNING
     assert run(["service", "uninstall"], systemd) == exits.OK
     assert list(unit.parent.iterdir()) == []
@@ -314,26 +316,31 @@ AGAIN = "ActiveState=activating\nSubState=auto-restart\nResult=exit-code\nExecMa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("shown", [FAILED, AGAIN + "1"])
+@pytest.mark.parametrize("state", [FAILED, AGAIN + "1"])
 @pytest.mark.parametrize(
     "line", [["up", "."], ["down"], ["query", "retry"], ["query", "retry", "--limit=3", "--full"]]
 )
 def test_a_service_that_fails_is_not_waited_for(
-    systemd: dict[str, str], tmp_path: Path, shown: str, line: list[str]
+    systemd: dict[str, str], tmp_path: Path, state: str, line: list[str]
 ) -> None:
     """Its manager holds the socket: who connects is accepted by nobody, and no answer comes."""
-    env = systemd | {"XDG_RUNTIME_DIR": str(tmp_path / "r"), "SHOWS": shown}
+    env = systemd | {"XDG_RUNTIME_DIR": str(tmp_path / "r"), "SHOWS": state}
     assert run(["service", "install"], env) == exits.OK
-    place = Path(address.rpc_socket(env))
-    place.parent.mkdir(parents=True)
+    path = Path(address.rpc_socket(env))
+    path.parent.mkdir(parents=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(place))
+        listener.bind(str(path))
         listener.listen(100)
-        kept = {
+        variables = {
             name: value for name, value in os.environ.items() if not name.startswith("COCOSEARCH_")
         }
         done = subprocess.run(
-            [*CTL, *line], env=kept | env, cwd=tmp_path, capture_output=True, text=True, timeout=15
+            [*CTL, *line],
+            env=variables | env,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=15,
         )
     assert done.returncode == exits.NOT_RUNNING
     assert "error: the service cocosearchd has failed (exit-code, exit code 1)" in done.stderr
@@ -342,12 +349,12 @@ def test_a_service_that_fails_is_not_waited_for(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
 @pytest.mark.parametrize(
-    "shown", ["ActiveState=active\nSubState=running", "ActiveState=inactive", "", AGAIN + "69"]
+    "state", ["ActiveState=active\nSubState=running", "ActiveState=inactive", "", AGAIN + "69"]
 )
-def test_a_service_that_may_still_come_is_waited_for(systemd: dict[str, str], shown: str) -> None:
+def test_a_service_that_may_still_come_is_waited_for(systemd: dict[str, str], state: str) -> None:
     """With 69 its database is not there yet."""
     assert run(["service", "install"], systemd) == exits.OK
-    service_manager.require_healthy(systemd | {"SHOWS": shown})
+    service_manager.require_healthy(systemd | {"SHOWS": state})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
@@ -381,9 +388,9 @@ def test_a_daemon_that_runs_by_itself_makes_way_for_the_service(
 
 
 def test_an_agent_is_loaded_again_and_unloaded_only_if_it_is_there(tmp_path: Path) -> None:
-    found = service_manager._launchd({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
-    (unload, load) = found.commands["install"]
-    (again,) = found.commands["uninstall"]
+    commands = service_manager._launchd({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    (unload, load) = commands.commands["install"]
+    (again,) = commands.commands["uninstall"]
     assert unload == again == (service_manager.MAY_FAIL, "launchctl", "bootout", unload[-1])
     assert load[:2] == ("launchctl", "bootstrap")
     missing = service_manager.ServiceManager(
@@ -432,13 +439,13 @@ def test_doctor_sees_a_bridge_that_is_gone_and_a_listener_that_does_not_answer(
         time.sleep(0.02)
     served.engine.mcp = {"url": "http://127.0.0.1:1/mcp"}
     assert run(["doctor", "--json"], served.environment) == exits.FAILED
-    found = {f["what"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
-    assert (found["bridge socket"]["state"], found["bridge socket"]["fix"]) == (
+    findings = {f["what"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert (findings["bridge socket"]["state"], findings["bridge socket"]["fix"]) == (
         "fail",
         "cocosearchctl restart",
     )
-    assert found["mcp"]["state"] == "fail"
-    assert "does not answer" in found["mcp"]["message"]
+    assert findings["mcp"]["state"] == "fail"
+    assert "does not answer" in findings["mcp"]["message"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
@@ -457,15 +464,18 @@ def test_a_service_manager_that_fails_is_quoted_and_nothing_has_changed(
 
 
 def test_directories_follow_the_environment(tmp_path: Path) -> None:
-    own = {
+    variables = {
         "COCOSEARCH_STATE_DIR": "/a/state",
         "COCOSEARCH_RUNTIME_DIR": "/a/run",
         "COCOSEARCH_CONFIG": "/a/c.yaml",
     }
-    assert address.rpc_socket(own) == "/a/run/rpc.sock"
-    assert address.bridge_socket(own) == "/a/run/mcp.sock"
-    assert (address.token_file(own), address.config_file(own)) == ("/a/state/token", "/a/c.yaml")
-    assert address.log_file(own) == "/a/state/cocosearchd.log"
+    assert address.rpc_socket(variables) == "/a/run/rpc.sock"
+    assert address.bridge_socket(variables) == "/a/run/mcp.sock"
+    assert (address.token_file(variables), address.config_file(variables)) == (
+        "/a/state/token",
+        "/a/c.yaml",
+    )
+    assert address.log_file(variables) == "/a/state/cocosearchd.log"
     xdg = {"XDG_STATE_HOME": "/x/s", "XDG_RUNTIME_DIR": "/x/r", "XDG_CONFIG_HOME": "/x/c"}
     assert (address.state_dir(xdg), address.runtime_dir(xdg)) == (
         "/x/s/cocosearch",
@@ -474,17 +484,19 @@ def test_directories_follow_the_environment(tmp_path: Path) -> None:
     assert address.config_file(xdg) == "/x/c/cocosearch/config.yaml"
     assert address.runtime_dir(xdg | {"COCOSEARCH_STATE_DIR": "/b"}) == "/b/run", "side by side"
     relative = {"XDG_STATE_HOME": "s", "XDG_RUNTIME_DIR": "r", "XDG_CONFIG_HOME": "./c"}
-    for place in (address.state_dir, address.runtime_dir, address.config_file):
-        assert place(relative) == place(dict.fromkeys(relative, "")) == place({}), (
+    for locate in (address.state_dir, address.runtime_dir, address.config_file):
+        assert locate(relative) == locate(dict.fromkeys(relative, "")) == locate({}), (
             "as the specification wants it"
         )
 
 
 def test_a_deep_runtime_directory_gets_a_short_stand_in(tmp_path: Path) -> None:
     deep = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path / ("d" * 120))}
-    other = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path / ("e" * 120))}
+    variables = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path / ("e" * 120))}
     assert len(os.fsencode(address.rpc_socket(deep))) <= address.SOCKET_PATH_BYTES
-    assert address.rpc_socket(deep) == address.rpc_socket(dict(deep)) != address.rpc_socket(other)
+    assert (
+        address.rpc_socket(deep) == address.rpc_socket(dict(deep)) != address.rpc_socket(variables)
+    )
     assert address.rpc_socket(deep).startswith(f"/tmp/cocosearch-{os.geteuid()}-")
 
 

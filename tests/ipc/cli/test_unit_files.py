@@ -46,9 +46,9 @@ def test_changes_of_a_person_stay(
     assert service_manager.outdated(env) == ()
     assert run(["service", "install"], env) == exits.OK
     assert unit.read_text("utf-8") == changed
-    said = capsys.readouterr()
-    assert "already installed" in said.out
-    assert f"{unit} has your own changes, which stay" in said.err
+    output = capsys.readouterr()
+    assert "already installed" in output.out
+    assert f"{unit} has your own changes, which stay" in output.err
 
 
 def test_a_unit_of_another_version_is_replaced_and_what_a_person_changed_in_it_is_kept(
@@ -78,19 +78,19 @@ def test_the_service_gets_what_the_daemon_reads_of_the_environment(
     env: dict[str, str], units: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     password = 'p%40 "q" \\ $HOME'
-    given = {
+    variables = {
         "COCOSEARCH_DATABASE_URL": f"postgresql://a:{password}@h/d",
         "XDG_STATE_HOME": "/s",
         "OTHER": "x",
     }
     drop_in = units / "cocosearchd.service.d" / "environment.conf"
-    assert run(["service", "install"], env | given | {"COCOSEARCH_PROJECT": "/p"}) == exits.OK
-    said = capsys.readouterr()
+    assert run(["service", "install"], env | variables | {"COCOSEARCH_PROJECT": "/p"}) == exits.OK
+    output = capsys.readouterr()
     assert (
         f"the service uses COCOSEARCH_DATABASE_URL, XDG_STATE_HOME of this shell ({drop_in})"
-        in said.err
+        in output.err
     )
-    assert password not in said.err + said.out
+    assert password not in output.err + output.out
     file = drop_in.with_name("environment.env")
     assert {stat.S_IMODE(path.stat().st_mode) for path in (drop_in, file)} == {0o600}
     assert drop_in.read_text("utf-8") == f"[Service]\nEnvironmentFile={file}\n", (
@@ -98,14 +98,15 @@ def test_the_service_gets_what_the_daemon_reads_of_the_environment(
     )
     written = file.read_text("utf-8")
     assert read(written) == {
-        name: given[name] for name in ("COCOSEARCH_DATABASE_URL", "XDG_STATE_HOME")
+        name: variables[name] for name in ("COCOSEARCH_DATABASE_URL", "XDG_STATE_HOME")
     }
     assert run(["service", "install"], env) == exits.OK
     assert file.read_text("utf-8") == written, "another shell takes nothing away"
     assert run(["service", "install"], env | {"XDG_STATE_HOME": "/t"}) == exits.OK
     assert read(file.read_text("utf-8"))["XDG_STATE_HOME"] == "/t"
     assert (
-        read(file.read_text("utf-8"))["COCOSEARCH_DATABASE_URL"] == given["COCOSEARCH_DATABASE_URL"]
+        read(file.read_text("utf-8"))["COCOSEARCH_DATABASE_URL"]
+        == variables["COCOSEARCH_DATABASE_URL"]
     )
 
 
@@ -174,11 +175,11 @@ def test_a_service_is_removed_where_its_manager_cannot_be_reached(
     monkeypatch.setenv("MODE", "unreachable")
     unreachable = env | {"MODE": "unreachable"}
     assert run(["service", "uninstall"], unreachable) == exits.OK
-    said = capsys.readouterr()
-    assert "`systemctl --user daemon-reload` failed: a running service continues" in said.err
-    assert said.out.splitlines()[-1].startswith("removed (")
-    left = sorted(path.relative_to(units) for path in units.rglob("*") if not path.is_dir())
-    assert left == [Path("cocosearchd.service.d/mine.conf")]
+    output = capsys.readouterr()
+    assert "`systemctl --user daemon-reload` failed: a running service continues" in output.err
+    assert output.out.splitlines()[-1].startswith("removed (")
+    remaining = sorted(path.relative_to(units) for path in units.rglob("*") if not path.is_dir())
+    assert remaining == [Path("cocosearchd.service.d/mine.conf")]
     assert run(["service", "uninstall"], unreachable) == exits.OK
     assert capsys.readouterr().out == "no service is installed\n"
 

@@ -49,11 +49,11 @@ class Page:
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
-        found = self.call(
+        result = self.call(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
 
     def until(self, script: str) -> Any:
         """The value of an expression as soon as it is true."""

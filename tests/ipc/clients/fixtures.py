@@ -234,9 +234,9 @@ def _prompts(server: FastMCP) -> None:
     @server.prompt
     def test_prompt_with_embedded_resource(resourceUri: str) -> PromptResult:  # noqa: N803 - the suite's name
         """Prompt with embedded resource."""
-        found = _embedded(resourceUri, "text/plain", "Embedded resource content for testing.")
+        resource = _embedded(resourceUri, "text/plain", "Embedded resource content for testing.")
         return PromptResult(
-            [Message(found), Message("Please process the embedded resource above.")]
+            [Message(resource), Message("Please process the embedded resource above.")]
         )
 
     @server.prompt

@@ -21,16 +21,16 @@ TOOLS = {
 STATS = "cocosearch://index/demo/stats"
 
 
-def check(seen: dict[str, Any]) -> None:
-    """`seen`: tools, path, failed, indexed, resources, root, prompt, each as the script of that
+def check(state: dict[str, Any]) -> None:
+    """`state`: tools, path, failed, indexed, resources, root, prompt, each as the script of that
     client collects it.
     """
-    assert set(seen["tools"]) >= TOOLS
-    assert seen["path"] == "src/retry.py"
-    assert seen["failed"] == [True, "no index 'nothing'\nHint: there are demo"]
+    assert set(state["tools"]) >= TOOLS
+    assert state["path"] == "src/retry.py"
+    assert state["failed"] == [True, "no index 'nothing'\nHint: there are demo"]
     # a client may drop the last word on progress when the answer comes with it
-    name, (_, total) = seen["indexed"]
+    name, (_, total) = state["indexed"]
     assert (name, total) == ("new", 3)
-    assert seen["resources"] == ["cocosearch://indexes", STATS, "cocosearch://index/new/stats"]
-    assert seen["root"] == "/srv/demo"
-    assert seen["prompt"] is True
+    assert state["resources"] == ["cocosearch://indexes", STATS, "cocosearch://index/new/stats"]
+    assert state["root"] == "/srv/demo"
+    assert state["prompt"] is True

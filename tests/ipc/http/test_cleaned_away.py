@@ -64,7 +64,7 @@ def remade(served: Served) -> bool:
 @pytest.mark.parametrize("what", ["the directory", "rpc.sock", "mcp.sock"])
 def test_the_daemon_is_reached_again(served: Served, what: str) -> None:
     stays = Session(served.run)
-    before = handles()
+    previous = handles()
     for _ in range(3):
         if what == "the directory":
             shutil.rmtree(served.run)
@@ -76,7 +76,7 @@ def test_the_daemon_is_reached_again(served: Served, what: str) -> None:
         stays.ask("ping", {})
         with pytest.raises(p.Failure, match="is already running"):
             bind(served.run / "rpc.sock", served.run / "mcp.sock", port=None)
-    until(lambda: handles() <= before)
+    until(lambda: handles() <= previous)
     stays.close()
     for name in ("rpc.sock", "mcp.sock", "rpc.lock"):
         assert (served.run / name).stat().st_mode & 0o777 == 0o600
@@ -106,13 +106,13 @@ def test_a_directory_that_cannot_be_made_is_made_when_it_can(
         renew(bound)
     assert not above.exists()
     above.mkdir()
-    found = renew(bound)
-    assert found is not bound
+    renewed = renew(bound)
+    assert renewed is not bound
     assert client.reachable(str(above / "run" / "rpc.sock"))
-    assert renew(found) is found
+    assert renew(renewed) is renewed
     bound.close()
     assert client.reachable(str(above / "run" / "rpc.sock")), "it closes what is its own"
-    found.close()
+    renewed.close()
     assert not (above / "run" / "rpc.sock").exists()
 
 
@@ -132,16 +132,16 @@ def test_the_place_of_another_daemon_is_left_to_it(tmp_path: Path) -> None:
 def test_the_socket_of_a_service_manager_is_made_again(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir(mode=0o700)
-    given = socket.socket(socket.AF_UNIX)
-    given.bind(str(run / "rpc.sock"))
-    given.listen()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(run / "rpc.sock"))
+    listener.listen()
     shutil.rmtree(run)  # before the daemon was started by it
-    bound = bind(run / "rpc.sock", run / "mcp.sock", port=None, inherited={"rpc": given})
+    bound = bind(run / "rpc.sock", run / "mcp.sock", port=None, inherited={"rpc": listener})
     assert not client.reachable(str(run / "rpc.sock"))
-    found = renew(bound)
+    renewed = renew(bound)
     assert client.reachable(str(run / "rpc.sock"))
-    found.close()
-    given.close()
+    renewed.close()
+    listener.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of another user's")

@@ -37,17 +37,17 @@ async def test_the_dashboard_asks_for_what_there_is() -> None:
         samples.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
     panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels) >= 12
-    asked = set[str]()
+    metrics = set[str]()
     for panel in panels:
         for target in panel["targets"]:
             for name, labels in re.findall(r"(cocosearch_\w+)(?:\{([^}]*)\})?", target["expr"]):
-                asked.add(name)
-                wanted = set(re.findall(r"(\w+)[!=]", labels)) | set(
+                metrics.add(name)
+                label_names = set(re.findall(r"(\w+)[!=]", labels)) | set(
                     re.findall(r"{{(\w+)}}", target["legendFormat"])
                 )
-                assert wanted <= samples[name], (panel["title"], name)
-    assert asked <= set(samples)
-    assert len(asked) >= 12
+                assert label_names <= samples[name], (panel["title"], name)
+    assert metrics <= set(samples)
+    assert len(metrics) >= 12
 
 
 async def test_metrics_are_well_formed() -> None:
@@ -58,8 +58,8 @@ async def test_metrics_are_well_formed() -> None:
     assert "cocosearch_worker_deaths_total 2\n" in text
     typed = dict(re.findall(r"^# TYPE (\w+) (gauge|counter)$", text, re.MULTILINE))
     helped = set(re.findall(r"^# HELP (\w+) \S", text, re.MULTILINE))
-    named = set(re.findall(r"^(\w+)(?:\{| )", text, re.MULTILINE))
-    assert named <= set(typed) == helped
+    names = set(re.findall(r"^(\w+)(?:\{| )", text, re.MULTILINE))
+    assert names <= set(typed) == helped
     assert all((kind == "counter") == name.endswith("_total") for name, kind in typed.items())
 
 
@@ -73,4 +73,4 @@ async def test_each_request_of_mcp_has_an_id_of_its_own(
             await client.call_tool("search_code", {"query": "x", "index_name": "demo"})
     assert len(served.engine.request_ids) == 3
     assert len(set(served.engine.request_ids)) == 3
-    assert all(re.fullmatch(r"[0-9a-f]{8}", found) for found in served.engine.request_ids)
+    assert all(re.fullmatch(r"[0-9a-f]{8}", request_id) for request_id in served.engine.request_ids)

@@ -37,15 +37,15 @@ def _get(served: Served, path: str, **headers: str) -> http.client.HTTPResponse:
 def _ask(served: Served, method: str, params: object, **headers: str) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=10)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    given = {
+    all_headers = {
         "Content-Type": "application/json",
         "Authorization": f"Bearer {served.token}",
     } | headers
-    connection.request("POST", site.RPC, body, given)
+    connection.request("POST", site.RPC, body, all_headers)
     reply = connection.getresponse()
-    found = reply.status, json.loads(reply.read())
+    answer = reply.status, json.loads(reply.read())
     connection.close()
-    return found
+    return answer
 
 
 def test_the_files_are_open_and_carry_a_strict_policy(served: Served) -> None:
@@ -112,10 +112,10 @@ def test_the_command_line_opens_it_without_showing_the_token_to_others(
     ]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert f'content="0;url={url}"' in file.read_text()
-    shown = subprocess.run(
+    listing = subprocess.run(
         [*CTL, "status", "--open", "--json"], env=env, capture_output=True, text=True, timeout=30
     )
-    assert json.loads(shown.stdout) == {"url": url}
+    assert json.loads(listing.stdout) == {"url": url}
 
 
 @pytest.fixture
@@ -157,8 +157,10 @@ def test_in_a_browser(served: Served, page: Page) -> None:
     assert page.run("document.activeElement.id") == "query"
     page.press("Escape")
     page.until("document.getElementById('answers').hidden")
-    asked = [request for request in served.engine.requests if isinstance(request, p.SearchRequest)]
-    assert asked[-1] == p.SearchRequest("retry times", all_indexes=True, limit=10)
+    requests = [
+        request for request in served.engine.requests if isinstance(request, p.SearchRequest)
+    ]
+    assert requests[-1] == p.SearchRequest("retry times", all_indexes=True, limit=10)
 
     page.call("Page.reload")
     # the token is kept for the tab
@@ -172,13 +174,13 @@ def test_in_a_browser(served: Served, page: Page) -> None:
 def test_light_dark_and_narrow(served: Served, page: Page) -> None:
     page.call("Page.navigate", url=f"{served.url}/status#token={served.token}")
     page.until("document.querySelectorAll('#indexes svg').length === 2")
-    seen = set()
+    screenshots = set()
     for scheme in ("light", "dark"):
         page.look(scheme)
-        seen.add(page.run("getComputedStyle(document.body).backgroundColor"))
+        screenshots.add(page.run("getComputedStyle(document.body).backgroundColor"))
         worst = page.run(_CONTRAST)
         assert worst["ratio"] >= 4.5, (scheme, worst)  # WCAG 2.2, 1.4.3
-    assert len(seen) == 2
+    assert len(screenshots) == 2
     page.look("light", width=360, height=700)
     assert page.run("document.documentElement.scrollWidth") <= 360
 

@@ -109,9 +109,9 @@ def test_a_second_daemon_is_refused_and_a_left_over_socket_is_not(tmp_path: Path
     assert failed.value.code == p.CONFLICT
     first.close()
     assert not (tmp_path / "run" / "rpc.sock").exists()
-    left = socket.socket(socket.AF_UNIX)
-    left.bind(str(tmp_path / "run" / "rpc.sock"))
-    left.close()
+    leftover = socket.socket(socket.AF_UNIX)
+    leftover.bind(str(tmp_path / "run" / "rpc.sock"))
+    leftover.close()
     second = bind(tmp_path / "run" / "rpc.sock", tmp_path / "run" / "mcp.sock", port=None)
     assert client.reachable(str(tmp_path / "run" / "rpc.sock"))
     assert (second.port, second.urls()) == (None, {})
@@ -123,8 +123,8 @@ def test_a_taken_port_is_an_error_that_names_its_holder_and_never_another_port(
     tmp_path: Path,
 ) -> None:
     run = tmp_path / "run"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         with pytest.raises(
             PortTaken, match=rf"port {port} of 127\.0\.0\.1 is held by .*\(pid {os.getpid()}, user "
         ):
@@ -172,7 +172,7 @@ def test_sockets_of_a_service_manager_are_used_and_left_in_place(tmp_path: Path)
         os.dup2(os.dup(tcp.fileno()), 4)
 
     command = [sys.executable, "-c", code, str(path.parent), *sys.path]
-    shown = subprocess.run(
+    done = subprocess.run(
         command,
         env=environment,
         preexec_fn=as_systemd,
@@ -182,7 +182,7 @@ def test_sockets_of_a_service_manager_are_used_and_left_in_place(tmp_path: Path)
         timeout=20,
     )
     expected = f"['mcp', 'rpc'] {tcp.getsockname()[1]} ['mcp.sock'] False"
-    assert shown.stdout.strip() == expected, shown.stderr
+    assert done.stdout.strip() == expected, done.stderr
     assert path.exists()
     assert inherited({"LISTEN_PID": "1", "LISTEN_FDS": "2"}, os.getpid()) == {}
     listening.close()
@@ -313,17 +313,17 @@ def test_a_connection_that_is_used_makes_no_room(
 ) -> None:
     """However long ago it was made: its client would meet its end with its next question."""
     monkeypatch.setattr(serve, "MAX_CONNECTIONS", 5)
-    used, *others = [
+    used, *idle = [
         http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5) for _ in range(12)
     ]
-    for other in others:
-        for connection in (used, other):
+    for idle_connection in idle:
+        for connection in (used, idle_connection):
             connection.request("GET", "/healthz")
             assert connection.getresponse().read() == b"ok\n"
             connection.auto_open = 0
     used.close()
-    for other in others:
-        other.close()
+    for idle_connection in idle:
+        idle_connection.close()
 
 
 def test_a_client_that_sends_too_slowly_is_let_go(
@@ -395,10 +395,10 @@ def test_bad_lines_on_the_bridge_are_answered_or_ignored(served: Served) -> None
     s.sendall(b"not json\n\xff\xfe\n")
     s.sendall(message_line(initialize_request()))
     with s.makefile("rb") as lines:
-        found = [json.loads(lines.readline())]
-        while found[-1].get("id") != 1:
-            found.append(json.loads(lines.readline()))
-    assert found[-1]["result"]["serverInfo"]["name"] == "cocosearch"
+        replies = [json.loads(lines.readline())]
+        while replies[-1].get("id") != 1:
+            replies.append(json.loads(lines.readline()))
+    assert replies[-1]["result"]["serverInfo"]["name"] == "cocosearch"
     s.close()
     assert answers(served)
 
@@ -426,5 +426,5 @@ def test_who_looks_at_a_lock_does_not_keep_a_daemon_from_starting(tmp_path: Path
         timer.start()
         assert lock(mine.fileno())
         timer.join()
-        with (tmp_path / "lock").open("a") as other:
-            assert not lock(other.fileno())
+        with (tmp_path / "lock").open("a") as handle:
+            assert not lock(handle.fileno())

@@ -43,7 +43,7 @@ def certify(directory: Path, name: str = "server") -> tuple[Path, Path]:
         x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
     ]
     now = dt.datetime.now(dt.UTC)
-    made = (
+    authority = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -56,7 +56,7 @@ def certify(directory: Path, name: str = "server") -> tuple[Path, Path]:
     )
     certificate = directory / f"{name}.pem"
     secret = directory / f"{name}.key"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    certificate.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     secret.touch(mode=0o600)
     secret.write_bytes(
         key.private_bytes(
@@ -72,10 +72,10 @@ def certify(directory: Path, name: str = "server") -> tuple[Path, Path]:
 def encrypted(tmp_path: Path) -> Iterator[Served]:
     (tmp_path / "state").mkdir()
     certificate, key = certify(tmp_path)
-    made = tls.context(tls.Exposure("127.0.0.1", False, str(certificate), str(key)))
+    context = tls.context(tls.Exposure("127.0.0.1", False, str(certificate), str(key)))
     with anyio.from_thread.start_blocking_portal() as portal:
         running = start(
-            tmp_path / "run", tmp_path / "state", portal, tls=made, hosts=("search.example",)
+            tmp_path / "run", tmp_path / "state", portal, tls=context, hosts=("search.example",)
         )
         yield running
         running.stop()
@@ -93,10 +93,12 @@ async def test_a_client_that_trusts_the_certificate_is_served(encrypted: Served,
     def client_of(**more: object) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(verify=context, **more)  # type: ignore[arg-type]
 
-    made: Any = SSETransport if kind == "sse" else StreamableHttpTransport
+    transport: Any = SSETransport if kind == "sse" else StreamableHttpTransport
     address = encrypted.bound.urls()["sse_url" if kind == "sse" else "url"]
     headers = {"Authorization": f"Bearer {encrypted.token}"}
-    async with Client(made(address, headers=headers, httpx_client_factory=client_of)) as asking:
+    async with Client(
+        transport(address, headers=headers, httpx_client_factory=client_of)
+    ) as asking:
         answer = await asking.call_tool("search_code", {"query": "retries", "index_name": "demo"})
     assert answer.structured_content is not None
     # the Unix socket stays as it is
@@ -121,19 +123,21 @@ def test_the_guard_stands_behind_it(
     encrypted: Served, headers: dict[str, str], status: int
 ) -> None:
     port = encrypted.bound.port
-    given = {n: v.format(token=f"Bearer {encrypted.token}", port=port) for n, v in headers.items()}
+    values = {n: v.format(token=f"Bearer {encrypted.token}", port=port) for n, v in headers.items()}
     connection = http.client.HTTPSConnection(
         "127.0.0.1", port, timeout=10, context=trusting(encrypted)
     )
-    connection.request("GET", "/metrics", headers=given)
+    connection.request("GET", "/metrics", headers=values)
     assert connection.getresponse().status == status
     connection.close()
 
 
 def test_doctor_speaks_it(encrypted: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--json"], encrypted.environment) == exits.OK
-    found = {one["what"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
-    assert found["mcp"]["message"] == f"{encrypted.bound.urls()['url']} accepts the token"
+    findings = {
+        finding["what"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]
+    }
+    assert findings["mcp"]["message"] == f"{encrypted.bound.urls()['url']} accepts the token"
 
 
 def test_plain_text_is_let_go(encrypted: Served) -> None:
@@ -161,9 +165,9 @@ def test_other_machines_take_a_word_and_a_certificate(
 
 def test_with_both_they_may(tmp_path: Path) -> None:
     certificate, key = certify(tmp_path)
-    made = tls.context(tls.Exposure("0.0.0.0", True, str(certificate), str(key)))
-    assert made is not None
-    assert made.minimum_version >= ssl.TLSVersion.TLSv1_2
+    context = tls.context(tls.Exposure("0.0.0.0", True, str(certificate), str(key)))
+    assert context is not None
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
     for host in ("127.0.0.1", "127.8.9.1", "::1", "localhost"):
         assert tls.context(tls.Exposure(host)) is None
 

@@ -57,9 +57,9 @@ def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
         time.sleep(0.5)
         assert len(begun) == MAX_UNANSWERED
         served.portal.call(go.set)
-        said = [json.loads(answers.readline()) for _ in range(ASKED)]
-        assert sorted(one["id"] for one in said) == list(range(1, ASKED + 1))
-        assert all(not one["result"].get("isError") for one in said)
+        replies = [json.loads(answers.readline()) for _ in range(ASKED)]
+        assert sorted(reply["id"] for reply in replies) == list(range(1, ASKED + 1))
+        assert all(not reply["result"].get("isError") for reply in replies)
 
 
 def test_what_was_cancelled_makes_room(served: Served) -> None:

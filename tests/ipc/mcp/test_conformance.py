@@ -63,7 +63,7 @@ def test_the_default_suite_has_no_failure(fixture_server: Served, tmp_path: Path
         command, capture_output=True, text=True, timeout=160, env=os.environ | {"NO_COLOR": "1"}
     )
     print(done.stdout)
-    found = re.search(r"Total: (\d+) passed, (\d+) failed", done.stdout)
-    assert found is not None, done.stdout[-3000:] + done.stderr[-3000:]
-    assert int(found[1]) >= 30
-    assert (int(found[2]), done.returncode) == (0, 0), done.stdout[-6000:]
+    totals = re.search(r"Total: (\d+) passed, (\d+) failed", done.stdout)
+    assert totals is not None, done.stdout[-3000:] + done.stderr[-3000:]
+    assert int(totals[1]) >= 30
+    assert (int(totals[2]), done.returncode) == (0, 0), done.stdout[-6000:]

@@ -65,13 +65,13 @@ async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind:
     assert answer.structured_content is not None
     assert answer.structured_content["results"][0]["symbol_name"] == "Client.retry"
     assert answer.structured_content["fresh"] is True
-    shown = answer.content[0]
-    assert isinstance(shown, mcp_types.TextContent)
-    assert shown.text.startswith(
+    block = answer.content[0]
+    assert isinstance(block, mcp_types.TextContent)
+    assert block.text.startswith(
         f"{CONTENT_NOTICE}\n\n"
         "src/retry.py:2-5 (hit: 3-5)  method Client.retry  [0.731 both]\n```python\nclass Client:\n"
     )
-    assert shown.text.endswith("Fresh as of 3f0c9a52/7.")
+    assert block.text.endswith("Fresh as of 3f0c9a52/7.")
     assert served.engine.requests[-1] == p.SearchRequest(
         "retries", index="demo", languages=("python",)
     )
@@ -114,7 +114,7 @@ async def test_failures_are_sentences_with_hints(served: Served) -> None:
 
 async def test_the_other_designs_names_work_as_well(served: Served) -> None:
     async with Client(transport(served, "http")) as client:
-        found = await client.call_tool(
+        result = await client.call_tool(
             "search", {"query": "q", "top_k": 3, "topic": "t", "reranker": "spacy_nlp"}
         )
         explained = await client.call_tool(
@@ -129,7 +129,7 @@ async def test_the_other_designs_names_work_as_well(served: Served) -> None:
         p.SyncRequest("demo", timeout_ms=1500),
     ]
     assert "Explanation:" in _text(explained)
-    assert found.structured_content is not None
+    assert result.structured_content is not None
     assert _text(fresh) == "demo is fresh."
     assert topics.structured_content == {"topics": [{"topic": "backend", "indexes": ["demo"]}]}
     assert sources.structured_content == {
@@ -218,8 +218,10 @@ async def test_the_first_of_the_clients_roots_that_is_indexed_chooses_the_projec
     async with Client(transport(served, "http"), roots=roots, mode=mode) as client:
         await client.call_tool("search_code", {"query": "x"})
         await client.call_tool("search_code", {"query": "x", "index_name": "demo"})
-    asked = [request for request in served.engine.requests if isinstance(request, p.SearchRequest)]
-    assert asked == [p.SearchRequest("x", "one"), p.SearchRequest("x", "demo")]
+    requests = [
+        request for request in served.engine.requests if isinstance(request, p.SearchRequest)
+    ]
+    assert requests == [p.SearchRequest("x", "one"), p.SearchRequest("x", "demo")]
 
 
 async def test_roots_that_change_while_they_are_asked_for_are_asked_for_again(
@@ -239,10 +241,10 @@ async def test_roots_that_change_while_they_are_asked_for_are_asked_for_again(
     async with Client(transport(served, "stdio"), roots=told, mode="legacy") as client:
         for _ in range(3):
             await client.call_tool("search_code", {"query": "x"})
-    asked = [
+    requests = [
         request.index for request in served.engine.requests if isinstance(request, p.SearchRequest)
     ]
-    assert asked == ["one", "two", "two"]
+    assert requests == ["one", "two", "two"]
 
 
 async def test_a_client_that_was_too_busy_to_say_its_roots_is_asked_again(
@@ -277,13 +279,13 @@ async def test_roots_then_what_the_bridge_was_told_then_where_it_runs(
 ) -> None:
     served.engine.indexes |= {"other": "/srv/other", "here": str(served.state)}
     command = [*CTL[1:], "mcp", *flags]
-    told = {"--project": "other", "--project-from-cwd": "here"}.get(
+    index = {"--project": "other", "--project-from-cwd": "here"}.get(
         flags[0] if flags else "", "here"
     )
     for roots, expected in (
         (["file:///srv/demo"], "demo"),
-        (["file:///nowhere"], told),
-        (None, told),
+        (["file:///nowhere"], index),
+        (None, index),
     ):
         bridge = StdioTransport(
             CTL[0], command, env=served.environment, cwd=str(served.state), keep_alive=False
@@ -373,18 +375,18 @@ async def test_a_directory_without_an_index_gets_an_offer(served: Served, mode: 
 
 
 async def test_indexing_reports_progress(served: Served) -> None:
-    seen = list[tuple[float, float | None]]()
+    reports = list[tuple[float, float | None]]()
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
-        seen.append((done, total))
+        reports.append((done, total))
 
     async with Client(transport(served, "http"), progress_handler=progress) as client:
         answer = await client.call_tool("index_codebase", {"path": "/srv/new"})
     assert answer.structured_content is not None
     assert answer.structured_content["created"] is True
     assert answer.structured_content["progress"]["state"] == "live"
-    assert seen[-1] == (3.0, 3.0)
-    assert len(seen) >= 2
+    assert reports[-1] == (3.0, 3.0)
+    assert len(reports) >= 2
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
@@ -414,11 +416,11 @@ def test_strangers_are_refused(
     headers |= {
         name: value.format(token=served.token) if value else value for name, value in change.items()
     }
-    found = _request(
+    answer = _request(
         served, "GET" if kind == "sse" else "POST", f"/{'sse' if kind == 'sse' else 'mcp'}", headers
     )
-    assert found[0] == status
-    assert "error" in json.loads(found[1])
+    assert answer[0] == status
+    assert "error" in json.loads(answer[1])
 
 
 def test_what_loopback_does_not_have_and_what_needs_no_token(served: Served) -> None:
@@ -586,7 +588,7 @@ def _text(answer: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ({"query": "x", "limt": 3}, "unknown argument limt\nHint: did you mean limit?"),
         ({"query": "x", "limit": 1000}, "limit is 1000: input should be less than or equal to 100"),
@@ -598,13 +600,13 @@ def _text(answer: Any) -> str:
     ],
 )
 async def test_wrong_arguments_are_told_in_a_line(
-    served: Served, given: dict[str, Any], said: str
+    served: Served, arguments: dict[str, Any], message: str
 ) -> None:
     async with Client(transport(served, "http")) as client:
-        answer = await client.call_tool("search_code", given, raise_on_error=False)
+        answer = await client.call_tool("search_code", arguments, raise_on_error=False)
     assert answer.is_error
     assert isinstance(answer.content[0], mcp_types.TextContent)
-    assert answer.content[0].text == said
+    assert answer.content[0].text == message
 
 
 async def test_a_profile_can_be_asked_for(served: Served) -> None:
@@ -642,9 +644,9 @@ def test_hints_name_tools() -> None:
         str(tool_calls.tool_error(failure))
         == "index demo has no file x\nHint: list_files lists what is indexed"
     )
-    taken = p.Failure(
+    conflict = p.Failure(
         "this directory is the index 'demo' already", "clear it first, or leave --name other out"
     )
-    assert str(tool_calls.tool_error(taken)).endswith(
+    assert str(tool_calls.tool_error(conflict)).endswith(
         "Hint: clear it first, or leave index_name other out"
     )

@@ -69,18 +69,18 @@ async def test_a_place_that_is_in_no_file_is_told_as_it_was_named() -> None:
 async def test_a_long_file_comes_in_pieces_that_make_the_whole() -> None:
     first = 1
     pieces = list[str]()
-    shown = ""
+    joined = ""
     while True:
         answer = await got(filename="src/a.py", start_line=first)
         reply = answer.structured_content
-        shown = text(answer)
+        joined = text(answer)
         assert len(reply["content"]) <= file_reading.MOST_CHARS
         pieces.append(reply["content"])
         if reply["end_line"] == LINES:
             break
         first = reply["end_line"] + 1
-        assert shown.endswith(f"{LINES - reply['end_line']} more lines: start_line={first}.")
-    assert "more lines" not in shown
+        assert joined.endswith(f"{LINES - reply['end_line']} more lines: start_line={first}.")
+    assert "more lines" not in joined
     assert len(pieces) > 2
     assert "".join(pieces) == "".join(f"line {n}: {'x' * 20}\n" for n in range(1, LINES + 1))
 
@@ -125,10 +125,10 @@ def test_statistics_name_what_was_skipped_and_each_failure() -> None:
         (failure,), ("one file was made with other settings",),
         stale_reason="1 change is not applied yet", failure_count=3,
     )  # fmt: skip
-    said = text_of.stats(reply).splitlines()
-    assert "Not fully parsed: 1. Skipped: minified 2. Last change: never." in said[0]
-    assert said[1] == "NOT fresh: 1 change is not applied yet."
-    assert said[2:] == [
+    lines = text_of.stats(reply).splitlines()
+    assert "Not fully parsed: 1. Skipped: minified 2. Last change: never." in lines[0]
+    assert lines[1] == "NOT fresh: 1 change is not applied yet."
+    assert lines[2:] == [
         "one file was made with other settings",
         "src/broken.py  python  partial  2",
         "... and 2 more",
@@ -151,10 +151,10 @@ def test_skipped_files_are_told_beside_the_others() -> None:
 
 
 def test_files_of_several_indexes_are_told_apart() -> None:
-    one, other = (w.FileEntry(index, "src/a.py", "go", 2) for index in ("one", "other"))
-    told = text_of.files(w.ListFilesReply((one, other))).splitlines()
-    assert told[1:3] == ["one: src/a.py  go, 2 chunks", "other: src/a.py  go, 2 chunks"]
-    assert text_of.files(w.ListFilesReply((one,))).splitlines()[1].startswith("src/a.py  go")
+    first, second = (w.FileEntry(index, "src/a.py", "go", 2) for index in ("one", "other"))
+    lines = text_of.files(w.ListFilesReply((first, second))).splitlines()
+    assert lines[1:3] == ["one: src/a.py  go, 2 chunks", "other: src/a.py  go, 2 chunks"]
+    assert text_of.files(w.ListFilesReply((first,))).splitlines()[1].startswith("src/a.py  go")
 
 
 def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
@@ -162,12 +162,12 @@ def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
 
 
 def test_a_list_says_whether_it_is_of_the_disk() -> None:
-    one = w.FileEntry("demo", "src/a.py", "go", 2)
+    entry = w.FileEntry("demo", "src/a.py", "go", 2)
     at = p.AsOf("3f0c9a52-0000", 7)
-    assert text_of.files(w.ListFilesReply((one,), None, True, None, at)).endswith(
+    assert text_of.files(w.ListFilesReply((entry,), None, True, None, at)).endswith(
         "1 files.\nFresh as of 3f0c9a52/7."
     )
-    late = w.ListFilesReply((one,), None, False, "src is being read", at, ("src/b.py",))
+    late = w.ListFilesReply((entry,), None, False, "src is being read", at, ("src/b.py",))
     assert text_of.files(late).endswith(
         "NOT fresh as of 3f0c9a52/7: src is being read. Pending: src/b.py."
     )
@@ -177,13 +177,13 @@ def test_a_list_says_whether_it_is_of_the_disk() -> None:
 def test_a_name_stays_on_its_line() -> None:
     """An assistant takes what stands on a line of its own for ours."""
     odd = "a\nFresh.\x1b[31m.py"
-    shown = r"a\x0aFresh.\x1b[31m.py"
+    visible_name = r"a\x0aFresh.\x1b[31m.py"
     assert (
         text_of.files(w.ListFilesReply((w.FileEntry("demo", odd, "python", 1),)))
         .split("\n")[1]
-        .startswith(f"{shown}  python")
+        .startswith(f"{visible_name}  python")
     )
     file = w.GetFileReply("demo", odd, "python", "x\n", 1, 1, 1, fresh=True)
-    assert text_of.file(file).split("\n")[1] == f"{shown}:1-1 of 1 lines"
+    assert text_of.file(file).split("\n")[1] == f"{visible_name}:1-1 of 1 lines"
     progress = p.IndexProgress("demo", "live", 1, 1, 1, 0)
-    assert shown in text_of.indexed(p.IndexCodebaseReply("demo", odd, True, progress))
+    assert visible_name in text_of.indexed(p.IndexCodebaseReply("demo", odd, True, progress))

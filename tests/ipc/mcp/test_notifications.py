@@ -73,22 +73,22 @@ async def test_a_session_hears_of_indexes_that_come_and_of_what_it_subscribed_to
 
 async def test_a_client_hears_of_a_file_however_it_quotes_its_name(served: Served) -> None:
     heard = Heard()
-    asked = [
+    requests = [
         "cocosearch://index/demo/file/app/(group)/@x.tsx",
         "cocosearch://index/demo/file/app%2F(group)%2F%40x.tsx",
     ]
     async with Client(transport(served, "http"), message_handler=heard, mode="legacy") as client:
-        for uri in asked:
+        for uri in requests:
             await _subscribe(client, uri)
         await _until(lambda: bool(served.engine.watchers))
         served.portal.call(_happen, served, replace(COMMIT, changed=("app/(group)/@x.tsx",)))
-        await _until(lambda: sorted(heard.updated) == sorted(asked))
+        await _until(lambda: sorted(heard.updated) == sorted(requests))
     async with (
         Client(transport(served, "http"), mode="2026-07-28") as client,
-        listen(client.session, resource_subscriptions=asked[:1]) as stream,
+        listen(client.session, resource_subscriptions=requests[:1]) as stream,
     ):
         served.portal.call(_happen, served, replace(COMMIT, changed=("app/(group)/@x.tsx",)))
-        assert await stream.__anext__() == ResourceUpdated(asked[0])
+        assert await stream.__anext__() == ResourceUpdated(requests[0])
 
 
 async def test_what_was_missed_while_the_engine_could_not_tell_is_told(served: Served) -> None:
@@ -110,8 +110,8 @@ async def test_the_newest_era_listens(served: Served, kind: str) -> None:
         ) as stream:
             await _until(lambda: bool(served.engine.watchers))
             served.portal.call(_happen, served, ADDED, COMMIT)
-            seen = {await stream.__anext__(), await stream.__anext__()}
-            assert seen == {ResourcesListChanged(), ResourceUpdated(FILE)}
+            events = {await stream.__anext__(), await stream.__anext__()}
+            assert events == {ResourcesListChanged(), ResourceUpdated(FILE)}
         await _until(lambda: not served.engine.watchers)  # nobody listens, nothing is watched
 
 
@@ -158,16 +158,16 @@ async def test_resources_are_the_indexes_of_now_and_their_files(served: Served) 
 async def test_a_cancelled_wait_ends_and_the_daemon_goes_on(served: Served) -> None:
     served.engine.steps = 10_000
     served.engine.step_s = 0.02
-    seen = list[float]()
+    reports = list[float]()
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
-        seen.append(done)
+        reports.append(done)
 
     async with Client(transport(served, "http"), progress_handler=progress) as client:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(client.call_tool, "index_codebase", {"path": "/srv/new"})
-                await _until(lambda: len(seen) > 2)
+                await _until(lambda: len(reports) > 2)
                 scope.cancel()
         await _until(lambda: served.engine.cancelled == 1)
         assert (await client.call_tool("list_indexes")).structured_content is not None

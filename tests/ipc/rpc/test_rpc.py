@@ -214,7 +214,7 @@ def test_http_limits(served: Served) -> None:
     status, reply = post(served, b" " * ((1 << 20) + 1))
     assert (status, reply["error"]["message"]) == (413, "a body has at most 1048576 bytes")
     for size in (1 << 20, 4 << 20):  # the second is not taken off the socket to its end
-        for ask in (client.call, lambda *given: next(client.stream(*given))):
+        for ask in (client.call, lambda *arguments: next(client.stream(*arguments))):
             with pytest.raises(
                 client.CallFailed, match="a body has at most 1048576 bytes"
             ) as failed:
@@ -281,12 +281,12 @@ def test_a_deadline_of_the_caller_is_kept_by_the_daemon(served: Served) -> None:
     assert (reply["error"]["code"], served.engine.cancelled) == (p.TIMED_OUT, 1)
 
 
-@pytest.mark.parametrize("given", ["9" * 400, "9" * 5000, "soon", "-1"])
-def test_a_deadline_that_is_none_is_the_longest(served: Served, given: str) -> None:
+@pytest.mark.parametrize("deadline", ["9" * 400, "9" * 5000, "soon", "-1"])
+def test_a_deadline_that_is_none_is_the_longest(served: Served, deadline: str) -> None:
     status, reply = post(
         served,
         b'{"jsonrpc": "2.0", "id": 1, "method": "status"}',
-        **{"X-Cocosearch-Deadline-Ms": given},
+        **{"X-Cocosearch-Deadline-Ms": deadline},
     )
     assert (status, "result" in reply) == (200, True)
 
@@ -348,17 +348,17 @@ def test_the_client_alone_is_enough(served: Served, tmp_path: Path) -> None:
 
 
 def test_health_readiness_and_metrics(served: Served) -> None:
-    found = {}
+    statuses = {}
     for path in ("/healthz", "/readyz", "/metrics", "/nothing", "/sse"):
         connection = UnixHTTP(served.rpc)
         connection.request("GET", path)
         reply = connection.getresponse()
-        found[path] = (reply.status, reply.read().decode())
+        statuses[path] = (reply.status, reply.read().decode())
         connection.close()
-    assert found["/healthz"] == (200, "ok\n")
-    assert found["/readyz"] == (200, "ready\n")
-    assert 'cocosearch_index_chunks{index="demo"} 5\n' in found["/metrics"][1]
-    assert (found["/nothing"][0], found["/sse"][0]) == (404, 404)
+    assert statuses["/healthz"] == (200, "ok\n")
+    assert statuses["/readyz"] == (200, "ready\n")
+    assert 'cocosearch_index_chunks{index="demo"} 5\n' in statuses["/metrics"][1]
+    assert (statuses["/nothing"][0], statuses["/sse"][0]) == (404, 404)
 
 
 def test_no_daemon_says_how_to_start_one(tmp_path: Any) -> None:
@@ -434,14 +434,14 @@ def test_the_reference_is_current() -> None:
 def test_a_request_has_an_id_in_the_answer_and_in_the_log(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen = list[str]()
+    request_ids = list[str]()
 
     class Recorder(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             merged = structlog.contextvars.merge_contextvars(
                 None, "info", {"event": record.getMessage()}
             )
-            seen.append(f"{merged['event']} {merged.get('request_id')}")
+            request_ids.append(f"{merged['event']} {merged.get('request_id')}")
 
     handler = Recorder()
     logging.getLogger("cocosearch_ipc.rpc.dispatcher").addHandler(handler)
@@ -452,4 +452,4 @@ def test_a_request_has_an_id_in_the_answer_and_in_the_log(
     reply.read()
     connection.close()
     logging.getLogger("cocosearch_ipc.rpc.dispatcher").removeHandler(handler)
-    assert seen == [f"rpc_failed {reply.headers['x-request-id']}"]
+    assert request_ids == [f"rpc_failed {reply.headers['x-request-id']}"]

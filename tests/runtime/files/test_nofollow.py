@@ -57,8 +57,8 @@ def content(path: Path) -> bytes:
 def test_a_plain_path_is_opened(tree: Path) -> None:
     assert content(tree / "real/sub/a.py") == b"real"
     assert status_of(bytes(tree / "real/sub/a.py")).st_size == 4
-    found = (tree / "real").stat()
-    assert directory_identity(bytes(tree / "real")) == (found.st_dev, found.st_ino)
+    status = (tree / "real").stat()
+    assert directory_identity(bytes(tree / "real")) == (status.st_dev, status.st_ino)
     assert directory_identity(b"/") is not None
 
 
@@ -109,7 +109,7 @@ def test_the_outermost_link_is_named(tree: Path) -> None:
 
 
 def test_descriptors_do_not_add_up(tree: Path) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    handle_count = len(list(Path("/proc/self/fd").iterdir()))
     for path in (
         "real/sub/a.py",
         "link/sub/a.py",
@@ -121,7 +121,7 @@ def test_descriptors_do_not_add_up(tree: Path) -> None:
             with suppress(OSError):
                 content(tree / path)
             directory_identity(bytes(tree / path))
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == handle_count
 
 
 def test_a_directory_that_is_swapped_for_a_link_all_the_time_is_never_followed(tree: Path) -> None:

@@ -113,14 +113,14 @@ def test_a_match_is_widened_to_its_function(tmp_path: Path) -> None:
     assert hit.content == "        two = 2"
 
 
-@pytest.mark.parametrize("known", [None, b""])
+@pytest.mark.parametrize("scopes", [None, b""])
 def test_without_stored_scopes_nothing_is_parsed(
-    tmp_path: Path, known: bytes | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, scopes: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A parser is native code: the process that answers gives nothing to one."""
     monkeypatch.setattr(syntax, "parse_tree", None)
     (tmp_path / "a.py").write_text(PYTHON)
-    state = FileState("a.py", hash_content(PYTHON.encode()), 1, known)
+    state = FileState("a.py", hash_content(PYTHON.encode()), 1, scopes)
     (hit,) = (
         Context(50, 200)
         .expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], ViewOptions())

@@ -109,11 +109,11 @@ async def test_a_file_is_given_as_it_is_on_disk(shared: Corpus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "content", "shown"),
+    ("first", "last", "content", "line_range"),
     [(2, 3, "\nfunc Add(a int, b int) int {", (2, 3)), (5, 99, "}", (5, 5)), (9, None, "", (9, 8))],
 )
 async def test_lines_of_a_file(
-    shared: Corpus, first: int, last: int | None, content: str, shown: tuple[int, int]
+    shared: Corpus, first: int, last: int | None, content: str, line_range: tuple[int, int]
 ) -> None:
     file = await get_file(
         shared.db,
@@ -124,7 +124,7 @@ async def test_lines_of_a_file(
         last_line=last,
     )
     assert file.content == content
-    assert (file.first_line, file.last_line) == shown
+    assert (file.first_line, file.last_line) == line_range
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, None), (3, 2)])
@@ -168,7 +168,10 @@ async def test_blank_lines_that_no_chunk_has_keep_their_place(corpus: Corpus) ->
     lines = file.content.split("\n")
     expected = text.rstrip("\n").split("\n")
     assert len(lines) == len(expected)
-    assert all(line == wanted or not wanted for line, wanted in zip(lines, expected, strict=True))
+    assert all(
+        line == line_of_file or not line_of_file
+        for line, line_of_file in zip(lines, expected, strict=True)
+    )
 
 
 @given(st.text("ab \n", max_size=60), st.integers(1, 20), st.integers(0, 10))

@@ -87,8 +87,8 @@ def holds(text: str, phrase: str) -> bool:
 def cut(dice: random.Random, text: str) -> str:
     """A part of a text, in any case."""
     start = dice.randrange(len(text))
-    found = dice.choice((str.lower, str.upper, str))(text[start : start + dice.randint(2, 25)])
-    return found.strip()
+    phrase = dice.choice((str.lower, str.upper, str))(text[start : start + dice.randint(2, 25)])
+    return phrase.strip()
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,12 +118,12 @@ def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
             if dice.random() < 0.3
             else None
         )
-        found = find_phrase_candidates(
+        candidates = find_phrase_candidates(
             parts, state.live_documents, extract_phrase_words(phrases, terms), allowed
         )
-        sure, whole = (
+        sure, is_whole = (
             list_chunk_keys(parts, state.live_documents, chunks)
-            for chunks in (found.chunks, found.whole_word_chunks)
+            for chunks in (candidates.chunks, candidates.whole_word_chunks)
         )
         holders = {
             (path, number)
@@ -133,11 +133,11 @@ def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
             if allowed is None or path.startswith("src")
         }
         assert holders <= numbered(sure, living), phrases
-        assert numbered(whole, living) <= numbered(sure, living)
-        assert len(sure) == count_chunks(found.chunks)
+        assert numbered(is_whole, living) <= numbered(sure, living)
+        assert len(sure) == count_chunks(candidates.chunks)
         files_found = {
             state.live_documents.paths[file]
-            for file in np.flatnonzero(files_with_chunks(parts, found.chunks))
+            for file in np.flatnonzero(files_with_chunks(parts, candidates.chunks))
         }
         assert files_found == {path for path, _, _ in sure}
 
@@ -158,8 +158,8 @@ def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
     files = {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"}
     state = make_snapshot((SegmentView(build_segment(documents(files), DIMENSION)),), 1)
 
-    def paths(phrase: str, whole: bool) -> set[str]:
-        found = find_phrase_candidates(
+    def paths(phrase: str, is_whole: bool) -> set[str]:
+        candidates = find_phrase_candidates(
             state.views, state.live_documents, extract_phrase_words([phrase], terms), None
         )
         return {
@@ -167,14 +167,14 @@ def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
             for path, _, _ in list_chunk_keys(
                 state.views,
                 state.live_documents,
-                found.whole_word_chunks if whole else found.chunks,
+                candidates.whole_word_chunks if is_whole else candidates.chunks,
             )
         }
 
-    assert paths("open file", whole=False) == set(files)
-    assert paths("open file", whole=True) == {"b.py", "c.py"}  # `files` has the stem of `file`
-    assert paths("open the file", whole=False) == {"c.py"}
-    assert paths("DEF Reopen f", whole=False) == {"a.py"}
+    assert paths("open file", is_whole=False) == set(files)
+    assert paths("open file", is_whole=True) == {"b.py", "c.py"}  # `files` has the stem of `file`
+    assert paths("open the file", is_whole=False) == {"c.py"}
+    assert paths("DEF Reopen f", is_whole=False) == {"a.py"}
 
 
 WAYS: dict[str, dict[str, int]] = {
@@ -228,7 +228,7 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
     }
     assert len({start for path, start in stored if path == "lib/long.py"}) > 2
     choose(way, monkeypatch)
-    whole = 0
+    whole_count = 0
     partly = 0
     for _ in range(25):
         phrase = cut(dice, dice.choice(list(files.values())).replace('"', ""))
@@ -237,13 +237,13 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         holders = {key for key, text in stored.items() if holds(text, phrase)}
         question = f'"{phrase}" common'
         answer = await corpus.ask(parse_query(question, limit=200, all_chunks=True))
-        found = {(hit.path, hit.start_byte) for hit in answer.hits}
-        assert found <= holders, (way, phrase)
-        assert found == holders or answer.warnings == (phrase_filter.PARTIAL_WARNING,), (
+        keys = {(hit.path, hit.start_byte) for hit in answer.hits}
+        assert keys <= holders, (way, phrase)
+        assert keys == holders or answer.warnings == (phrase_filter.PARTIAL_WARNING,), (
             way,
             phrase,
         )
-        whole = whole + (found == holders)
+        whole_count = whole_count + (keys == holders)
         partly = partly + bool(answer.warnings)
         filtered = await corpus.ask(
             parse_query(question, limit=200, all_chunks=True, paths=("src/**",))
@@ -259,7 +259,7 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
             way,
             phrase,
         )
-    assert whole > 10
+    assert whole_count > 10
     assert bool(partly) == (way == "words")
 
 
@@ -302,7 +302,7 @@ async def test_the_order_is_that_of_the_same_question_without_the_phrase(
 
 
 async def test_symbols_overlays_and_explain_beside_a_phrase(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlay_parser: OverlayParser
 ) -> None:
     files = {
         f"{n}.py": f"def made_{n}(): return open_file({n})\n\n\nclass Kept{n}: pass\n"
@@ -315,8 +315,8 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
             text = '"open_file(" made'
             question = parse_query(text, use_cache=False)
             assert paths_of((await corpus.ask(question)).hits) == set(files)
-            named = parse_query(text, use_cache=False, symbol_name="made_3")
-            assert paths_of((await corpus.ask(named)).hits) == {"3.py"}
+            symbol_query = parse_query(text, use_cache=False, symbol_name="made_3")
+            assert paths_of((await corpus.ask(symbol_query)).hits) == {"3.py"}
             unnamed = parse_query(text, use_cache=False, symbol_name="nothing")
             assert not (await corpus.ask(unnamed)).hits
             trace = Trace(explain=True)
@@ -328,7 +328,7 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
             assert [hit.path for hit in explained.hits] == [
                 hit.path for hit in (await corpus.ask(limited)).hits
             ]
-            overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+            overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
             with overlays.session() as session:
                 for path, content in {
                     "1.py": "def made_1(): pass\n",
@@ -344,7 +344,7 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
 
 @pytest.mark.parametrize("profile", ["code", "classic"])
 async def test_punctuation_that_is_quoted_is_found_without_memory(
-    db: Database, tmp_path: Path, profile: str, outliner: OverlayParser
+    db: Database, tmp_path: Path, profile: str, overlay_parser: OverlayParser
 ) -> None:
     files = {
         "b.js": "f(x => { run(x) })\n",
@@ -360,7 +360,7 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
     assert [hit.path for hit in (await corpus.ask(filtered)).hits] == ["b.js"]
     unquoted = parse_query("=> {", profile=profile)
     assert not (await corpus.ask(unquoted)).hits
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     with overlays.session() as session:
         for path, text in {"a.js": "g()\n", "d.js": "h(z => { stop(z) })\n"}.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)
@@ -374,7 +374,11 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
 @pytest.mark.parametrize("profile", ["code", "classic"])
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 async def test_what_looks_the_same_is_the_same_phrase(
-    db: Database, tmp_path: Path, outliner: OverlayParser, form: Literal["NFC", "NFD"], profile: str
+    db: Database,
+    tmp_path: Path,
+    overlay_parser: OverlayParser,
+    form: Literal["NFC", "NFD"],
+    profile: str,
 ) -> None:
     """macOS and some editors write an e and an accent where a keyboard makes one character."""
     words = tmp_path / "words" if profile == "code" else None
@@ -388,7 +392,7 @@ async def test_what_looks_the_same_is_the_same_phrase(
             f'"{unicodedata.normalize(form, phrase)}"', profile=profile, use_cache=False
         )
         assert paths_of((await corpus.ask(question)).hits) == set(files), phrase
-    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, overlay_parser)
     with overlays.session() as session:
         for path, text in files.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)
@@ -479,9 +483,9 @@ async def test_looking_through_everything_ends_in_time(db: Database, tmp_path: P
     async with db.connection() as holder, holder.transaction():
         await holder.execute(compose("lock table {chunks} in access exclusive mode", corpus.record))
         assert await all_phrase_matches(db, corpus.record, where, 50) is None
-    found = await all_phrase_matches(db, corpus.record, where, 1000)
-    assert found is not None
-    assert {path: starts.tolist() for path, starts in found.items()} == {"a.py": [0]}
+    matches = await all_phrase_matches(db, corpus.record, where, 1000)
+    assert matches is not None
+    assert {path: starts.tolist() for path, starts in matches.items()} == {"a.py": [0]}
     async with db.connection() as connection:
         row = await (await connection.execute("show statement_timeout")).fetchone()
     assert row != ("1s",), "the next question has its own time"

@@ -94,9 +94,9 @@ def without_overlap(file: FileText) -> list[str]:
 def defined_in(text: str, language: str, known_to_tree: tuple[str, ...]) -> list[Definition]:
     result = find_definitions(text, language)
     for name in known_to_tree:
-        for each in (name, re.split(r"\.|::", name)[-1]):
-            if each not in {item.name for item in result}:
-                result.append(Definition(each, 0, FUNCTION))
+        for part in (name, re.split(r"\.|::", name)[-1]):
+            if part not in {item.name for item in result}:
+                result.append(Definition(part, 0, FUNCTION))
     return result
 
 

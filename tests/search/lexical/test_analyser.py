@@ -63,11 +63,11 @@ def assert_same(analysed: AnalysedFiles, expected: AnalysedFiles) -> None:
     second = build_segment(expected.documents, DIMENSION)
     for name in Segment.__slots__:
         values = getattr(first, name)
-        wanted = getattr(second, name)
+        value = getattr(second, name)
         if isinstance(values, np.ndarray):
-            np.testing.assert_array_equal(values, wanted, name)
+            np.testing.assert_array_equal(values, value, name)
         elif isinstance(values, bytes | str | tuple | int):
-            assert values == wanted, name
+            assert values == value, name
 
 
 def files_with(analysed: AnalysedFiles, word: str) -> list[str]:

@@ -96,25 +96,25 @@ def assert_same(actual: Segment, expected: Segment) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(file_texts(), min_size=1, max_size=3))
-def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> None:
+def test_files_are_counted_as_one_would_count_them(files: list[FileText]) -> None:
     terms = TermCache()
     plainly = TermCache()
-    expected = build_segment([plain_document(file, plainly) for file in given], 8)
-    assert_same(build_segment(list(make_documents(given, terms)), 8), expected)
+    expected = build_segment([plain_document(file, plainly) for file in files], 8)
+    assert_same(build_segment(list(make_documents(files, terms)), 8), expected)
     # neither do the others matter
-    assert_same(build_segment([make_document(file, terms) for file in given], 8), expected)
+    assert_same(build_segment([make_document(file, terms) for file in files], 8), expected)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(file_texts(), min_size=2, max_size=3), st.integers(0, 10**6))
-def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: int) -> None:
+def test_chunks_that_are_known_are_counted_as_ever(files: list[FileText], seed: int) -> None:
     """Cached chunks count the same in another order, under other paths and in another language."""
     random_ = random.Random(seed)
     terms = TermCache()
-    list(make_documents(given, terms))
-    pool = [chunk for file in given for chunk in file.chunks]
+    list(make_documents(files, terms))
+    pool = [chunk for file in files for chunk in file.chunks]
     mixed = []
-    for file in given:
+    for file in files:
         chunks = list[ChunkText]()
         start = 0
         for chunk in random_.choices(pool, k=3):
@@ -151,7 +151,10 @@ def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
         TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)
     ]
     first = memory.read(chunks[:4])
-    assert all(one is second for one, second in zip(memory.read(chunks[:4]), first, strict=True))
+    assert all(
+        terms_of_chunk is second
+        for terms_of_chunk, second in zip(memory.read(chunks[:4]), first, strict=True)
+    )
     assert len(memory.read(chunks)) == 20
     assert memory._bytes == sum(map(_size, memory._entries.values())) <= 3000
     again = [memory.read([chunk])[0] for chunk in chunks[:4]]
@@ -160,7 +163,8 @@ def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
         memory.read([TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())])
         assert memory._bytes <= 3000
     assert all(
-        one is not second for one, second in zip(memory.read(chunks[:4]), first, strict=True)
+        terms_of_chunk is not second
+        for terms_of_chunk, second in zip(memory.read(chunks[:4]), first, strict=True)
     )
 
 

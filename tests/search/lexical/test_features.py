@@ -67,7 +67,7 @@ def test_scaling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("whole", "last", "shares"),
+    ("whole_scores", "last", "shares"),
     [
         # the whole name is defined: what its last part names does not count
         ([0, 1, 0], [0, 1, 3], [0, 1, 0]),
@@ -77,10 +77,12 @@ def test_scaling() -> None:
     ],
 )
 def test_files_that_define_a_name_share_one(
-    whole: list[float], last: list[float], shares: list[float]
+    whole_scores: list[float], last: list[float], shares: list[float]
 ) -> None:
     assert (
-        features.definition_shares(np.array(whole, np.float32), np.array(last, np.float32)).tolist()
+        features.definition_shares(
+            np.array(whole_scores, np.float32), np.array(last, np.float32)
+        ).tolist()
         == shares
     )
 
@@ -99,11 +101,11 @@ def test_files_that_define_a_name_share_one(
 )
 def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: float) -> None:
     terms = TermCache()
-    asked = terms.parse_query(query)
+    parsed = terms.parse_query(query)
     names = read_path_names(build_segment(documents({path: "x = 1"})))
     result = stem_coverage(
         names,
-        make_name_query(asked.words, [terms.stem(word) for word in asked.words], asked.shares),
+        make_name_query(parsed.words, [terms.stem(word) for word in parsed.words], parsed.shares),
     )
     assert result[0] == pytest.approx(share)
 

@@ -153,9 +153,9 @@ class World:
 
     async def ask(self) -> None:
         while not self.done:
-            told = {path: item for path, item in self.told.items() if path not in self.busy}
+            expected = {path: item for path, item in self.told.items() if path not in self.busy}
             index = self.index
-            generation = max((item.generation for item in told.values()), default=0)
+            generation = max((item.generation for item in expected.values()), default=0)
             if (
                 await index.wait_for_generation(generation, 0.02)
                 and index is self.index
@@ -163,23 +163,23 @@ class World:
             ):
                 still = {
                     path: item
-                    for path, item in told.items()
+                    for path, item in expected.items()
                     if self.told[path] is item and path not in self.busy
                 }
                 self._compare(state, still)
             await asyncio.sleep(self.rng.choice((0, 0.001)))
 
-    def _compare(self, state: IndexSnapshot, told: dict[str, Told]) -> None:
+    def _compare(self, state: IndexSnapshot, expected: dict[str, Told]) -> None:
         result = contents(state)
         assert sorted(result) == sorted(state.live_documents.paths)
-        for path, item in told.items():
+        for path, item in expected.items():
             assert result.get(path) == item.content, (
                 path,
                 item,
                 result.get(path),
                 state.generation,
             )
-        self.compared += len(told)
+        self.compared += len(expected)
 
     async def run(self, seconds: float) -> None:
         """Run for so long, and on a slow machine until enough has happened."""

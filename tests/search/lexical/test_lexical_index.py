@@ -395,14 +395,14 @@ async def test_a_save_that_is_given_up_ends_before_the_next(
     save = segment_files.save
 
     # the real one, as slow as with a million chunks
-    def slowly(*given: Any) -> segment_files.SavedSnapshot:
+    def slowly(*arguments: Any) -> segment_files.SavedSnapshot:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         begun.set()
         time.sleep(0.2)
         try:
-            return save(*given)
+            return save(*arguments)
         finally:
             under_way -= 1
 

@@ -176,12 +176,12 @@ def test_masks_are_copied() -> None:
 
 
 def test_small_segments_merge_and_large_ones_stay() -> None:
-    one = build_segment(documents({"a.py": "x"}))
+    segment = build_segment(documents({"a.py": "x"}))
     many = build_segment(documents(FILES))
     # much smaller than the one before
-    assert len(compact([SegmentView(many), SegmentView(one)], ALL_LARGE)) == 2
-    assert len(compact([SegmentView(one), SegmentView(one)], QUIET)) == 1
-    assert compact([SegmentView(one).with_deleted([0])], QUIET) == ()
+    assert len(compact([SegmentView(many), SegmentView(segment)], ALL_LARGE)) == 2
+    assert len(compact([SegmentView(segment), SegmentView(segment)], QUIET)) == 1
+    assert compact([SegmentView(segment).with_deleted([0])], QUIET) == ()
     assert SEGMENT_CHUNKS == 100_000
 
 
@@ -194,7 +194,7 @@ def sized(*sizes: int) -> list[SegmentView]:
 
 
 @pytest.mark.parametrize(
-    ("order", "before", "after"),
+    ("order", "sizes", "after"),
     [
         (BUSY, (4, 2, 1), (4, 2, 1)),
         (BUSY, (4, 2, 1, 1), (8,)),  # in one go
@@ -209,9 +209,9 @@ def sized(*sizes: int) -> list[SegmentView]:
     ],
 )
 def test_a_part_is_merged_with_those_behind_it(
-    order: MergePolicy, before: tuple[int, ...], after: tuple[int, ...]
+    order: MergePolicy, sizes: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
-    assert [part.segment.file_count for part in compact(sized(*before), order)] == list(after)
+    assert [part.segment.file_count for part in compact(sized(*sizes), order)] == list(after)
 
 
 @settings(max_examples=50, deadline=None)
@@ -398,12 +398,12 @@ def test_the_nearest_of_many_files_are_found(share: float) -> None:
 def mapped(vectors: NDArray[np.int8]) -> SegmentView:
     """View of files that differ by the vectors of their chunks alone: (F, c, D)."""
     files, chunks_per_file, dimension = vectors.shape
-    one = build_segment(documents({"a.py": "x = 1"}), 256)
+    segment = build_segment(documents({"a.py": "x = 1"}), 256)
     starts = np.arange(files) * chunks_per_file
     flat = vectors.reshape(-1, dimension)
     return SegmentView(
         replace(
-            one,
+            segment,
             paths=np.frombuffer(b"a.py" * files, np.uint8),
             path_ends=np.arange(1, files + 1) * 4,
             languages=np.frombuffer(b"python" * files, np.uint8),
@@ -459,7 +459,7 @@ def test_of_equals_the_same_are_compared_whatever_came_first(
     monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 2)
     terms = TermCache()
     vector = np.eye(DIMENSION, dtype=np.float32)[1]
-    for query, asked in (("licence", None), ("notice", None), ("nothing", vector)):
+    for query, vector_of_query in (("licence", None), ("notice", None), ("nothing", vector)):
         compared = set[tuple[str, ...]]()
         for turn in (1, 3, 7):
             copies = {f"part{n * turn % 10}/notice.md": "licence of all" for n in range(10)}
@@ -468,7 +468,13 @@ def test_of_equals_the_same_are_compared_whatever_came_first(
                 1,
             )
             compared.add(
-                tuple(sorted(compute_features(state, terms.parse_query(query), terms, asked).paths))
+                tuple(
+                    sorted(
+                        compute_features(
+                            state, terms.parse_query(query), terms, vector_of_query
+                        ).paths
+                    )
+                )
             )
         ((*paths,),) = compared
         assert paths == [f"part{n}/notice.md" for n in range(3)]

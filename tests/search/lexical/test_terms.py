@@ -121,9 +121,9 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
     ],
 )
 def test_identifiers_of_a_query(query: str, symbol: bool, identifiers: tuple[str, ...]) -> None:
-    asked = TermCache().parse_query(query)
-    assert asked.symbol is symbol
-    assert asked.identifiers == identifiers
+    parsed = TermCache().parse_query(query)
+    assert parsed.symbol is symbol
+    assert parsed.identifiers == identifiers
 
 
 def test_words_are_distinct_parts_without_single_letters() -> None:

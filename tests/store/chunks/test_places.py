@@ -22,7 +22,7 @@ from cocosearchd.store.chunks.queries import (
     vector_search,
 )
 from cocosearchd.store.connection.database import Database
-from tests.store.support import file_write, new_index, spare_texts, switch, vector_of
+from tests.store.support import file_write, new_index, retained_texts, switch, vector_of
 
 LONG = [f"name{n}: long words {n}" for n in range(300)]  # long enough for its places to be packed
 TEXTS = {
@@ -65,14 +65,14 @@ async def lived(db: Database) -> IndexRecord:
 
 
 async def switched(db: Database) -> IndexRecord:
-    """All files change together, so that rows of before stay as spare ones; a save follows."""
+    """All files change together, so that rows of before stay as retained ones; a save follows."""
     record = await new_index(db, "switched", b"/switched")
     for state in [*HISTORY, TEXTS, HISTORY[1], HISTORY[2], TEXTS]:
         await switch(db, record, *(file_write(path, *texts) for path, texts in state.items()))
     await replace_file(db, record, file_write("b.py", "saved: words", *TEXTS["b.py"]))
     await replace_file(db, record, file_write("b.py", *TEXTS["b.py"]))
     await replace_files(db, record, (), ("gone.py",))
-    assert len(await spare_texts(db, record)) > len(LONG) / 2
+    assert len(await retained_texts(db, record)) > len(LONG) / 2
     return record
 
 

@@ -37,8 +37,8 @@ from tests.store.support import (
     differing,
     file_write,
     new_index,
+    retained_texts,
     rows,
-    spare_texts,
     switch,
     vector_of,
 )
@@ -53,15 +53,15 @@ async def test_what_comes_back_costs_no_rows(db: Database) -> None:
     await replace_file(db, record, file_write("a.py", *MAIN))
     first = await table_digest(db, record)
     assert await switch(db, record, file_write("a.py", *OTHER)) == 3
-    assert await spare_texts(db, record) == ["one: 1", "tail"]
-    both, second = await rows(db, record), await table_digest(db, record)
+    assert await retained_texts(db, record) == ["one: 1", "tail"]
+    contents, second = await rows(db, record), await table_digest(db, record)
     for _ in range(3):
         assert await switch(db, record, file_write("a.py", *MAIN)) == 0
         assert await table_digest(db, record) == first
-        assert await spare_texts(db, record) == ["one: 2", "top", "two: 2"]
+        assert await retained_texts(db, record) == ["one: 2", "top", "two: 2"]
         assert await switch(db, record, file_write("a.py", *OTHER)) == 0
         assert await table_digest(db, record) == second
-        assert await rows(db, record) == both, "no row was written"
+        assert await rows(db, record) == contents, "no row was written"
     assert await damaged_files(db, record) == ()
 
 
@@ -84,14 +84,16 @@ async def test_no_question_sees_them(db: Database) -> None:
 
 
 async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> None:
-    """Twenty times as many spare rows as live ones lie nearer to the question."""
+    """Twenty times as many retained rows as live ones lie nearer to the question."""
     record = await new_index(db)
     vector = vector_of("asked")
     writes = [file_write(f"f{n}.py", *[f"{n}: {m}" for m in range(20)]) for n in range(50)]
     near = [vector + 0.05 * np.stack([vector_of(f"{n} {m}") for m in range(20)]) for n in range(50)]
-    near = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in near]
+    near = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in near]
     await replace_files(
-        db, record, [replace(one, vectors=each) for one, each in zip(writes, near, strict=True)]
+        db,
+        record,
+        [replace(write, vectors=vectors) for write, vectors in zip(writes, near, strict=True)],
     )
     live = [file_write(f"f{n}.py", f"live: {n}") for n in range(50)]
     await switch(db, record, *live)
@@ -100,14 +102,14 @@ async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> 
         (write.chunks[0].text for write in live), key=lambda text: -float(vector_of(text) @ vector)
     )
     for limit in (1, 10, 50):
-        found = await vector_search(db, record, vector, Filter(), limit, exact_matches=0)
-        assert [hit.content for hit in found] == expected[:limit]
+        hits = await vector_search(db, record, vector, Filter(), limit, exact_matches=0)
+        assert [hit.content for hit in hits] == expected[:limit]
 
 
 # of the planner, not of the way to it
 @pytest.mark.parametrize("server", ["embedded"], indirect=True)
-async def test_the_best_are_read_from_indexes_beside_spare_rows(db: Database) -> None:
-    """Many files have as many spare rows as live ones: PostgreSQL knows that it soon has enough of
+async def test_the_best_rows_are_read_from_indexes_beside_retained_rows(db: Database) -> None:
+    """Many files have as many retained rows as live ones: PostgreSQL knows that it soon has enough of
     these.
     """
     record = await new_index(db)
@@ -136,7 +138,7 @@ async def test_of_each_file_the_rows_of_one_content_before_are_kept(db: Database
     record = await new_index(db)
     for n in range(40):
         await switch(db, record, file_write("a.py", f"only {n}", "same: 0", f"and {n}"))
-    assert await spare_texts(db, record) == ["and 38", "only 38"]
+    assert await retained_texts(db, record) == ["and 38", "only 38"]
 
 
 async def test_what_a_file_held_that_is_gone_is_kept(db: Database) -> None:
@@ -149,21 +151,21 @@ async def test_what_a_file_held_that_is_gone_is_kept(db: Database) -> None:
     generation = await delete_file(db, record, "a.py")
     assert await delete_file(db, record, "a.py") == generation
     assert await damaged_files(db, record) == ()
-    assert await spare_texts(db, record) == sorted(MAIN)
+    assert await retained_texts(db, record) == sorted(MAIN)
     assert await keyword_search(db, record, "tail", Filter(), 9) == ()
     assert await switch(db, record, file_write("a.py", *MAIN)) == 0
     assert await table_digest(db, record) == first
-    assert await spare_texts(db, record) == []
+    assert await retained_texts(db, record) == []
     await switch(db, record, file_write("a.py", *OTHER))
     await delete_file(db, record, "a.py")
-    assert await spare_texts(db, record) == sorted(OTHER), "of one content"
+    assert await retained_texts(db, record) == sorted(OTHER), "of one content"
     await replace_file(db, record, file_write("a.py", "new"))
-    assert await spare_texts(db, record) == sorted(OTHER)
+    assert await retained_texts(db, record) == sorted(OTHER)
     assert await switch(db, record, file_write("a.py", *OTHER)) == 0
-    assert await spare_texts(db, record) == ["new"]
+    assert await retained_texts(db, record) == ["new"]
     await switch(db, record, file_write("a.py"))
     await delete_file(db, record, "a.py")
-    assert await spare_texts(db, record) == sorted(OTHER), "an empty file has none"
+    assert await retained_texts(db, record) == sorted(OTHER), "an empty file has none"
     assert await damaged_files(db, record) == ()
 
 
@@ -177,16 +179,16 @@ async def test_what_a_file_held_is_kept_where_another_content_comes_after_it_was
     await replace_file(db, record, file_write("a.py", *MAIN))
     await delete_file(db, record, "a.py")
     assert await switch(db, record, file_write("a.py", *OTHER)) == 3
-    assert await spare_texts(db, record) == ["one: 1", "tail"]
+    assert await retained_texts(db, record) == ["one: 1", "tail"]
     assert await switch(db, record, file_write("a.py", *MAIN)) == 0
-    assert await spare_texts(db, record) == ["one: 2", "top", "two: 2"]
+    assert await retained_texts(db, record) == ["one: 2", "top", "two: 2"]
     assert await damaged_files(db, record) == ()
 
 
 # work of the server, not of the way to it
 @pytest.mark.parametrize("server", ["embedded"], indirect=True)
 async def test_a_large_file_is_forgotten_in_time(db: Database, dsn: str) -> None:
-    """With as many spare rows: looking for each row among all others takes longer than a statement
+    """With as many retained rows: looking for each row among all others takes longer than a statement
     may.
     """
     record = await new_index(db)
@@ -195,7 +197,7 @@ async def test_a_large_file_is_forgotten_in_time(db: Database, dsn: str) -> None
     await switch(db, record, file_write("a.py", *(f"other {n}" for n in range(12_000))))
     async with Database.open(dsn, DatabaseSettings(statement_timeout_ms=2000)) as hurried:
         await delete_file(hurried, record, "a.py")
-    assert len(await spare_texts(db, record)) == 12_000
+    assert len(await retained_texts(db, record)) == 12_000
     assert await damaged_files(db, record) == ()
 
 
@@ -210,7 +212,7 @@ async def test_there_are_no_more_of_them_than_others(db: Database) -> None:
     digest_before = await table_digest(db, record)
     assert await drop_retained_chunks(db, record) == 0, "few in any case"
     assert await drop_retained_chunks(db, record, least=1) == 64 - 20
-    paths_left = {path for path, _, spare in await rows(db, record) if spare}
+    paths_left = {path for path, _, retained in await rows(db, record) if retained}
     assert paths_left == {f"turn{turn}/{n}.py" for turn in (6, 7) for n in range(2)} | {
         "turn5/1.py"
     }
@@ -218,7 +220,7 @@ async def test_there_are_no_more_of_them_than_others(db: Database) -> None:
     assert await damaged_files(db, record) == ()
 
 
-async def test_a_save_keeps_what_is_spare_and_adds_nothing_to_it(db: Database) -> None:
+async def test_a_save_keeps_retained_rows_and_adds_none(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
@@ -226,22 +228,22 @@ async def test_a_save_keeps_what_is_spare_and_adds_nothing_to_it(db: Database) -
         await replace_file(
             db, record, file_write("a.py", "top", f"saved: {n}", f"twice: {n}", *OTHER[1:])
         )
-    assert await spare_texts(db, record) == ["one: 1", "tail"]
+    assert await retained_texts(db, record) == ["one: 1", "tail"]
     assert await switch(db, record, file_write("a.py", *MAIN)) == 0
     assert await damaged_files(db, record) == ()
 
 
-async def test_what_was_there_before_saves_is_spare(db: Database) -> None:
-    """So is what comes in the place of spare rows that are taken up by a save: a branch of few
+async def test_rows_from_before_a_series_of_saves_are_retained(db: Database) -> None:
+    """So is what comes in the place of retained rows that are taken up by a save: a branch of few
     files is changed to.
     """
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     for n in range(40):
         await replace_file(db, record, file_write("a.py", *MAIN[:3], f"saved: {n}"))
-    assert await spare_texts(db, record) == ["tail"]
+    assert await retained_texts(db, record) == ["tail"]
     await replace_file(db, record, file_write("a.py", *MAIN))
-    assert await spare_texts(db, record) == ["saved: 39"]
+    assert await retained_texts(db, record) == ["saved: 39"]
     written = await rows(db, record)
     for _ in range(3):
         await replace_file(db, record, file_write("a.py", *MAIN[:3], "saved: 39"))
@@ -250,15 +252,15 @@ async def test_what_was_there_before_saves_is_spare(db: Database) -> None:
     assert await damaged_files(db, record) == ()
 
 
-async def test_rows_of_other_rules_are_no_spare_ones(db: Database) -> None:
+async def test_rows_of_other_rules_are_not_retained(db: Database) -> None:
     """The same content, cut in another way: nobody comes back to that."""
     record = await new_index(db)
-    one, other = file_write("a.py", "one", "two"), file_write("a.py", "onetwo")
-    assert one.content_hash == other.content_hash
+    first, second = file_write("a.py", "one", "two"), file_write("a.py", "onetwo")
+    assert first.content_hash == second.content_hash
     await replace_file(db, record, file_write("a.py", *MAIN))
-    await switch(db, record, one)
-    await switch(db, record, other)
-    assert await spare_texts(db, record) == sorted(MAIN)
+    await switch(db, record, first)
+    await switch(db, record, second)
+    assert await retained_texts(db, record) == sorted(MAIN)
 
 
 async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
@@ -279,7 +281,7 @@ async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
     await replace_file(db, record, file_write("f9.py", "saved", *OTHER))
     await replace_file(db, record, file_write("f9.py", *OTHER))
     assert await drop_retained_chunks(db, record) == 2 * 449
-    assert {path for path, _, spare in await rows(db, record) if spare} == {"f7.py"}
+    assert {path for path, _, retained in await rows(db, record) if retained} == {"f7.py"}
     assert await drop_retained_chunks(db, record, 0.0) == 2
     assert await table_digest(db, record) == digest_before
     assert await damaged_files(db, record) == ()
@@ -298,7 +300,7 @@ async def test_what_was_compared_with_dropped_rows_is_not_written(db: Database) 
     assert await table_digest(db, record) == digest_before
 
 
-async def test_spare_rows_that_somebody_else_deleted_are_forgotten(db: Database) -> None:
+async def test_retained_rows_that_another_program_deleted_are_forgotten(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))
@@ -316,7 +318,7 @@ async def test_spare_rows_that_somebody_else_deleted_are_forgotten(db: Database)
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -> None:
-    """Switches, saves, deletions, other rules, dropped spare rows: what is stored is known, and
+    """Switches, saves, deletions, other rules, dropped retained rows: what is stored is known, and
     answers as if new.
     """
     dice = random.Random(seed)
@@ -325,7 +327,9 @@ async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -
     for _ in range(60):
         paths = dice.sample(["a.py", "b.py", "c.py"], dice.randrange(1, 4))
         texts = [dice.choices(["x", "y", "z: 1", "v: 2", "w"], k=dice.randrange(6)) for _ in paths]
-        writes = [file_write(path, *some) for path, some in zip(paths, texts, strict=True)]
+        writes = [
+            file_write(path, *chunk_texts) for path, chunk_texts in zip(paths, texts, strict=True)
+        ]
         match dice.randrange(8):
             case 0:
                 await replace_files(db, record, (), paths)

@@ -43,7 +43,7 @@ async def stored(db: Database, record: IndexRecord, *paths: str) -> list[FileChu
 
 
 async def row_versions(db: Database, record: IndexRecord) -> dict[str, str]:
-    """Content -> the transaction that wrote its row; without spare rows."""
+    """Content -> the transaction that wrote its row; without retained rows."""
     async with db.connection() as connection:
         query = compose("select content_text, xmin::text from {chunks} where {live}", record)
         cursor = await connection.execute(query)
@@ -108,11 +108,15 @@ async def test_statements_with_one_plan_only_are_planned_once_but_not_on_a_serve
     """None of them looks for chunks: a plan made for a small table would be kept while it grows."""
     record = await new_index(db)
     for url, expected in (("", 5), (dsn, 0)):
-        async with Database.open(dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)) as one:
+        async with Database.open(
+            dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)
+        ) as single_connection:
             for text in ("one: 1", "two: 2", "three: 3"):
-                await replace_file(one, record, file_write(f"{expected}.py", text, "same: 0"))
-            await delete_file(one, record, f"{expected}.py")
-            async with one.connection() as connection:
+                await replace_file(
+                    single_connection, record, file_write(f"{expected}.py", text, "same: 0")
+                )
+            await delete_file(single_connection, record, f"{expected}.py")
+            async with single_connection.connection() as connection:
                 rows = await (
                     await connection.execute("select statement from pg_prepared_statements")
                 ).fetchall()
@@ -300,19 +304,27 @@ async def test_zero_vectors_are_null_and_shapes_are_checked(db: Database) -> Non
 async def test_empty_and_equal_ranges_are_left_out(db: Database) -> None:
     record = await new_index(db)
     write = file_write("a.py", "one: 1", "two: 2")
-    one = write.chunks[0]
-    odd = replace(write, chunks=(one, replace(one, text="again")), vectors=write.vectors)
+    first_chunk = write.chunks[0]
+    odd = replace(
+        write, chunks=(first_chunk, replace(first_chunk, text="again")), vectors=write.vectors
+    )
     await replace_file(db, record, odd)
     await replace_file(
-        db, record, replace(odd, path="b.py", chunks=(replace(one, start_byte=one.end_byte), one))
+        db,
+        record,
+        replace(
+            odd,
+            path="b.py",
+            chunks=(replace(first_chunk, start_byte=first_chunk.end_byte), first_chunk),
+        ),
     )
     assert [[chunk.content for chunk in file.chunks] for file in await stored(db, record)] == [
         ["one: 1"],
         ["one: 1"],
     ]
     assert await damaged_files(db, record) == ()
-    longer = replace(one, end_byte=one.end_byte + 2, text="longer")
-    await replace_file(db, record, replace(odd, path="c.py", chunks=(one, longer)))
+    longer = replace(first_chunk, end_byte=first_chunk.end_byte + 2, text="longer")
+    await replace_file(db, record, replace(odd, path="c.py", chunks=(first_chunk, longer)))
     assert [chunk.content for chunk in (await stored(db, record, "c.py"))[0].chunks] == ["longer"]
 
 

@@ -145,8 +145,8 @@ async def test_a_pooler_that_refuses_our_settings() -> None:
             != 3 << 16
         ):
             writer.write(b"N")  # no TLS
-        said = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
-        writer.write(b"E" + (len(said) + 4).to_bytes(4) + said)
+        message = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
+        writer.write(b"E" + (len(message) + 4).to_bytes(4) + message)
         writer.close()
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
@@ -366,10 +366,10 @@ async def test_a_server_that_ends_who_idles(dsn: str) -> None:
     pid = "select pg_backend_pid()"
     async with Database.open(conninfo, DatabaseSettings(pool_min=1, pool_max=1)) as db:
         async with db.connection() as connection:
-            before = await (await connection.execute(pid)).fetchone()
+            previous_pid = await (await connection.execute(pid)).fetchone()
         await asyncio.sleep(0.3)
         async with db.connection() as connection:
-            assert await (await connection.execute(pid)).fetchone() == before
+            assert await (await connection.execute(pid)).fetchone() == previous_pid
 
 
 def test_a_url_is_shown_without_its_password() -> None:
@@ -383,8 +383,11 @@ async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: st
     """Like after a kill: the server goes on with the statements of the dead process."""
     # One connection: another one that is just being made would have to wait behind who waits for
     # all of them.
-    one = DatabaseSettings(pool_min=1, pool_max=1)
-    async with Database.open(dsn, one, series=7) as before, before.connection() as connection:
+    settings = DatabaseSettings(pool_min=1, pool_max=1)
+    async with (
+        Database.open(dsn, settings, series=7) as first_db,
+        first_db.connection() as connection,
+    ):
         await connection.execute("select 1")
         with pytest.raises(StoreUnavailable, match="for a process that has ended"):
             async with Database.open(dsn, DatabaseSettings(), series=7):
@@ -398,8 +401,11 @@ async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: st
 async def test_who_reads_waits_for_them_as_well(dsn: str, db: Database) -> None:
     # One connection: another one that is just being made would have to wait behind who waits for
     # all of them.
-    one = DatabaseSettings(pool_min=1, pool_max=1)
-    async with Database.open(dsn, one, series=7) as before, before.connection() as connection:
+    settings = DatabaseSettings(pool_min=1, pool_max=1)
+    async with (
+        Database.open(dsn, settings, series=7) as first_db,
+        first_db.connection() as connection,
+    ):
         await connection.execute("select 1")
         with pytest.raises(StoreUnavailable, match="for a process that has ended"):
             await db.wait_for_predecessors(7, limit_s=0)

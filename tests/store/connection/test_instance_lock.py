@@ -54,11 +54,11 @@ async def test_a_second_one_is_refused_until_the_first_has_gone(db: Database) ->
 
 async def test_a_session_that_is_lost_is_replaced(db: Database) -> None:
     async with held(db):
-        (before,) = await holders(db)
+        (previous_holder,) = await holders(db)
         async with db.connection() as connection:
-            await connection.execute("select pg_terminate_backend(%s)", (before,))
+            await connection.execute("select pg_terminate_backend(%s)", (previous_holder,))
         with anyio.fail_after(20):
-            while (now := await holders(db)) in ([], [before]):  # noqa: ASYNC110 - nothing tells of it
+            while (now := await holders(db)) in ([], [previous_holder]):  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.02)
         assert len(now) == 1
         assert await refused(db)
@@ -69,9 +69,9 @@ async def test_a_server_that_is_away_for_long_is_said_once(
 ) -> None:
     caplog.set_level("INFO", instance_lock.__name__)
     async with await psycopg.AsyncConnection.connect(server, autocommit=True) as outside, held(db):
-        (before,) = await holders(db)
+        (previous_holder,) = await holders(db)
         await connections(outside, dsn, allowed=False)
-        await outside.execute("select pg_terminate_backend(%s)", (before,))
+        await outside.execute("select pg_terminate_backend(%s)", (previous_holder,))
         await anyio.sleep(1)  # ten times as long as until the next try
         assert said(caplog) == ["instance_lock_lost"]
         await connections(outside, dsn, allowed=True)
@@ -113,5 +113,11 @@ async def away_while_another_comes(db: Database) -> None:
 async def test_registries_in_other_schemas_are_others(db: Database) -> None:
     async with db.connection() as connection:
         await connection.execute("create schema other")
-    async with held(db), db.session({"search_path": "other"}) as elsewhere, db.session({}) as here:
-        assert await instance_lock.lock_key(elsewhere) != await instance_lock.lock_key(here)
+    async with (
+        held(db),
+        db.session({"search_path": "other"}) as elsewhere,
+        db.session({}) as first_session,
+    ):
+        assert await instance_lock.lock_key(elsewhere) != await instance_lock.lock_key(
+            first_session
+        )

@@ -66,8 +66,8 @@ async def test_schema_files_equal_the_sum_of_migrations(db: Database) -> None:
 
 async def test_a_change_waits_for_one_that_takes_longer_than_a_search_may(db: Database) -> None:
     """Like the change of a killed daemon: the server ends the statement under way."""
-    async with db.connection() as other, other.transaction():
-        await other.execute(statement("lock_schema"))
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(statement("lock_schema"))
         migrating = asyncio.create_task(migrate_registry(db))
         assert not (await asyncio.wait({migrating}, timeout=LOCK_TIMEOUT_MS / 1000 + 0.5))[0]
     await migrating
@@ -97,14 +97,14 @@ async def test_a_newer_schema_is_refused(db: Database) -> None:
 async def test_tables_of_an_index_catch_up(db: Database) -> None:
     """Like after an upgrade: the registry says that an index lacks its migrations."""
     record = await new_index(db)
-    before = await catalogue(db)
+    previous = await catalogue(db)
     async with db.connection() as connection:
         await connection.execute(
             compose("drop table {chunks}, {files}, {parses}, {retained_chunks}", record)
         )
         await connection.execute("update cocosearch_indexes set version = 0")
     await migrate_registry(db)
-    assert await catalogue(db) == before
+    assert await catalogue(db) == previous
 
 
 # What version 1 of the schema left behind, made by the code of then: three files of code and a
@@ -183,7 +183,7 @@ async def test_files_written_since_are_exact(db: Database) -> None:
 async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> None:
     """Though nothing of the file has changed: `reindex` is the remedy that the warning names."""
     record = await old_index(db)
-    before = await index_records.table_digest(db, record)
+    previous = await index_records.table_digest(db, record)
     async with db.connection() as connection:
         query = compose(
             "select chunk_hash from {chunks} where filename = 'app/store.go' and {live}", record
@@ -194,7 +194,7 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     async with db.connection() as connection:
         (new,) = await (await connection.execute(query)).fetchall()
     assert new != old
-    assert await index_records.table_digest(db, record) != before
+    assert await index_records.table_digest(db, record) != previous
 
 
 # The reverse of migrations 4 to 6: tables as they were before them, with rows in them.
@@ -226,19 +226,19 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
         "long.py": [f"f{n}: {n}" for n in range(600)],
         "e.py": [],
     }
-    for path, given in texts.items():
-        await replace_file(db, record, file_write(path, "new: 0", *given))
-        await replace_file(db, record, file_write(path, *given))
+    for path, contents in texts.items():
+        await replace_file(db, record, file_write(path, "new: 0", *contents))
+        await replace_file(db, record, file_write(path, *contents))
     await drop_retained_chunks(db, record, 0.0)
     await ensure_vector_index(db, record, build_at=1)
-    before, chunks = (
+    previous, chunks = (
         await index_records.table_digest(db, record),
         [file async for file in file_chunks(db, record, None)],
     )
     async with db.connection() as connection, connection.transaction():
         await connection.execute(compose(VERSION_3, record))
     await migrate_registry(db)
-    assert await index_records.table_digest(db, record) == before
+    assert await index_records.table_digest(db, record) == previous
     assert [file async for file in file_chunks(db, record, None)] == chunks
     assert await index_records.damaged_files(db, record) == ()
     assert (await vector_search(db, record, vector_of("f7: 7"), Filter(), 1))[0].content == "f7: 7"
@@ -248,15 +248,15 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     ]
     assert await ensure_vector_index(db, record, build_at=1) == "built"
     written = await writers(db, record)
-    for path, given in texts.items():
+    for path, contents in texts.items():
         generation = await index_records.generation(db, record)
-        assert await replace_file(db, record, file_write(path, *given)) == generation
+        assert await replace_file(db, record, file_write(path, *contents)) == generation
         await replace_file(
-            db, record, file_write(path, "new: 0", *given[:300], "middle: 0", *given[300:])
+            db, record, file_write(path, "new: 0", *contents[:300], "middle: 0", *contents[300:])
         )
-        await replace_file(db, record, file_write(path, *given))
+        await replace_file(db, record, file_write(path, *contents))
     assert await writers(db, record) == written
-    assert await index_records.table_digest(db, record) == before
+    assert await index_records.table_digest(db, record) == previous
 
 
 # The reverse of migration 4 of the registry, with an index that waits for its tables to be dropped.
@@ -286,7 +286,7 @@ async def test_a_retired_index_is_still_retired_under_the_new_name(db: Database)
 
 
 async def writers(db: Database, record: IndexRecord) -> list[tuple[str, ...]]:
-    """The rows, and the transactions that wrote them; without spare ones."""
+    """The rows, and the transactions that wrote them; without retained ones."""
     text = "select filename, content_text, xmin::text from {chunks} where {live} order by filename, chunk_number"
     async with db.connection() as connection:
         query = compose(text, record)

@@ -61,11 +61,11 @@ def servers(public_state: Path, request: pytest.FixtureRequest) -> Iterator[Serv
 @pytest.fixture(scope="module")
 def postgres(public_state: Path) -> Iterator[EmbeddedPostgres]:
     """One server for many crashes, with a table of what was committed."""
-    made = EmbeddedPostgres(public_state / "crash", SMALL)
-    with psycopg.connect(made.ensure(), autocommit=True) as connection:
+    server = EmbeddedPostgres(public_state / "crash", SMALL)
+    with psycopg.connect(server.ensure(), autocommit=True) as connection:
         connection.execute("create table committed (n int)")
-    yield made
-    made.stop()
+    yield server
+    server.stop()
 
 
 def ask(dsn: str, query: str) -> object:
@@ -79,7 +79,7 @@ def ask(dsn: str, query: str) -> object:
 
 
 def gone(pid: int) -> bool:
-    return all(found.pid != pid or not found.command for found in list_processes())
+    return all(process.pid != pid or not process.command for process in list_processes())
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
@@ -125,12 +125,12 @@ def test_crash_loses_nothing_committed(
     postgres: EmbeddedPostgres, crash: Callable[[EmbeddedPostgres], None]
 ) -> None:
     dsn = postgres.ensure()
-    before = ask(dsn, "select count(*) from committed")
+    count = ask(dsn, "select count(*) from committed")
     ask(dsn, "insert into committed values (1), (2)")
     crash(postgres)
     assert postgres.ensure() == dsn
     wait_until(lambda: answers(dsn))  # a killed helper is noticed a moment later
-    assert ask(dsn, "select count(*) from committed") == int(str(before)) + 2
+    assert ask(dsn, "select count(*) from committed") == int(str(count)) + 2
 
 
 def answers(dsn: str) -> bool:
@@ -165,12 +165,12 @@ def test_pid_file_is_not_believed(
         postgres.stop()
         assert postgres.pids() == ()
     pid_file = postgres.data / "postmaster.pid"
-    kept = pid_file.read_bytes() if alive else b""
+    previous_content = pid_file.read_bytes() if alive else b""
     pid_file.write_bytes(content())
     assert answers(postgres.ensure())
     assert (postgres.pids()[0] == server) == alive
     if alive:  # a running server ends itself once it notices that the file is another's
-        pid_file.write_bytes(kept)
+        pid_file.write_bytes(previous_content)
 
 
 def test_server_without_its_pid_file_is_stopped_and_started(postgres: EmbeddedPostgres) -> None:
@@ -202,10 +202,10 @@ def test_one_server_by_whatever_name_its_directory_is_called(
     postgres.ensure()
     link = tmp_path / "link"
     link.symlink_to(postgres.home.parent)
-    other = EmbeddedPostgres(link / postgres.home.name, SMALL)
-    assert other.pids() == postgres.pids() != ()
-    assert other.ensure() == postgres.dsn
-    other.stop()
+    other_server = EmbeddedPostgres(link / postgres.home.name, SMALL)
+    assert other_server.pids() == postgres.pids() != ()
+    assert other_server.ensure() == postgres.dsn
+    other_server.stop()
     assert not postgres.running()
 
 
@@ -245,29 +245,31 @@ def test_racing_daemons_get_one_server(servers: Servers) -> None:
             dsns = list(threads.map(EmbeddedPostgres.ensure, daemons))
         assert len(dsns) == 4
         assert len(set(dsns)) == 1
-        assert len({one.pids()[0] for one in daemons}) == 1
+        assert len({daemon.pids()[0] for daemon in daemons}) == 1
         kill_all(daemons[0])
-    for one in daemons:
-        one.stop()
+    for daemon in daemons:
+        daemon.stop()
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_initialisation(servers: Servers, seed: int) -> None:
     random.seed(seed)
-    one = servers()
-    thread = threading.Thread(target=swallow, args=(one.ensure,))
+    racing = servers()
+    thread = threading.Thread(target=swallow, args=(racing.ensure,))
     thread.start()
-    initialising = f"-D {one.data.with_name('data.part')}"
+    initialising = f"-D {racing.data.with_name('data.part')}"
     deadline = time.monotonic() + 10
-    while not (found := [other.pid for other in list_processes() if initialising in other.command]):
+    while not (
+        pids := [process.pid for process in list_processes() if initialising in process.command]
+    ):
         assert time.monotonic() < deadline
     time.sleep(random.uniform(0, 0.3))
-    for pid in found:
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     thread.join()
     assert answers(servers().ensure())
-    one.stop()
+    racing.stop()
 
 
 def swallow(action: Callable[[], object]) -> None:
@@ -443,9 +445,9 @@ def test_copied_programs_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) 
     assert answers(server.ensure())
     (copy,) = (servers.home / "install").iterdir()
     assert str(copy) in server.conf.read_text()
-    before = copy.stat().st_mtime_ns
+    previous_time = copy.stat().st_mtime_ns
     server.ensure()
-    assert copy.stat().st_mtime_ns == before
+    assert copy.stat().st_mtime_ns == previous_time
     server.stop()
 
 

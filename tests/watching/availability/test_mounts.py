@@ -21,16 +21,18 @@ def mounted(tmp_path: Path) -> Mount:
     """Puts an empty file system on a directory; skips where that is not allowed."""
 
     @contextlib.contextmanager
-    def put_on(place: Path) -> Iterator[None]:
+    def put_on(directory: Path) -> Iterator[None]:
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], capture_output=True, text=True
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "none", directory],
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
         try:
             yield
         finally:
-            subprocess.run(["umount", "--lazy", place], check=True)
+            subprocess.run(["umount", "--lazy", directory], check=True)
 
     return put_on
 

@@ -48,11 +48,11 @@ def remembered(root: Path, *names: str, device: int | None = None) -> MemoryInde
     root's.
     """
     index = MemoryIndex(os.fsencode(root))
-    seen = fingerprint(root.stat())
-    other = seen.device + 1 if device is None else device
+    stored_print = fingerprint(root.stat())
+    stored_device = stored_print.device + 1 if device is None else device
     for name in names:
         index.files[name] = FileRecord(
-            name, digest(b"1"), seen._replace(device=other), 1, 1, "text"
+            name, digest(b"1"), stored_print._replace(device=stored_device), 1, 1, "text"
         )
     return index
 
@@ -70,9 +70,9 @@ class Slow(MemoryIndex):
         return await super().file_records(under)
 
 
-async def state(live: WatchedRoot, wanted: str) -> None:
+async def state(live: WatchedRoot, expected: str) -> None:
     with anyio.fail_after(20):
-        while live.status().state != wanted:
+        while live.status().state != expected:
             await anyio.sleep(0.01)
 
 
@@ -262,12 +262,12 @@ async def test_a_root_that_nobody_asks_about_is_looked_at_now_and_then(
     """
     monkeypatch.setattr(availability, "POLL_S", 0.02)
     looks = 0
-    seen: Callable[[bytes], object] = availability._inspect
+    inspect: Callable[[bytes], object] = availability._inspect
 
     def counted(root: bytes) -> object:
         nonlocal looks
         looks += 1
-        return seen(root)
+        return inspect(root)
 
     monkeypatch.setattr(availability, "_inspect", counted)
     async with following(root, tmp_path / "sync", index=remembered(root, "a.py")) as (live, index):
@@ -296,22 +296,27 @@ def below(root: Path, **devices: int) -> tuple[str, ...]:
 
 
 def test_which_directories_were_mounted_on(root: Path) -> None:
-    here = root.stat().st_dev
-    assert below(root, a=here, one__b=here + 1, one__sub__c=here + 1) == ("one",)
-    assert below(root, a=here, two__three__b=here + 1, one__b=here) == ("two/three",)
-    assert below(root, a=here, one__b=here + 1, two__three__b=here + 2) == ("one", "two/three")
-    assert below(root, one__b=here + 1) == ("one",)
-    assert below(root, a=here, one__b=here, two__three__b=here) == (), "they were emptied"
-    assert below(root, a=here + 5, one__b=here + 5) == (), "the numbers are others since a restart"
-    assert below(root, a=here + 5, two__b=here + 5) == (), "no file was in a bare directory"
+    device = root.stat().st_dev
+    assert below(root, a=device, one__b=device + 1, one__sub__c=device + 1) == ("one",)
+    assert below(root, a=device, two__three__b=device + 1, one__b=device) == ("two/three",)
+    assert below(root, a=device, one__b=device + 1, two__three__b=device + 2) == (
+        "one",
+        "two/three",
+    )
+    assert below(root, one__b=device + 1) == ("one",)
+    assert below(root, a=device, one__b=device, two__three__b=device) == (), "they were emptied"
+    assert below(root, a=device + 5, one__b=device + 5) == (), (
+        "the numbers are others since a restart"
+    )
+    assert below(root, a=device + 5, two__b=device + 5) == (), "no file was in a bare directory"
 
 
 @linux
 def test_an_empty_file_system_that_is_mounted_is_empty(root: Path, mounted: Mount) -> None:
-    here = root.stat().st_dev
+    device = root.stat().st_dev
     (root / "one").mkdir()
     with mounted(root / "one"):
-        assert below(root, a=here, one__b=here) == ()
-        assert below(root, a=here, one__b=(root / "one").stat().st_dev + 1) == (), (
+        assert below(root, a=device, one__b=device) == ()
+        assert below(root, a=device, one__b=(root / "one").stat().st_dev + 1) == (), (
             "it has taken the place of another"
         )

@@ -77,11 +77,11 @@ def test_a_rebase_counts_only_while_it_moves(git_dir: Path) -> None:
 def test_a_worktree_has_a_git_directory_of_its_own(tmp_path: Path, git_dir: Path) -> None:
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
     git(tmp_path, "worktree", "add", "-q", str(tmp_path / "tree"))
-    found = repository_at(os.fsencode(tmp_path / "tree"))
-    assert found is not None
-    assert found.git_dir == os.fsencode(git_dir / "worktrees" / "tree")
-    assert found.common_dir == os.fsencode(git_dir)
-    assert repository_around(os.fsencode(tmp_path / "tree" / "deep")) == found
+    repository = repository_at(os.fsencode(tmp_path / "tree"))
+    assert repository is not None
+    assert repository.git_dir == os.fsencode(git_dir / "worktrees" / "tree")
+    assert repository.common_dir == os.fsencode(git_dir)
+    assert repository_around(os.fsencode(tmp_path / "tree" / "deep")) == repository
 
 
 def test_scans_are_due_by_the_clock_and_after_activity() -> None:

@@ -30,14 +30,14 @@ FAILURES = {
 class Wrapped:
     """A `git` first in the PATH, which does what it is told before it does what git does."""
 
-    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        place.mkdir()
-        self._real, self._first = shutil.which("git") or "", place / "first"
-        (place / "git").write_text(
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        directory.mkdir()
+        self._real, self._first = shutil.which("git") or "", directory / "first"
+        (directory / "git").write_text(
             f'#!/bin/sh\n[ -e "{self._first}" ] && . "{self._first}"\nexec "{self._real}" "$@"\n'
         )
-        (place / "git").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+        (directory / "git").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
 
     def first(self, script: str) -> None:
         beside = self._first.with_suffix(".new")
@@ -153,13 +153,13 @@ async def test_a_repository_below_fails_for_itself(
     root: Path, tmp_path: Path, git: Wrapped, submodule: bool
 ) -> None:
     """The one above answers, so what is deleted and not fresh is of the one below alone."""
-    other = tmp_path / "other" if submodule else root / "below"
-    put(other, b="1", kept="1")
-    (other / ".gitignore").write_text("kept.py\n")
-    git.real(other, "init", "-q")
-    git.real(other, "add", "-f", ".")
+    directory = tmp_path / "other" if submodule else root / "below"
+    put(directory, b="1", kept="1")
+    (directory / ".gitignore").write_text("kept.py\n")
+    git.real(directory, "init", "-q")
+    git.real(directory, "add", "-f", ".")
     if submodule:
-        git.real(other, "commit", "-q", "-m", "first")
+        git.real(directory, "commit", "-q", "-m", "first")
         git.real(
             root,
             "-c",
@@ -167,7 +167,7 @@ async def test_a_repository_below_fails_for_itself(
             "submodule",
             "--quiet",
             "add",
-            str(other),
+            str(directory),
             "below",
         )
     async with following(root, tmp_path / "sync") as (live, index):
@@ -237,14 +237,21 @@ async def test_a_repository_that_belongs_to_somebody_else_tracks_nothing_and_is_
 async def test_a_submodule_that_was_renamed_without_git_goes_on_being_one(
     root: Path, tmp_path: Path, git: Wrapped
 ) -> None:
-    other = tmp_path / "other"
-    put(other, b="1", ignored="1")
-    (other / ".gitignore").write_text("ignored.py\n")
-    git.real(other, "init", "-q")
-    git.real(other, "add", ".")
-    git.real(other, "commit", "-q", "-m", "first")
+    directory = tmp_path / "other"
+    put(directory, b="1", ignored="1")
+    (directory / ".gitignore").write_text("ignored.py\n")
+    git.real(directory, "init", "-q")
+    git.real(directory, "add", ".")
+    git.real(directory, "commit", "-q", "-m", "first")
     git.real(
-        root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "below"
+        root,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(directory),
+        "below",
     )
     put(root / "below", ignored="2")
     async with following(root, tmp_path / "sync") as (live, index):

@@ -143,7 +143,7 @@ def test_a_cookie_comes_after_what_was_before_it(root: Path, backend: str) -> No
         for number in range(200):
             (root / "old" / f"{number}.py").write_text("1")
             drop(root, f"c{number}")
-            heard.wait(lambda said, n=number: Cookie(b"c%d" % n) in said)  # type: ignore[misc]
+            heard.wait(lambda hints, n=number: Cookie(b"c%d" % n) in hints)  # type: ignore[misc]
             assert heard.covers(b"old/%d.py" % number)
 
 
@@ -156,7 +156,7 @@ def test_reading_says_nothing(root: Path, backend: str) -> None:
             list((root / "old").iterdir())
         if hints.exact:
             drop(root, "end")
-            heard.wait(lambda said: Cookie(b"end") in said)
+            heard.wait(lambda hints: Cookie(b"end") in hints)
         else:
             time.sleep(0.3)
         assert [hint for hint in heard.hints if isinstance(hint, DirtyHint | DirtyTreeHint)] == []
@@ -165,10 +165,10 @@ def test_reading_says_nothing(root: Path, backend: str) -> None:
 def test_a_closed_backend_says_nothing(root: Path, backend: str) -> None:
     with opened(root, backend) as (hints, heard):
         hints.close()
-        said = len(heard.hints)
+        hint_count = len(heard.hints)
         (root / "top.py").write_text("3")
         time.sleep(0.1)
-        assert len(heard.hints) == said
+        assert len(heard.hints) == hint_count
         hints.watch(b"old")
 
 
@@ -176,10 +176,10 @@ def test_a_closed_backend_says_nothing(root: Path, backend: str) -> None:
 def test_names_that_are_no_text(root: Path) -> None:
     with opened(root, "inotify") as (hints, heard):
         os.mkdir(os.fsencode(root) + b"/odd\xff")
-        heard.wait(lambda said: DirtyTreeHint(b"odd\xff") in said)
+        heard.wait(lambda hints: DirtyTreeHint(b"odd\xff") in hints)
         hints.watch(b"odd\xff")
         with open(os.fsencode(root) + b"/odd\xff/\xfe.py", "wb"):
-            heard.wait(lambda said: DirtyHint(b"odd\xff/\xfe.py") in said)
+            heard.wait(lambda hints: DirtyHint(b"odd\xff/\xfe.py") in hints)
 
 
 @linux
@@ -222,9 +222,9 @@ def test_a_directory_above_the_root_that_goes_is_said(tmp_path: Path, above: int
     sync.mkdir()
     hints = InotifyHints(os.fsencode(root), os.fsencode(sync))
     hints.start(heard)
-    place = root.parents[above]
-    place.rename(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere").rename(place)
+    parent = root.parents[above]
+    parent.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").rename(parent)
     heard.wait(lambda _: bool(heard.losses()))
     hints.close()
 
@@ -241,30 +241,30 @@ def test_a_moved_folder_is_known_by_its_new_name(root: Path) -> None:
     (root / "old" / "deep").mkdir()
     with opened(root, "inotify") as (hints, heard):
         (root / "old").rename(root / "new")
-        heard.wait(lambda said: {DirtyTreeHint(b"old"), DirtyTreeHint(b"new")} <= set(said))
+        heard.wait(lambda hints: {DirtyTreeHint(b"old"), DirtyTreeHint(b"new")} <= set(hints))
         for folder in (b"new", b"new/deep"):
             hints.watch(folder)
         heard.hints.clear()
         (root / "new" / "deep" / "x.py").write_text("1")
         (root / "new" / "kept.py").write_text("2")
         heard.wait(
-            lambda said: {DirtyHint(b"new/deep/x.py"), DirtyHint(b"new/kept.py")} <= set(said)
+            lambda hints: {DirtyHint(b"new/deep/x.py"), DirtyHint(b"new/kept.py")} <= set(hints)
         )
         (root / "old").mkdir()
         hints.watch(b"old")
         (root / "old" / "y.py").write_text("1")
-        heard.wait(lambda said: DirtyHint(b"old/y.py") in said)
+        heard.wait(lambda hints: DirtyHint(b"old/y.py") in hints)
 
 
 @linux
 def test_a_folder_moved_away_is_not_watched_any_more(root: Path) -> None:
     with opened(root, "inotify") as (_, heard):
         (root / "old").rename(root.parent / "away")
-        heard.wait(lambda said: DirtyTreeHint(b"old") in said)
+        heard.wait(lambda hints: DirtyTreeHint(b"old") in hints)
         heard.hints.clear()
         (root.parent / "away" / "kept.py").write_text("5")
         drop(root, "end")
-        heard.wait(lambda said: Cookie(b"end") in said)
+        heard.wait(lambda hints: Cookie(b"end") in hints)
         assert heard.hints == [Cookie(b"end")]
 
 
@@ -296,7 +296,7 @@ def test_mounts_that_make_no_events_are_named(root: Path) -> None:
     assert hints.blind() == (b"old",)
     (root / "old" / "kept.py").write_text("2")
     drop(root, "end")
-    heard.wait(lambda said: Cookie(b"end") in said)
+    heard.wait(lambda hints: Cookie(b"end") in hints)
     assert not heard.covers(b"old/kept.py")
     hints.close()
 
@@ -315,12 +315,12 @@ def test_a_sync_directory_that_takes_no_file_ends_what_began(root: Path) -> None
     """
     sync_dir = root.parent / "sync"
     (sync_dir / os.fsdecode(PROBE)).mkdir(parents=True)
-    before = threading.active_count()
+    thread_count = threading.active_count()
     hints, reason = open_hints(
         os.fsencode(root), os.fsencode(sync_dir), replace(QUICK, backend="watchfiles"), Heard()
     )
     assert (hints.name, "no file can be made" in (reason or "")) == ("polling", True)
-    assert threading.active_count() == before
+    assert threading.active_count() == thread_count
 
 
 @linux
@@ -341,16 +341,16 @@ def test_no_more_instances(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @linux
 def test_no_file_handles_are_not_taken_for_no_instances(root: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    previous_limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(0)
     os.close(lowest_free)
     hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, previous_limits[1]))
     try:
         with pytest.raises(HintsUnavailable, match="no file handles are left"):
             hints.start(lambda _: None)
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, previous_limits)
 
 
 def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,13 +375,13 @@ def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.M
 
 @linux
 def test_a_person_who_saves_is_heard_at_once_and_a_checkout_in_lots() -> None:
-    burst, now, some = Burst(), 100.0, [DirtyHint(b"a.py")]
-    assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
-    assert burst.pause(now + 1e-2, some) == GATHER_S
-    assert burst.pause(now + 1e-2 + GATHER_S, some) == GATHER_S, (
+    burst, now, hints = Burst(), 100.0, [DirtyHint(b"a.py")]
+    assert not any(burst.pause(now + number * 1e-4, hints) for number in range(BURST_READS))
+    assert burst.pause(now + 1e-2, hints) == GATHER_S
+    assert burst.pause(now + 1e-2 + GATHER_S, hints) == GATHER_S, (
         "it lasts as long as events keep coming"
     )
-    assert burst.pause(now + 1, some) == 0, "and ends when they do not"
+    assert burst.pause(now + 1, hints) == 0, "and ends when they do not"
 
 
 @linux
@@ -391,10 +391,10 @@ def test_questions_in_a_row_are_no_checkout() -> None:
     assert not any(
         burst.pause(now + number * 1e-3, [Cookie(b"asked")]) for number in range(10 * BURST_READS)
     )
-    some = [DirtyHint(b"a.py")]
-    assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
+    hints = [DirtyHint(b"a.py")]
+    assert not any(burst.pause(now + number * 1e-4, hints) for number in range(BURST_READS))
     assert burst.pause(now + 1e-2, [Cookie(b"asked")]) == 0
-    assert burst.pause(now + 1e-2, [*some, Cookie(b"asked")]) == GATHER_S
+    assert burst.pause(now + 1e-2, [*hints, Cookie(b"asked")]) == GATHER_S
 
 
 @linux
@@ -406,7 +406,7 @@ def test_events_gather_while_a_tree_is_rewritten_and_closing_does_not_wait_for_t
     with opened(root, "inotify") as (hints, heard):
         for number in range(BURST_READS + 1):
             (root / "old" / "kept.py").chmod(0o600 + number % 2)  # one event each
-            heard.wait(lambda found: len(found) > number)  # noqa: B023 - called before the next
+            heard.wait(lambda hints: len(hints) > number)  # noqa: B023 - called before the next
         (root / "top.py").unlink()
         time.sleep(0.3)
         assert DirtyHint(b"top.py") not in heard.hints

@@ -50,7 +50,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "expected"),
     [
         ("src/e.py", None),
         ("nothing.py", "there is no such file"),
@@ -78,10 +78,10 @@ def root(tmp_path: Path) -> Path:
         (f"{LONG}.py", "it is left out by its length: paths have at most 2,600 bytes"),
     ],
 )
-def test_the_reason_is_the_one_that_decides(root: Path, path: str, said: str | None) -> None:
+def test_the_reason_is_the_one_that_decides(root: Path, path: str, expected: str | None) -> None:
     scope = Scope(os.fsencode(root), SETTINGS)
-    found = why_absent(scope, SETTINGS, os.fsencode(path))
-    assert found is None if said is None else found is not None and said in found, found
+    reason = why_absent(scope, SETTINGS, os.fsencode(path))
+    assert reason is None if expected is None else reason is not None and expected in reason, reason
 
 
 def test_what_is_not_included(root: Path) -> None:
@@ -105,8 +105,8 @@ def test_rules_that_cannot_be_read_now_are_said_to_be(
         return open_absolute(path, flags)
 
     monkeypatch.setattr("cocosearchd.runtime.files.regular_files.open_absolute", stumbling)
-    why = why_absent(scope, SETTINGS, b"src/e.py")
+    reason = why_absent(scope, SETTINGS, b"src/e.py")
     assert (
-        why
+        reason
         == f"the rules that decide cannot be read now: {root}/src/.gitignore: Too many open files; ask again soon"
     )

@@ -165,32 +165,36 @@ def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root:
 
 
 @linux
-@pytest.mark.parametrize("asked", ["refresh_git", "renew"])
+@pytest.mark.parametrize("question", ["refresh_git", "renew"])
 async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fresh_answer(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str
 ) -> None:
     """A hint makes another scope while git is being asked: it knows the new ignore files, and git
     as it was.
     """
     # Patched, because a hint cannot be timed to come just while git is being asked.
-    surveys, real, init = list[ScanCoordinator](), getattr(Scope, asked), ScanCoordinator.__init__
+    coordinators, real, init = (
+        list[ScanCoordinator](),
+        getattr(Scope, question),
+        ScanCoordinator.__init__,
+    )
 
     def known(self: ScanCoordinator, *arguments: object) -> None:
-        surveys.append(self)
+        coordinators.append(self)
         init(self, *arguments)  # type: ignore[arg-type]
 
     def slow(self: Scope) -> object:
-        found = real(self)
+        names = real(self)
         if armed:
             armed.clear()
-            survey = surveys[0]
+            index = coordinators[0]
             # as the hint of lib/.gitignore does
-            survey.scope = survey.scope and survey.scope.without_trees(b"lib")
-        return found
+            index.scope = index.scope and index.scope.without_trees(b"lib")
+        return names
 
     armed = list[bool]()
     monkeypatch.setattr(ScanCoordinator, "__init__", known)
-    monkeypatch.setattr(Scope, asked, slow)
+    monkeypatch.setattr(Scope, question, slow)
     index = MemoryIndex(os.fsencode(repository))
     async with following(repository, tmp_path / "sync", index=index) as (live, _):
         await in_sync(live)
@@ -207,10 +211,10 @@ def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(
 ) -> None:
     put(root, a="1", below__b="1", out__c="1")
     (root / ".gitignore").write_text("below/\nout/\n")
-    for place in (root, root / "below", root / "out"):
-        git(place, "init", "-q")
-        git(place, "add", ".")
-        git(place, "commit", "-q", "-m", "first")
+    for directory in (root, root / "below", root / "out"):
+        git(directory, "init", "-q")
+        git(directory, "add", ".")
+        git(directory, "commit", "-q", "-m", "first")
     assert not Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
     git(root, "add", "-f", "below")
     scope = Scope(os.fsencode(root), IndexingSettings())
@@ -262,7 +266,7 @@ async def test_an_ignore_file_that_is_written_by_another_of_its_names(
 
 
 @pytest.mark.parametrize(
-    ("place", "whose"),
+    ("location", "whose"),
     [
         ("one that is", "the repository's"),
         ("one that is", "the user's"),
@@ -272,7 +276,7 @@ async def test_an_ignore_file_that_is_written_by_another_of_its_names(
     ],
 )
 async def test_a_file_that_the_configuration_of_git_includes(
-    root: Path, tmp_path: Path, place: str, whose: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, location: str, whose: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -282,17 +286,17 @@ async def test_a_file_that_the_configuration_of_git_includes(
     (home / "patterns").write_text("a.py\n")
     included, chosen = home / "included", f"[core]\n\texcludesFile = {home}/patterns\n"
     level = "--local" if whose == "the repository's" else "--global"
-    if place == "of a branch":
+    if location == "of a branch":
         git(root, "config", level, "includeIf.onbranch:other.path", str(included))
         included.write_text(chosen)
     else:
         git(root, "config", level, "include.path", str(included))
-    if place == "one that is":
+    if location == "one that is":
         included.write_text("[user]\n\tname = somebody\n")
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         assert held(index) == {"a.py", "b.py"}
-        if place == "of a branch":
+        if location == "of a branch":
             git(root, "symbolic-ref", "HEAD", "refs/heads/other")
         else:
             included.write_text(chosen)
@@ -308,9 +312,9 @@ async def test_rules_outside_of_the_tree_whose_time_is_set_back(root: Path, tmp_
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         assert held(index) == {"b.py"}
-        before = exclude.stat()
+        previous_stat = exclude.stat()
         exclude.write_text("b.py\n")
-        os.utime(exclude, ns=(before.st_atime_ns, before.st_mtime_ns))
+        os.utime(exclude, ns=(previous_stat.st_atime_ns, previous_stat.st_mtime_ns))
         await in_sync(live)
         assert held(index) == {"a.py"}
 
@@ -320,10 +324,10 @@ async def test_a_submodule_that_comes_or_goes_by_the_index_of_git_alone(
 ) -> None:
     put(root, a="1", below__b="1")
     (root / ".gitignore").write_text("below/\n")
-    for place in (root, root / "below"):
-        git(place, "init", "-q")
-        git(place, "add", ".")
-        git(place, "commit", "-q", "-m", "first")
+    for directory in (root, root / "below"):
+        git(directory, "init", "-q")
+        git(directory, "add", ".")
+        git(directory, "commit", "-q", "-m", "first")
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
         assert held(index) == {"a.py"}
@@ -347,9 +351,9 @@ def test_what_is_left_of_a_git_directory_is_no_repository(root: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize("place", ["", "below"])
+@pytest.mark.parametrize("location", ["", "below"])
 async def test_a_repository_that_is_seen_before_it_is_one(
-    root: Path, tmp_path: Path, place: str
+    root: Path, tmp_path: Path, location: str
 ) -> None:
     """`git init` makes its directory first: a scan that comes just then sees no repository, and no
     event follows.
@@ -357,12 +361,12 @@ async def test_a_repository_that_is_seen_before_it_is_one(
     put(root, below__a="1", below__hidden="1")
     (root / "below" / ".gitignore").write_text("hidden.py\n")
     index = MemoryIndex(os.fsencode(root))
-    (root / place / ".git").mkdir()
+    (root / location / ".git").mkdir()
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         await in_sync(live)
         assert held(index) == {"below/a.py"}
-        git(root / place, "init", "-q")
-        git(root / place, "add", "-f", ".")
+        git(root / location, "init", "-q")
+        git(root / location, "add", "-f", ".")
         await in_sync(live)
         assert held(index) == {"below/a.py", "below/hidden.py"}
 
@@ -381,15 +385,15 @@ def test_another_repository_in_the_environment_is_not_asked(
     assert Scope(os.fsencode(root), IndexingSettings()).allows(b"tracked.py")
 
 
-@pytest.mark.parametrize("place", ["", "below"])
+@pytest.mark.parametrize("location", ["", "below"])
 @pytest.mark.parametrize("name", [".gitignore", ".git"])
 async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str, name: str
 ) -> None:
     """A work tree of another repository, whose `.git` is a file: without it, rules and what is
     tracked are others.
     """
-    for directory in dict.fromkeys((root, root / place)):
+    for directory in dict.fromkeys((root, root / location)):
         put(directory, a="1", kept="1", hidden="1")
         (directory / ".gitignore").write_text("kept.py\nhidden.py\n")
         git(directory, "init", "-q", f"--separate-git-dir={tmp_path / 'git'}{directory.name}")
@@ -397,10 +401,10 @@ async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
     failing = set[str]()
     real_open, real_read = os.open, Path.read_bytes
 
-    def stumbling(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
+    def stumbling(path: Any, flags: int, *arguments: Any, **keywords: Any) -> int:
         if flags & os.O_CLOEXEC:  # the index of this test reads without
             fail(os.fsdecode(path))
-        return real_open(path, flags, *arguments, **named)
+        return real_open(path, flags, *arguments, **keywords)
 
     def stumbling_in_tree(path: bytes, flags: int) -> int:
         fail(os.fsdecode(path))
@@ -420,9 +424,9 @@ async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
     monkeypatch.setattr(Path, "read_bytes", stumbling_read)
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
-        before = held(index)
-        assert before == {path for path in before if "hidden" not in path}
-        failing.add(str(root / place / name))
+        previous = held(index)
+        assert previous == {path for path in previous if "hidden" not in path}
+        failing.add(str(root / location / name))
         live.rescan("a test")
         answer = await live.sync(1)
         assert not answer.fresh
@@ -430,15 +434,15 @@ async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
         await live.configure(IndexingSettings(extend_exclude=("new.py",)))
         put(root, new="1")
         assert not (await live.sync(1)).fresh
-        (root / place / ".gitignore").write_text("kept.py\nhidden.py\n\n")
-        put(root / place, hidden="2", kept="2")
+        (root / location / ".gitignore").write_text("kept.py\nhidden.py\n\n")
+        put(root / location, hidden="2", kept="2")
         assert not (await live.sync(1)).fresh
-        assert held(index) == before
+        assert held(index) == previous
         failing.clear()
         await in_sync(live)
-        assert held(index) == before, (
+        assert held(index) == previous, (
             "by the settings of now, which could not be followed when they came"
         )
         assert live.status().reason is None
-        kept = (Path(place) / "kept.py").as_posix()
-        assert index.files[kept].content_hash == digest((root / kept).read_bytes())
+        kept_path = (Path(location) / "kept.py").as_posix()
+        assert index.files[kept_path].content_hash == digest((root / kept_path).read_bytes())

@@ -24,14 +24,14 @@ def only_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ignored_by_git(root: Path, paths: list[str]) -> set[str]:
-    asked = subprocess.run(
+    done = subprocess.run(
         ["git", "check-ignore", "--stdin", "-z"],
         cwd=root,
         input=b"".join(os.fsencode(path) + b"\0" for path in paths),
         capture_output=True,
         check=False,
     )
-    return {os.fsdecode(path) for path in asked.stdout.split(b"\0") if path}
+    return {os.fsdecode(path) for path in done.stdout.split(b"\0") if path}
 
 
 def listed_by_git(root: Path) -> set[bytes]:
@@ -46,7 +46,7 @@ def listed_by_git(root: Path) -> set[bytes]:
 
 def in_scope(root: Path) -> set[bytes]:
     """By asking for each file alone, and, as a scan does, for directories on the way."""
-    scope, found, stack = Scope(os.fsencode(root), EVERYTHING), set[bytes](), [b""]
+    scope, paths, stack = Scope(os.fsencode(root), EVERYTHING), set[bytes](), [b""]
     while stack:
         folder = stack.pop()
         for entry in os.scandir(os.path.join(os.fsencode(root), folder)):
@@ -56,8 +56,8 @@ def in_scope(root: Path) -> set[bytes]:
             if entry.is_dir():
                 stack.extend([] if scope.prunes(path) else [path])
             elif scope.allows(path):
-                found.add(path)
-    return found
+                paths.add(path)
+    return paths
 
 
 def compare(where: Path, seed: int) -> None:
