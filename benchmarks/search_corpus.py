@@ -55,7 +55,7 @@ BATCH_FILES = 100
 class Source:
     """A file to be indexed, with its vectors before they are turned aside."""
 
-    place: Path
+    path: Path
     write: FileWrite
 
 
@@ -163,9 +163,9 @@ async def _load(
     async with db.session(LOADING) as connection:
         definitions = await _without_indexes(connection, record)
         async for number, (source, again) in _repeated(prepared(seed, embedder), firsts):
-            path = f"{folder(rng)}/{number}_{source.place.name}"
+            path = f"{folder(rng)}/{number}_{source.path.name}"
             (root / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source.place, root / path)
+            shutil.copyfile(source.path, root / path)
             write = _moved(source.write, path, noise if again else None)
             files.append(write)
             done += len(write.chunks)

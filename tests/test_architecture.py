@@ -268,6 +268,7 @@ GOOD_PRONOUNS = {
     "cocosearch_ipc.mcp.root_policy": {"own"},
     "cocosearch_ipc.workspace_protocol": {"place"},
 }
+SAMPLES = ROOT / "tests" / "languages" / "cases"  # code that tests parse
 GIT_IN = "cocosearchd.watching.git.git_command"
 MAX_FUNCTION_LINES = 60  # of the body: signatures of MCP tools describe each parameter
 MAX_COMPLEXITY = 10  # decisions of a function, plus one
@@ -370,17 +371,32 @@ def test_class_names_have_one_meaning() -> None:
     assert {name for (_, name), count in names.items() if count > 1} == set()
 
 
-@every_module
-def test_variables_say_what_they_hold(path: Path) -> None:
-    me, tree = parsed(path)
+def variables(tree: ast.AST) -> set[str]:
+    """Return the names that a tree binds: arguments and targets of assignments."""
     names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    names |= {
+    return names | {
         node.id
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
-    pronouns = names & PRONOUNS - GOOD_PRONOUNS.get(me, set())
+
+
+@every_module
+def test_variables_say_what_they_hold(path: Path) -> None:
+    me, tree = parsed(path)
+    pronouns = variables(tree) & PRONOUNS - GOOD_PRONOUNS.get(me, set())
     assert not pronouns, f"{me} has variables without a meaning: {sorted(pronouns)}"
+
+
+def test_variables_of_tests_say_what_they_hold() -> None:
+    pronouns = {
+        str(path.relative_to(ROOT)): sorted(names)
+        for folder in ("tests", "benchmarks")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not path.is_relative_to(SAMPLES)
+        if (names := variables(ast.parse(path.read_text("utf-8"))) & PRONOUNS - {"now"})
+    }
+    assert pronouns == {}
 
 
 def test_docstrings_begin_with_what_they_describe() -> None:
