@@ -69,7 +69,7 @@ def add_processes(parser: argparse.ArgumentParser) -> None:
 
 
 def worker_settings(processes: int | None) -> dict[str, str]:
-    """What a daemon is told of them by its environment."""
+    """Return the environment that sets the number of worker processes."""
     return {} if processes is None else {"COCOSEARCH_INDEXING_PROCESSES": str(processes)}
 
 
@@ -110,7 +110,7 @@ def parts(daemon: Daemon) -> dict[str, float]:
 
 
 def own_seconds(process: psutil.Process) -> float:
-    """Of the process without its children."""
+    """Return the CPU seconds of the process without its children."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
@@ -163,7 +163,7 @@ def edited(lines: list[str], number: int) -> list[str]:
 
 
 def place(root: Path, number: int, top: str) -> Path:
-    """Where a file is."""
+    """Return the path of a file."""
     return root / top / f"part{number % 50}" / f"module_{number}.py"
 
 

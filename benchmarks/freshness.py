@@ -1,4 +1,4 @@
-"""How soon the real daemon knows what was saved, beside Watchman and watchfiles in the same minute.
+"""The time until the real daemon knows a save, beside Watchman and watchfiles in the same minute.
 
     python -m benchmarks.freshness [--files 1000] [--turns 200]
 
@@ -103,7 +103,7 @@ def default_watchfiles(root: Path) -> Iterator["Queue[tuple[str, float]]"]:
 
 
 class Daemons:
-    """What is measured, turn by turn."""
+    """The measured daemons, turn by turn."""
 
     def __init__(self, daemon: Daemon, root: Path, watchman: Watchman | None) -> None:
         self._rpc, self._root, self._watchman = (

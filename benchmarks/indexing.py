@@ -35,7 +35,7 @@ PATIENCE_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is measured where."""
+    """The input of all measurements: the files, the number of saves, and the server."""
 
     root: Path
     paths: list[str]

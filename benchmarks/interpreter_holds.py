@@ -65,7 +65,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 def work_over(text: str) -> dict[str, Callable[[], object]]:
-    """What the daemon does itself with the text of a file, or with parts of it."""
+    """Return the work that the daemon itself does with the text of a file, or with parts of it."""
     data = text.encode()
     file = file_of(text)
     analysis = analyse([file], TermCache().chunk_cache())

@@ -61,7 +61,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a benchmark's index lives: a PostgreSQL, the files, and the snapshots of the lexical
+    """The parts of a benchmark's index: a PostgreSQL, the files, and the snapshots of the lexical
     index.
     """
 
@@ -194,7 +194,7 @@ async def _repeated(
 
 
 def folder(rng: random.Random) -> str:
-    """Where the next file lies."""
+    """Return the folder of the next file."""
     drawn = rng.random()
     for name, share in SHARES.items():
         if drawn < share:

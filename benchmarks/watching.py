@@ -162,7 +162,7 @@ async def small(base: Path) -> None:
 
 
 def touch_and_remove(path: Path) -> None:
-    """What a cookie costs the file system."""
+    """Measure the cost of a cookie for the file system."""
     path.touch()
     path.unlink()
 

@@ -42,8 +42,7 @@ DATABASE_NUMBERS = count(1)
 
 
 def pytest_configure() -> None:
-    """What the tests start is of the tree they belong to, whichever tree the interpreter has
-    installed.
+    """Start only programs of this work tree, whichever tree the interpreter has installed.
 
     Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program
     that they start.
@@ -231,7 +230,7 @@ async def db(dsn: str) -> AsyncIterator[Database]:
 
 @pytest.fixture(scope="module")
 async def module_db(server: str, template: str) -> AsyncIterator[Database]:
-    """As `db`, but one for all tests of a module: for those that only read."""
+    """Like `db`, but one for all tests of a module: for tests that only read."""
     with copied_database(server, template) as copy:
         async with Database.open(copy, DatabaseSettings(pool_min=1, pool_max=8)) as database:
             yield database

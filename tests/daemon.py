@@ -104,7 +104,7 @@ class Daemon:
             copy_cluster(self.cluster, home)
 
     def answers(self) -> bool:
-        """Whether it answers, asked without a process of its own."""
+        """Return whether the daemon answers, without starting a process."""
         try:
             self.call("status")
         except client.CallFailed:
@@ -116,8 +116,8 @@ class Daemon:
         return client.call(address.rpc_socket(self.environment), method, parameters)
 
     def index(self, root: Path, name: str | None = None) -> None:
-        """As `cocosearchctl up ROOT --wait`, without a process: have a directory indexed, and wait
-        until it is.
+        """Index a directory and wait until it is searchable, like `up ROOT --wait` without a
+        process.
         """
         index = self.call(
             "index_codebase", path=os.fspath(root), **({"name": name} if name else {})
@@ -239,14 +239,16 @@ def freezing(processes: list[psutil.Process]) -> Iterator[None]:
 
 
 def copy_cluster(cluster: Path, home: Path) -> None:
-    """What an `EmbeddedPostgres` of `home` begins with, in place of running `initdb`."""
+    """Copy an initialised cluster for an `EmbeddedPostgres` of `home`, in place of running
+    `initdb`.
+    """
     home.mkdir(parents=True, mode=0o711)
     subprocess.run(["cp", "-a", cluster, home / "pg"], check=True)  # owners are kept
 
 
 @contextlib.contextmanager
 def passing_daemon(cluster: Path | None = None, **variables: str) -> Iterator[Daemon]:
-    """As `make_daemon`; at the end nothing of it is left."""
+    """Like `make_daemon`, but nothing of the daemon is left at the end."""
     daemon = make_daemon(**variables)
     daemon.cluster = cluster
     try:

@@ -44,7 +44,7 @@ class Footprint:
 
 
 def measured_footprint(daemon: Daemon) -> Footprint:
-    """Of this moment."""
+    """Measure the memory of this moment."""
     assert daemon.process is not None
     servers = {process.pid for process in daemon.postgres()}
     indexer, workers = 0, 0

@@ -268,7 +268,14 @@ GOOD_PRONOUNS = {
     "cocosearch_ipc.mcp.root_policy": {"own"},
     "cocosearch_ipc.workspace_protocol": {"place"},
 }
-SAMPLES = ROOT / "tests" / "languages" / "cases"  # code that tests parse
+# Code that tests parse and index.
+SAMPLES = (ROOT / "tests" / "languages" / "cases", ROOT / "tests" / "quality" / "corpus")
+TEST_SOURCES = sorted(
+    path
+    for folder in ("tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+    if not any(path.is_relative_to(samples) for samples in SAMPLES)
+)
 GIT_IN = "cocosearchd.watching.git.git_command"
 MAX_FUNCTION_LINES = 60  # of the body: signatures of MCP tools describe each parameter
 MAX_COMPLEXITY = 10  # decisions of a function, plus one
@@ -316,9 +323,14 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 @cache
+def syntax_tree(path: Path) -> ast.Module:
+    """Return the tree of a file, parsed once for all tests."""
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
 def parsed(path: Path) -> tuple[str, ast.Module]:
-    """Name and tree of a module, parsed once for all tests."""
-    return module_name(path), ast.parse(path.read_text("utf-8"), str(path))
+    """Return the name and the tree of a module."""
+    return module_name(path), syntax_tree(path)
 
 
 every_module = pytest.mark.parametrize("path", SOURCES, ids=module_name)
@@ -391,10 +403,8 @@ def test_variables_say_what_they_hold(path: Path) -> None:
 def test_variables_of_tests_say_what_they_hold() -> None:
     pronouns = {
         str(path.relative_to(ROOT)): sorted(names)
-        for folder in ("tests", "benchmarks")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if not path.is_relative_to(SAMPLES)
-        if (names := variables(ast.parse(path.read_text("utf-8"))) & PRONOUNS - {"now"})
+        for path in TEST_SOURCES
+        if (names := variables(syntax_tree(path)) & PRONOUNS - {"now"})
     }
     assert pronouns == {}
 
@@ -403,9 +413,9 @@ def test_docstrings_begin_with_what_they_describe() -> None:
     """A first line is understood without the body: it is no riddle that begins with a relative."""
     openings = re.compile(r"(Of|What|Whether|Whose|Who|Which|As|How|So)\b")
     riddles = [
-        f"{module_name(path)}, line {getattr(node, 'lineno', 1)}"
-        for path in SOURCES
-        for node in ast.walk(parsed(path)[1])
+        f"{path.relative_to(ROOT)}, line {getattr(node, 'lineno', 1)}"
+        for path in (*SOURCES, *TEST_SOURCES)
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and openings.match(ast.get_docstring(node) or "")
     ]

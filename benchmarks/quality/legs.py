@@ -132,7 +132,7 @@ def chosen_of(samples: list[Sample], random_: random.Random, count: int) -> list
 
 
 def indexed(files: Sequence[File], embedder: Embedder) -> tuple[IndexSnapshot, TermCache]:
-    """What the daemon would have in memory."""
+    """Build the index that the daemon would have in memory."""
     terms, documents = TermCache(), []
     for path, language, chunks in files:
         vectors = asyncio.run(

@@ -9,7 +9,7 @@ TOP = 10
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an answer is. Lines count from 1 and are inclusive; 0: anywhere in the file."""
+    """The location of an answer. Lines count from 1 and are inclusive; 0: anywhere in the file."""
 
     path: str
     start_line: int = 0
@@ -18,7 +18,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a system returned, at one rank."""
+    """A result of a system, at one rank."""
 
     path: str
     start_line: int

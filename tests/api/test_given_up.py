@@ -1,6 +1,4 @@
-"""What a client asked for and no longer waits for is done all the same, or not begun: never by
-half.
-"""
+"""Work that a client gave up on is done completely or not begun, never by half."""
 
 import asyncio
 import os

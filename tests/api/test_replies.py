@@ -1,4 +1,4 @@
-"""What the daemon's values are as replies."""
+"""Conversion of the daemon's values to replies."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a saved query tells of, whatever its answers have come to by the time they are given."""
+"""Events of a saved query, however its answers change before they are sent."""
 
 import pytest
 

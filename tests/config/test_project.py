@@ -1,4 +1,4 @@
-"""What a project may say of its own index, and what a hostile one may not."""
+"""Settings that a project may make for its own index, and those that a hostile one may not."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""What both kinds of model servers share: URLs, keys, clients, and answers that do not end or are
-none.
-"""
+"""Behaviour that both kinds of model servers share: URLs, keys, clients and broken answers."""
 
 import time
 from collections.abc import Iterator

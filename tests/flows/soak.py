@@ -59,7 +59,7 @@ class Plot:
 
 @dataclass
 class Tally:
-    """What has happened so far."""
+    """Counts of the events so far."""
 
     counts: Counter[str] = field(default_factory=Counter)
     divergences: list[str] = field(default_factory=list)
@@ -211,9 +211,7 @@ class Soak:
             process.send_signal(signal.SIGCONT)
 
     def _circumstances(self, request: dict[str, Any], reply: dict[str, Any]) -> str:
-        """What there is to learn of a wrong answer: how it came to be, and whether the next one is
-        right.
-        """
+        """Describe a wrong answer: how it came to be, and whether the next one is right."""
         details = {name: reply[name] for name in ("as_of", "cache", "timings_ms")}
         hits = [(hit["path"], hit["match_type"], hit["content"][:60]) for hit in reply["results"]]
         try:
@@ -273,7 +271,7 @@ class Soak:
             self._ask(where, plot, disk)
 
     def _heals(self, plot: Plot) -> str:
-        """Whether it was late or will never be right."""
+        """Return whether the answer was only late."""
         time.sleep(3)
         self._in_sync(plot.name)
         right = asyncio.run(self._stored(plot.name))[0] == as_git_sees(plot.path, plot.scratch)
@@ -350,7 +348,7 @@ class Soak:
                 self.tally.differs(f"{where}: {word} of {path!r} is not found")
 
     def _finds(self, where: str, plot: Plot, word: str, more: dict[str, Any]) -> bool:
-        """Whether a word is among the best results; what is found is compared with the disk."""
+        """Return whether a word is among the best results, after comparing them with the disk."""
         request = {
             "query": word,
             "index": plot.name,
@@ -388,8 +386,8 @@ class Soak:
 def says(
     root: bytes, path: str, start: int, end: int, text: str, *, as_shown: bool = False
 ) -> bool:
-    """Whether the file holds the text at these bytes; `as_shown`: with its long lines cut, as
-    answers have them.
+    """Return whether the file holds the text at these bytes; `as_shown`: with its long lines cut,
+    as in answers.
     """
     try:
         data = Path(os.fsdecode(root), os.fsdecode(decode_path(path))).read_bytes()

@@ -15,7 +15,7 @@ from tests.daemon import Daemon
 
 @pytest.fixture
 def scratch(shared: Daemon) -> Iterator[Path]:
-    """Where the scratch directories of who measures are made."""
+    """A directory for the scratch directories of a measurement."""
     directory = Path(tempfile.mkdtemp(prefix="cocosearch-test-"))
     shared.variables["TMPDIR"] = str(directory)
     yield directory

@@ -55,7 +55,7 @@ def fresh_digest(daemon: Daemon, root: Path) -> tuple[object, ...]:
 
 
 def held(daemon: Daemon) -> dict[str, dict[str, bytes]]:
-    """Of each index: path -> hash of the content that its rows are of."""
+    """Return for each index: path -> hash of the content that its rows are of."""
 
     async def read() -> dict[str, dict[str, bytes]]:
         dsn: str = daemon.call("status")["store"]["dsn"]

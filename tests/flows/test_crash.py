@@ -59,7 +59,7 @@ def strike(daemon: Daemon, victim: str) -> None:
 
 
 def digest(daemon: Daemon) -> tuple[object, ...]:
-    """Of every row of the only index, vectors included."""
+    """Return a digest of every row of the only index, vectors included."""
 
     async def read() -> tuple[object, ...]:
         dsn: str = daemon.call("status")["store"]["dsn"]
@@ -122,8 +122,8 @@ def test_after_many_kills_too(
 def test_nothing_is_read_while_a_killed_daemon_may_still_commit(
     daemon: Daemon, project: Path
 ) -> None:
-    """Of such a commit nobody would tell: what was read before it would be without it, and be
-    called fresh.
+    """Nothing would report such a commit: what was read before it would lack it, and be called
+    fresh.
     """
     daemon.index(project, "project")
     dsn, series = (

@@ -1,4 +1,4 @@
-"""What goes wrong around a running daemon: it is stopped, runs out of something, or its servers
+"""Faults around a running daemon: it is stopped, runs out of something, or its servers
 talk nonsense.
 
 Each time: nothing that is not known is called fresh while it lasts, and afterwards everything is
@@ -46,7 +46,10 @@ def told(reply: Any, word: str) -> bool:
 
 
 def honest(reply: Any, word: str) -> bool:
-    """Whether an answer finds the word, or does not claim to know; no answer is honest, too."""
+    """Return whether an answer finds the word or does not claim to be fresh.
+
+    No answer is honest, too.
+    """
     return reply is None or told(reply, word) or not reply["fresh"]
 
 
@@ -336,7 +339,7 @@ def test_a_disk_that_is_nearly_full_is_named_by_whoever_waits_for_it(
 def test_postgresql_restarts_in_the_middle_of_its_transactions(
     daemon: Daemon, project: Path, number: signal.Signals
 ) -> None:
-    """As its administrator would restart it, and as a power cut would."""
+    """Restart it like its administrator, and like a power cut."""
     daemon.index(project)
     for file in range(60):
         save(project, f"written_beside_{file}")

@@ -140,9 +140,7 @@ def test_without_a_daemon_nothing_is_waited_for(stopped: Daemon) -> None:
 def test_of_an_index_that_was_made_again_it_is_said_that_something_may_be_missed(
     shared: Daemon, project: Path
 ) -> None:
-    """What went while there was no index is in no event: who keeps a copy would keep it for
-    ever.
-    """
+    """Files that went while there was no index are in no event: a client's copy would keep them."""
     shared.index(project)
     with watching(shared, "--index", "project") as (_, events, messages):
         begun(events, project)

@@ -61,7 +61,7 @@ def until_switched(daemon: Daemon) -> None:
 def test_other_weights_under_the_same_name_are_never_mixed_in(
     stopped: Daemon, tmp_path: Path
 ) -> None:
-    """As `ollama pull` brings them while the daemon runs; the remedy that is named helps without a
+    """`ollama pull` brings them while the daemon runs; the remedy that is named helps without a
     restart.
     """
     daemon, root, script = stopped, populated(tmp_path / "root"), Script(dimension=32)

@@ -1,6 +1,4 @@
-"""What goes wrong around a daemon, and what it does: settings, database, embedder, parts that die,
-signals.
-"""
+"""Trouble around a daemon, and its reaction: settings, database, embedder, parts that die, signals."""
 
 import os
 import random

@@ -214,7 +214,7 @@ def test_unsaved_text_stays_when_another_embedder_takes_over(
 
 
 def refused(daemon: Daemon, method: str, **parameters: Any) -> str:
-    """What is said of a call that is not answered."""
+    """Return the error of a call that is refused."""
     with pytest.raises(client.CallFailed) as failed:
         daemon.call(method, index="project", **parameters)
     assert failed.value.code == p.INVALID_PARAMS

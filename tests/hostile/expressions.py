@@ -352,7 +352,7 @@ def seconds(run: Callable[[Any], object], text: Any) -> float:
 def growth(
     run: Callable[[Any], object], attack: Attack, encode: Callable[[str], Any]
 ) -> str | None:
-    """How the cost grows if that is faster than the text; else None."""
+    """Describe how the cost grows if that is faster than the text; else None."""
     for length in LENGTHS:
         try:
             if seconds(run, encode(attack.text(length))) < SLOW_S:
@@ -393,7 +393,7 @@ def findings(name: str, pattern: re.Pattern[Any], most: int) -> Iterator[dict[st
 
 
 def is_excepted(name: str) -> bool:
-    """Whether an expression is not attacked."""
+    """Return whether an expression is not attacked."""
     return name in EXCEPTIONS or name.startswith(tuple(EXCEPT_BELOW))
 
 

@@ -57,7 +57,7 @@ class HangingDirectory:
 
     @property
     def waiting(self) -> int:
-        """How many requests were not answered."""
+        """Return the number of requests that were not answered."""
         return len(self._waiting)
 
     def close(self) -> None:

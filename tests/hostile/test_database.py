@@ -335,7 +335,7 @@ def test_a_conversion_that_is_killed_goes_on(
 def test_files_of_the_system_do_not_come_along(
     trusting_cluster: Path, server: EmbeddedPostgres
 ) -> None:
-    """Who had the account before could name another file of this disk in the data."""
+    """A former user of the account could name another file of this disk in the data."""
     system_file = trusting_cluster.parent / "system-file"
     system_file.write_text("root's")
     os.link(system_file, trusting_cluster / "pg" / "data" / "base" / "planted")

@@ -93,7 +93,7 @@ def metric(daemon: Daemon, part: str) -> str:
 
 
 def doctor(daemon: Daemon, part: str) -> dict[str, Any]:
-    """What `doctor` finds of a part."""
+    """Return the finding of `doctor` about a part."""
     findings = daemon.ctl("doctor", "--json", check=False).stdout
     return next(finding for finding in json.loads(findings)["findings"] if finding["what"] == part)
 

@@ -98,7 +98,7 @@ def account(uid: int) -> dict[str, Any]:
 
 
 def skip_where_programs_are_hidden(impostor: "subprocess.Popen[bytes]") -> None:
-    """As root without CAP_SYS_PTRACE the user decides, and the server's own is nobody else's."""
+    """For root without CAP_SYS_PTRACE the user decides, and the server's own is nobody else's."""
     identity = identify(impostor.pid)
     if identity is not None and not identity.program:
         pytest.skip("programs of other users cannot be seen here: root lacks CAP_SYS_PTRACE")
@@ -107,7 +107,7 @@ def skip_where_programs_are_hidden(impostor: "subprocess.Popen[bytes]") -> None:
 def test_another_program_with_a_command_line_like_ours_blocks_nothing(
     server: EmbeddedPostgres,
 ) -> None:
-    """Of the server's own user, in the server's directory."""
+    """The program runs as the server's user, in the server's directory."""
     with impostor(server, cwd=server.data, **account(server.uid)) as program:
         skip_where_programs_are_hidden(program)
         check_unhindered(server, program)
@@ -116,7 +116,7 @@ def test_another_program_with_a_command_line_like_ours_blocks_nothing(
 def test_a_program_elsewhere_with_a_command_line_like_ours_blocks_nothing(
     server: EmbeddedPostgres, program_named_postgres: str
 ) -> None:
-    """Of the server's own user, and of its name: a server of other data."""
+    """The program runs as the server's user and has its name, like a server of other data."""
     with impostor(server, program_named_postgres, cwd="/", **account(server.uid)) as program:
         skip_where_programs_are_hidden(program)
         check_unhindered(server, program)
@@ -135,7 +135,7 @@ def test_a_command_line_like_ours_of_another_user_blocks_nothing(
 def test_users_are_told_apart_where_programs_cannot_be_seen(
     server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As root in a container without CAP_SYS_PTRACE."""
+    """This is the case of root in a container without CAP_SYS_PTRACE."""
     monkeypatch.setattr(processes, "_link", lambda *_: "")
     server.ensure()
     adopting = EmbeddedPostgres(server.home, SMALL)

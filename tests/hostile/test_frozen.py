@@ -31,7 +31,7 @@ def family(daemon: Daemon) -> list[psutil.Process]:
 
 
 def runs(pid: int) -> bool:
-    """Whether there is such a process, and not only its exit code."""
+    """Return whether the process still runs, instead of being a zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -159,7 +159,7 @@ def test_a_watchdog_that_died_is_replaced_and_one_of_a_daemon_that_ended_ends(
 def test_systemd_hears_nothing_of_a_daemon_whose_interpreter_lock_is_held(
     cluster: Path, tmp_path: Path
 ) -> None:
-    """What systemd then does (SIGABRT) writes all stacks. It starts the daemon again itself: there
+    """Systemd then sends SIGABRT, which writes all stacks. It starts the daemon again itself: there
     is no watchdog.
     """
     address = str(tmp_path / "notify")

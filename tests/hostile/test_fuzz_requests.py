@@ -361,7 +361,7 @@ def fuzz_mcp(daemon: Daemon, limits: settings) -> None:
 
 
 def _until(lines: Any, rid: str) -> Iterator[dict[str, Any]]:
-    """What comes, up to the answer of a request that was sent last: answers may overtake each
+    """Read replies up to that of the last request: answers may overtake each
     other.
     """
     for line in lines:

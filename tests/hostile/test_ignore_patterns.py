@@ -71,7 +71,7 @@ PATH = st.lists(PART, min_size=1, max_size=4).map("/".join)
 
 
 def ignored(patterns: Patterns, path: bytes) -> bool:
-    """As git decides on a file: a directory above it that is ignored takes it along."""
+    """Decide on a file like git: an ignored directory takes along everything below it."""
     parts = path.split(b"/")
     for depth in range(1, len(parts) + 1):
         end = b"/" if depth < len(parts) else b""

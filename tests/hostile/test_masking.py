@@ -309,7 +309,7 @@ def test_nothing_of_a_daemon_shows_the_secrets_of_its_embedder(
 
 
 def _told(daemon: Daemon, root: Path) -> Iterator[str]:
-    """What every verb and method says that shows settings, addresses or errors."""
+    """Return the output of every verb and method that shows settings, addresses or errors."""
     verbs = (
         ("status",), ("status", "--json"), ("config", "show"), ("config", "show", "--json"), ("config", "check"),
         ("doctor",), ("doctor", "--json"), ("models",), ("models", "--json"), ("up", str(root), "--no-wait"),

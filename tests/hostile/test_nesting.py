@@ -104,7 +104,7 @@ async def test_some_shapes_in_every_grammar(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("path", "language"), FILES)
 async def test_every_shape(path: str, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends its process is searchable as well; `check` looks."""
+    """A text that ends its process is searchable as well; `check` looks."""
     monkeypatch.setattr(boxed_parser, "REFILL_S", 0.0)
     await check_all([(path, language)], LONG_BYTES, None)
 

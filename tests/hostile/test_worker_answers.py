@@ -120,7 +120,7 @@ def test_answers_as_they_are_sent_are_read() -> None:
 
 
 def refused(decode: Callable[[bytes], object], body: bytes) -> bool:
-    """Whether a body is refused by an error that a pool takes for the end of a worker."""
+    """Return whether a body is refused by an error that a pool takes for the end of a worker."""
     with suppress(*UNDECODABLE):
         decode(body)
         return False
@@ -165,7 +165,7 @@ def _whole(decode: Callable[[bytes], object], body: bytes) -> bool:
 
 
 def answers() -> dict[str, bytes]:
-    """Of each decoder an answer as a worker sends it."""
+    """Return for each decoder an answer as a worker sends it."""
     parsed_file, lasting = parse_file("a.py", "python", CODE, ChunkLimits(), ())
     packed_manifest = pack_manifest(
         build_file_manifest(

@@ -96,7 +96,7 @@ class Bench:
 async def running(
     dsn: str, tmp_path: Path, loaded: LoadedSettings | None = None
 ) -> AsyncIterator[Bench]:
-    """What `service` puts together of the daemon, without the front ends."""
+    """The parts that `service` wires, without the front ends."""
     loaded = loaded or load_settings(None, {})
     settings = loaded.settings
     spec = IndexerSpec(
@@ -276,7 +276,7 @@ async def test_files_of_settings_are_followed_when_hints_name_them(
 
 
 async def read_again(bench: Bench) -> set[str]:
-    """As `watch_settings` does at its next look."""
+    """Read settings as the next check of `watch_settings` does."""
     previous = await bench.generations()
     await bench.indexes.configure(
         load_settings(None, {"COCOSEARCH_INDEXING_QUERIES_DIR": str(bench.root.parent / "queries")})

@@ -1,4 +1,4 @@
-"""Which running index is meant by a directory."""
+"""Lookup of the running index that a directory belongs to."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What the tables of a running index need from time to time."""
+"""Periodic maintenance of the tables of a running index."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Running:
-    """Of a running index what upkeep looks at: a real one is a root, a lexical index and a
-    daemon.
+    """The part of a running index that maintenance reads: a real one is a root, a lexical index and
+    a daemon.
     """
 
     record: IndexRecord

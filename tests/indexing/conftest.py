@@ -67,5 +67,5 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def spec(dsn: str, tmp_path: Path) -> IndexerSpec:
-    """What a child is told: the test's own database and state."""
+    """The specification of an indexer process: the test's own database and state."""
     return IndexerSpec(dsn, str(tmp_path / "state"))

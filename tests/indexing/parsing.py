@@ -78,7 +78,7 @@ def parsed_here(
     parse_cache: ParseCache,
     manifests: ManifestCache | None,
 ) -> Preparation:
-    """What is known of files, and of the others what parsing finds."""
+    """Return cached results, and parse the other files."""
     contents = look_up_contents(
         sources, manifests, parse_cache, NO_QUARANTINE, rules.limits, rules.skip_rules
     )

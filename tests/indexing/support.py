@@ -202,7 +202,7 @@ async def running(
 async def fresh_digest(
     db: Database, root: Path, spec: IndexerSpec, state: Path
 ) -> tuple[int, str, str, str]:
-    """What a new index of the same files holds, made with a memory of its own."""
+    """Return the digest of a new index of the same files, made with its own CocoIndex memory."""
     record = await new_record(
         db, root, "fresh", suffix=b"/.", embedder=spec.embedder, indexing=spec.indexing
     )

@@ -36,7 +36,7 @@ def test_all_cores_but_one_and_two_of_two(usable: int | None, cores: int, size: 
 def test_a_quota_counts_as_whole_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: str, inner: str, share: int
 ) -> None:
-    """Of the own group, and of those around it."""
+    """Quotas of the own cgroup and of its parents count."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     (tmp_path / "user" / "session").mkdir(parents=True)
     (tmp_path / "user" / "cpu.max").write_text(outer)

@@ -83,7 +83,7 @@ async def test_saves_during_a_first_indexing_are_in_before_its_end(
 async def test_bulk_work_that_stands_still_leaves_room_for_a_save(
     db: Database, root: Path, spec: IndexerSpec
 ) -> None:
-    """As many files as bulk work may have in hand wait for their vectors; the save, which needs
+    """All files that bulk work may have in flight wait for vectors; the save, which needs
     none, is committed.
     """
     bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * BULK_BATCHES)]

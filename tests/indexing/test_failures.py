@@ -281,7 +281,7 @@ async def test_a_list_of_contents_that_cannot_be_read_is_begun_anew(tmp_path: Pa
 async def test_an_indexer_that_does_not_start_is_ended(
     db: Database, root: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that is stopped, or waits for a disk, before it answers: the next one may not be."""
+    """It is stopped, or waits for a disk, before it answers; the next process may not."""
     monkeypatch.setattr(
         "cocosearchd.indexing.coordinator.indexer_process.START_S", 0.02, raising=False
     )

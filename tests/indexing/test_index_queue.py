@@ -1,4 +1,4 @@
-"""How many files a bulk batch has, and how many are under way."""
+"""Sizes of bulk batches, and limits of the batches in flight."""
 
 import asyncio
 from pathlib import Path

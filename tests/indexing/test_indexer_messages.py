@@ -1,4 +1,4 @@
-"""What one process writes, the other reads."""
+"""Messages between daemon and indexer: one process reads what the other writes."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What fails in the work on one index stays there: the others go on, and it starts again."""
+"""A failure in one index stays there: other indexes go on, and it starts again."""
 
 import asyncio
 from pathlib import Path
@@ -27,7 +27,7 @@ class RaisingSource(Source):
 
 
 async def settled(source: Source, *, paths: int) -> dict[str, str]:
-    """What failed of so many paths, once all are settled."""
+    """Return the errors of failed paths, once `count` paths are settled."""
     with anyio.fail_after(WAIT_S):
         while sum(len(batch.paths) for batch, _ in source.settled) < paths:  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.02)

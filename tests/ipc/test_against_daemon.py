@@ -58,8 +58,8 @@ def test_starts_and_stops_leave_no_process_and_no_socket(daemon: Daemon, cycles:
 
 
 def _shared_memory(processes: list[psutil.Process]) -> set[str]:
-    """What of POSIX and System V shared memory belongs to `processes`, as `_mapped` and `_segments`
-    name it.
+    """Return the POSIX and System V shared memory of `processes`, named like `_mapped` and
+    `_segments`.
     """
     pids = {process.pid for process in processes}
     segments = {name for name in _segments() if int(name.partition(" ")[0]) in pids}

@@ -102,7 +102,7 @@ class Target:
         )
 
     def answers(self) -> None:
-        """It is as it was."""
+        """Check that the daemon answers as before."""
         assert "Traceback" not in self.daemon.log, self.daemon.log[-4000:]
         assert "rpc_failed" not in self.daemon.log, self.daemon.log[-4000:]
         reply = client.call(self.rpc, "search", {"query": "found", "index": "it"})

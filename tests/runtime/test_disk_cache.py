@@ -1,6 +1,4 @@
-"""What is kept is found again, by every version; it is bounded, and a file that cannot be read is
-made anew.
-"""
+"""The disk cache: every version reads it, it is bounded, and an unreadable file is replaced."""
 
 import asyncio
 import sqlite3
@@ -104,7 +102,7 @@ def test_what_was_put_is_written_soon(tmp_path: Path) -> None:
 
 
 def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> None:
-    """As versions before made them."""
+    """Earlier versions made such files."""
     path, limit = tmp_path / "kept.sqlite", 400_000
     former = sqlite3.connect(path)
     former.execute(

@@ -1,4 +1,4 @@
-"""What the daemon says it takes of memory."""
+"""The memory that the daemon reports."""
 
 import os
 import subprocess

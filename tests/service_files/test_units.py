@@ -177,7 +177,7 @@ def test_a_service_has_bounds_that_end_one_process_and_not_the_unit(path: Path) 
 
 
 def test_the_user_unit_has_every_restriction_that_needs_no_namespace() -> None:
-    """Those of the system unit but for what a user's manager may be refused."""
+    """The restrictions equal those of the system unit, except what a user's manager may be refused."""
     folder = ROOT / "systemd"
     user = {(key, value) for _, key, value in units(folder / "user" / "cocosearchd.service")}
     system = {(key, value) for _, key, value in units(folder / "system" / "cocosearchd@.service")}

@@ -300,7 +300,7 @@ def large_files(count: int) -> list[FileWrite]:
 
 
 async def leave_invalid_index(db: Database, record: IndexRecord) -> None:
-    """As after a build that was killed: here it waits for another transaction until its time is
+    """Leave the index of a killed build: here it waits for another transaction until its time is
     over.
     """
     async with db.session({"statement_timeout": "300"}) as connection, db.connection() as locker:

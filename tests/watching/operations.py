@@ -70,7 +70,7 @@ class Operations(Mutator):
             operation()
 
     def begin(self) -> None:
-        """What a repository starts with."""
+        """Give a repository its first content."""
         if self.repository:
             self.git("init", "-q")
             self.git("commit", "-q", "--allow-empty", "-m", "first")

@@ -1,6 +1,4 @@
-"""What tests of roots share: an index in memory that follows a root, a walker that shares no code,
-random changes.
-"""
+"""Support for tests of roots: an index in memory, a walker that shares no code, random changes."""
 
 import asyncio
 import contextlib
@@ -89,8 +87,8 @@ class MemoryIndex:
             live.settle(batch, failed)
 
     def read(self, path: str) -> bool:
-        """Whether the path could be read in one piece; then the index holds what was read, or
-        nothing if it is gone.
+        """Read a path into the index, or remove it if it is gone; return whether it could be read
+        in one piece.
         """
         full_path = os.path.join(self.root, decode_path(path))
         try:

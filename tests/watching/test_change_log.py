@@ -1,4 +1,4 @@
-"""What was applied since a clock: never less than that."""
+"""The paths applied since a clock: never fewer, maybe more."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What may not be read: as another account, because nothing is closed to root."""
+"""Files and directories that may not be read, as another account: nothing is closed to root."""
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - asyncio imports it when it is used, which the account may not

@@ -1,4 +1,4 @@
-"""What goes wrong below a watched root: limits of the kernel, hints that lie, clocks that jump."""
+"""Faults below a watched root: limits of the kernel, hints that lie, clocks that jump."""
 
 import asyncio
 import errno

@@ -153,7 +153,7 @@ class LateLook:
     def written(
         self, root: bytes, suspects: Iterable[hard_links.Suspect]
     ) -> list[hard_links.Suspect]:
-        """As `links.written`."""
+        """Return the changed names, like `links.written`."""
         names = hard_links.changed_names(root, suspects)
         if not self.seen.is_set():
             self.seen.set()

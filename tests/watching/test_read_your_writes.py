@@ -157,7 +157,7 @@ class World:
             self.dirty.clock.interrupt()
 
     async def ask(self) -> None:
-        """As `WatchedRoot.sync` does."""
+        """Wait like `WatchedRoot.sync`."""
         while True:
             saved, cookie = dict(self.disk), asyncio.get_running_loop().create_future()
             self.hints.append(cookie)

@@ -329,7 +329,7 @@ async def test_too_many_trees_become_one_scan(dirty: Reconciler) -> None:
 
 
 class Model:
-    """What should hold, said without sets of numbers: per path, whether the last change has been
+    """The expected state, without sets of numbers: per path, whether the last change has been
     applied.
     """
 

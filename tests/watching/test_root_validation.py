@@ -1,4 +1,4 @@
-"""Which directories may be roots, and their names."""
+"""Directories that may be roots, and their names."""
 
 import os
 import subprocess

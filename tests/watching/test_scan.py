@@ -1,4 +1,4 @@
-"""What a comparison believes of times and sizes."""
+"""The trust of a comparison in times and sizes."""
 
 import os
 import time

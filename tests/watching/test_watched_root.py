@@ -103,7 +103,7 @@ async def test_after_many_random_operations_too(tmp_path: Path, backend: str, se
 
 
 async def test_while_somebody_else_keeps_writing(root: Path, tmp_path: Path) -> None:
-    """What was written before the sync is there after it, although the tree never rests."""
+    """Changes written before the sync are there after it, although the tree never rests."""
     mutator, stop = Mutator(os.fsencode(root), 7, replace_root=False), asyncio.Event()
 
     async def keep_writing() -> None:
@@ -693,7 +693,7 @@ async def test_directories_that_cannot_be_read_are_not_empty(tmp_path: Path) -> 
 
 
 async def test_what_could_not_be_read_is_tried_at_every_scan(root: Path, tmp_path: Path) -> None:
-    """Whether a file can be read depends on who asks as well, and no change of the file tells of
+    """The right to read a file depends on the process as well, and no change of the file tells of
     that.
     """
     put(root, a="1", b="1")
@@ -907,7 +907,7 @@ async def test_a_change_between_reading_and_settling_is_seen(
 
 
 async def test_a_failed_run_can_be_run_again(root: Path, tmp_path: Path) -> None:
-    """As the supervisor does after an error."""
+    """The supervisor does so after an error."""
     put(root, a="1")
     index = MemoryIndex(os.fsencode(root))
     live = WatchedRoot(os.fsencode(root), index, PYTHON, QUICK, tmp_path / "sync")

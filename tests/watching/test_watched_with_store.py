@@ -107,7 +107,7 @@ async def test_a_restart_does_what_is_needed_and_no_more(db: Database, tmp_path:
 async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(
     db: Database, dsn: str, tmp_path: Path
 ) -> None:
-    """What was stored is said to be of another device, as where a disk is not there yet."""
+    """Stored files are of another device, like those of a disk that is not mounted yet."""
     root = tmp_path / "root"
     root.mkdir()
     (root / "a.py").write_text("x = 1\n")

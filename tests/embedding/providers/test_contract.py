@@ -1,6 +1,4 @@
-"""What every provider promises, asked of all that can run here: the optional ones where they are
-installed.
-"""
+"""The contract of every provider; optional ones are tested where they are installed."""
 
 import importlib
 import importlib.util

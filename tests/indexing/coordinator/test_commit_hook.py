@@ -1,6 +1,4 @@
-"""Whoever follows commits is told after them, never before: else a cache would keep what was there
-before as new.
-"""
+"""The commit hook runs after a commit, never before: else a cache would keep old values as new."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

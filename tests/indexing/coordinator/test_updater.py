@@ -206,7 +206,7 @@ async def test_indexes_come_and_go_at_run_time(
 async def test_a_batch_that_comes_while_its_index_is_removed_does_not_end_the_indexer(
     db: Database, root: Path, spec: IndexerSpec
 ) -> None:
-    """Who waited for it is awake already: it cannot be cancelled before it goes on."""
+    """The waiting task is awake already: it cannot be cancelled before it goes on."""
     record, other_record = (
         await new_record(db, root),
         await new_record(db, root, "other", suffix=b"/."),

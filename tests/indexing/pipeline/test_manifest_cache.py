@@ -1,5 +1,5 @@
-"""What is compared before it is made is stored as what is made as a whole is, and no sheet is used
-for another file.
+"""Rows made from a comparison equal rows made from the whole file, and no manifest serves another
+file.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ def maker(open_parse_cache: ParseCache, rules: RowRules = RULES) -> RowMaker:
 def cached_manifests(
     disk_cache: DiskCache, rules: RowRules = RULES, code: bytes = b""
 ) -> ManifestCache:
-    """As an index of these rules has them."""
+    """The manifest cache of an index of these rules."""
     return maker(open_parse_cache(disk_cache, code), rules)._manifests
 
 
@@ -290,7 +290,7 @@ def test_a_damaged_manifest_is_not_used(disk_cache: DiskCache, tmp_path: Path) -
 
 
 def test_what_may_turn_out_otherwise_is_not_kept(disk_cache: DiskCache, tmp_path: Path) -> None:
-    """What could not be parsed, and what was not looked into."""
+    """Manifests of files that failed to parse or were skipped are not cached."""
     manifests = cached_manifests(disk_cache)
     line = source("a.py", b"x = '" + b"a" * 1_000_000 + b"'\n", tmp_path)
     for file in (line, source("b.py", b"\0\1", tmp_path)):

@@ -1,6 +1,4 @@
-"""What is known of a content is what parsing it would find, whatever its path and whoever asks.
-Nothing else is.
-"""
+"""A cached parse result equals a new one, whatever the path of the content; nothing else is cached."""
 
 import sqlite3
 from dataclasses import replace

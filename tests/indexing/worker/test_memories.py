@@ -1,5 +1,6 @@
-"""What has been done is known twice, by CocoIndex and by PostgreSQL. Whichever forgets, the rows
-follow the disk.
+"""CocoIndex and PostgreSQL both know what is done.
+
+If one forgets, the rows still follow the disk.
 """
 
 import shutil
@@ -41,9 +42,7 @@ async def test_cocoindex_forgets(
 async def test_a_damaged_memory_is_begun_anew(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path, part: str
 ) -> None:
-    """As after a power cut, or a copy of a state that was in use: CocoIndex's store fails, or ends
-    the child.
-    """
+    """After a power cut or a copy of a state in use, CocoIndex's store fails or ends the process."""
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()

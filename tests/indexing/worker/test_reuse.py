@@ -1,4 +1,4 @@
-"""What was embedded once is not embedded again: moved files, branches, other indexes."""
+"""Content that was embedded once is not embedded again: moved files, branches, other indexes."""
 
 import shutil
 from dataclasses import replace

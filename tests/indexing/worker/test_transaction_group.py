@@ -46,7 +46,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def hold(connection: Connection, record: IndexRecord) -> None:
-    """Nothing of the index can be committed until the connection's transaction ends."""
+    """Let nothing of the index be committed until the connection's transaction ends."""
     query = sql.SQL("select 1 from cocosearch_indexes where number = {} for update").format(
         record.number
     )
@@ -119,7 +119,7 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, whe
 
 
 async def test_a_file_that_cannot_be_made_fails_alone(db: Database) -> None:
-    """Whether that is said of the file, or the files cannot be made together."""
+    """The error names the file, or concerns all files together."""
     record = await new_index(db)
 
     async def make(

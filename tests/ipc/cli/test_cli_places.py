@@ -139,7 +139,7 @@ def test_a_daemon_that_listens_elsewhere_or_nowhere(
 def test_a_daemon_that_is_there_and_says_nothing_is_waited_for_aloud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that is frozen: this one hangs up, so that the test need not wait until it is given
+    """Like a frozen daemon, but it hangs up, so that the test need not wait until it is given
     up.
     """
     environment = {

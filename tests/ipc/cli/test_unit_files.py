@@ -164,7 +164,7 @@ def test_a_service_is_removed_where_its_manager_cannot_be_reached(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As in a shell of cron or su: before, the files stayed, and `up` went on asking systemd in
+    """This is the case in a shell of cron or su: before, the files stayed, and `up` went on asking systemd in
     vain.
     """
     assert run(["service", "install"], env | {"COCOSEARCH_SEARCH_LIMIT": "5"}) == exits.OK

@@ -1,5 +1,5 @@
-"""Where `make clients` puts Node (PyPI's, when the machine's is too old) and what it fetches from
-npm.
+"""Places of Node (PyPI's, when the machine's is too old) and of the packages that `make clients`
+fetches from npm.
 """
 
 import shutil

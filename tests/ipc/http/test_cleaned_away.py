@@ -95,7 +95,7 @@ def test_a_lock_that_was_cleaned_away_is_taken_again(served: Served) -> None:
 def test_a_directory_that_cannot_be_made_is_made_when_it_can(
     served: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As that of a session is gone while its user is not logged in: what was above it is not the
+    """The directory of a session is gone while its user is not logged in: what was above it is not the
     daemon's to make.
     """
     served.stop()

@@ -1,4 +1,4 @@
-"""Where chunks are, as every read says it: as if their files had never been anything else."""
+"""Positions of chunks are the same in every statement, whatever the file's history."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -85,8 +85,9 @@ async def fresh(db: Database) -> IndexRecord:
 
 
 async def answers(db: Database, record: IndexRecord, keys: Sequence[Key]) -> list[Any]:
-    """Of every statement that says where a chunk is. Limits cut through chunks that are equally
-    good.
+    """Return the answers of every statement that returns positions.
+
+    Limits cut through equally good chunks.
     """
     words, vector, phrase = Filter(), vector_of("same: words"), Filter(phrases=("words",))
     hits = [await vector_search(db, record, vector, words, limit) for limit in (1, 2, 3, 4, 99)]

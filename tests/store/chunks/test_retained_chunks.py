@@ -234,7 +234,7 @@ async def test_a_save_keeps_retained_rows_and_adds_none(db: Database) -> None:
 
 
 async def test_rows_from_before_a_series_of_saves_are_retained(db: Database) -> None:
-    """So is what comes in the place of retained rows that are taken up by a save: a branch of few
+    """Rows are retained as well if they replace retained rows that are taken up by a save: a branch of few
     files is changed to.
     """
     record = await new_index(db)

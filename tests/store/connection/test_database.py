@@ -160,7 +160,7 @@ async def test_a_pooler_that_refuses_our_settings() -> None:
 
 
 async def test_a_pooler_that_shares_sessions(dsn: str) -> None:
-    """What one transaction locks would be locked for ever, and the next daemon wait for it in
+    """The lock of one transaction would stay for ever, and the next daemon wait for it in
     vain.
     """
     connection = await MonitoredConnection.connect(dsn, autocommit=True)

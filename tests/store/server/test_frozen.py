@@ -68,9 +68,7 @@ async def gives_up(work: Coroutine[Any, Any, Any]) -> None:
 
 
 async def sessions(db: Database) -> int:
-    """How many of ours the server has; what it has not noticed to be gone yet, it is given some
-    time for.
-    """
+    """Return the number of our sessions on the server, after some time to notice ended ones."""
     text = "select count(*) from pg_stat_activity where application_name = 'cocosearchd'"
     count, end = 0, time.monotonic() + 10
     while time.monotonic() < end:

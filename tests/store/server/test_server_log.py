@@ -1,5 +1,5 @@
-"""What PostgreSQL complains about reaches the daemon's log: complaints only, each once, also after
-the file was cut.
+"""PostgreSQL's complaints reach the daemon's log: only complaints, each once, also after the file
+was cut.
 """
 
 import logging

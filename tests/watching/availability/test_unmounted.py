@@ -88,7 +88,7 @@ async def says_away(live: WatchedRoot) -> None:
 async def test_a_root_that_is_unmounted_and_mounted_again(
     root: Path, tmp_path: Path, mounted: Mount, backend: str
 ) -> None:
-    """What is mounted again holds other files than before; nothing of the two is lost or kept for
+    """The file system that is mounted again has other files; nothing of the two is lost or kept for
     too long.
     """
     async with following(root, tmp_path / "sync", backend) as (live, index):
@@ -149,7 +149,7 @@ async def test_what_was_about_to_be_applied_when_it_was_unmounted(
 async def test_a_file_system_below_the_root(
     root: Path, tmp_path: Path, mounted: Mount, backend: str
 ) -> None:
-    """As with a directory that may not be read: its files stay, are named, and spoil no other
+    """Like with a directory that may not be read: its files stay, are named, and spoil no other
     answer.
     """
     put(root, a="1")
@@ -282,9 +282,7 @@ async def test_a_root_that_nobody_asks_about_is_looked_at_now_and_then(
 
 
 def below(root: Path, **devices: int) -> tuple[str, ...]:
-    """Which bare directories are taken for unmounted, by what was stored of each file: name ->
-    device.
-    """
+    """Return the bare directories that count as unmounted, by the stored files: name -> device."""
     records = dict[str, FileRecord]()
     for name, device in devices.items():
         records |= remembered(root, f"{name.replace('__', '/')}.py", device=device).files

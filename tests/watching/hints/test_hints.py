@@ -55,7 +55,7 @@ class Heard:
             assert self._news.wait_for(lambda: enough(self.hints), timeout_s), self.hints[-50:]
 
     def covers(self, path: bytes) -> bool:
-        """Whether a scan of what was named would look at this path."""
+        """Return whether a scan of the named directories would read this path."""
         trees = [hint.path for hint in self.hints if isinstance(hint, DirtyTreeHint)]
         return DirtyHint(path) in self.hints or any(
             path == t or path.startswith(t + b"/") or not t for t in trees
@@ -96,7 +96,7 @@ def opened(root: Path, backend: str) -> Iterator[tuple[Hints, Heard]]:
 
 
 def watch_all(hints: Hints, root: Path) -> None:
-    """As a scan does."""
+    """Watch every directory, like a scan."""
     for directory, _, _ in os.walk(os.fsencode(root)):
         relative = os.path.relpath(directory, os.fsencode(root))
         hints.watch(b"" if relative == b"." else relative)

@@ -110,7 +110,7 @@ async def test_rules_above_the_root(tmp_path: Path) -> None:
 def test_a_root_that_a_repository_above_ignores_has_the_rules_in_it_alone(
     root: Path, tmp_path: Path
 ) -> None:
-    """As below a home directory whose repository ignores everything."""
+    """This is the case below a home directory whose repository ignores everything."""
     git(tmp_path, "init", "-q")
     (tmp_path / ".gitignore").write_text("*\n")
     put(root, a="1", hidden="1")
@@ -374,7 +374,7 @@ async def test_a_repository_that_is_seen_before_it_is_one(
 def test_another_repository_in_the_environment_is_not_asked(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As hooks, `git bisect run` and `git rebase --exec` leave it there for what they start."""
+    """Hooks, `git bisect run` and `git rebase --exec` leave it there for the programs they start."""
     git(root, "init", "-q")
     (root / "tracked.py").write_text("x = 1\n")
     git(root, "add", ".")

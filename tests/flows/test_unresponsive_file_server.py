@@ -11,17 +11,17 @@ import pytest
 
 from tests.daemon import Daemon
 from tests.flows.test_trouble import wait_until
-from tests.silent import SilentFileSystem
+from tests.unresponsive_files import UnresponsiveFileSystem
 
 pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def far(tmp_path: Path) -> Iterator[tuple[Path, SilentFileSystem]]:
-    """Where it is mounted, and what is."""
+def far(tmp_path: Path) -> Iterator[tuple[Path, UnresponsiveFileSystem]]:
+    """A mounted file system, and its server."""
     directory, server = (
         tmp_path / "far",
-        SilentFileSystem({b"far.py": b"def lighthouse():\n    return 'far'\n"}),
+        UnresponsiveFileSystem({b"far.py": b"def lighthouse():\n    return 'far'\n"}),
     )
     directory.mkdir()
     with contextlib.ExitStack() as stack:
@@ -33,19 +33,19 @@ def far(tmp_path: Path) -> Iterator[tuple[Path, SilentFileSystem]]:
 
 
 def fresh(daemon: Daemon, index: str, word: str) -> tuple[list[str], bool]:
-    """What is found first, and whether that is fresh."""
+    """Return the paths of the first result, and whether the answer is fresh."""
     answer = daemon.call("search", query=word, index=index)
     return [result["path"] for result in answer["results"][:1]], answer["fresh"]
 
 
 def goes_on(daemon: Daemon, project: Path, word: str) -> None:
-    """What is saved elsewhere is found."""
+    """Check that a save elsewhere is found."""
     (project / "src" / "new.py").write_text(f"def {word}():\n    return 1\n")
     assert fresh(daemon, "project", word) == (["src/new.py"], True)
 
 
 def test_nobody_waits_for_it(
-    daemon: Daemon, project: Path, far: tuple[Path, SilentFileSystem], tmp_path: Path
+    daemon: Daemon, project: Path, far: tuple[Path, UnresponsiveFileSystem], tmp_path: Path
 ) -> None:
     directory, server = far
     daemon.index(project)
@@ -77,8 +77,8 @@ def test_nobody_waits_for_it(
     assert '"settings_changed"' not in daemon.log
 
 
-def restarted(daemon: Daemon, server: SilentFileSystem) -> None:
-    """The daemon stops and starts while the server is silent."""
+def restarted(daemon: Daemon, server: UnresponsiveFileSystem) -> None:
+    """The daemon stops and starts while the server does not answer."""
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGTERM)
     wait_until(lambda: '"event": "stopped"' in daemon.log, "it waits for the server")

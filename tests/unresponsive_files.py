@@ -1,5 +1,4 @@
-"""A file system of a few files whose server stops answering when it is told to, as that of a
-network mount may.
+"""A file system whose server can stop answering, like that of a network mount.
 
 Speaks the kernel's protocol itself (`man 4 fuse`, <linux/fuse.h>, version 7.31): no library stops
 in mid-request.
@@ -27,7 +26,7 @@ ROOT = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class SilentFileSystem:
+class UnresponsiveFileSystem:
     """Holds `files` (name -> content), all in its root. While `answers` is clear, whoever asks it
     anything waits.
     """
