@@ -391,7 +391,7 @@ class IndexRegistry:
         if error is None:
             self._tasks.start_soon(self._run, index)
             await self._updater.add(
-                record, index.root, self.config.rules(settings), index.reporter("lane")
+                record, index.root, self.config.rules(settings), index.reporter("queue")
             )
         return index
 
