@@ -146,7 +146,7 @@ def is_defined(name: str) -> bool:
     return False
 
 
-def test_what_to_touch_exists() -> None:
+def test_the_files_named_for_each_change_exist() -> None:
     rows = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     rows = rows.partition("## To add something")[2].partition("\n## ")[0]
     names = {

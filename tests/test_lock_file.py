@@ -44,7 +44,7 @@ def test_no_registry_is_named() -> None:
 @pytest.mark.parametrize(
     "text", [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
 )
-def test_what_the_project_asks_for_is_locked(text: str) -> None:
+def test_every_requirement_is_locked(text: str) -> None:
     requirement = Requirement(text)
     entry = ENTRIES[canonicalize_name(requirement.name)]
     version = entry["pin"].partition("==")[2].split()[0]

@@ -53,7 +53,7 @@ TASKS = frozenset(["create_task", "ensure_future"])
 Functions = Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]
 
 
-def test_what_calls_itself_is_bounded() -> None:
+def test_every_recursion_is_bounded() -> None:
     circles = {
         (path.name, name)
         for package in PACKAGES

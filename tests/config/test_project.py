@@ -56,7 +56,7 @@ def test_all_that_may_stand_there(tmp_path: Path) -> None:
     assert not OWN - set(setting_keys())
 
 
-def test_it_stands_between_the_users_file_and_the_environment(tmp_path: Path) -> None:
+def test_project_settings_rank_between_the_users_file_and_the_environment(tmp_path: Path) -> None:
     config = tmp_path / "user" / "config.yaml"
     config.parent.mkdir()
     config.write_text(

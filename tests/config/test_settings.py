@@ -65,7 +65,7 @@ def test_later_layers_win_and_each_value_names_its_place(tmp_path: Path) -> None
     }
 
 
-def test_what_extends_is_added_layer_by_layer(tmp_path: Path) -> None:
+def test_extending_settings_are_added_layer_by_layer(tmp_path: Path) -> None:
     file = written(tmp_path, "indexing: {exclude: [a], extend_exclude: [b, c]}")
     loaded = load_settings(
         file, {"COCOSEARCH_INDEXING_EXCLUDE": "x", "COCOSEARCH_INDEXING_EXTEND_EXCLUDE": "d"}

@@ -58,7 +58,7 @@ async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(vectors_made[0].astype(np.float16), stored)
 
 
-async def test_what_nothing_is_known_of_is_asked_again(tmp_path: Path) -> None:
+async def test_a_text_without_a_vector_is_asked_again(tmp_path: Path) -> None:
     model = Model()
     embedder = await CachingEmbedder.create(model, tmp_path, 1 << 20, ReuseCounters())
     assert not (await embedder.embed_documents(["refused"])).any()

@@ -70,7 +70,7 @@ async def test_a_server_that_loads_its_model_is_asked_on(
     assert [request["input"] for request in script.requests].count(["probe"]) == 1
 
 
-async def test_whoever_no_longer_asks_keeps_nothing_going(
+async def test_a_cancelled_question_leaves_no_work_behind(
     embedder: LazyEmbedder, script: Script
 ) -> None:
     await embedder.open()
@@ -82,7 +82,7 @@ async def test_whoever_no_longer_asks_keeps_nothing_going(
     await embedder.embed_query("where")
 
 
-async def test_what_a_late_server_shows_to_be_wrong_fails_no_question(script: Script) -> None:
+async def test_settings_that_a_late_server_proves_wrong_fail_no_question(script: Script) -> None:
     """At the start it ends the daemon; later there is one that answers by words."""
     script.status, script.ignores_dimensions = 503, True
     with ollama_server(script) as url:

@@ -75,7 +75,7 @@ async def test_an_answer_that_drips_is_given_up(provider: str) -> None:
 
 @PROVIDERS
 @pytest.mark.parametrize("number", [b"1" + b"0" * 400, b"1e999", b"[" * 100_000, b'"x"', b"{}"])
-async def test_what_no_vector_holds_is_no_answer(provider: str, number: bytes) -> None:
+async def test_numbers_that_no_vector_holds_are_no_answer(provider: str, number: bytes) -> None:
     body = b'{"embeddings": [[%s]], "data": [{"index": 0, "embedding": [%s]}]}' % (number, number)
     with answering(vectors=body) as url, pytest.raises(EmbedderUnavailable):
         await (await open_embedder(settings(provider, url))).embed_query("a")

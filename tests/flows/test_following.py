@@ -70,7 +70,7 @@ def until(events: "Queue[dict[str, Any]]", expected: str, name: str = "project")
             return event
 
 
-def test_who_follows_need_not_be_restarted_with_the_daemon(daemon: Daemon, project: Path) -> None:
+def test_a_follower_survives_a_restart_of_the_daemon(daemon: Daemon, project: Path) -> None:
     daemon.index(project)
     with watching(daemon, "--index", "project") as (process, events, messages):
         begun(events, project)
@@ -88,7 +88,7 @@ def test_who_follows_need_not_be_restarted_with_the_daemon(daemon: Daemon, proje
         assert process.wait(WAIT_S) == exits.INTERRUPTED
 
 
-def test_who_follows_every_index_is_told_of_each_that_something_may_be_missed(
+def test_a_follower_of_every_index_hears_of_each_gap(
     daemon: Daemon, project: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -137,9 +137,7 @@ def test_without_a_daemon_nothing_is_waited_for(stopped: Daemon) -> None:
     assert "cocosearchd is not running" in done.stderr
 
 
-def test_of_an_index_that_was_made_again_it_is_said_that_something_may_be_missed(
-    shared: Daemon, project: Path
-) -> None:
+def test_a_follower_of_a_new_index_hears_of_the_gap(shared: Daemon, project: Path) -> None:
     """Files that went while there was no index are in no event: a client's copy would keep them."""
     shared.index(project)
     with watching(shared, "--index", "project") as (_, events, messages):

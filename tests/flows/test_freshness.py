@@ -164,7 +164,7 @@ def test_questions_beside_large_checkouts(shared: Daemon, project: Path) -> None
     assert counts["not fresh"], "the checkout was too quick to be noticed"
 
 
-def test_what_becomes_searchable_is_told_to_who_watches(shared: Daemon, project: Path) -> None:
+def test_watchers_hear_of_changes_that_become_searchable(shared: Daemon, project: Path) -> None:
     shared.index(project)
     path = project / "src" / "told.py"
     with subprocess.Popen(

@@ -86,7 +86,7 @@ class Told(MessageHandler):
         self.updated.add(str(message.params.uri))
 
 
-async def test_what_others_change_is_told(
+async def test_a_client_hears_of_changes_by_others(
     served: dict[str, str], shared: Daemon, project: Path
 ) -> None:
     notices, elsewhere = Told(), shared.home / "elsewhere"

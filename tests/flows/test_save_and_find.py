@@ -155,7 +155,7 @@ def test_a_second_daemon_on_the_same_state_is_refused(shared: Daemon) -> None:
     assert shared.json("list") == {"indexes": []}
 
 
-def test_what_runs_for_ever_is_no_part_of_the_request_that_began_it(
+def test_background_work_is_no_part_of_the_request_that_began_it(
     shared: Daemon, project: Path
 ) -> None:
     shared.ctl("up", str(project), "--wait")

@@ -50,7 +50,7 @@ def first(daemon: Daemon, word: str) -> str | None:
         ),
     ],
 )
-def test_what_keeps_it_from_starting_is_one_sentence(
+def test_the_reason_why_a_daemon_does_not_start_is_one_sentence(
     stopped: Daemon, variables: dict[str, str], code: int, sentence: str
 ) -> None:
     stopped.variables.update(variables)

@@ -15,7 +15,7 @@ from tests.embedding.ollama_server import Script, ollama_server
 from tests.flows.test_switch import until_switched
 
 
-def test_what_is_listed_and_counted_is_on_disk(shared: Daemon, project: Path) -> None:
+def test_listed_and_counted_files_are_on_disk(shared: Daemon, project: Path) -> None:
     shared.index(project)
     for number in range(10):
         new = project / f"new{number}.py"
@@ -109,7 +109,7 @@ def test_an_index_that_fails_leaves_no_answer_of_several_fresh(
     assert reply["stale_reason"].startswith("other: not searched: "), reply["stale_reason"]
 
 
-def test_of_several_indexes_the_one_that_is_not_fresh_is_named(
+def test_an_answer_of_several_indexes_names_the_one_that_is_not_fresh(
     shared: Daemon, project: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -222,7 +222,7 @@ def refused(daemon: Daemon, method: str, **parameters: Any) -> str:
     return failed.value.message
 
 
-def test_what_would_hold_up_others_is_refused(shared: Daemon, project: Path) -> None:
+def test_requests_that_would_hold_up_others_are_refused(shared: Daemon, project: Path) -> None:
     shared.index(project)
     globs = [f"*x{number}*" for number in range(3000)]
     for profile in ("code", "classic"):

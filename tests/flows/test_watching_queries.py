@@ -83,9 +83,7 @@ def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(
             ]
 
 
-def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(
-    shared: Daemon, project: Path
-) -> None:
+def test_unrelated_changes_do_not_match_a_saved_query(shared: Daemon, project: Path) -> None:
     shared.index(project)
     with (
         events(shared, index="project", query="database connection pool") as received,
@@ -212,7 +210,7 @@ def ask_until_refused(daemon: Daemon, session: str) -> None:
         client.call(rpc(daemon), "search", {"query": "x", "index": "project", "session": session})
 
 
-def test_what_was_missed_is_told_since_a_clock(shared: Daemon, project: Path) -> None:
+def test_missed_changes_are_sent_since_a_clock(shared: Daemon, project: Path) -> None:
     shared.index(project)
     clock = shared.json("sync", cwd=project)["as_of"]
     (project / "src" / "breaker.py").write_text(

@@ -194,7 +194,7 @@ async def test_looks_that_hang_do_not_pile_up() -> None:
 
 
 @pytest.mark.anyio
-async def test_who_waits_for_a_part_is_told_when_it_is_back() -> None:
+async def test_waiting_work_is_told_when_a_part_is_back() -> None:
     gone = EmbedderUnavailable("gone", "start it")
     outcomes: list[EmbedderUnavailable | None] = [None, gone, EmbedderUnresponsive("?"), None]
     messages = list[str]()

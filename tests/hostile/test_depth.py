@@ -91,7 +91,7 @@ def test_depth_in_one_root_stops_no_other(
     assert "RecursionError" not in shared.log
 
 
-def test_what_no_path_can_name_is_left_out_with_the_reason(
+def test_files_that_no_path_can_name_are_left_out_with_the_reason(
     shared: Daemon, deep_root: Path, neighbour: Neighbour
 ) -> None:
     neighbour.watch(shared)

@@ -56,7 +56,7 @@ def awaited_index(
         time.sleep(0.25)
 
 
-def test_what_is_indexed_stays_and_only_what_changed_waits(
+def test_indexed_files_stay_and_only_changed_ones_wait(
     cluster: Path, roots: dict[str, Path], server: tuple[int, contextlib.ExitStack]
 ) -> None:
     """A daemon indexed two roots and was stopped; its model server ended, and it came back without

@@ -63,7 +63,7 @@ def test_status_names_what_is_left_out_and_what_to_do(shared: Daemon, hostile_ro
     assert all(find_exclusion(reason).remedy in listed for reason, _ in LEFT_OUT.values())
 
 
-def test_of_many_excluded_files_status_names_the_worst_and_counts_the_rest(
+def test_status_names_the_worst_excluded_files_and_counts_the_rest(
     shared: Daemon, hostile_root: Path
 ) -> None:
     for number in range(40):

@@ -172,7 +172,7 @@ def test_every_documented_key_that_may_run_a_program_is_in_the_tables() -> None:
     assert not unknown, "which of these run a program? put them into RUN or HARMLESS"
 
 
-def test_what_is_documented_as_running_a_program_is_switched_off_by_option_too() -> None:
+def test_keys_documented_to_run_a_program_are_switched_off_by_options_too() -> None:
     """A second wall: those whose key has no name of the repository's choice."""
     fixed = {key for key in RUN if not set(key) & set("<*")}
     unused = (

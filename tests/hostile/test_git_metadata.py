@@ -180,7 +180,7 @@ def test_whatever_a_file_is_the_rules_are_read_soon(tmp_path: Path, file: str, k
         (".git", "endless", ".git is not used: it is not a file"),
     ],
 )
-def test_what_is_not_used_is_said(tmp_path: Path, file: str, kind: str, words: str) -> None:
+def test_unused_rules_are_reported(tmp_path: Path, file: str, kind: str, words: str) -> None:
     root = repository(tmp_path / "root")
     attack(root, file, kind)
     scope = Scope(os.fsencode(root), IndexingSettings())

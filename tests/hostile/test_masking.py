@@ -111,7 +111,7 @@ def test_an_address_is_shown_without_its_secrets_and_with_its_host(address: str)
         "",
     ],
 )
-def test_what_is_no_secret_is_shown(plain: str) -> None:
+def test_texts_that_are_no_secret_are_shown(plain: str) -> None:
     assert masking.mask_address(plain) == plain
     assert masking.mask_urls(f"see {plain}, it helps") == f"see {plain}, it helps"
 
@@ -232,7 +232,7 @@ def echo() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
-async def test_what_a_server_quotes_is_scrubbed(provider: str, echo: str) -> None:
+async def test_secrets_that_a_server_quotes_are_masked(provider: str, echo: str) -> None:
     for url in (
         f"http://u:{SECRET}@{echo}/v1",
         f"http://{echo}/v1?key={SECRET}",

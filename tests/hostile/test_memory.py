@@ -47,7 +47,7 @@ def test_masks_of_files_go_with_the_files() -> None:
     assert gone() is None
 
 
-def test_of_many_filters_the_last_ones_are_kept() -> None:
+def test_the_latest_filters_stay_cached() -> None:
     masks, built = MaskCache(entries=2), list[str]()
     for key in ("a", "b", "a", "c", "a", "b"):
         masks.mask(key, partial(made_mask, built, key))

@@ -118,7 +118,7 @@ async def test_every_shape(path: str, language: str, monkeypatch: pytest.MonkeyP
         ("a.py", "python", "repeat '/*'"),
     ],
 )
-async def test_what_ends_a_parser_is_in_quarantine_and_costs_no_other_file(
+async def test_a_file_that_ends_a_parser_is_quarantined_and_costs_no_other_file(
     path: str, language: str, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some of these end it today, unless its own bound on time comes first."""

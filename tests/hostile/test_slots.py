@@ -134,7 +134,7 @@ def slot(peer: str, *, idle: bool = True, is_known: bool = True, since: float = 
     return Slot(peer, idle, is_known, since)
 
 
-def test_who_makes_room() -> None:
+def test_the_client_with_most_connections_makes_room() -> None:
     mine, flooding = slot("a", since=1), [slot("b", since=n) for n in range(2, 6)]
     assert choose_victim([mine, *flooding, slot("c", since=9)], 5) == 1, (
         "the greedy one's, that idles longest"
@@ -161,7 +161,9 @@ def test_who_makes_room() -> None:
         min_size=1,
     )
 )
-def test_who_holds_little_keeps_it(rows: list[tuple[str, bool, bool, float]]) -> None:
+def test_a_client_with_few_connections_keeps_them(
+    rows: list[tuple[str, bool, bool, float]],
+) -> None:
     slots = [Slot(*row) for row in rows]
     victim = slots[choose_victim(slots, len(slots) - 1)]
     counts: dict[Hashable, int] = {

@@ -89,7 +89,7 @@ def fill(root: Path) -> None:
         file.truncate(TERABYTE)
 
 
-def test_what_is_no_plain_file_is_left_out(
+def test_special_files_are_left_out(
     shared: Daemon, hostile_root: Path, neighbour: Neighbour
 ) -> None:
     neighbour.watch(shared)
@@ -129,7 +129,7 @@ def kernel_inside(request: pytest.FixtureRequest, hostile_root: Path) -> Iterato
     subprocess.run(["umount", directory], check=True)
 
 
-def test_where_the_kernel_shows_itself_inside_of_a_root_is_left_out(
+def test_kernel_file_systems_inside_a_root_are_left_out(
     shared: Daemon, kernel_inside: Path, neighbour: Neighbour
 ) -> None:
     """Thousands of directories that come and go, and files without end, some of which act when they

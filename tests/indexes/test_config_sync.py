@@ -195,7 +195,7 @@ async def test_a_bad_file_changes_nothing_and_is_said(dsn: str, tmp_path: Path) 
 
 
 @pytest.mark.timeout(60)
-async def test_what_changed_while_nobody_watched(dsn: str, tmp_path: Path) -> None:
+async def test_changes_while_nobody_watched_are_followed(dsn: str, tmp_path: Path) -> None:
     """Settings are compared with those that the rows were made with, whenever they changed."""
     secret = "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\n"
     async with shop(dsn, tmp_path, FILES | {"key.txt": secret}) as bench:

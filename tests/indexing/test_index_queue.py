@@ -86,7 +86,7 @@ async def begun(queue: IndexQueue, name: str, files: int = FIRST_FILES) -> Chang
     return batch
 
 
-async def test_what_is_under_way_shrinks_with_the_batches(queue: IndexQueue) -> None:
+async def test_the_in_flight_limit_shrinks_with_the_batches(queue: IndexQueue) -> None:
     """Or small batches would be many at once, and each as slow as all of them."""
     first, second = await begun(queue, "one"), await begun(queue, "other")
     queue.mark_answered(first, SLOW, edits=False)
@@ -121,7 +121,7 @@ async def test_on_few_cores_batches_wait_for_each_other(db: Database, tmp_path: 
         await begun(queue, "next")
 
 
-async def test_what_waits_to_be_found_is_bounded(queue: IndexQueue) -> None:
+async def test_the_files_that_wait_to_become_searchable_are_bounded(queue: IndexQueue) -> None:
     first = await begun(queue, "first")
     queue.mark_answered(first, FAIR, edits=False)
     for number in range(BULK_BATCHES + BACK - 1):

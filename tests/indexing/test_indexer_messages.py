@@ -88,7 +88,7 @@ def test_halves_lose_nothing(every: list[str], cut: int) -> None:
 @example(b"[" * 200_000)
 @example(b'{"id":' * 100_000)
 @example(b"9" * 10_000)
-def test_what_is_no_answer_is_refused(line: bytes) -> None:
+def test_an_invalid_answer_is_refused(line: bytes) -> None:
     with suppress(ValueError):
         message = indexer_messages.decode_answer(line)
         assert message.get("ready") is True or isinstance(message["id"], int)

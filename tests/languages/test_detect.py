@@ -115,7 +115,7 @@ def test_not_supported(path: str) -> None:
 
 
 @given(st.text(), st.binary(max_size=200))
-def test_what_is_detected_is_supported(path: str, head: bytes) -> None:
+def test_every_detected_language_is_supported(path: str, head: bytes) -> None:
     if detect(path, head):
         assert is_supported(path)
 

@@ -69,7 +69,7 @@ cocosearchd.runtime.disk_cache.DiskCache(pathlib.Path({str(path)!r}), 1 << 20)
     cache.close()
 
 
-def test_it_is_bounded_and_keeps_what_was_used_last(
+def test_the_disk_cache_is_bounded_and_keeps_the_values_used_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 400_000
@@ -86,7 +86,7 @@ def test_it_is_bounded_and_keeps_what_was_used_last(
     cache.close()
 
 
-def test_what_was_put_is_written_soon(tmp_path: Path) -> None:
+def test_values_are_written_to_disk_soon(tmp_path: Path) -> None:
     async def put() -> None:
         cache = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
         cache.put([(b"one", b"1")])
@@ -122,7 +122,7 @@ def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> Non
     cache.close()
 
 
-def test_what_is_put_comes_behind_what_is_there(tmp_path: Path) -> None:
+def test_new_values_are_stored_behind_older_ones(tmp_path: Path) -> None:
     """Keys are digests: in their order, each value would write a page of its own."""
     path = tmp_path / "kept.sqlite"
     cache = DiskCache(path, 8 << 20)

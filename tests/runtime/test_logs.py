@@ -67,7 +67,7 @@ def test_the_log_is_cut_even_when_it_cannot_be_kept(root: logging.Logger, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["another file", "a pipe", "no file"])
-def test_what_is_not_ours_is_not_cut(root: logging.Logger, tmp_path: Path, kind: str) -> None:
+def test_log_files_of_others_are_not_cut(root: logging.Logger, tmp_path: Path, kind: str) -> None:
     path, other_path = tmp_path / "cocosearchd.log", tmp_path / "mine.log"
     if kind != "no file":
         path.touch()

@@ -82,7 +82,7 @@ async def test_a_request_that_never_ends_delays_no_other() -> None:
 
 
 @pytest.mark.parametrize("harm", [b"abort", b"cpu", b"memory"])
-async def test_what_ends_a_process_ends_no_second_one(
+async def test_a_request_that_ends_a_process_is_not_repeated(
     harm: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The next request has a process that is ready already."""
@@ -136,7 +136,7 @@ async def test_a_caller_that_goes_away_leaves_no_process_at_work() -> None:
         assert await pool.request(b"ab", 5.0) == b"ba"
 
 
-async def test_what_cannot_be_started_is_said() -> None:
+async def test_a_process_that_cannot_be_started_is_reported() -> None:
     for command in (("/nonexistent",), (sys.executable, "-c", "")):
         async with pool_of(PoolSize(max_processes=1, warm=1), command) as pool:
             pool.warm_up()

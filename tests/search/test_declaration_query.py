@@ -55,7 +55,7 @@ def test_a_declaration_is_its_name(text: str, name: str) -> None:
         "impl Display for Daemon",
     ],
 )
-def test_what_says_more_or_something_else_stays_as_it_is(text: str) -> None:
+def test_queries_that_are_no_declaration_stay_unchanged(text: str) -> None:
     assert declared_name(text) is None
 
 

@@ -70,7 +70,7 @@ async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -
     assert {hit.path for hit in (await corpus.ask("serve path:!src/**")).hits} == {"vendor/app.py"}
 
 
-async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(
+async def test_an_unmet_filter_is_reported_only_if_no_index_has_hits(
     db: Database, tmp_path: Path
 ) -> None:
     first = await new_corpus(

@@ -430,7 +430,7 @@ async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are
         assert np.array_equal(vectors[2], vectors[0])
 
 
-async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends_last(
+async def test_the_later_of_two_writes_of_a_path_stays_even_if_the_earlier_ends_last(
     corpus: Corpus, overlay_parser: OverlayParser
 ) -> None:
     embedder = Slow("slow_typing")

@@ -231,7 +231,7 @@ async def test_no_parameter_is_missing_from_the_key(shared: Corpus, second: Quer
     assert (await shared.ask(second)).cache == "miss"
 
 
-async def test_how_hits_are_shown_does_not_miss_the_cache(shared: Corpus) -> None:
+async def test_display_options_do_not_miss_the_cache(shared: Corpus) -> None:
     plain = await shared.ask(parse_query("get_user_by_id", smart_context=False))
     wide = await shared.ask(parse_query("get_user_by_id", lines_before=1, lines_after=1))
     assert wide.cache == "exact"

@@ -180,7 +180,7 @@ def test_kindred_questions_share_all_but_the_forms_and_order_of_words() -> None:
     assert paraphrase_key(plan_of("what is this")) != paraphrase_key(plan_of("who was that"))
 
 
-def test_how_hits_are_shown_is_checked() -> None:
+def test_display_options_are_checked() -> None:
     with pytest.raises(InvalidInput):
         parse_query("x", lines_before=-1)
     with pytest.raises(InvalidInput):

@@ -262,7 +262,7 @@ async def test_chunks_come_in_the_order_asked_with_their_files(db: Database) -> 
         await chunks_with_files(db, record, keys)
 
 
-async def test_what_every_answer_of_a_large_index_asks_is_prepared_but_not_on_a_server_of_somebody_else(
+async def test_frequent_statements_are_prepared_only_on_our_own_server(
     dsn: str, db: Database
 ) -> None:
     record = await corpus(db)

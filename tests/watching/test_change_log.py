@@ -29,7 +29,7 @@ def test_each_path_once_with_its_last_number() -> None:
     assert changes.since(Clock(changes.epoch, 5)) == ()
 
 
-def test_what_is_forgotten_is_not_taken_for_nothing() -> None:
+def test_a_forgotten_clock_gives_no_list() -> None:
     changes = ChangeLog(limit=2)
     changes.begin_epoch()
     changes.record(1, ["a"])

@@ -313,7 +313,7 @@ async def test_a_root_at_rest_is_looked_at_when_it_stirs(monkeypatch: pytest.Mon
 
 
 @linux
-async def test_what_has_no_watch_is_found_although_nobody_asks(
+async def test_changes_without_a_watch_are_found_without_a_question(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cocosearchd.watching.hints.inotify._default_budget", lambda: 1)
@@ -382,7 +382,7 @@ class Unsure(MemoryIndex):
         await super().follow(live, limit)
 
 
-async def test_what_was_written_and_not_known_to_be_is_deleted_when_it_leaves_the_scope(
+async def test_rows_of_an_unconfirmed_write_are_deleted_outside_the_scope(
     root: Path, tmp_path: Path
 ) -> None:
     index = Unsure(os.fsencode(root), 0, 0.0)

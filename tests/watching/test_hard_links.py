@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_what_is_written_by_a_name_outside_is_seen_by_the_next_question(
+async def test_a_write_through_a_name_outside_is_in_the_next_answer(
     root: Path, tmp_path: Path, backend: str
 ) -> None:
     outside = tmp_path / "outside.py"
@@ -115,7 +115,9 @@ async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(
         assert index.contents() == contents
 
 
-async def test_it_is_seen_without_a_question(root: Path, tmp_path: Path) -> None:
+async def test_a_write_through_another_name_is_seen_without_a_question(
+    root: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside.py"
     outside.hardlink_to(root / "a.py")
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):

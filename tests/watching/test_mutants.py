@@ -59,7 +59,7 @@ def look_and_believe(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
 
 
 @MUTANT
-async def test_what_could_not_be_listed_is_not_deleted(
+async def test_a_directory_that_could_not_be_listed_is_not_deleted(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: bool
 ) -> None:
     put(root, a="1", b__c="1")

@@ -67,7 +67,7 @@ async def test_a_path_is_never_handed_out_twice_at_once(dirty: Reconciler) -> No
     assert paths(dirty) == ["a"]
 
 
-async def test_what_is_given_back_is_handed_out_again(dirty: Reconciler) -> None:
+async def test_returned_paths_are_handed_out_again(dirty: Reconciler) -> None:
     dirty.mark("a")
     first = take(dirty)
     dirty.give_back(first.id)
@@ -90,7 +90,7 @@ async def test_failures_back_off_and_never_beyond_the_limit(dirty: Reconciler) -
     assert waits == [1, 2, 4, 8, 8, 8]
 
 
-async def test_of_many_failures_some_are_named_and_each_is_tried_again_in_its_time(
+async def test_some_of_many_failures_are_named_and_each_is_retried_when_due(
     dirty: Reconciler,
 ) -> None:
     names = [f"{number:03}" for number in range(100)]
@@ -180,7 +180,7 @@ async def test_batches_are_forced_or_not(dirty: Reconciler) -> None:
     ]
 
 
-async def test_what_is_forced_while_it_is_in_flight_is_forced_afterwards(dirty: Reconciler) -> None:
+async def test_a_path_forced_in_flight_is_forced_afterwards(dirty: Reconciler) -> None:
     dirty.mark("a")
     picked = take(dirty)
     dirty.mark("a", force=True)
@@ -295,7 +295,7 @@ async def test_a_scan_that_failed_is_still_to_be_done(dirty: Reconciler) -> None
     assert dirty.scans.ready.is_set()
 
 
-async def test_what_is_in_flight_during_a_scan_is_looked_at_again(dirty: Reconciler) -> None:
+async def test_paths_in_flight_during_a_scan_are_compared_again(dirty: Reconciler) -> None:
     """Its commit may be younger than what the scan knew of the store."""
     dirty.mark("in/a")
     flying = take(dirty)

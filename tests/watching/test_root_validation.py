@@ -26,7 +26,7 @@ def test_a_root_is_resolved(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_no_directory(tmp_path: Path) -> None:
+def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotFound, match="there is no directory"):
         check(tmp_path / "none", tmp_path / "state")
@@ -59,7 +59,7 @@ def test_the_daemon_does_not_index_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["/proc", "/proc/self", "/proc/self/task", "/sys", "/sys/kernel", "/dev", "/dev/pts"]
 )
-def test_where_the_kernel_shows_itself_is_no_root(tmp_path: Path, path: str) -> None:
+def test_a_kernel_file_system_is_no_root(tmp_path: Path, path: str) -> None:
     if not os.path.isdir(path):
         pytest.skip("there is no such directory here")
     with pytest.raises(Refused, match="of the kernel") as refused:

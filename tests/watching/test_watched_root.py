@@ -232,7 +232,7 @@ async def test_a_store_that_is_away_loses_nothing(root: Path, tmp_path: Path) ->
         assert index.contents() == on_disk(os.fsencode(root))
 
 
-async def test_what_is_written_by_one_name_of_a_file_is_there_by_its_others(
+async def test_a_write_through_one_hard_link_is_there_under_the_others(
     root: Path, tmp_path: Path
 ) -> None:
     put(root, a="1", lib__b="2")
@@ -262,7 +262,7 @@ async def test_what_is_written_by_one_name_of_a_file_is_there_by_its_others(
 
 @linux
 @pytest.mark.parametrize("end", ["removed", "replaced", "linked to another", "moved out"])
-async def test_what_is_written_by_a_name_that_goes_at_once_is_there_by_the_others(
+async def test_a_write_through_a_hard_link_that_goes_is_there_under_the_others(
     root: Path, tmp_path: Path, end: str
 ) -> None:
     put(root, a="1", lib__b="2", lib__c="3", lib__d="4")
@@ -636,7 +636,9 @@ async def test_force_and_damage(root: Path, tmp_path: Path) -> None:
         ]
 
 
-async def test_what_leaves_the_scope_between_runs_is_deleted(root: Path, tmp_path: Path) -> None:
+async def test_files_that_leave_the_scope_between_runs_are_deleted(
+    root: Path, tmp_path: Path
+) -> None:
     put(root, a="1", b="1")
     index = MemoryIndex(os.fsencode(root))
     async with following(root, tmp_path / "sync", index=index) as (live, _):
@@ -692,7 +694,7 @@ async def test_directories_that_cannot_be_read_are_not_empty(tmp_path: Path) -> 
         assert len(live.status().unreadable) == 1
 
 
-async def test_what_could_not_be_read_is_tried_at_every_scan(root: Path, tmp_path: Path) -> None:
+async def test_unreadable_files_are_tried_at_every_scan(root: Path, tmp_path: Path) -> None:
     """The right to read a file depends on the process as well, and no change of the file tells of
     that.
     """

@@ -135,7 +135,7 @@ async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(
         assert [file.path for file in await index_records.file_records(db, record)] == ["b.py"]
 
 
-async def test_what_waits_for_the_store_need_not_wait_longer(
+async def test_retries_start_at_once_when_the_store_is_back(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store was away, and the next try would be in an hour."""

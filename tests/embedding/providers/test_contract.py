@@ -89,7 +89,7 @@ async def test_a_query_is_one_unit_row(embedder: Embedder) -> None:
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
 
-async def test_how_many_are_asked_at_once_changes_nothing(
+async def test_the_batch_size_changes_no_vector(
     settings: EmbedderSettings, embedder: Embedder
 ) -> None:
     together = await embedder.embed_documents(TEXTS)

@@ -84,7 +84,7 @@ async def test_other_weights_under_the_same_name_are_another_identity(
     assert (await opened(url)).fingerprint.digest() != previous
 
 
-async def test_where_the_server_is_reached_is_not_identity(
+async def test_the_address_of_the_server_is_not_part_of_the_identity(
     opened: Opener, url: str, script: Script
 ) -> None:
     with ollama_server(script) as elsewhere:
@@ -233,7 +233,7 @@ async def test_a_slow_server_is_given_up(opened: Opener, url: str, script: Scrip
         b'{"embeddings": [[1.0], [1.0]]}',
     ],
 )
-async def test_what_is_not_an_answer_is_refused(
+async def test_an_invalid_response_is_refused(
     opened: Opener, url: str, script: Script, raw: bytes
 ) -> None:
     embedder = await opened(url)

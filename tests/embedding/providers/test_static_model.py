@@ -91,7 +91,7 @@ def test_remembering_runs_changes_no_word(text: str) -> None:
     assert [word for run in letter_runs(text) for word in words(run)] == words(text)
 
 
-def test_what_was_asked_before_changes_nothing(encoder: Encoder) -> None:
+def test_earlier_questions_change_no_vector(encoder: Encoder) -> None:
     text = "def frobnicateQuuxes(zyzzyva): return unheardOfIdentifier(zyzzyva)"
     vector = encoder.queries([text])
     encoder.queries([f"strange{number}word{number}" for number in range(CACHED_RUNS + 10)])

@@ -40,7 +40,7 @@ def test_words_depend_on_the_plain_text_alone_and_are_lower_case(text: str) -> N
 
 
 @given(st.text(), st.text())
-def test_what_is_not_a_letter_or_digit_only_separates(start: str, right: str) -> None:
+def test_other_characters_than_letters_and_digits_only_separate(start: str, right: str) -> None:
     assert words(f"{start} . {right}") == words(start) + words(right)
 
 

@@ -99,7 +99,7 @@ async def test_gone_paths_are_deleted_without_a_look_at_the_disk(
         assert (root / "src/parser.py").exists()
 
 
-async def test_what_is_skipped_is_counted_and_says_why(
+async def test_skipped_files_are_counted_with_their_reason(
     db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     key = (

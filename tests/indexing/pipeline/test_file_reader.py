@@ -59,7 +59,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert isinstance(read_one(root, "folder/secret.py"), MissingFile)
 
 
-def test_what_is_no_file_is_missing(tmp_path: Path) -> None:
+def test_a_path_without_a_regular_file_is_missing(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
     os.mkfifo(tmp_path / "pipe")  # opened in the usual way, this would wait for a writer

@@ -139,9 +139,7 @@ async def test_rows_are_those_that_are_made_as_a_whole(
     assert parse_cache._counters.parsed < 30
 
 
-async def test_what_is_not_looked_into_and_what_is_nothing(
-    db: Database, cacheable: DiskCache, tmp_path: Path
-) -> None:
+async def test_skipped_and_empty_files(db: Database, cacheable: DiskCache, tmp_path: Path) -> None:
     """Files of which there is no sheet, and whose rows go."""
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     for data in (python("a").encode(), b"\0\1\2", python("b").encode(), b"", b"\n\n"):
@@ -242,7 +240,7 @@ async def test_a_row_that_went_after_it_was_compared(
     assert await damaged_files(db, record) == ()
 
 
-def test_what_shapes_rows_is_part_of_the_key(
+def test_every_input_that_shapes_rows_is_part_of_the_key(
     disk_cache: DiskCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = source("a.py", python("a").encode(), tmp_path)
@@ -289,7 +287,7 @@ def test_a_damaged_manifest_is_not_used(disk_cache: DiskCache, tmp_path: Path) -
     connection.close()
 
 
-def test_what_may_turn_out_otherwise_is_not_kept(disk_cache: DiskCache, tmp_path: Path) -> None:
+def test_uncertain_manifests_are_not_cached(disk_cache: DiskCache, tmp_path: Path) -> None:
     """Manifests of files that failed to parse or were skipped are not cached."""
     manifests = cached_manifests(disk_cache)
     line = source("a.py", b"x = '" + b"a" * 1_000_000 + b"'\n", tmp_path)

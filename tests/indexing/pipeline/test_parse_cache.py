@@ -66,7 +66,7 @@ def cases() -> list[Path]:
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_what_is_known_is_what_parsing_finds(
+def test_a_cached_parse_result_equals_a_new_one(
     disk_cache: DiskCache, tmp_path: Path, limits: ChunkLimits
 ) -> None:
     files = [source(path.name, path.read_bytes(), tmp_path)[0] for path in cases()]
@@ -128,7 +128,7 @@ def test_every_input_of_parsing_is_part_of_the_key(disk_cache: DiskCache, tmp_pa
     )
 
 
-def test_what_is_damaged_is_made_again(disk_cache: DiskCache, tmp_path: Path) -> None:
+def test_a_damaged_parse_result_is_made_again(disk_cache: DiskCache, tmp_path: Path) -> None:
     read, language = source("a.py", python("retry").encode(), tmp_path)
     parse_cache = open_parse_cache(disk_cache)
     extracted(parse_cache, read)

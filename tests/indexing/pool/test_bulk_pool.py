@@ -265,7 +265,7 @@ async def test_rows_equal_those_that_the_indexer_makes_alone(
     assert await damaged_files(db, records[1]) == await damaged_files(db, records[2]) == ()
 
 
-async def test_what_was_made_is_known_from_then_on(tmp_path: Path, cacheable: DiskCache) -> None:
+async def test_results_of_workers_are_cached(tmp_path: Path, cacheable: DiskCache) -> None:
     """Parse results, manifests and vectors are cached and counted."""
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.py").write_text(python("a"))
@@ -363,7 +363,9 @@ async def test_a_worker_that_is_killed_or_stopped_at_work_loses_no_row(
         assert pool.done == done + 1, "started again"
 
 
-async def test_they_come_with_enough_work_and_go_without(caplog: pytest.LogCaptureFixture) -> None:
+async def test_workers_start_with_enough_work_and_end_without(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO)
     async with open_pool(2, replace(EAGER, bytes_per_worker=1000, idle_s=0.3)) as pool:
         assert await pool.process(REQUEST, [asked("a.py", "x" * 999)], pause) == [None]

@@ -86,7 +86,7 @@ async def test_unsaved_text_is_parsed_like_a_file() -> None:
 
 
 @pytest.mark.parametrize("text", [b"CRASH\n", b"HANG\n"])
-async def test_what_ends_the_parser_costs_that_text_alone(text: bytes) -> None:
+async def test_a_text_that_ends_the_parser_fails_alone(text: bytes) -> None:
     async with opened(ODD, deadline_s=2.0) as parser:
         texts = [TEXT, text, TEXT, text, TEXT]
         results = await asyncio.gather(*(parse_text(parser, text) for text in texts))
@@ -103,7 +103,7 @@ async def test_a_killed_parser_process_is_replaced() -> None:
         assert await parse_text(parser)
 
 
-async def test_who_goes_away_leaves_nothing_behind() -> None:
+async def test_a_cancelled_caller_leaves_nothing_behind() -> None:
     async with opened(ODD) as parser:
         assert await parse_text(parser)
         with anyio.move_on_after(0.2):
@@ -111,7 +111,7 @@ async def test_who_goes_away_leaves_nothing_behind() -> None:
         assert await parse_text(parser)
 
 
-async def test_it_ends_when_nothing_is_to_be_done() -> None:
+async def test_an_idle_parser_process_ends() -> None:
     async with opened(idle_s=0.1) as parser:
         assert await parse_text(parser)
         await none_left()

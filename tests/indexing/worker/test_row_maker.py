@@ -92,7 +92,7 @@ async def test_files_made_together_are_what_they_are_alone(tmp_path: Path, urgen
     )
 
 
-async def test_what_cannot_be_embedded_fails_with_its_batch_alone(
+async def test_an_embedding_failure_fails_only_its_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_maker, "BATCH_TEXTS", 2)

@@ -54,7 +54,7 @@ async def hold(connection: Connection, record: IndexRecord) -> None:
 
 
 @pytest.mark.parametrize("urgent", [False, True])
-async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bool) -> None:
+async def test_a_write_cancelled_in_progress_is_waited_for(db: Database, urgent: bool) -> None:
     record = await new_index(db)
     writer = GroupWriter(db, record, WorkPriority(), as_is)
     async with db.connection() as connection:
@@ -76,7 +76,7 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
 
 
 @pytest.mark.parametrize("when", ["waits", "is made", "waits to be written"])
-async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, when: str) -> None:
+async def test_a_write_cancelled_before_its_turn_is_not_written(db: Database, when: str) -> None:
     """One file is being written while the next two come; the second is given up while it does
     `when`.
     """
@@ -182,7 +182,7 @@ async def test_many_chunks_are_not_one_transaction(
     assert await asyncio.gather(*work) == [1, 1, 1, 2, 2, 2, 3]
 
 
-async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
+async def test_expected_files_share_a_transaction(db: Database) -> None:
     record = await new_index(db)
     writer, paths = (
         GroupWriter(db, record, WorkPriority(), as_is),
@@ -201,7 +201,7 @@ async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
     assert await asyncio.gather(*work) == [2] * 5
 
 
-async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
+async def test_files_that_do_not_come_are_not_waited_for(db: Database) -> None:
     record = await new_index(db)
     writer = GroupWriter(db, record, WorkPriority(), as_is)
     writer.expect(["a.py", "never.py"])

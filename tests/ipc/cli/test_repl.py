@@ -95,7 +95,7 @@ def test_choices_are_dropped_one_by_one_or_all(served: Served) -> None:
     ]
 
 
-def test_what_is_wrong_is_said_and_the_next_line_goes_on(served: Served) -> None:
+def test_an_error_is_printed_and_the_next_line_works(served: Served) -> None:
     done = typed(
         served,
         "/opn 1",
@@ -252,7 +252,7 @@ def test_without_a_daemon_a_terminal_is_told_at_once(tmp_path: Path) -> None:
         ("", set[str]()),
     ],
 )
-def test_what_tab_offers(served: Served, typed_text: str, offered: set[str]) -> None:
+def test_completions_of_the_tab_key(served: Served, typed_text: str, offered: set[str]) -> None:
     words = WordCompleter(
         KnownNames(ReplSession(served.environment, output.Style(colour=False, links=False)))
     )

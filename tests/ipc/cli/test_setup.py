@@ -214,7 +214,7 @@ def test_doctor_is_content_with_a_healthy_daemon(
     assert "ok    index demo: live, 2 files, inotify" in output
 
 
-def test_what_waits_by_itself_needs_no_restart(
+def test_doctor_recommends_no_restart_for_work_that_waits_by_itself(
     served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served.engine.paused = "indexing waits: 9 MiB are free in /srv, 512 are needed"

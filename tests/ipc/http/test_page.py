@@ -77,7 +77,7 @@ def test_every_file_is_sent_and_none_needs_another_origin() -> None:
         ), name
 
 
-def test_it_may_look_and_change_nothing(served: Served) -> None:
+def test_the_page_can_read_and_change_nothing(served: Served) -> None:
     assert _ask(served, "status", {})[1]["result"]["version"] == "0.1.0"
     for method in ("clear_index", "shutdown", "index_codebase", "reindex", "get_file", "watch"):
         status, reply = _ask(served, method, {"index": "demo"} if method != "shutdown" else {})

@@ -62,7 +62,7 @@ def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
         assert all(not reply["result"].get("isError") for reply in replies)
 
 
-def test_what_was_cancelled_makes_room(served: Served) -> None:
+def test_cancelled_requests_make_room(served: Served) -> None:
     served.engine.busy = 60
     with mcp_session(served) as (asking, answers):
         for number in range(1, ASKED + 1):
@@ -73,7 +73,7 @@ def test_what_was_cancelled_makes_room(served: Served) -> None:
             pass
 
 
-def test_who_has_hung_up_is_not_answered(served: Served) -> None:
+def test_a_client_that_has_hung_up_is_not_answered(served: Served) -> None:
     """Many at once, as of an editor that was killed, hold up nobody."""
     body = json.dumps(
         {"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "gone"}}

@@ -618,7 +618,7 @@ async def test_a_profile_can_be_asked_for(served: Served) -> None:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-async def test_what_is_said_of_settings_is_told_by_indexing(wait: bool) -> None:
+async def test_warnings_about_settings_come_with_indexing(wait: bool) -> None:
     class WithNotes(FixedEngine):
         async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
             return replace(

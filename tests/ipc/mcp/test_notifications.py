@@ -91,7 +91,7 @@ async def test_a_client_hears_of_a_file_however_it_quotes_its_name(served: Serve
         assert await stream.__anext__() == ResourceUpdated(requests[0])
 
 
-async def test_what_was_missed_while_the_engine_could_not_tell_is_told(served: Served) -> None:
+async def test_changes_missed_while_the_engine_was_away_are_announced(served: Served) -> None:
     """PostgreSQL is away just when a commit is to be announced."""
     heard = Heard()
     async with Client(transport(served, "http"), message_handler=heard, mode="legacy") as client:

@@ -44,7 +44,7 @@ async def test_a_silent_file_system_holds_few_threads() -> None:
     assert await disk.run_bounded(SILENT, look) == "seen"
 
 
-async def test_one_that_has_not_answered_in_time_is_not_asked_until_it_has() -> None:
+async def test_an_unresponsive_file_system_is_not_asked_until_it_answers() -> None:
     disk = VerifiedFiles()
     answers = threading.Event()
     try:

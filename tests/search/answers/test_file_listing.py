@@ -264,7 +264,7 @@ async def test_a_whole_file_keeps_its_ends_of_lines(corpus: Corpus) -> None:
     assert part.content == "def a():\n    pass"
 
 
-async def test_what_was_left_out_is_no_empty_file(corpus: Corpus) -> None:
+async def test_a_skipped_file_is_no_empty_file(corpus: Corpus) -> None:
     await corpus.index("photo.py", b"\0\1", skip="binary")
     with pytest.raises(NotFound, match="it is no text"):
         await get_file(corpus.db, [corpus.record], "photo.py", VerifiedFiles())

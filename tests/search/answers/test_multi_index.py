@@ -92,7 +92,7 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
     assert [(hit.path, hit.stale) for hit in merged.hits] == [("mail.py", False), ("post.py", True)]
 
 
-async def test_one_that_fails_is_told_beside_the_others(db: Database, tmp_path: Path) -> None:
+async def test_a_failing_index_is_reported_beside_the_others(db: Database, tmp_path: Path) -> None:
     _, corpora = await three(db, tmp_path)
     records = [corpus.record for corpus in corpora]
     pipeline = corpora[0].pipeline
@@ -209,7 +209,7 @@ def test_of_one_rank_the_most_relevant_comes_first(name: bool, expected: str) ->
     st.integers(1, 12),
     st.booleans(),
 )
-def test_what_is_taken_of_an_index_is_its_first(
+def test_each_index_contributes_its_first_hits(
     relevances: list[list[float]], limit: int, name: bool
 ) -> None:
     answers = [

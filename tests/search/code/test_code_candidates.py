@@ -125,7 +125,9 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     assert answer.warnings == (COLD_WARNING,)
 
 
-async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_explained_answer_is_the_answer(
+    warm: Warm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # stands for a size that no test builds
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
     monkeypatch.setattr(candidate_selection, "NAME_CANDIDATES", 1)

@@ -253,7 +253,7 @@ def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
     assert rank_code(matrix, symbol, load_weights(), 3)[0].path == "many/m5.py"
 
 
-def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> None:
+def test_vectors_count_more_and_size_less_if_no_name_matches() -> None:
     with_name, unnamed = (
         compute_signals(ask(query, vector=True)[0]) for query in ("router", "zzz")
     )
@@ -262,7 +262,7 @@ def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> Non
         assert unnamed[f"{name}_unnamed"].tolist() == unnamed[name].tolist()
 
 
-def test_where_words_say_little_they_count_less() -> None:
+def test_words_that_say_little_count_less() -> None:
     clear, weak = (
         compute_signals(ask(query, vector=True)[0])
         for query in ("the session token", "the session zzz")

@@ -210,7 +210,7 @@ async def many(*_: object) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
+async def test_exactly_the_chunks_with_the_phrase_are_shown(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     dice = random.Random(7)
@@ -373,7 +373,7 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
 
 @pytest.mark.parametrize("profile", ["code", "classic"])
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-async def test_what_looks_the_same_is_the_same_phrase(
+async def test_phrases_that_look_the_same_are_the_same(
     db: Database,
     tmp_path: Path,
     overlay_parser: OverlayParser,
@@ -405,7 +405,7 @@ def paths_of(hits: tuple[Hit, ...]) -> set[str]:
     return {hit.path for hit in hits}
 
 
-async def test_where_there_is_no_time_the_answer_says_so_and_is_not_kept(
+async def test_an_answer_cut_short_by_time_says_so_and_is_not_cached(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {f"{n}.py": f"value_{n} = reopen the({n})\n" for n in range(12)}

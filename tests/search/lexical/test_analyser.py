@@ -105,7 +105,7 @@ async def test_a_process_says_what_this_one_says() -> None:
 
 
 @pytest.mark.parametrize("fault", ["FAULT", "STALL", "SPIN", "EAT", "LIE"])
-async def test_what_ends_the_process_costs_that_file_its_definitions(fault: str) -> None:
+async def test_a_file_that_ends_the_analysis_loses_only_its_definitions(fault: str) -> None:
     bad = file_text("bad.py", f"def bad_name():\n    # {fault}\n    pass\n")
     async with stumbling(deadline_s=2 if fault == "STALL" else 60, cpu_s=1) as analyser:
         analysed = await analyser.analyse([*GOOD[:2], bad, *GOOD[2:]])
@@ -118,7 +118,7 @@ async def test_what_ends_the_process_costs_that_file_its_definitions(fault: str)
     assert term_hash("bad_name") not in defined
 
 
-async def test_what_ends_the_process_by_its_words_is_found_by_its_path() -> None:
+async def test_a_file_whose_words_end_the_analysis_is_found_by_its_path() -> None:
     bad = file_text("notorious.py", "FAULT_ALWAYS")
     async with stumbling() as analyser:
         analysed = await analyser.analyse([bad, *GOOD])
@@ -216,7 +216,7 @@ def test_the_analysis_of_other_files_is_garbled(files: Sequence[FileText]) -> No
         analysis_from_bytes(body, files)
 
 
-def test_what_points_beyond_its_files_is_garbled() -> None:
+def test_a_result_that_points_beyond_its_files_is_refused() -> None:
     raw = marshal.loads(analysis_to_bytes(analyse(GOOD, TermCache().chunk_cache())))
     for number in (2, 6, 14):
         changed = [*raw]

@@ -60,7 +60,7 @@ def test_a_file_that_was_alone_at_a_freeze_is_left_out_until_it_changes(
     assert journal.warnings == ()
 
 
-def test_of_several_files_the_one_that_does_it_is_found(places: tuple[Path, Path]) -> None:
+def test_the_harmful_one_of_several_files_is_found(places: tuple[Path, Path]) -> None:
     die(places, FILES, frozen=True)
     journal = ApplyJournal(*places)
     assert paths(journal) == [["a.py"], ["b.py"], ["c.py"]]

@@ -171,7 +171,7 @@ def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
         max_size=7,
     )
 )
-def test_what_is_quick_to_look_for_leaves_no_test_out(parts: list[str]) -> None:
+def test_a_fast_path_leaves_out_no_test_file(parts: list[str]) -> None:
     path = "".join(parts)
     *directories, name = path.lower().split("/")
     slowly = bool(features._TEST_FILE.match(name)) or not features._TEST_DIRECTORY.isdisjoint(
@@ -219,7 +219,7 @@ class _RecordingDict(dict[str, int]):
         return super().get(key, default)
 
 
-def test_of_a_long_word_no_more_is_looked_up_than_names_have() -> None:
+def test_a_long_word_is_looked_up_only_up_to_the_length_of_names() -> None:
     names = read_path_names(build_segment(documents({"lib/router.py": "x", "lib/rou.py": "y"})))
     recorder = _RecordingDict(names.stem_numbers)
     word = "router" + "s" * 100

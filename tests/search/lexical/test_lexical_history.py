@@ -235,7 +235,7 @@ def slowly(rng: random.Random) -> Callable[..., Any]:
         *(pytest.param(seed, 20.0, marks=pytest.mark.slow) for seed in range(3, 10)),
     ],
 )
-async def test_what_was_told_is_answered(
+async def test_announced_commits_are_in_the_answers(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, seconds: float
 ) -> None:
     for name, value in (QUICK | SMALL).items():

@@ -143,7 +143,7 @@ async def test_commits_give_what_a_fresh_build_gives(db: Database, tmp_path: Pat
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 
-async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
+async def test_a_save_waits_for_one_bulk_commit_at_most(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = await filled(db)
@@ -163,7 +163,7 @@ async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 
-async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
+async def test_a_save_does_not_wait_for_a_large_commit_to_end(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lexical_index, "_SLICE_FILES", 2)
@@ -187,7 +187,7 @@ async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
     "error",
     [StoreUnavailable("the server is away", "wait"), RuntimeError("can't start new thread")],
 )
-async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_answers(
+async def test_commits_during_a_cold_start_are_in_the_first_snapshot(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     record = await filled(db)
@@ -215,7 +215,7 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 
-async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
+async def test_stopping_to_catch_up_releases_the_rows_at_once(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows hold a connection, and a transaction."""
@@ -252,7 +252,7 @@ async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
     assert closed == [True]
 
 
-async def test_what_comes_back_is_not_read_again(
+async def test_content_that_comes_back_is_not_read_again(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = await filled(db)
@@ -275,7 +275,7 @@ async def test_what_comes_back_is_not_read_again(
     await assert_same(again, await fresh(db, record, tmp_path / "three"))
 
 
-async def test_what_was_just_saved_is_read_at_once(
+async def test_a_save_is_read_at_once(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = await filled(db)
@@ -287,7 +287,7 @@ async def test_what_was_just_saved_is_read_at_once(
     assert list(chain(*query)) == [path, path]
 
 
-async def test_what_was_merged_away_comes_back(
+async def test_merged_away_documents_come_back(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # not to wait for a second
@@ -527,7 +527,7 @@ async def test_between_commits_of_many_files_nothing_is_put_in_order(
         tasks.cancel_scope.cancel()
 
 
-async def test_what_was_merged_at_rest_is_saved(
+async def test_merges_at_rest_are_saved(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = await filled(db)

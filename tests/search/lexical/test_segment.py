@@ -245,7 +245,7 @@ def living(part: SegmentView) -> list[tuple[str, int]]:
     )
 
 
-def test_what_is_mostly_dead_is_written_anew() -> None:
+def test_a_mostly_deleted_segment_is_rewritten() -> None:
     first, second = sized(20, 2)
     selected = first.with_deleted(range(5))
     assert [part.segment.file_count for part in compact([selected, second], ALL_LARGE)] == [15, 2]
@@ -425,7 +425,9 @@ def mapped(vectors: NDArray[np.int8]) -> SegmentView:
     )
 
 
-def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_that_pass_a_filter_are_candidates_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 2)
     terms = TermCache()
     state = large()
@@ -452,7 +454,7 @@ def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_of_equals_the_same_are_compared_whatever_came_first(
+def test_ties_are_broken_the_same_way_in_any_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(candidate_selection, "MIN_CANDIDATES", 3)

@@ -171,7 +171,7 @@ def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
 
 
 @pytest.mark.parametrize("rest", [False, True])
-def test_who_goes_back_and_forth_reads_nothing_again(
+def test_switching_back_and_forth_reads_nothing_again(
     monkeypatch: pytest.MonkeyPatch, rest: bool
 ) -> None:
     monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 1)
@@ -209,7 +209,7 @@ def test_a_digest_that_is_not_known_is_of_no_file() -> None:
     assert find_restorable_files(state, former, [digest(unknown)]) == []
 
 
-def test_what_is_dead_is_not_of_the_language_of_nearly_all_code() -> None:
+def test_deleted_documents_do_not_count_as_the_main_language() -> None:
     files = {f"{number}.py": stored(f"{number}.py", TEXTS[number > 9], 1) for number in range(20)}
     files |= {f"{number}.go": stored(f"{number}.go", TEXTS[2], 1) for number in range(20)}
     state, *_ = commit(make_snapshot((), 0), EMPTY, files, tuple(files), 1)
@@ -219,7 +219,7 @@ def test_what_is_dead_is_not_of_the_language_of_nearly_all_code() -> None:
     assert make_snapshot([part.with_deleted(range(19, 40))], 2).common_language == ("python", "py")
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retained_segments_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 2)
     state = make_snapshot((), 0)
     former = EMPTY
@@ -236,7 +236,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [part.segment for part in former.views[:-1]] == newest
 
 
-def test_as_much_is_kept_as_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_repository_retains_more_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """A branch of a large repository replaces more than is retained for a small one."""
     monkeypatch.setattr(snapshot_changes, "RETIRED_BYTES", 0)
     monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 2)
@@ -249,7 +249,7 @@ def test_as_much_is_kept_as_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [part.segment for part in former.views] == earlier
 
 
-def test_of_what_is_mostly_alive_the_dead_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mostly_live_segment_keeps_its_deleted_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_changes, "_RETIRED_FILES", 1)
     files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
     state, former, _ = commit(make_snapshot((), 0), EMPTY, files, PATHS, 1)

@@ -55,7 +55,7 @@ def test_counts_words_parts_and_runs_of_digits() -> None:
         ("データベース", unicodedata.normalize("NFD", "データベース")),
     ],
 )
-def test_what_is_written_without_blanks_is_found_by_a_part_of_it(text: str, part: str) -> None:
+def test_text_written_without_blanks_is_found_by_a_part(text: str, part: str) -> None:
     terms = TermCache()
     query = {term for term, _ in terms.parse_query(part).terms}
     assert len(query) > 2

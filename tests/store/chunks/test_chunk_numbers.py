@@ -59,7 +59,7 @@ def test_numbers_ascend_by_position_and_staying_rows_have_the_contents(
         ("abc", "xyz", 0),
     ],
 )
-def test_as_many_rows_stay_as_can(old: str, new: str, stay: int) -> None:
+def test_the_largest_possible_number_of_rows_stays(old: str, new: str, stay: int) -> None:
     _, staying = assign_numbers(numbered(old), new)
     assert len(staying) == stay
 
@@ -76,7 +76,7 @@ def test_there_is_room_in_one_spot_for_long_and_then_all_are_numbered_anew() -> 
     assert (numbers, staying) == ([STEP * position for position in range(35)], frozenset())
 
 
-def test_what_is_changed_again_and_again_takes_no_room() -> None:
+def test_repeated_edits_exhaust_no_chunk_numbers() -> None:
     rows = numbered(["a", "0", "b"])
     for step in range(200):
         numbers, staying = assign_numbers(rows, ["a", f"{step} changed", "b"])

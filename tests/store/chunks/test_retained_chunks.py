@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 MAIN, OTHER = ["head", "one: 1", "same: 0", "tail"], ["top", "head", "one: 2", "same: 0", "two: 2"]
 
 
-async def test_what_comes_back_costs_no_rows(db: Database) -> None:
+async def test_content_that_comes_back_writes_no_rows(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     first = await table_digest(db, record)
@@ -134,14 +134,14 @@ async def test_the_best_rows_are_read_from_indexes_beside_retained_rows(db: Data
             assert [line for line in plan if "Index Scan" in line and index in line], plan
 
 
-async def test_of_each_file_the_rows_of_one_content_before_are_kept(db: Database) -> None:
+async def test_each_file_retains_the_rows_of_one_previous_content(db: Database) -> None:
     record = await new_index(db)
     for n in range(40):
         await switch(db, record, file_write("a.py", f"only {n}", "same: 0", f"and {n}"))
     assert await retained_texts(db, record) == ["and 38", "only 38"]
 
 
-async def test_what_a_file_held_that_is_gone_is_kept(db: Database) -> None:
+async def test_rows_of_a_deleted_file_are_retained(db: Database) -> None:
     """A branch without it is changed to and back; whoever deletes it twice, or makes another one,
     changes nothing.
     """
@@ -169,7 +169,7 @@ async def test_what_a_file_held_that_is_gone_is_kept(db: Database) -> None:
     assert await damaged_files(db, record) == ()
 
 
-async def test_what_a_file_held_is_kept_where_another_content_comes_after_it_was_gone(
+async def test_rows_of_a_deleted_file_are_retained_when_other_content_replaces_it(
     db: Database,
 ) -> None:
     """Git removes a file before it writes it, and somebody may look in between; so may a branch
@@ -263,7 +263,7 @@ async def test_rows_of_other_rules_are_not_retained(db: Database) -> None:
     assert await retained_texts(db, record) == sorted(MAIN)
 
 
-async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
+async def test_old_retained_rows_are_dropped(db: Database) -> None:
     record = await new_index(db)
     for number in range(450):  # of several transactions
         await replace_file(db, record, file_write(f"f{number}.py", *MAIN))
@@ -288,7 +288,7 @@ async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
     assert await switch(db, record, file_write("f9.py", *MAIN)) == 2
 
 
-async def test_what_was_compared_with_dropped_rows_is_not_written(db: Database) -> None:
+async def test_a_write_compared_with_dropped_rows_is_refused(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", *MAIN))
     await switch(db, record, file_write("a.py", *OTHER))

@@ -124,7 +124,7 @@ async def test_statements_with_one_plan_only_are_planned_once_but_not_on_a_serve
         assert not [statement for (statement,) in rows if '_chunks"' in statement]
 
 
-async def test_what_is_only_elsewhere_is_not_written(db: Database) -> None:
+async def test_chunks_that_only_moved_are_not_written(db: Database) -> None:
     """Neither its text nor its vector is sent again, its words are not looked for, and no index is
     entered again.
     """
@@ -505,7 +505,7 @@ async def test_several_files_are_one_change(db: Database) -> None:
     assert await replace_files(db, record, (unchanged, again), ("gone.py",)) == 4
 
 
-async def test_of_several_files_all_are_written_or_none(db: Database) -> None:
+async def test_several_files_are_written_together_or_not_at_all(db: Database) -> None:
     record = await new_index(db)
     broken = replace(file_write("broken.py", "one: 1"), language="nul \0 is no text")
     with pytest.raises(CocoSearchError):

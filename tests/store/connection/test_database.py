@@ -398,7 +398,9 @@ async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: st
         await after.ping()
 
 
-async def test_who_reads_waits_for_them_as_well(dsn: str, db: Database) -> None:
+async def test_readers_wait_for_transactions_of_a_dead_process_as_well(
+    dsn: str, db: Database
+) -> None:
     # One connection: another one that is just being made would have to wait behind who waits for
     # all of them.
     settings = DatabaseSettings(pool_min=1, pool_max=1)

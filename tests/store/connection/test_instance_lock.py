@@ -94,7 +94,7 @@ async def connections(outside: psycopg.AsyncConnection, dsn: str, *, allowed: bo
     )
 
 
-async def test_who_was_away_while_another_came_ends(db: Database) -> None:
+async def test_a_daemon_that_lost_its_lock_to_another_ends(db: Database) -> None:
     """Else both would write."""
     with pytest.raises(ExceptionGroup) as ended:
         await away_while_another_comes(db)

@@ -87,7 +87,7 @@ async def execute(db: Database, text: str) -> None:
         await connection.execute(text)
 
 
-async def test_whoever_asks_is_told_and_a_thawed_server_is_used_at_once(
+async def test_questions_to_a_frozen_server_fail_and_a_thawed_one_is_used_at_once(
     patient: Database, frozen: Freeze
 ) -> None:
     await asyncio.gather(*(patient.ping() for _ in range(3)))
@@ -128,7 +128,7 @@ async def test_a_change_that_is_never_answered_did_not_happen(
             assert await (await connection.execute("select * from half_done")).fetchall() == []
 
 
-async def test_whoever_is_cancelled_does_not_wait_for_it_either(
+async def test_a_cancelled_caller_does_not_wait_for_a_frozen_server(
     patient: Database, frozen: Freeze
 ) -> None:
     """The driver asks the server to end the statement, and would wait ten seconds for an answer."""
@@ -164,7 +164,7 @@ async def test_a_pause_of_everybody_is_no_silence(patient: Database, frozen: Fre
     await task
 
 
-async def test_what_takes_its_time_is_given_it(patient: Database) -> None:
+async def test_slow_statements_are_given_their_time(patient: Database) -> None:
     """Where the server itself has no limit, as in changes of tables."""
     async with schema_change(patient) as connection:
         await connection.execute("select pg_sleep(%s)", (TIMEOUT_MS / 1000 + LIVENESS_S + 0.2,))

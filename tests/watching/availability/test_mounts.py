@@ -38,7 +38,9 @@ def mounted(tmp_path: Path) -> Mount:
 
 
 @linux
-async def test_what_is_mounted_and_unmounted_below_a_root(tmp_path: Path, mounted: Mount) -> None:
+async def test_mounts_and_unmounts_below_a_root_are_followed(
+    tmp_path: Path, mounted: Mount
+) -> None:
     root = tmp_path / "root"
     put(root, a="1", sub__hidden="1")
     async with following(root, tmp_path / "sync") as (live, index):

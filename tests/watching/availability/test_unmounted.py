@@ -127,7 +127,7 @@ async def test_a_restart_before_the_mount(root: Path, tmp_path: Path, mounted: M
 
 
 @linux
-async def test_what_was_about_to_be_applied_when_it_was_unmounted(
+async def test_changes_pending_at_an_unmount_delete_nothing(
     root: Path, tmp_path: Path, mounted: Mount
 ) -> None:
     async with following(root, tmp_path / "sync") as (live, index):

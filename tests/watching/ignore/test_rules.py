@@ -77,7 +77,7 @@ async def test_ignore_files_are_read_after_the_directory_is_watched(
         assert held(index) == {"new/b.py"}
 
 
-def test_what_git_tracks_may_change_before_the_rules_of_the_root_are_read_again(root: Path) -> None:
+def test_tracked_files_may_change_before_the_rules_are_read_again(root: Path) -> None:
     git(root, "init", "-q")
     put(root, a="1")
     scope = Scope(os.fsencode(root), IndexingSettings()).without_trees(b"")
@@ -131,7 +131,7 @@ def repository(root: Path) -> Path:
     return root
 
 
-def test_what_git_learns_while_a_scope_is_made_makes_it_outdated(
+def test_a_change_of_git_while_a_scope_is_made_outdates_it(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Scope._top_rules
@@ -166,7 +166,7 @@ def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root:
 
 @linux
 @pytest.mark.parametrize("question", ["refresh_git", "renew"])
-async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fresh_answer(
+async def test_a_change_of_git_during_an_ignore_edit_is_in_the_next_fresh_answer(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: str
 ) -> None:
     """A hint makes another scope while git is being asked: it knows the new ignore files, and git
@@ -339,7 +339,7 @@ async def test_a_submodule_that_comes_or_goes_by_the_index_of_git_alone(
         assert held(index) == {"a.py"}
 
 
-def test_what_is_left_of_a_git_directory_is_no_repository(root: Path) -> None:
+def test_the_remains_of_a_git_directory_are_no_repository(root: Path) -> None:
     put(root, a="1", below__b="1")
     (root / ".gitignore").write_text("b.py\n")
     git(root, "init", "-q")
