@@ -215,7 +215,9 @@ async def recall(bench: Bench) -> None:
             for text in bench.plain[:RECALL_QUERIES]
         ]
         label = f"filter on {SHARES[name]:.2%} of files" if name else "no filter"
-        print(f"| {label} | {sum(recalls) / len(recalls):.3f} | {min(recalls):.1f} | {len(recalls)} |")
+        print(
+            f"| {label} | {sum(recalls) / len(recalls):.3f} | {min(recalls):.1f} | {len(recalls)} |"
+        )
 
 
 async def _recall_of(

@@ -129,6 +129,6 @@ def test_lines_are_those_that_match_alone(pieces: list[str], symbols: list[str])
         return
     lines = content.split("\n")[: -1 if content.endswith("\n") else None]
     expected = [n for n, line in enumerate(lines, 1) if expression.search(line) and content]
-    found = matcher.find(content.encode(), ALL)
-    assert [line.number for line in found.lines] == expected
-    assert found.count == len(expected)
+    matches = matcher.find(content.encode(), ALL)
+    assert [line.number for line in matches.lines] == expected
+    assert matches.count == len(expected)
