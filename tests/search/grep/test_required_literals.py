@@ -69,7 +69,7 @@ PARTS = st.sampled_from(
 
 
 def contains_all(text: str, expression: str, *, ignore_case: bool) -> bool:
-    """Whether a file with this text is read, by its signature."""
+    """Return whether a file with this text is read, by its signature."""
     table: SignatureTable = _make_table(
         {"f": FileSignature("f", 1, make_signature(text.encode()))}, ["f"], [1]
     )
