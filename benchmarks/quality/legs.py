@@ -186,7 +186,9 @@ def reciprocal(order: Sequence[Place], right: Place) -> float:
 
 def by_file(order: Sequence[Place], right: Place) -> float:
     """1 / rank of the right file, 0 if it is not there."""
-    return next((1 / rank for rank, location in enumerate(order, 1) if location[0] == right[0]), 0.0)
+    return next(
+        (1 / rank for rank, location in enumerate(order, 1) if location[0] == right[0]), 0.0
+    )
 
 
 if __name__ == "__main__":
