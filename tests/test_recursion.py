@@ -20,6 +20,7 @@ BOUNDED = {
     ("batching.py", "_embed_or_split"): "halves a batch: its depth is the logarithm of its length",
     ("cocoindex_app.py", "IndexApp._confirm"): "calls itself once, with again=False",
     ("cut_points.py", "_cut"): "goes at most _MAX_ROUNDS deep",
+    ("cut_points.py", "_parts"): "goes at most _MAX_ROUNDS deep",
     (
         "transaction_group.py",
         "GroupWriter._fill",

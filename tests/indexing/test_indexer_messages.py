@@ -20,7 +20,7 @@ ANSWER = {
     "id": 7,
     "generation": 12,
     "failed": {"a.py": "it stalls"},
-    "aside": ["a.py"],
+    "set_aside": ["a.py"],
     "done": {"computed": 3, "reused": 0, "parsed": 1},
 }
 SOMETHING = st.recursive(
@@ -100,7 +100,7 @@ def test_an_answer_has_what_is_read_of_it(name: str, value: object) -> None:
         message = indexer_messages.decode_answer(
             indexer_messages.encode_message({**ANSWER, name: value})
         )
-        assert set(message["aside"]) <= set(message["failed"])
+        assert set(message["set_aside"]) <= set(message["failed"])
         assert sum(message["done"].values()) + message["generation"] + message["id"] is not None
 
 

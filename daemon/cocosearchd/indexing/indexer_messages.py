@@ -100,16 +100,15 @@ def decode_answer(line: bytes) -> dict[str, Any]:
 
 
 def _is_outcome(message: Mapping[str, Any]) -> bool:
-    failed, set_aside, done = (message.get(name) for name in ("failed", "set_aside", "done"))
-    return (
-        type(message["generation"]) is int
-        and isinstance(failed, dict)
-        and all(isinstance(text, str) for text in failed.values())
-        and isinstance(set_aside, list)
-        and all(isinstance(path, str) and path in failed for path in set_aside)
-        and isinstance(done, dict)
-        and all(type(number) is int for number in done.values())
-    )
+    failed = message.get("failed")
+    set_aside = message.get("set_aside")
+    done = message.get("done")
+    if not (isinstance(failed, dict) and isinstance(set_aside, list) and isinstance(done, dict)):
+        return False
+    are_texts = all(isinstance(text, str) for text in failed.values())
+    are_failed_paths = all(isinstance(path, str) and path in failed for path in set_aside)
+    numbers = [message["generation"], *done.values()]
+    return are_texts and are_failed_paths and all(type(number) is int for number in numbers)
 
 
 def spec_to_json(spec: IndexerSpec) -> dict[str, Any]:

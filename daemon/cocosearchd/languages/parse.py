@@ -50,13 +50,13 @@ def parse(
         if syntax.is_queryable(error_nodes):
             file_symbols = symbols.extract(base, grammar, tree, data, overrides)
     return Parsed(
-        path,
-        data,
-        language,
-        tree,
-        file_symbols,
-        blocks.read_blocks(language, data, file_symbols),
-        report,
+        path=path,
+        data=data,
+        language=language,
+        tree=tree,
+        symbols=file_symbols,
+        blocks=blocks.read_blocks(language, data, file_symbols),
+        report=report,
     )
 
 

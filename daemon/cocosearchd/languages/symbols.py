@@ -344,23 +344,30 @@ def _qualify(items: Iterable[_Definition], data: bytes) -> Iterable[Symbol]:
         bodies.add(item.body or -1)
         while enclosing_symbols and enclosing_symbols[-1].end_byte < item.end:
             enclosing_symbols.pop()
-        parent = enclosing_symbols[-1] if enclosing_symbols else None
-        enclosing = (
-            ".".join(filter(None, (parent.qualified_name if parent else "", item.owner))) or None
-        )
-        kind = item.kind
-        if kind == "function" and (
-            item.owner or (parent is not None and parent.kind in _METHOD_OWNERS)
-        ):
-            kind = "method"
-        qualified = f"{enclosing}.{item.name}" if enclosing else item.name
-        if len(qualified) > MAX_QUALIFIED:
+        symbol = _make_symbol(item, enclosing_symbols[-1] if enclosing_symbols else None, data)
+        if len(symbol.qualified_name) > MAX_QUALIFIED:
             skipped_until = item.end
             continue
-        position = (item.start, item.end, item.start_line, item.end_line)
-        symbol = Symbol(kind, item.name, qualified, _signature(item, data), enclosing, *position)
         enclosing_symbols.append(symbol)
         yield symbol
+
+
+def _make_symbol(item: _Definition, parent: Symbol | None, data: bytes) -> Symbol:
+    """Make the symbol of a definition inside of `parent`."""
+    owners = (parent.qualified_name if parent else "", item.owner)
+    enclosing = ".".join(filter(None, owners)) or None
+    is_owned = bool(item.owner) or (parent is not None and parent.kind in _METHOD_OWNERS)
+    return Symbol(
+        kind="method" if item.kind == "function" and is_owned else item.kind,
+        name=item.name,
+        qualified_name=f"{enclosing}.{item.name}" if enclosing else item.name,
+        signature=_signature(item, data),
+        parent=enclosing,
+        start_byte=item.start,
+        end_byte=item.end,
+        start_line=item.start_line,
+        end_line=item.end_line,
+    )
 
 
 def _signature(item: _Definition, data: bytes) -> str:

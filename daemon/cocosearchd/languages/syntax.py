@@ -12,7 +12,7 @@ from functools import cache
 from time import thread_time
 from typing import Any, cast
 
-from tree_sitter import Language, Node, Parser, Query, QueryCursor, QueryError, Tree
+from tree_sitter import Language, Node, Parser, Query, QueryCursor, QueryError, Tree, TreeCursor
 from tree_sitter_language_pack import get_language
 
 from cocosearchd.model import ParseReport
@@ -202,15 +202,21 @@ def error_nodes(tree: Tree) -> tuple[Node, ...]:
         node = cursor.node
         if node is None or len(nodes) >= _MAX_ERRORS:
             break
-        is_broken = node.is_error or node.is_missing
-        if is_broken:
+        if node.is_error or node.is_missing:
             nodes.append(node)
-        if not is_broken and node.has_error and cursor.goto_first_child():
+        elif node.has_error and cursor.goto_first_child():
             continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return tuple(nodes)
+        if not _goto_next(cursor):
+            break
     return tuple(nodes)
+
+
+def _goto_next(cursor: TreeCursor) -> bool:
+    """Move to the next node that is not inside of the current one; False at the end."""
+    while not cursor.goto_next_sibling():
+        if not cursor.goto_parent():
+            return False
+    return True
 
 
 def is_queryable(error_nodes: Sequence[Node]) -> bool:

@@ -205,13 +205,13 @@ async def file_records(
         while rows := await cursor.fetchmany(ROWS_AT_ONCE):
             files += (
                 FileRecord(
-                    path,
-                    content_hash,
-                    unpack_fingerprint(packed),
-                    number,
-                    chunk_count,
-                    language,
-                    skip_reason,
+                    path=path,
+                    content_hash=content_hash,
+                    fingerprint=unpack_fingerprint(packed),
+                    generation=number,
+                    chunk_count=chunk_count,
+                    language=language,
+                    skip_reason=skip_reason,
                 )
                 for path, content_hash, packed, number, chunk_count, language, skip_reason in rows
             )

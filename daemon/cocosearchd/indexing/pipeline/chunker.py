@@ -141,41 +141,27 @@ class _ChunkDescriber:
         at = self._at(start)
         inside = parsed.symbols[at : self._at(end)]
         around = self._around(start, at - 1)
-        text = data[start:end].decode("utf-8", "replace")
-        block = None
-        symbol = None
-        titles = tuple[str, ...]()
-        minor = MINOR_KINDS
-        if parsed.blocks:
-            outer, blocks = self._blocks(start, end)
-            block = _block_of(blocks, outer, start, end)
-            minor = frozenset()
-            symbol = next(
-                (symbol for symbol in inside if block and symbol.start_byte == block.start_byte),
-                None,
-            )
-            if not inside:
-                titles = tuple(
-                    candidate.title
-                    for candidate in (outer, *blocks)
-                    if candidate and candidate.block_type not in _SETTINGS
-                )
-        symbol = symbol or _symbol_of(inside, around, start, end)
-        header = _header(parsed.path, around, inside, titles, minor)
+        outer, blocks = self._blocks(start, end)
+        block = _block_of(blocks, outer, start, end)
+        symbol = _symbol_at(block, inside) or _symbol_of(inside, around, start, end)
+        titles = () if inside else _titles(outer, blocks)
+        minor = frozenset[str]() if parsed.blocks else MINOR_KINDS
+        block_type, hierarchy = _place(block, symbol)
+        symbol_type, symbol_name, signature = _symbol_columns(symbol)
         first = self._line_of(start)
         return Chunk(
             start_byte=start,
             end_byte=end,
             start_line=first,
             end_line=first + data.count(b"\n", start, max(start, end - 1)),
-            text=text,
-            header=header,
+            text=data[start:end].decode("utf-8", "replace"),
+            header=_header(parsed.path, around, inside, titles, minor),
             language=parsed.language,
-            block_type=block.block_type if block else symbol.kind if symbol else "",
-            hierarchy=block.hierarchy if block else symbol.qualified_name if symbol else "",
-            symbol_type=symbol.kind if symbol else None,
-            symbol_name=symbol.qualified_name if symbol else None,
-            symbol_signature=symbol.signature if symbol else None,
+            block_type=block_type,
+            hierarchy=hierarchy,
+            symbol_type=symbol_type,
+            symbol_name=symbol_name,
+            symbol_signature=signature,
             definitions=tuple(dict.fromkeys(item.name for item in inside)),
             symbols=inside,
         )
@@ -226,6 +212,34 @@ def _parents(nested: Iterable[Symbol | Block]) -> Iterator[int]:
         around.append((item.end_byte, number))
 
 
+def _symbol_at(block: Block | None, inside: Iterable[Symbol]) -> Symbol | None:
+    """Return the definition that starts where a block does."""
+    if block is None:
+        return None
+    return next((symbol for symbol in inside if symbol.start_byte == block.start_byte), None)
+
+
+def _titles(outer: Block | None, blocks: Iterable[Block]) -> tuple[str, ...]:
+    """Return the titles of blocks for the header, without those of settings."""
+    return tuple(
+        block.title for block in (outer, *blocks) if block and block.block_type not in _SETTINGS
+    )
+
+
+def _place(block: Block | None, symbol: Symbol | None) -> tuple[str, str]:
+    """Return the block type and the hierarchy of a chunk."""
+    if block is not None:
+        return block.block_type, block.hierarchy
+    return (symbol.kind, symbol.qualified_name) if symbol is not None else ("", "")
+
+
+def _symbol_columns(symbol: Symbol | None) -> tuple[str | None, str | None, str | None]:
+    """Return kind, qualified name and signature of a chunk's definition."""
+    if symbol is None:
+        return None, None, None
+    return symbol.kind, symbol.qualified_name, symbol.signature
+
+
 def _symbol_of(
     inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int
 ) -> Symbol | None:
@@ -235,23 +249,30 @@ def _symbol_of(
     chunk. Elsewhere it is the largest of the outermost functions and types that start here, then
     the enclosing definition, then any other definition.
     """
+    innermost = around[0] if around else None
     if not inside:
-        return around[0] if around else None
-    major = [symbol for symbol in inside if symbol.kind in _INFORMATIVE]
-    major = major or [symbol for symbol in inside if symbol.kind in _MAJOR]
-    largest = max(
-        _outermost(major),
+        return innermost
+    largest = _largest_major(inside, end)
+    if largest is None:
+        return innermost or inside[0]
+    if innermost is None or innermost.kind not in FUNCTION_KINDS:
+        return largest
+    fills_half = 2 * (min(largest.end_byte, end) - largest.start_byte) > end - start
+    return largest if fills_half else innermost
+
+
+def _largest_major(inside: Iterable[Symbol], end: int) -> Symbol | None:
+    """Return the largest of the outermost functions and types, as far as they reach before `end`.
+
+    One with little information in its head, such as a namespace, is a last resort.
+    """
+    major = [symbol for symbol in inside if symbol.kind in _MAJOR]
+    informative = [symbol for symbol in major if symbol.kind in _INFORMATIVE]
+    return max(
+        _outermost(informative or major),
         key=lambda symbol: min(symbol.end_byte, end) - symbol.start_byte,
         default=None,
     )
-    innermost = around[0] if around else None
-    if largest is not None and innermost is not None and innermost.kind in FUNCTION_KINDS:
-        return (
-            largest
-            if 2 * (min(largest.end_byte, end) - largest.start_byte) > end - start
-            else innermost
-        )
-    return largest or innermost or inside[0]
 
 
 def _block_of(
@@ -292,15 +313,19 @@ def _header(
 
     It has at most `HEADER_NAMES` names.
     """
-    owner = next((symbol.name for symbol in around if symbol.kind in _OWNERS), "") if around else ""
-    if not owner and inside:  # a method outside of its type
-        function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)
-        owner = (function.parent or "").rpartition(".")[2] if function else ""
-    names = (
-        [owner, next((symbol.name for symbol in around if symbol.kind in _MAJOR), "")]
-        if around
-        else [owner]
-    )
+    names = [_owner_name(around, inside), _first_name(around, _MAJOR)]
     names += [symbol.name for symbol in inside if symbol.kind not in minor]
     distinct = list(dict.fromkeys(filter(None, [*names, *titles])))[:HEADER_NAMES]
     return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]
+
+
+def _owner_name(around: list[Symbol], inside: tuple[Symbol, ...]) -> str:
+    """Return the name of the enclosing type; that of a method outside of its type is in its name."""
+    if owner := _first_name(around, _OWNERS):
+        return owner
+    function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)
+    return (function.parent or "").rpartition(".")[2] if function else ""
+
+
+def _first_name(symbols: Iterable[Symbol], kinds: Set[str]) -> str:
+    return next((symbol.name for symbol in symbols if symbol.kind in kinds), "")

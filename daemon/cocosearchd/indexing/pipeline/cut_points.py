@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise
 from operator import add
 
 
@@ -88,9 +88,7 @@ _Piece = tuple[int, int, bool]  # first line, line after the last, true for a de
 
 def plan_cuts(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
     """Return the lines of a file and the cost of a cut before each."""
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
+    lines = data.removesuffix(b"\n").split(b"\n") if data else []
     texts = [line.lstrip() for line in lines]
     tabs = b"\t" in data
     costs = list[int]()
@@ -138,21 +136,33 @@ def _nested(
         first = _attached(data, starts, blanks, line, lowest)
         depths[first + 1] += 1
         depths[end] -= 1
-        boundary = _STATEMENT // 2 if span.rank is MINOR else 0
-        costs[first] = min(costs[first], boundary)
-        after = end
-        while after < count and blanks[after]:
-            after += 1
-        if after < count and costs[after] < _CLOSER:
-            costs[after] = min(costs[after], boundary + 1)
+        _mark_boundaries(costs, blanks, first, end, span.rank)
         if first not in ends and all(rank >= CONTAINER for _, _, rank in around):
             ends[first] = end, span.rank
             members[first] += span.rank in (LEAF, CONTAINER)
         around.append((first, end, span.rank))
-    levels = (
-        [min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths)] if ends else repeat(0)
+    return CutPlan(
+        starts, _raise_by_depth(costs, depths) if ends else costs, [0, *accumulate(members)], ends
     )
-    return CutPlan(starts, list(map(add, costs, levels)), [0, *accumulate(members)], ends)
+
+
+def _raise_by_depth(costs: list[int], depth_changes: Iterable[int]) -> list[int]:
+    """Add to the cost of each line that of the definitions around it."""
+    levels = (min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depth_changes))
+    return list(map(add, costs, levels))
+
+
+def _mark_boundaries(
+    costs: list[int], blanks: list[bool], first: int, end: int, rank: SpanRank
+) -> None:
+    """Make cuts cheap before a definition and before the next text after it."""
+    boundary = _STATEMENT // 2 if rank is MINOR else 0
+    costs[first] = min(costs[first], boundary)
+    after = end
+    while after < len(costs) and blanks[after]:
+        after += 1
+    if after < len(costs) and costs[after] < _CLOSER:
+        costs[after] = min(costs[after], boundary + 1)
 
 
 def _attached(data: bytes, starts: list[int], blanks: list[bool], line: int, lowest: int) -> int:
@@ -174,23 +184,33 @@ def _cut(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -
     rank = _definition(plan, sizes, first, last) if first in plan.ends else None
     if last - first < 2:
         return [(first, last, rank is not None)]
-    size = plan.starts[last] - plan.starts[first]
-    leaf = rank is LEAF
-    if size <= (sizes.definition if leaf else sizes.target) and (
-        leaf or plan.members[last] == plan.members[first + 1]
-    ):
+    if _is_whole(plan, sizes, first, last, rank):
         return [(first, last, rank is not None)]
-    if rounds > _MAX_ROUNDS:
-        parts: list[_Piece] = [(line, line + 1, False) for line in range(first, last)]
-    else:
-        inner = plan.costs[first + 1 : last]
-        limit = min(inner) + 1
-        at = [first, *[line for line, cost in enumerate(inner, first + 1) if cost <= limit], last]
-        parts = [part for lo, hi in pairwise(at) for part in _cut(plan, sizes, lo, hi, rounds + 1)]
-        if rank is CONTAINER:
-            parts[0] = (*parts[0][:2], True)
+    parts = _parts(plan, sizes, first, last, rounds)
+    if rank is CONTAINER and rounds <= _MAX_ROUNDS:
+        parts[0] = (*parts[0][:2], True)
     packed = _packed(plan, sizes, parts)
     return packed if rank is None else [(lo, hi, True) for lo, hi, _ in packed]
+
+
+def _is_whole(
+    plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rank: SpanRank | None
+) -> bool:
+    """Return true if a line range is small enough, and has no definition with its own chunk."""
+    size = plan.starts[last] - plan.starts[first]
+    if rank is LEAF:
+        return size <= sizes.definition
+    return size <= sizes.target and plan.members[last] == plan.members[first + 1]
+
+
+def _parts(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -> list[_Piece]:
+    """Cut a line range at all of its cheapest lines; too deep inside, at every line."""
+    if rounds > _MAX_ROUNDS:
+        return [(line, line + 1, False) for line in range(first, last)]
+    inner = plan.costs[first + 1 : last]
+    limit = min(inner) + 1
+    at = [first, *[line for line, cost in enumerate(inner, first + 1) if cost <= limit], last]
+    return [part for lo, hi in pairwise(at) for part in _cut(plan, sizes, lo, hi, rounds + 1)]
 
 
 def _definition(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> SpanRank | None:
@@ -215,24 +235,23 @@ def _packed(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_
     """
     packed: list[_Piece] = []
     for part in parts:
-        if (
-            packed
-            and (part[2] or not packed[-1][2])
-            and _fits(plan, sizes, packed[-1], part, sizes.target)
-        ):
+        may_join = packed and (part[2] or not packed[-1][2])
+        if may_join and _fits(plan, sizes, packed[-1], part, sizes.target):
             packed[-1] = (packed[-1][0], part[1], part[2] or packed[-1][2])
         else:
             packed.append(part)
+    return _with_rests(plan, sizes, packed)
+
+
+def _with_rests(plan: CutPlan, sizes: ChunkSizes, pieces: Iterable[_Piece]) -> list[_Piece]:
+    """Join small rests of statements with the piece before them."""
+    room = int(sizes.target * _SLACK)
     joined: list[_Piece] = []
-    for part in packed:
-        if (
-            joined
-            and not part[2]
-            and _fits(plan, sizes, joined[-1], part, int(sizes.target * _SLACK))
-        ):
-            joined[-1] = (joined[-1][0], part[1], joined[-1][2])
+    for piece in pieces:
+        if joined and not piece[2] and _fits(plan, sizes, joined[-1], piece, room):
+            joined[-1] = (joined[-1][0], piece[1], joined[-1][2])
         else:
-            joined.append(part)
+            joined.append(piece)
     return joined
 
 

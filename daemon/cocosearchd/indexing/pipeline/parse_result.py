@@ -32,7 +32,15 @@ class ParsedFile:
 
     def chunks(self, path: str, language: str, data: bytes) -> tuple[Chunk, ...]:
         """Return the described chunks of a file with this parse result."""
-        parsed = Parsed(path, data, language, None, self.symbols, self.blocks, self.report)
+        parsed = Parsed(
+            path=path,
+            data=data,
+            language=language,
+            tree=None,
+            symbols=self.symbols,
+            blocks=self.blocks,
+            report=self.report,
+        )
         return describe_chunks(parsed, self.ranges)
 
 

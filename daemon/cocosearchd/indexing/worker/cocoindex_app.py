@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -152,20 +152,17 @@ class IndexApp:
         read = await self._read(paths, time.time_ns() if force else 0, urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
         set_aside = self._tools.set_aside.reasons_by_path(sources)
-        sources = [source for source in sources if source.path not in set_aside]
         missing = [*gone, *(item.path for item in read if isinstance(item, MissingFile))]
         failed = set_aside | {
             item.path: item.error for item in read if isinstance(item, UnreadFile)
         }
+        sources = _without_failed(sources, failed)
         try:
             if not urgent:
-                self._tools.target.expect(
-                    self.record.number, [*(source.path for source in sources), *missing]
-                )
+                expected_paths = [*(source.path for source in sources), *missing]
+                self._tools.target.expect(self.record.number, expected_paths)
             failed |= await self._feed_all(sources, missing)
-            failed |= await self._confirm(
-                [source for source in sources if source.path not in failed], again=True
-            )
+            failed |= await self._confirm(_without_failed(sources, failed), again=True)
             if len(failed) == len(paths) + len(gone):
                 return BatchOutcome(0, failed, tuple(set_aside))
             gone = [path for path in missing if path not in failed]
@@ -226,9 +223,7 @@ class IndexApp:
         log.warning("memories_differ", extra={"index": self.record.name, "files": len(lost)})
         forced = [replace(source, force=time.time_ns()) for source in lost]
         failed = await self._feed_all(forced, [])
-        return failed | await self._confirm(
-            [source for source in forced if source.path not in failed], again=False
-        )
+        return failed | await self._confirm(_without_failed(forced, failed), again=False)
 
     async def _confirm_gone(self, paths: Sequence[str]) -> int:
         """Delete rows of files that CocoIndex did not know. Return the generation then."""
@@ -242,6 +237,10 @@ class IndexApp:
             if isinstance(error, BaseException):
                 raise error
         return max(generation for generation in results if isinstance(generation, int))
+
+
+def _without_failed(sources: Iterable[SourceFile], failed: Container[str]) -> list[SourceFile]:
+    return [source for source in sources if source.path not in failed]
 
 
 def prepare_folder(state: Path) -> None:

@@ -43,7 +43,13 @@ class FileTools:
         self.set_aside = set_aside
         self.threads = IndexThreads(target.work_priority)
         self.make = RowMaker(
-            rules, embedder, parse_cache, target.work_priority, self.threads, parser, bulk_pool
+            rules,
+            embedder,
+            parse_cache,
+            work_priority=target.work_priority,
+            threads=self.threads,
+            parser=parser,
+            bulk_pool=bulk_pool,
         )
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
         # Equal in every process for rules and an embedder that make the same rows.

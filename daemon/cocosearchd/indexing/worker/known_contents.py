@@ -1,6 +1,6 @@
 """Looks up files before parsing: cached manifests and parsed files, languages, skip reasons."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
@@ -67,22 +67,8 @@ def look_up_contents(
     )
     for number, source in enumerate(sources):
         if preparation.manifests[number] is None:
-            language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
-            skip = skip_reason(source, language, rules)
-            preparation.contents[number] = UnknownContent(
-                language, skip, parse_cache.key(source, language) if skip is None else b""
-            )
-    eligible = [
-        (number, content)
-        for number, content in preparation.contents.items()
-        if content.skip is None
-    ]
-    cached = parse_cache.get([content.key for _, content in eligible])
-    preparation.parsed_files |= {
-        content.key: parsed_file
-        for (_, content), parsed_file in zip(eligible, cached, strict=True)
-        if parsed_file is not None
-    }
+            preparation.contents[number] = _describe_content(source, parse_cache, rules)
+    preparation.parsed_files |= _cached_parsed_files(preparation.contents.values(), parse_cache)
     missing = preparation.unparsed
     reasons = quarantine.reasons([content.key for content in missing.values()])
     for number, content in missing.items():
@@ -92,6 +78,27 @@ def look_up_contents(
                 sources[number].data, limits, reason
             )
     return preparation
+
+
+def _describe_content(
+    source: SourceFile, parse_cache: ParseCache, rules: SkipRules
+) -> UnknownContent:
+    language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
+    skip = skip_reason(source, language, rules)
+    key = parse_cache.key(source, language) if skip is None else b""
+    return UnknownContent(language, skip, key)
+
+
+def _cached_parsed_files(
+    contents: Iterable[UnknownContent], parse_cache: ParseCache
+) -> dict[bytes, ParsedFile]:
+    """Look up the contents that are not skipped in the parse cache."""
+    keys = [content.key for content in contents if content.skip is None]
+    return {
+        key: parsed_file
+        for key, parsed_file in zip(keys, parse_cache.get(keys), strict=True)
+        if parsed_file is not None
+    }
 
 
 def skip_reason(source: SourceFile, language: str, rules: SkipRules) -> SkipReason | None:

@@ -8,7 +8,7 @@ has workers, else by parser processes.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -218,14 +218,24 @@ class RowMaker:
             if outcome is SUSPECT
         }
         if suspects:
-            results = await self._parser.parse_suspects(
-                make_parse_tasks(sources, suspects), self._work_priority.pause
-            )
-            for number, result in zip(suspects, results, strict=True):
-                self._add_parsed_file(preparation, number, result)
-            if any(is_quarantined(result.parsed_file.report) for result in results):
-                bulk_pool.forgive_failure()
+            await self._parse_suspects(sources, preparation, suspects, bulk_pool)
         return task_results
+
+    async def _parse_suspects(
+        self,
+        sources: Sequence[SourceFile],
+        preparation: Preparation,
+        suspects: Mapping[int, UnknownContent],
+        bulk_pool: BulkPool,
+    ) -> None:
+        """Parse files that may have ended a bulk worker, each alone, and add their parsed files."""
+        results = await self._parser.parse_suspects(
+            make_parse_tasks(sources, suspects), self._work_priority.pause
+        )
+        for number, result in zip(suspects, results, strict=True):
+            self._add_parsed_file(preparation, number, result)
+        if any(is_quarantined(result.parsed_file.report) for result in results):
+            bulk_pool.forgive_failure()
 
     async def _parse(
         self, sources: Sequence[SourceFile], preparation: Preparation, *, urgent: bool
@@ -269,16 +279,20 @@ class RowMaker:
         writes = list[FileWrite | EmbedderUnavailable]()
         first = 0
         for (source, extract), vectors in zip(files, worker_vectors, strict=True):
-            count = len(extract.chunks) if vectors is None else 0
-            if count and isinstance(new_vectors, EmbedderUnavailable):
-                writes.append(new_vectors)  # other files of the batch may need no vector
-                continue
-            fresh = np.empty((0, self._dimension), np.float32)
-            if not isinstance(new_vectors, EmbedderUnavailable):
-                fresh = new_vectors[first : first + count]
-            writes.append(make_file_write(source, extract, fresh if vectors is None else vectors))
-            first += count
+            count = len(extract.chunks)
+            if vectors is not None:
+                writes.append(make_file_write(source, extract, vectors))
+            elif isinstance(new_vectors, EmbedderUnavailable):
+                # other files of the batch may need no vector
+                writes.append(new_vectors if count else self._write_without_chunks(source, extract))
+            else:
+                file_vectors = new_vectors[first : first + count]
+                writes.append(make_file_write(source, extract, file_vectors))
+                first += count
         return writes
+
+    def _write_without_chunks(self, source: SourceFile, extract: FileExtract) -> FileWrite:
+        return make_file_write(source, extract, np.empty((0, self._dimension), np.float32))
 
     async def _embed_texts(self, texts: Sequence[str]) -> Vectors | EmbedderUnavailable:
         """Return the vectors of texts, or the embedder's error."""
@@ -333,6 +347,12 @@ def make_parse_tasks(
     ]
 
 
+def _repeated_keys(contents: Iterable[UnknownContent]) -> set[bytes]:
+    """Return the keys of contents that several files have."""
+    counts = Counter(content.key for content in contents)
+    return {key for key, count in counts.items() if count > 1}
+
+
 def accept_results(
     sources: Sequence[SourceFile],
     preparation: Preparation,
@@ -344,11 +364,7 @@ def accept_results(
 
     It blocks: call it in a thread.
     """
-    repeated_keys = {
-        key
-        for key, count in Counter(content.key for content in preparation.contents.values()).items()
-        if count > 1
-    }
+    repeated_keys = _repeated_keys(preparation.contents.values())
     readable = dict[int, TaskResult]()
     for number, result in results.items():
         manifest = unpack_manifest(result.manifest)

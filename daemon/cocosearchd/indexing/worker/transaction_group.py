@@ -154,10 +154,7 @@ class GroupWriter(Generic[S]):
             return
         writes = [outcome] * len(group) if isinstance(outcome, BaseException) else outcome
         for file, write in zip(group, writes, strict=True):
-            if not isinstance(write, BaseException):
-                file.write = write
-            elif not file.done.done():
-                file.done.set_exception(write)
+            _take_write(file, write)
 
     async def _make_rows(
         self, group: Sequence[_PendingFile[S]], *, urgent: bool, all_chunks: bool
@@ -190,12 +187,7 @@ class GroupWriter(Generic[S]):
                 await self._settle([file])
             return
         for file in group:
-            if file.done.done():
-                continue  # its caller was cancelled
-            if isinstance(outcome, BaseException):
-                file.done.set_exception(outcome)
-            else:
-                file.done.set_result(outcome)
+            _end_file(file, outcome)
 
     def _begin_transaction(self, group: Sequence[_PendingFile[S]]) -> asyncio.Task[int]:
         task = asyncio.create_task(self._write(group))
@@ -210,6 +202,24 @@ class GroupWriter(Generic[S]):
         finally:
             for file in group:
                 del self._in_flight[file.path]
+
+
+def _take_write(file: _PendingFile[S], write: queries.FileWrite | BaseException) -> None:
+    """Give a file its rows, or hand the error to its caller."""
+    if isinstance(write, BaseException):
+        _end_file(file, write)
+    else:
+        file.write = write
+
+
+def _end_file(file: _PendingFile[S], outcome: int | BaseException) -> None:
+    """Hand a generation or an error to the caller of a file, unless the caller was cancelled."""
+    if file.done.done():
+        return
+    if isinstance(outcome, BaseException):
+        file.done.set_exception(outcome)
+    else:
+        file.done.set_result(outcome)
 
 
 def _may_split(outcome: object) -> bool:

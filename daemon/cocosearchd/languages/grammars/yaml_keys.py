@@ -16,6 +16,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _SCALAR = re.compile(r"(?:[&!]\S+ +)*[|>][-+0-9]*(?: +#.*)?$")
+_DOCUMENT_MARKS = ("---", "...")
 _DASH = re.compile(r"- +")
 _QUOTED = re.compile(r"([\"'])(.*?)\1(?: +#(?s:.*))?")
 _COMMENT = re.compile(r"(?:^|(?<! ) +)#.*")
@@ -50,27 +51,34 @@ def read_entries(data: bytes) -> list[YamlEntry]:
     scalar_indent: int | None = None  # the indentation of the key of the current text block
     for match in _LINE.finditer(text):
         indent = len(match["indent"])
-        dashes = match["dashes"]
-        plain = match["plain"]
-        if plain is not None:
-            plain = plain.strip()
-            if (not plain or plain.startswith("#")) and not dashes:
-                continue
-        if scalar_indent is not None and indent > scalar_indent:
+        is_in_scalar = scalar_indent is not None and indent > scalar_indent
+        if is_in_scalar or _is_comment_or_blank(match):
             continue
         scalar_indent = None
-        limit = -1 if plain in ("---", "...") else indent
-        _close_entries(open_entries, limit, bool(dashes), match.start())
-        if limit < 0 or (plain is not None and not dashes):
+        plain = (match["plain"] or "").strip()
+        limit = -1 if plain in _DOCUMENT_MARKS else indent
+        _close_entries(open_entries, limit, bool(match["dashes"]), match.start())
+        if limit < 0 or _is_plain_text(match):
             continue
-        new_entries = _open_entries(
-            match, indent, dashes, open_entries[-1] if open_entries else None, len(text)
-        )
+        parent = open_entries[-1] if open_entries else None
+        new_entries = _open_entries(match, parent, len(text))
         entries += new_entries
         open_entries += new_entries
-        if _SCALAR.match((match["value"] or plain or "").strip()):
+        if _SCALAR.match((match["value"] or plain).strip()):
             scalar_indent = new_entries[-1].indent
     return entries
+
+
+def _is_plain_text(match: re.Match[str]) -> bool:
+    """Detect a line without a key and without an item."""
+    return match["plain"] is not None and not match["dashes"]
+
+
+def _is_comment_or_blank(match: re.Match[str]) -> bool:
+    if not _is_plain_text(match):
+        return False
+    plain = match["plain"].strip()
+    return not plain or plain.startswith("#")
 
 
 def _close_entries(open_entries: list[YamlEntry], indent: int, dash: bool, end: int) -> None:
@@ -85,22 +93,27 @@ def _close_entries(open_entries: list[YamlEntry], indent: int, dash: bool, end: 
         open_entries.pop().end_byte = end
 
 
-def _open_entries(
-    match: re.Match[str], indent: int, dashes: str, parent: YamlEntry | None, end: int
-) -> list[YamlEntry]:
+def _open_entries(match: re.Match[str], parent: YamlEntry | None, end: int) -> list[YamlEntry]:
     """Return the entries that begin on a line: items for its dashes, then the key."""
     entries: list[YamlEntry] = []
+    indent = len(match["indent"])
     key = _unquote(match["key"] or "")
     value = _unquote(match["value"] or match["plain"] or "")
-    for dash in _DASH.finditer(dashes):
-        entries.append(
-            YamlEntry(indent + dash.start(), key, value, True, match.start(), end, parent)
-        )
-        parent = entries[-1]
+    indents = [(indent + dash.start(), True) for dash in _DASH.finditer(match["dashes"])]
     if match["key"] is not None:
-        entries.append(
-            YamlEntry(indent + len(dashes), key, value, False, match.start(), end, parent)
+        indents.append((indent + len(match["dashes"]), False))
+    for entry_indent, is_item in indents:
+        entry = YamlEntry(
+            indent=entry_indent,
+            key=key,
+            value=value,
+            item=is_item,
+            start_byte=match.start(),
+            end_byte=end,
+            parent=parent,
         )
+        entries.append(entry)
+        parent = entry
     return entries
 
 

@@ -49,30 +49,48 @@ def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
     word = ""
     start = 0
     end = 0
+    for line_start, line_end, is_first in _instruction_lines(data):
+        if is_first:
+            if word:
+                yield word, start, end
+            word = _instruction_word(data[line_start:line_end])
+            start = line_start
+        end = line_end
+    if word:
+        yield word, start, end
+
+
+def _instruction_lines(data: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Yield (start, end, is first) of each line of an instruction, without lines between them."""
     line_end = 0
-    # `continued`: the last line ended with a backslash
+    takes_heredoc = False
+    # the last line ended with a backslash
     continued = False
     heredoc_ends = list[bytes]()
     for line in data.splitlines(keepends=True):
         text = line.strip()
         line_start = line_end
-        line_end = line_end + len(line)
+        line_end += len(line)
         if heredoc_ends:
-            heredoc_ends = heredoc_ends[1:] if text == heredoc_ends[0] else heredoc_ends
-        else:
-            is_blank = not text or text.startswith(b"#")
-            if not continued and is_blank:
-                continue
-            if not continued:
-                if word:
-                    yield word, start, end
-                match = _INSTRUCTION.match(line)
-                word = match[1].decode("ascii").upper() if match else ""
-                start = line_start
-            continued = text.endswith(b"\\") or (continued and is_blank)
-            heredoc_ends = (
-                [heredoc[2] for heredoc in _HEREDOC.finditer(text)] if word in _WITH_HEREDOC else []
-            )
-        end = line_end
-    if word:
-        yield word, start, end
+            if text == heredoc_ends[0]:
+                heredoc_ends.pop(0)
+            yield line_start, line_end, False
+            continue
+        is_blank = not text or text.startswith(b"#")
+        if is_blank and not continued:
+            continue
+        yield line_start, line_end, not continued
+        if not continued:
+            takes_heredoc = _instruction_word(line) in _WITH_HEREDOC
+        continued = is_blank or text.endswith(b"\\")
+        if takes_heredoc:
+            heredoc_ends = _heredoc_ends(text)
+
+
+def _heredoc_ends(line: bytes) -> list[bytes]:
+    return [heredoc[2] for heredoc in _HEREDOC.finditer(line)]
+
+
+def _instruction_word(line: bytes) -> str:
+    match = _INSTRUCTION.match(line)
+    return match[1].decode("ascii").upper() if match else ""

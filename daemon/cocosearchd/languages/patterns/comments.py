@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from cocosearchd.languages import blocks
 from cocosearchd.languages.patterns.comment_styles import NO_COMMENTS, CommentStyle
+from cocosearchd.languages.patterns.delimited_text import Enclosure
 
 _LICENCE_WORDS = ("license", "licence", "copyright", "all rights reserved", "spdx", "warrant")
 _LICENCE = re.compile("|".join(_LICENCE_WORDS), re.IGNORECASE)
@@ -71,16 +72,22 @@ def _has_open_enclosure(text: str, spans: Sequence[tuple[int, int]], style: Comm
     if not present:
         return False
     comments = [text[start:stop] for start, stop in spans]
+    code = _without_spans(text, spans)
+    return any(
+        enclosure.opener in code or _begins_unclosed(comments, enclosure) for enclosure in present
+    )
+
+
+def _without_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
     ends = [0, *(stop for _, stop in spans)]
     starts = [*(start for start, _ in spans), len(text)]
-    code = "\n".join([text[end:start] for end, start in zip(ends, starts, strict=True)])
+    return "\n".join([text[end:start] for end, start in zip(ends, starts, strict=True)])
+
+
+def _begins_unclosed(comments: Sequence[str], enclosure: Enclosure) -> bool:
     return any(
-        enclosure.opener in code
-        or any(
-            comment.startswith(enclosure.opener) and not comment.endswith(enclosure.closer)
-            for comment in comments
-        )
-        for enclosure in present
+        comment.startswith(enclosure.opener) and not comment.endswith(enclosure.closer)
+        for comment in comments
     )
 
 

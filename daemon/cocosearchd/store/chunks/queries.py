@@ -104,26 +104,35 @@ async def replace_files(
         )
         changes = await _changes(connection, record, targets)
         changed = [change for change in changes if change.differs]
-        if same := [change.file for change in changes if not change.differs]:
-            await connection.execute(
-                statement("set_fingerprints", record), to_columns(same, FINGERPRINTS)
-            )
-        deletion = (
-            await _row(
-                connection,
-                statement("delete_files", record),
-                {"filenames": array_literal(deleted)},
-            )
-            if deleted
-            else None
-        )
-        if not changed and not (deletion and deletion[0]):
+        await _set_fingerprints(connection, record, changes)
+        any_deleted = await _delete_files(connection, record, deleted)
+        if not changed and not any_deleted:
             return await _generation(connection, record)
         await write_chunks(connection, record, changed)
         # As late as possible: from here on no other change of this index can be committed.
         generation = await _bump(connection, record)
         await write_files(connection, record, changed, generation)
     return generation
+
+
+async def _set_fingerprints(
+    connection: Connection, record: IndexRecord, changes: Sequence[FileChange]
+) -> None:
+    """Store the fingerprints of files in which nothing else differs."""
+    same = [change.file for change in changes if not change.differs]
+    if same:
+        await connection.execute(
+            statement("set_fingerprints", record), to_columns(same, FINGERPRINTS)
+        )
+
+
+async def _delete_files(connection: Connection, record: IndexRecord, paths: Sequence[str]) -> bool:
+    """Delete files; return True if one of them was stored."""
+    if not paths:
+        return False
+    filenames = {"filenames": array_literal(paths)}
+    row = await _row(connection, statement("delete_files", record), filenames)
+    return bool(row and row[0])
 
 
 async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
@@ -386,21 +395,33 @@ async def _use_vector_index(
     if select_match_count(where, "unknown") != Filter():
         return False  # counting costs as much as comparing
     estimable = select_match_count(where, "estimated")
-    if estimable != Filter():
-        condition, values = filter_sql(estimable)
-        plan = await _row(
-            connection, statement("estimate_matches", record, filter=condition), values
-        )
-        if plan and plan[0][0]["Plan"]["Plan Rows"] <= exact_matches:
-            return False
+    expected = await _estimate_matches(connection, record, estimable)
+    if expected is not None and expected <= exact_matches:
+        return False
     countable = select_match_count(where, "counted")
     if countable != Filter():
-        condition, values = filter_sql(countable)
-        counted = await _row(
-            connection, statement("count_path_matches", record, filter=condition), values
-        )
-        return counted is not None and counted[0] > exact_matches
+        return await _count_path_matches(connection, record, countable) > exact_matches
     return True
+
+
+async def _estimate_matches(
+    connection: Connection, record: IndexRecord, where: Filter
+) -> float | None:
+    """Estimate the chunks that pass a filter, from PostgreSQL's statistics; None without one."""
+    if where == Filter():
+        return None
+    condition, values = filter_sql(where)
+    query = statement("estimate_matches", record, filter=condition)
+    plan = await _row(connection, query, values)
+    return float(plan[0][0]["Plan"]["Plan Rows"]) if plan else None
+
+
+async def _count_path_matches(connection: Connection, record: IndexRecord, where: Filter) -> int:
+    """Count the chunks of the files whose paths pass a filter."""
+    condition, values = filter_sql(where)
+    query = statement("count_path_matches", record, filter=condition)
+    row = await _row(connection, query, values)
+    return int(row[0]) if row else 0
 
 
 async def _with_live(

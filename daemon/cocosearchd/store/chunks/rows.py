@@ -200,12 +200,18 @@ class FileRows:
         )
         parse = parse_values(self.write)
         new = tuple(self._row(position, diff.chunk_numbers[position]) for position in diff.new)
-        same_file = stored.file == tuple(file[name] for name in (*COMPARED, *PLACES))
-        same_parse = stored.parse == (tuple(parse.values())[1:] if parse else (None,) * 4)
         retained = number_array_literal(diff.retained)
         changed_retained = retained if retained != stored.retained else None
-        differs = bool(diff.gone or new or changed_retained) or not (same_file and same_parse)
-        return FileChange(self.write.path, file, parse, diff.gone, new, changed_retained, differs)
+        has_other_chunks = bool(diff.gone or new or changed_retained)
+        return FileChange(
+            path=self.write.path,
+            file=file,
+            parse=parse,
+            gone=diff.gone,
+            new=new,
+            retained=changed_retained,
+            differs=has_other_chunks or not _is_stored(file, parse, stored),
+        )
 
     def _diff(self, stored: StoredFile) -> ManifestDiff:
         """Reuse the caller's diff if the stored state is unchanged; otherwise compare again."""
@@ -225,6 +231,15 @@ class FileRows:
         text, *columns = _columns(chunk, size)
         words = _clean(self.write.keywords(chunk))
         return (self.write.path, chunk_number, text, words, vector, *columns, digest)
+
+
+def _is_stored(
+    file: Mapping[str, Any], parse: Mapping[str, Any] | None, stored: StoredFile
+) -> bool:
+    """Return True if the rows of a file and of its parse result are stored as they are."""
+    parse_columns = tuple(parse.values())[1:] if parse else (None,) * 4
+    file_columns = tuple(file[name] for name in (*COMPARED, *PLACES))
+    return stored.file == file_columns and stored.parse == parse_columns
 
 
 def to_columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, str]:

@@ -121,6 +121,17 @@ async def _create_pgvector(connection: MonitoredConnection) -> None:
         ) from None
 
 
+_NAME_NO_POOLER = (
+    "name PostgreSQL itself in COCOSEARCH_DATABASE_URL; "
+    "a few connections are kept open and used again"
+)
+_REFUSED_PASSWORDS = (
+    "password authentication failed",
+    "no password supplied",
+    "Ident authentication",
+)
+
+
 def connection_error(conninfo: str, error: psycopg.OperationalError) -> StoreUnavailable:
     """Explain in one sentence and a hint why a connection was refused."""
     parameters = conninfo_to_dict(conninfo)
@@ -128,42 +139,38 @@ def connection_error(conninfo: str, error: psycopg.OperationalError) -> StoreUna
     database = parameters.get("dbname") or user
     host = parameters.get("host") or "localhost"
     port = parameters.get("port") or 5432
-    text = str(error)
+    server = f"PostgreSQL at {host}:{port}"
     # libpq leaves no SQLSTATE on a failed connection, so only its messages tell the cause. Those of
     # the server may be translated.
-    if (
-        "password authentication failed" in text
-        or "no password supplied" in text
-        or "Ident authentication" in text
-    ):
-        return StoreUnavailable(
-            f"PostgreSQL at {host}:{port} does not accept the password of user {user}",
+    causes = {
+        _REFUSED_PASSWORDS: (
+            f"{server} does not accept the password of user {user}",
             "correct the user and the password in COCOSEARCH_DATABASE_URL",
-        )
-    if f'database "{database}" does not exist' in text:
-        return StoreUnavailable(
-            f"PostgreSQL at {host}:{port} has no database {database}",
+        ),
+        (f'database "{database}" does not exist',): (
+            f"{server} has no database {database}",
             f"create it (createdb {database}) or name another in COCOSEARCH_DATABASE_URL",
-        )
-    if f'role "{user}" does not exist' in text:
-        return StoreUnavailable(
-            f"PostgreSQL at {host}:{port} has no user {user}",
+        ),
+        (f'role "{user}" does not exist',): (
+            f"{server} has no user {user}",
             "correct the user in COCOSEARCH_DATABASE_URL",
-        )
-    if "too many" in text or "connection slots" in text:
-        return StoreUnavailable(
-            f"PostgreSQL at {host}:{port} has no connection left for user {user}",
+        ),
+        ("too many", "connection slots"): (
+            f"{server} has no connection left for user {user}",
             "allow more on the server: at most twice database.pool_max and a few more are used",
-        )
-    if "unsupported startup parameter" in text:
-        return StoreUnavailable(
+        ),
+        ("unsupported startup parameter",): (
             f"what answers at {host}:{port} is a pooler that refuses settings of a session",
-            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL; "
-            "a few connections are kept open and used again",
-        )
+            _NAME_NO_POOLER,
+        ),
+    }
+    text = str(error)
+    for phrases, (message, hint) in causes.items():
+        if any(phrase in text for phrase in phrases):
+            return StoreUnavailable(message, hint)
     line = (text.strip().splitlines() or ["no answer"])[0]
     reason = line.rpartition("failed: ")[2] or line
     return StoreUnavailable(
-        f"PostgreSQL at {host}:{port} cannot be reached: {reason}",
+        f"{server} cannot be reached: {reason}",
         "check that it runs and that host and port in COCOSEARCH_DATABASE_URL are right",
     )

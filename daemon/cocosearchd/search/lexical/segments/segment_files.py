@@ -21,7 +21,7 @@ from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 log = logging.getLogger(__name__)
 # Version of the files. Raise it when terms, definitions or fields change.
-FORMAT = 11
+FORMAT = 12
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
 _FIELDS = [column.name for column in fields(Segment)]
