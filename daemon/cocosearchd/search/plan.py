@@ -170,13 +170,7 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         check_choice("reranker", options.reranker or settings.reranker, get_args(RerankerName)),
     )
     limit = settings.limit if options.limit is None else options.limit
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
-    if not 0 <= options.min_score <= 1:
-        raise InvalidInput(
-            f"min_score is {options.min_score}",
-            "use 0 to 1: 1 means every word, a lower value is a cosine similarity",
-        )
+    _check_bounds(limit, options.min_score)
     words = (declared_name(query.words) if profile == "code" else None) or query.words
     return Plan(
         text=words,
@@ -191,6 +185,16 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         all_chunks=options.all_chunks,
         listing=listing,
     )
+
+
+def _check_bounds(limit: int, min_score: float) -> None:
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
+    if not 0 <= min_score <= 1:
+        raise InvalidInput(
+            f"min_score is {min_score}",
+            "use 0 to 1: 1 means every word, a lower value is a cosine similarity",
+        )
 
 
 def _check_view(view: ViewOptions) -> None:
