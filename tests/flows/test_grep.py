@@ -9,8 +9,10 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from cocosearch_ipc import address, client
 from tests.daemon import Daemon
 
 LINE = tuple[str, int]
@@ -121,3 +123,127 @@ def test_fixed_strings_and_filters_are_those_of_gnu_grep(indexed: Daemon, tree: 
     assert sorted(grep_all(indexed, "self", paths=["click/**"])) == below
     assert grep_all(indexed, "Größe", languages=["python"]) == []
     assert grep_all(indexed, "retry", languages=["markdown"]) == [("unicode.md", 3)]
+
+
+def test_pages_are_the_whole_answer(indexed: Daemon) -> None:
+    all_lines = grep_all(indexed, "self", under="click")
+    lines = list[LINE]()
+    cursor = None
+    while cursor is not None or not lines:
+        page = indexed.call("grep", pattern="self", under="click", limit=97, cursor=cursor)
+        assert page["total_lines"] == len(all_lines) - len(lines)
+        lines += [(file["path"], line["line"]) for file in page["files"] for line in file["lines"]]
+        cursor = page["cursor"]
+    assert lines == all_lines
+    files = indexed.call("grep", pattern="self", under="click", mode="files", limit=3)
+    rest = indexed.call(
+        "grep", pattern="self", under="click", mode="files", limit=500, cursor=files["cursor"]
+    )
+    paths = [file["path"] for reply in (files, rest) for file in reply["files"]]
+    assert paths == sorted({path for path, _ in all_lines})
+    counts = indexed.call("grep", pattern="self", under="click", mode="counts", limit=500)
+    assert sum(file["count"] for file in counts["files"]) == len(all_lines)
+
+
+def test_a_budget_of_tokens_cuts_the_answer(indexed: Daemon) -> None:
+    small = indexed.call("grep", pattern="self", budget_tokens=60)
+    large = indexed.call("grep", pattern="self", budget_tokens=2000)
+    sizes = [sum(len(file["lines"]) for file in reply["files"]) for reply in (small, large)]
+    assert 1 <= sizes[0] < 10 < sizes[1] < large["total_lines"]
+    assert small["total_lines"] == large["total_lines"]
+    assert small["cursor"] is not None
+
+
+def test_lines_have_their_definitions(indexed: Daemon) -> None:
+    (tree_file,) = indexed.call(
+        "grep", pattern="def get_help_option_names", under="click/core.py", context=1
+    )["files"]
+    (line,) = tree_file["lines"]
+    assert line["symbol_name"] == "Command.get_help_option_names"
+    assert (line["column"], len(line["lines_before"]), len(line["lines_after"])) == (5, 1, 1)
+
+
+def test_saves_and_unsaved_text_are_searched(shared: Daemon, project: Path) -> None:
+    shared.index(project, "saves")
+    source = project / "src" / "retry.py"
+
+    def matching_lines(pattern: str, **parameters: Any) -> list[tuple[str, int, str | None]]:
+        reply = shared.call("grep", pattern=pattern, index="saves", **parameters)
+        assert reply["fresh"], reply["stale_reason"]
+        return [
+            (file["path"], line["line"], line["symbol_name"])
+            for file in reply["files"]
+            for line in file["lines"]
+        ]
+
+    assert matching_lines("should_retry") == [("src/retry.py", 5, "RetryPolicy.should_retry")]
+    for number in range(5):
+        source.write_text(f"def attempt_{number}():\n    return should_retry_{number}()\n")
+        assert matching_lines(f"should_retry_{number}") == [
+            ("src/retry.py", 2, f"attempt_{number}")
+        ]
+        assert matching_lines("RetryPolicy") == []
+    (project / "src" / "added.py").write_text("should_retry_4 = None\n")
+    assert len(matching_lines("should_retry_4")) == 2
+    source.unlink()
+    assert matching_lines("should_retry_4") == [("src/added.py", 1, None)]
+    with client.Session(address.rpc_socket(shared.environment)) as session:
+        session.put("src/added.py", "def unsaved():\n    return UNSAVED_TEXT\n", "saves")
+        unsaved = session.call("grep", {"pattern": "UNSAVED_TEXT", "index": "saves"})
+        hidden = session.call("grep", {"pattern": "should_retry_4", "index": "saves"})
+    (file,) = unsaved["files"]
+    assert (file["overlay"], file["lines"][0]["symbol_name"]) == (True, "unsaved")
+    assert hidden["files"] == []
+    assert matching_lines("UNSAVED_TEXT") == []
+
+
+def test_a_change_that_is_not_indexed_yet_is_searched_and_marked(
+    daemon: Daemon, project: Path
+) -> None:
+    daemon.index(project, "stopped")
+    assert daemon.process is not None
+    indexers = [
+        child
+        for child in psutil.Process(daemon.process.pid).children()
+        if "cocosearchd.indexing.worker.indexer" in child.cmdline()
+    ]
+    assert indexers
+    for indexer in indexers:
+        indexer.suspend()
+    try:
+        (project / "src" / "retry.py").write_text("retry_in_new_content = 1\n")
+        reply = daemon.call("grep", pattern="retry", index="stopped", sync_timeout_ms=300)
+    finally:
+        for indexer in indexers:
+            indexer.resume()
+    changed = {file["path"]: file["changed"] for file in reply["files"]}
+    assert changed["src/retry.py"]
+    assert not reply["fresh"]
+    (line,) = next(file for file in reply["files"] if file["changed"])["lines"]
+    assert (line["text"], line["symbol_name"]) == ("retry_in_new_content = 1", None)
+
+
+def test_the_command_line_prints_what_grep_prints(shared: Daemon, project: Path) -> None:
+    shared.index(project, "lines")
+    source = project / "src"
+
+    def output(*arguments: str) -> str:
+        return shared.ctl("grep", *arguments, cwd=source).stdout
+
+    assert output("retry.*int") == (
+        "retry.py:5:16:    def should_retry(self, status: int, attempt: int) -> bool:\n"
+    )
+    assert output("RETRY", "-i", "-w", "--lang", "markdown") == (
+        "../README.md:3:18:A project with a retry policy and a server.\n"
+    )
+    assert output("serve(", ".", "-F", "-C", "1") == (
+        "server.go-4-func ListenAndServe(addr string) error {\n"
+        "server.go:5:9:\treturn serve(addr)\nserver.go-6-}\n"
+    )
+    assert output("retry", "-l") == "../README.md\nretry.py\n"
+    assert output("retry", "../README.md", "-c") == "../README.md:1\n"
+    assert shared.json("grep", "retry", "--index", "lines")["total_files"] == 2
+    assert "more" in shared.ctl("grep", "retry", "--limit", "1", cwd=source).stderr
+    refused = shared.ctl("grep", "(", cwd=source, check=False)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "not a regular expression" in refused.stderr

@@ -16,7 +16,7 @@ MAX_PROCESSES = 4
 # A program of RE2 has at most 8 MiB, and a file is one of an index.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=10)
 TASK_S = 15.0  # wall time of a task
-_SHOWN = 60  # characters of a pattern in a message
+_SHOWN = 80  # characters of a pattern, or of an error, in a message
 
 
 class GrepProcesses:
@@ -43,7 +43,11 @@ class GrepProcesses:
             task.to_bytes(), TASK_S, partial(unpack_response, count=len(task.files))
         )
         if error:
-            text = task.pattern.text
-            text_start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-            raise InvalidInput(f"{text_start!r} is not a regular expression: {error}", SYNTAX_HINT)
+            message = f"{_shorten(task.pattern.text)!r} is not a regular expression"
+            raise InvalidInput(f"{message}: {_shorten(error)}", SYNTAX_HINT)
         return files
+
+
+def _shorten(text: str) -> str:
+    """Return the start of a text for a message; an error of RE2 may repeat the pattern."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -5,7 +5,6 @@ may take seconds, and compiling one holds the interpreter.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import re2
 
@@ -19,12 +18,7 @@ _ANYWHERE = re2._Anchor.UNANCHORED
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """A line as a range of bytes, without its line end."""
-
-    start: int
-    end: int
+_Span = tuple[int, int]  # a line as a range of bytes, without its line end
 
 
 class LineMatcher:
@@ -37,8 +31,8 @@ class LineMatcher:
         options.never_nl = True  # nothing matches a line end
         # By itself, so that the pattern cannot close a group that encloses it.
         re2.compile(pattern.expression, options)
-        self._column = re2.compile(pattern.column_expression, options)
-        options.never_capture = True
+        options.never_capture = True  # groups cost time and memory by their number
+        self._word = re2.compile(pattern.word_expression, options) if pattern.whole_words else None
         # The wrapper would make a generator and an object for each match, three times the cost.
         self._search = re2.compile(pattern.line_expression, options)._regexp.Match
 
@@ -64,21 +58,21 @@ class LineMatcher:
             start = content.rfind(b"\n", position, first) + 1 or position
             end = content.find(b"\n", last)
             end = len(content) if end < 0 else end
-            yield _Span(start, end)
+            yield start, end
             position = end + 1
 
     def _describe(self, content: bytes, spans: list[_Span], context: int) -> Iterator[MatchingLine]:
         number = 1
         counted = 0  # the bytes whose line ends are in `number`
         free = 0  # the first byte that no earlier line shows
-        ends = [*(span.start for span in spans), len(content)][1:]
-        for span, end in zip(spans, ends, strict=True):
-            number += content.count(b"\n", counted, span.start)
-            counted = span.start
-            lines_before = _lines_before(content, span.start, free, context)
-            lines_after = _lines_after(content, span.end + 1, end, context)
-            free = span.end + 1 + sum(len(line) + 1 for line in lines_after)
-            line = content[span.start : span.end]
+        next_starts = [*(start for start, _ in spans), len(content)][1:]
+        for (start, end), next_start in zip(spans, next_starts, strict=True):
+            number += content.count(b"\n", counted, start)
+            counted = start
+            lines_before = _lines_before(content, start, free, context)
+            lines_after = _lines_after(content, end + 1, next_start, context)
+            free = end + 1 + sum(len(line) + 1 for line in lines_after)
+            line = content[start:end]
             yield MatchingLine(
                 number,
                 *self._show(line),
@@ -88,9 +82,10 @@ class LineMatcher:
 
     def _show(self, line: bytes) -> tuple[int, str]:
         """Return the column of the match, and the text around it."""
-        match = self._column.search(line)
-        start = match.start(1) if match is not None else 0
-        column = len(line[:start].decode("utf-8", "replace"))
+        ((start, _),) = self._search(_ANYWHERE, line, 0, len(line))
+        column = len(line[: max(0, start)].decode("utf-8", "replace"))
+        if self._word is not None and (start or self._word.match(line) is None):
+            column += 1  # the match begins with the character in front of the word
         return column + 1, _clip(line, column)
 
 

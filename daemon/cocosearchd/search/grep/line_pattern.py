@@ -35,17 +35,14 @@ class LinePattern:
     @property
     def line_expression(self) -> str:
         """The expression that finds matching lines. `^` and `$` match at the ends of a line."""
-        return f"(?m){self._bounded('(?:', ')') if self.whole_words else self.expression}"
+        if not self.whole_words:
+            return f"(?m){self.expression}"
+        return f"(?m)(?:^|{_NO_WORD}){self.word_expression}"
 
     @property
-    def column_expression(self) -> str:
-        """The expression whose first group is the match in a matching line."""
-        if self.whole_words:
-            return self._bounded("(", ")")
-        return f"({self.expression})"
-
-    def _bounded(self, opening: str, closing: str) -> str:
-        return f"(?:^|{_NO_WORD}){opening}{self.expression}{closing}(?:{_NO_WORD}|$)"
+    def word_expression(self) -> str:
+        """The expression of a match that no part of a word follows."""
+        return f"(?:{self.expression})(?:{_NO_WORD}|$)"
 
 
 def check_pattern(pattern: LinePattern) -> None:
