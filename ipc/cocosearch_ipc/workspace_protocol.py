@@ -131,7 +131,7 @@ class GrepRequest:
     whole_words: bool = False
     mode: str = "lines"
     context: int = 0  # lines around each match
-    limit: int = 200
+    limit: int = 200  # at most 1000
     budget_tokens: int | None = None
     cursor: str | None = None
     # None: the configured timeout; 0: do not wait for pending changes

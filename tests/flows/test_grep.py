@@ -51,7 +51,7 @@ def grep_all(daemon: Daemon, pattern: str, **parameters: Any) -> list[LINE]:
     lines = list[LINE]()
     cursor: dict[str, Any] = {}
     while True:
-        reply = daemon.call("grep", pattern=pattern, limit=2000, **parameters, **cursor)
+        reply = daemon.call("grep", pattern=pattern, limit=1000, **parameters, **cursor)
         assert reply["fresh"], reply["stale_reason"]
         assert reply["complete"], reply["notes"]
         lines += [(file["path"], line["line"]) for file in reply["files"] for line in file["lines"]]

@@ -24,6 +24,7 @@ REFUSED = {
     "large classes": r"(\pL\pN){900}",
     "no pattern": "",
     "two lines": "a\nb",
+    "a byte that is not UTF-8": "a\udcff",
     "a long pattern": "x" * 10_001,
 }
 # Patterns that would take exponential or quadratic time in a matcher that backtracks.

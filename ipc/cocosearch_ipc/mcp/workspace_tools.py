@@ -187,7 +187,7 @@ def _grep(server: FastMCP, engine: Any) -> None:
             str, Field(description="lines, counts (of each file) or files (paths only).")
         ] = "lines",
         context: Annotated[int, Field(ge=0, le=20, description="Lines around each match.")] = 0,
-        limit: Annotated[int, Field(ge=1, le=2000, description="Maximum lines or files.")] = 100,
+        limit: Annotated[int, Field(ge=1, le=1000, description="Maximum lines or files.")] = 100,
         budget_tokens: Annotated[
             int, Field(ge=50, description="Approximate maximum tokens of all lines.")
         ] = 1500,

@@ -22,7 +22,7 @@ from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, M
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
 
 MODES = ("lines", "counts", "files")
-MAX_LIMIT = 2000  # lines or files
+MAX_LIMIT = 1000  # lines or files: encoding more would hold the event loop
 MAX_CONTEXT = 20  # lines around a match
 SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
 PROBLEMS_SHOWN = 5  # files

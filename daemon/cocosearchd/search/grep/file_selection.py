@@ -90,11 +90,7 @@ async def select_files(
             blank = await files_without_chunks(db, record)
             rest = _passing(scope, (SelectedFile(path, language) for path, language in blank))
             saved = FileSelection((*saved.files, *rest), saved.total + len(rest))
-    unsaved = _unsaved_files(scope, overlay)
-    hidden = overlay.files.keys() if overlay else frozenset[str]()
-    kept_files = [file for file in saved.files if file.path not in hidden]
-    files = sorted((*kept_files, *unsaved), key=lambda file: file.path)
-    return FileSelection(tuple(files), max(saved.total, len(files)))
+    return await asyncio.to_thread(_replace_unsaved, saved, scope, overlay)
 
 
 def is_under(path: str, directory: str) -> bool:
@@ -136,6 +132,17 @@ def _select_live(
         if live.paths[number] >= scope.first
     ]
     return FileSelection(tuple(files), total)
+
+
+def _replace_unsaved(
+    saved: FileSelection, scope: FileScope, overlay: Overlay | None
+) -> FileSelection:
+    """Put unsaved files in the place of saved ones, and sort all by path."""
+    hidden = overlay.files.keys() if overlay else frozenset[str]()
+    files = [file for file in saved.files if file.path not in hidden]
+    files += _unsaved_files(scope, overlay)
+    files.sort(key=lambda file: file.path)
+    return FileSelection(tuple(files), max(saved.total, len(files)))
 
 
 def _unsaved_files(scope: FileScope, overlay: Overlay | None) -> tuple[SelectedFile, ...]:

@@ -4,7 +4,7 @@ Runs in a worker process: the cost of an expression is linear, yet a large progr
 may take seconds, and compiling one holds the interpreter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import re2
 
@@ -18,7 +18,9 @@ _ANYWHERE = re2._Anchor.UNANCHORED
 _BOM = b"\xef\xbb\xbf"
 
 
-_Span = tuple[int, int]  # a line as a range of bytes, without its line end
+_Span = tuple[int, int]  # a range of bytes; a line without its line end
+# the first match from a position on; it begins at -1 without one
+_Search = Callable[[bytes, int], _Span]
 
 
 class LineMatcher:
@@ -33,8 +35,9 @@ class LineMatcher:
         re2.compile(pattern.expression, options)
         options.never_capture = True  # groups cost time and memory by their number
         self._word = re2.compile(pattern.word_expression, options) if pattern.whole_words else None
-        # The wrapper would make a generator and an object for each match, three times the cost.
-        self._search = re2.compile(pattern.line_expression, options)._regexp.Match
+        self._search = _literal_search(pattern.literal) or _expression_search(
+            pattern.line_expression, options
+        )
 
     def find(self, content: bytes, options: LineOptions, after_line: int = 0) -> LineMatches:
         """Find the matching lines after a line. A byte order mark is no part of the first line."""
@@ -52,7 +55,7 @@ class LineMatcher:
     def _spans(self, content: bytes, position: int) -> Iterator[_Span]:
         """Yield the matching lines from a position on, which is the start of a line."""
         while position < len(content):
-            ((first, last),) = self._search(_ANYWHERE, content, position, len(content))
+            first, last = self._search(content, position)
             if first < 0 or (first == len(content) and content.endswith(b"\n")):
                 return
             start = content.rfind(b"\n", position, first) + 1 or position
@@ -82,11 +85,34 @@ class LineMatcher:
 
     def _show(self, line: bytes) -> tuple[int, str]:
         """Return the column of the match, and the text around it."""
-        ((start, _),) = self._search(_ANYWHERE, line, 0, len(line))
+        start, _ = self._search(line, 0)
         column = len(line[: max(0, start)].decode("utf-8", "replace"))
         if self._word is not None and (start or self._word.match(line) is None):
             column += 1  # the match begins with the character in front of the word
         return column + 1, _clip(line, column)
+
+
+def _literal_search(literal: bytes | None) -> _Search | None:
+    if literal is None:
+        return None
+    size = len(literal)
+
+    def search(content: bytes, position: int) -> _Span:
+        first = content.find(literal, position)
+        return first, first + size
+
+    return search
+
+
+def _expression_search(expression: str, options: re2.Options) -> _Search:
+    # The wrapper would make a generator and an object for each match, three times the cost.
+    match = re2.compile(expression, options)._regexp.Match
+
+    def search(content: bytes, position: int) -> _Span:
+        ((first, last),) = match(_ANYWHERE, content, position, len(content))
+        return first, last
+
+    return search
 
 
 def _offset_after(content: bytes, line: int) -> int:

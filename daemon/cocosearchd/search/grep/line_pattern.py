@@ -11,6 +11,8 @@ from cocosearchd.errors import InvalidInput
 
 MAX_PATTERN = 10_000  # characters, like a question
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n")
+_PLAIN = re.compile(r"[^\\.^$*+?{}()|\[\]]+")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # a byte that is not UTF-8, from a client
 _NO_WORD = r"[^\pL\pN_]"
 SYNTAX_HINT = (
     "patterns are RE2 expressions, without backreferences and lookaround; "
@@ -33,6 +35,13 @@ class LinePattern:
         return re.escape(self.text) if self.fixed else self.text
 
     @property
+    def literal(self) -> bytes | None:
+        """The bytes that match and nothing else, if the pattern is that simple."""
+        if self.ignore_case or self.whole_words or not (self.fixed or _PLAIN.fullmatch(self.text)):
+            return None
+        return self.text.encode()
+
+    @property
     def line_expression(self) -> str:
         """The expression that finds matching lines. `^` and `$` match at the ends of a line."""
         if not self.whole_words:
@@ -46,13 +55,15 @@ class LinePattern:
 
 
 def check_pattern(pattern: LinePattern) -> None:
-    """Raise `InvalidInput` for a pattern that is empty, too long, or of several lines."""
+    """Raise `InvalidInput` for a pattern that is empty, too long, of several lines, or no text."""
     if not pattern.text:
         raise InvalidInput("the pattern is empty", "give a regular expression, for example TODO")
     if len(pattern.text) > MAX_PATTERN:
         raise InvalidInput(
             f"the pattern has {len(pattern.text):,} characters", f"use at most {MAX_PATTERN:,}"
         )
+    if _SURROGATE.search(pattern.text):
+        raise InvalidInput("the pattern is not UTF-8", "search for the text beside these bytes")
     if "\n" in pattern.text or (not pattern.fixed and _LINE_END.search(pattern.text)):
         raise InvalidInput(
             "the pattern has a line end, and a match lies within one line",

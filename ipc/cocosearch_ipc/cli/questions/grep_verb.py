@@ -11,7 +11,7 @@ from cocosearch_ipc.cli.questions import grep_options, search_options
 from cocosearch_ipc.render import grep_lines, output
 
 Env = Mapping[str, str]
-MAX_PAGE = 2000  # lines of one call
+MAX_PAGE = 1000  # lines of one call
 DEFAULT_LIMIT = 1000  # lines, or files
 
 
