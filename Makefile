@@ -120,7 +120,8 @@ hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 
 slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts
 	$(BIN)/python -m pytest -m slow --timeout 0
 
-map: $(STAMP) ## write the code map of ARCHITECTURE.md anew, from the docstrings of all modules
+map: $(STAMP) ## write the generated parts anew: the code map of ARCHITECTURE.md, and the highlighter's comment marks
+	$(BIN)/python -m tests.comment_marks
 	$(BIN)/python -m tests.code_map
 
 # Versions that are in the file stay, unless they no longer fit: `make lock UPGRADE=--upgrade` takes the newest. One

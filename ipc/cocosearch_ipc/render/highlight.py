@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from cocosearch_ipc.render.comment_marks import KINDS, MARKS
+
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,22 +21,20 @@ STRING = "32"
 NUMBER = "36"
 KEYWORD = "35"
 
-_SHARP = "python ruby bash perl r yaml toml hcl dockerfile make cmake elixir julia nim nix powershell starlark just "
-_SHARP += "graphql docker-compose github-actions gitlab-ci ansible-playbook helm-template kubernetes fish tcl"
-_DASHES = "sql lua haskell elm ada vhdl"
-_SEMICOLONS = "clojure lisp scheme elisp ini assembly"
-_NONE = "markdown mdx text json html xml rst asciidoc css"
+# Text and data, in which quotes and numbers mean nothing.
+_NONE = "markdown mdx text json html xml rst css dtd"
+# Languages whose strings between three quotes span lines; in others, these are docstrings.
+_LONG_STRINGS = "csharp java kotlin nim scala swift"
+_C_LIKE = (("//",), (), (("/*", "*/"),))  # marks of a language that is not known here
 # In these languages `'` begins a character, a lifetime or the end of a name, not a string.
-_ONE_CHARACTER = (
-    "c cpp csharp java go rust kotlin scala swift haskell ocaml elm fsharp zig clojure lisp"
-)
+_ONE_CHARACTER = "c cpp csharp java go rust kotlin scala swift haskell ocaml elm fsharp zig clojure"
 _WORDS = {
     "python starlark nim": "and as assert async await break case class continue def del elif else "
     "except finally for "
     "from global if import in is lambda match nonlocal not or pass raise return try while with "
     "yield None True False "
     "self",
-    "ruby lua elixir julia bash perl r make powershell fish": "and begin break case def defmodule defp do done elif "
+    "ruby lua elixir julia bash perl r make powershell": "and begin break case def defmodule defp do done elif "
     "else elsif elseif end ensure esac fi for foreach function if in local module my next nil not "
     "or repeat require "
     "rescue return self struct sub then unless until use while yield true false",
@@ -75,8 +75,7 @@ _FILTERS = ("lang", "language", "path", "sym", "name", "index", "topic")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ed", "ers", "er", "es", "s", "e")
 _WORD = re.compile(r"\w+")
 _LONGER_WORD = re.compile(r"\w{3,}")
-# Opening and closing delimiters of constructs that span lines.
-_CLOSERS = {"/*": "*/", '"""': '"""', "'''": "'''"}
+_QUOTES = ('"""', "'''")
 # Maximum number of characters between quotes on one line. Without a limit, each of many unclosed
 # quotes would scan the rest of the line.
 _LONGEST_TEXT = 500
@@ -145,6 +144,7 @@ def _forms(word: str) -> Iterator[str]:
 
 def _pieces(code: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield all pieces of `code` in order."""
+    language = KINDS.get(language, language)
     if language in _NONE.split():
         yield "", code
         return
@@ -164,12 +164,13 @@ def _tokens(code: str, language: str) -> Iterator[tuple[str, int, int]]:
     An opening delimiter without a closing one is not a token, and later ones of its kind are
     ignored.
     """
-    openers = [opener for opener, closer in _CLOSERS.items() if opener in code and closer in code]
+    closers = _closers(language)
+    openers = [opener for opener, closer in closers.items() if opener in code and closer in code]
     pattern = re.compile(_pattern(language, openers))
     position = 0
     while match := pattern.search(code, position):
         start, position = match.span()
-        closer = _CLOSERS.get(match["o"])
+        closer = closers.get(match["o"])
         if closer is None:
             yield match.lastgroup or "", start, position
             continue
@@ -180,26 +181,25 @@ def _tokens(code: str, language: str) -> Iterator[tuple[str, int, int]]:
             position = start
         else:
             position = closing + len(closer)
-            yield "c" if match["o"] == "/*" else "s", start, position
+            yield "s" if match["o"] in _QUOTES else "c", start, position
+
+
+def _closers(language: str) -> dict[str, str]:
+    """Map the opening marks of constructs that span lines to their closing marks."""
+    _, _, pairs = MARKS.get(language, _C_LIKE)
+    strings = {'"""': '"""'} if language in _LONG_STRINGS.split() else {}
+    return dict(pairs) | strings
 
 
 def _pattern(language: str, openers: Sequence[str] = ()) -> str:
     """Build the regular expression for the tokens of a language.
 
-    `openers` are the delimiters to look for, if the language has them. Groups: o opener, c comment,
-    s string, w word, n number.
+    `openers` are the opening marks to look for. Groups: o opener, c comment, s string, w word, n
+    number.
     """
-    long: list[str] = []
-    if language in _SHARP.split():
-        comment = r"(?:(?<!\S)|(?<=[;)]))#.*"
-    elif language in _DASHES.split():
-        comment = r"--.*"
-        long = ["/*"]
-    elif language in _SEMICOLONS.split():
-        comment = r";.*"
-    else:
-        comment = r"//.*"
-        long = ["/*"]
+    line_marks, leading_marks, _ = MARKS.get(language, _C_LIKE)
+    comments = [rf"(?:(?<!\S)|(?<=[;)])){re.escape(mark)}.*" for mark in line_marks]
+    comments += [rf"^[ \t]*+{re.escape(mark)}.*" for mark in leading_marks]
     repeat = f"{{0,{_LONGEST_TEXT}}}+"
     strings = rf'"(?:\\.|[^"\\\n]){repeat}"|`[^`\n]{repeat}`'
     strings += (
@@ -207,10 +207,11 @@ def _pattern(language: str, openers: Sequence[str] = ()) -> str:
         if language in _ONE_CHARACTER.split()
         else rf"|'(?:\\.|[^'\\\n]){repeat}'"
     )
-    if language in ("python", "starlark", "nim"):
-        long = ['"""', "'''"]
-    opening = "|".join(re.escape(opener) for opener in long if opener in openers) or r"(?!)"
-    return rf"(?P<o>{opening})|(?P<c>{comment})|(?P<s>{strings})|(?P<w>[^\W\d]\w*)|(?P<n>\d[\w.]*)"
+    longest_first = sorted(openers, key=len, reverse=True)
+    opening = "|".join(map(re.escape, longest_first)) or r"(?!)"
+    comment = "|".join(comments) or r"(?!)"
+    words = r"(?P<w>[^\W\d]\w*)|(?P<n>\d[\w.]*)"
+    return rf"(?m)(?P<o>{opening})|(?P<c>{comment})|(?P<s>{strings})|{words}"
 
 
 def _keywords(language: str) -> frozenset[str]:

@@ -7,6 +7,7 @@ from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 from pygments.util import ClassNotFound
 
 from cocosearch_ipc.render import highlight
+from cocosearch_ipc.render.comment_marks import KINDS
 
 # Most specific first. The SGR codes are those of the small lexer, if it has the kind.
 COLOURS: tuple[tuple[_TokenType, str], ...] = (
@@ -21,13 +22,13 @@ COLOURS: tuple[tuple[_TokenType, str], ...] = (
     (Name.Builtin, "36"),
 )
 # Our language names -> Pygments' names, if they differ.
-NAMES = {"helm-template": "yaml", "gotemplate": "go-html-template", "proto": "protobuf"}
-YAML = ("docker-compose", "github-actions", "gitlab-ci", "ansible", "kubernetes", "helm")
+NAMES = {"gotemplate": "go-html-template", "proto": "protobuf"}
 
 
 def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
     """Split `code` into lines of pieces (SGR code or "", text), as `highlight.lines` does."""
-    name = "yaml" if language.startswith(YAML) else NAMES.get(language, language)
+    language = KINDS.get(language, language)
+    name = NAMES.get(language, language)
     try:
         lexer = get_lexer_by_name(name, stripnl=False, ensurenl=False)
     except ClassNotFound:

@@ -79,6 +79,7 @@ ALLOWED = {
         "cocosearch_ipc.render.visible",
         "cocosearch_ipc.render",
         "cocosearch_ipc.render.answers",
+        "cocosearch_ipc.render.comment_marks",
         "cocosearch_ipc.render.highlight",
         "cocosearch_ipc.render.output",
     ),

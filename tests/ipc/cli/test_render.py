@@ -9,6 +9,7 @@ import pytest
 from cocosearch_ipc.cli.questions import query_options
 from cocosearch_ipc.render import (
     answers,
+    comment_marks,
     explain_view,
     highlight,
     output,
@@ -16,6 +17,7 @@ from cocosearch_ipc.render import (
     tables,
     top_frames,
 )
+from tests.comment_marks import languages_by_kind, marks_by_language
 
 PLAIN = output.Style(colour=False, links=False)
 COLOUR = output.Style(colour=True, links=False)
@@ -71,6 +73,29 @@ def test_code_has_colours(language: str, code: str, painted: str) -> None:
         " ".join(f"{NAMES[colour]}:{text}" for line in lines for colour, text in line if colour)
         == painted
     )
+
+
+def test_the_comment_marks_are_those_of_the_table_of_languages() -> None:
+    assert marks_by_language() == comment_marks.MARKS, "run `make map`"
+    assert languages_by_kind() == comment_marks.KINDS, "run `make map`"
+
+
+@pytest.mark.parametrize("language", [*comment_marks.MARKS, *comment_marks.KINDS])
+def test_comments_of_every_language_have_colours(language: str) -> None:
+    base = comment_marks.KINDS.get(language, language)
+    line_marks, leading_marks, pairs = comment_marks.MARKS[base]
+    comments = [f"{mark} text" for mark in (*line_marks, *leading_marks)]
+    comments += [f"{opener} text {closer}" for opener, closer in pairs]
+    plain = base in highlight._NONE.split()
+    for comment in comments:
+        (_, colours) = highlight.lines(f"x\n{comment}", language)
+        assert [text for colour, text in colours if colour] == ([] if plain else [comment])
+
+
+def test_the_highlighter_names_languages_of_the_table_only() -> None:
+    words = " ".join(name for name in highlight._WORDS)
+    lists = (words, highlight._NONE, highlight._LONG_STRINGS, highlight._ONE_CHARACTER)
+    assert {name for names in lists for name in names.split()} <= comment_marks.MARKS.keys()
 
 
 @pytest.mark.parametrize(
