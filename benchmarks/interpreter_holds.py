@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.measure import machine
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
-from cocosearchd.indexing.pipeline.file_reader import is_secret
+from cocosearchd.indexing.pipeline.skip_rules import is_secret
 from cocosearchd.languages import detect
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import spellings

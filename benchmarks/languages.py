@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.indexing.pipeline.chunker import HARD_CAP, ChunkLimits, chunk_file
+from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
 from cocosearchd.languages import detect
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.model import Chunk
@@ -116,7 +117,7 @@ def main() -> None:
             path for path in directory.rglob("*") if path.is_file() and ".git" not in path.parts
         ):
             path, data = file.relative_to(directory).as_posix(), file.read_bytes()
-            if not detect.detect(path, data[: detect.HEAD_BYTES]) or detect.skip_reason(
+            if not detect.detect(path, data[: detect.HEAD_BYTES]) or content_skip_reason(
                 data, LIMIT
             ):
                 continue

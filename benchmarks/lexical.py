@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import machine, spread
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
-from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
+from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
+from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import load_weights, rank_code
 from cocosearchd.search.lexical.analysis.documents import FileText, make_document, make_documents
@@ -79,7 +80,7 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
                 continue
             data = path.read_bytes()
             language = detect(path.name, data[:HEAD_BYTES])
-            if not language or skip_reason(data, 1 << 20):
+            if not language or content_skip_reason(data, 1 << 20):
                 continue
             name = str(path.relative_to(root))
             chunks = tuple(

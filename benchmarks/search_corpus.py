@@ -27,7 +27,8 @@ from cocosearchd.indexing.pipeline.chunker import (
     chunk_keywords,
     chunker_id,
 )
-from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
+from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
+from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import IndexIdentity, IndexRecord
@@ -131,7 +132,7 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
     for path in sources(seed):
         data = path.read_bytes()
         language = detect(path.name, data[:HEAD_BYTES])
-        if not language or skip_reason(data, 1 << 20):
+        if not language or content_skip_reason(data, 1 << 20):
             continue
         parsed = parse(path.name, data)
         pieces = chunk_file(parsed, ChunkLimits())

@@ -8,7 +8,6 @@ from cocosearchd.languages.detect import (
     HEAD_BYTES,
     detect,
     is_supported,
-    skip_reason,
 )
 from cocosearchd.languages.language_table import LanguageInfo, by_name, languages
 from cocosearchd.languages.symbols import grammars_of, query_text
@@ -118,17 +117,6 @@ def test_not_supported(path: str) -> None:
 def test_every_detected_language_is_supported(path: str, head: bytes) -> None:
     if detect(path, head):
         assert is_supported(path)
-
-
-def test_skip_reasons() -> None:
-    assert skip_reason(b"x = 1\n", 100) is None
-    assert skip_reason(b"", 100) is None
-    assert skip_reason(b"x" * 101, 100) == "too_large"
-    assert skip_reason(b"text" * 5000 + b"\0", 1 << 20) == "binary"
-    minified = b"/* licence */\n" + b"function a(b){return b};" * 400
-    assert skip_reason(minified, 1 << 20) == "minified"
-    assert skip_reason(b"a = 1\n" * 5000, 1 << 20) is None
-    assert skip_reason(b"A long paragraph of prose. " * 20 + b"\n", 1 << 20) is None
 
 
 def test_families() -> None:

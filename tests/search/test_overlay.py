@@ -21,6 +21,7 @@ from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refused
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.disk_files import VerifiedFiles
@@ -35,7 +36,9 @@ from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
 
-RULES = OverlayRules(ChunkLimits(), 1 << 20, index_secrets=False)
+RULES = OverlayRules(
+    ChunkLimits(), SkipRules(max_file_bytes=1 << 20, index_secrets=False, any_type=False)
+)
 FILES = {
     "app/users.py": '''"""Users."""
 

@@ -21,7 +21,8 @@ from benchmarks.quality.corpus import (
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
-from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported, skip_reason
+from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
+from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, encode_path
 from cocosearchd.search.code.code_profile import compute_signals
@@ -105,7 +106,7 @@ def read(root: Path) -> Iterator[File]:
             continue
         data = path.read_bytes()
         language = detect(name, data[:HEAD_BYTES])
-        if language and not skip_reason(data, MAX_FILE_BYTES):
+        if language and not content_skip_reason(data, MAX_FILE_BYTES):
             yield name, language, chunk_file(parse(name, data), ChunkLimits())
 
 

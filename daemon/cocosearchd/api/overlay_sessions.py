@@ -19,8 +19,8 @@ from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
-from cocosearchd.indexing.pipeline.file_reader import is_secret
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_parsed_file
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules, skip_reason
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides
@@ -44,11 +44,8 @@ class OverlayRules:
     """Rules that select, chunk and parse unsaved text, as for files on disk."""
 
     limits: ChunkLimits
-    max_file_bytes: int
-    index_secrets: bool
+    skip: SkipRules
     overrides: QueryOverrides = ()
-    # the user has named files: files of an unknown language are plain text
-    any_type: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +113,12 @@ class OverlaySessions:
         unsaved = self._session(session)
         key = (record.root, path)
         change = next(self._changes)
-        _check(data, path, rules)
+        language = detect.detect(path, data[: detect.HEAD_BYTES])
+        reason = skip_reason(data, language, rules.skip)
+        if reason is not None:
+            raise not_searchable(path, reason)
         self._check_limits(unsaved, key, data)
         unsaved.latest[key] = change
-        language = detect.detect(path, data[: detect.HEAD_BYTES])
         parsed, parse_warning = await self._parse(path, language, data, rules)
         chunks = await anyio.to_thread.run_sync(parsed.chunks, path, language, data)
         is_same_embedder = unsaved.embedders.get(key) == record.identity.embedder
@@ -252,16 +251,6 @@ def _by_text(file: OverlayFile, embedder: Pairs) -> Mapping[str, Vectors]:
     """Vectors of a file by embedded text, without missing ones (zeros)."""
     texts = build_embedding_texts(file.path, file.chunks, embedder)
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
-
-
-def _check(data: bytes, path: str, rules: OverlayRules) -> None:
-    skip = detect.skip_reason(data, rules.max_file_bytes)
-    if skip is None and not rules.index_secrets and is_secret(data):
-        skip = "secret"
-    if skip is None and not rules.any_type and not detect.detect(path, data[: detect.HEAD_BYTES]):
-        skip = "unsupported"
-    if skip is not None:
-        raise not_searchable(path, skip)
 
 
 def not_searchable(path: str, reason: str) -> Refused:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, ChunkLimits, chunker_id
 from cocosearchd.indexing.pipeline.embedding_text import embeds_path
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.symbols import QueryOverrides, query_text
 from cocosearchd.model import IndexIdentity
@@ -21,12 +22,18 @@ RowSettings = Mapping[str, str]
 _WITHOUT_PATH = 100  # added to the version of headers
 
 _QUERY = "query."  # prefix of a language
-_KEY = "PRIVATE KEY"  # text of every file that `file_reader.is_secret` may exclude
+_KEY = "PRIVATE KEY"  # text of every file that `skip_rules.is_secret` may exclude
 
 
 def chunker_limits(indexing: IndexingSettings) -> ChunkLimits:
     """Return the chunker's part of the settings."""
     return ChunkLimits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
+
+
+def skip_rules(indexing: IndexingSettings) -> SkipRules:
+    """Return the part of the settings that decides which files are skipped."""
+    names_files = bool(indexing.include or indexing.extend_include)
+    return SkipRules(indexing.max_file_bytes, indexing.index_secrets, any_type=names_files)
 
 
 def index_identity(

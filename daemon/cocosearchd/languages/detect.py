@@ -6,16 +6,11 @@ Content decides between the kinds of a language, and between C and C++ headers.
 import re
 
 from cocosearchd.languages import blocks, language_table
-from cocosearchd.model import SkipReason
 
 # The part of a file that `detect` reads: a licence comment in front of a header may be long.
 HEAD_BYTES = 65_536
 # The part that decides, from the first line, or from the first line of code of a header.
 DECIDING_BYTES = 4096
-# A file is minified if it is larger than the first and mostly in lines of at least the second, in
-# bytes.
-MINIFIED_MIN_BYTES = 4096
-MINIFIED_LINE_BYTES = 1000
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(\S+)(?:\s+(.*))?")
 _VERSION = "0123456789."  # of an interpreter
@@ -52,26 +47,6 @@ def is_supported(path: str) -> bool:
     Names without extension may be: a shebang line decides.
     """
     return _by_path(path) is not None or _has_no_extension(path)
-
-
-def skip_reason(data: bytes, limit: int) -> SkipReason | None:
-    """Return the reason not to index a file, or None.
-
-    It is larger than `limit` bytes, not text, or minified into a few huge lines.
-    """
-    if len(data) > limit:
-        return "too_large"
-    if b"\0" in data:
-        return "binary"
-    if len(data) > MINIFIED_MIN_BYTES and 2 * sum(
-        filter(_is_long, map(len, data.split(b"\n")))
-    ) > len(data):
-        return "minified"
-    return None
-
-
-def _is_long(line_bytes: int) -> bool:
-    return line_bytes >= MINIFIED_LINE_BYTES
 
 
 def _by_path(path: str) -> language_table.LanguageInfo | None:

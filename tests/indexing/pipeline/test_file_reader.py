@@ -3,30 +3,20 @@ nothing waits.
 """
 
 import os
-import re
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cocosearchd.indexing.pipeline.file_reader import (
     MissingFile,
     Reading,
     SourceFile,
     UnreadFile,
-    is_secret,
     read_files,
 )
 
 LIMIT = 1000
-BLOCK = (
-    "-----BEGIN {0}-----\n"
-    + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 4
-    + "-----END {0}-----\n"
-)
 
 
 def read_one(root: Path, path: str, limit: int = LIMIT) -> Reading:
@@ -136,40 +126,6 @@ def test_a_file_that_is_being_written_is_never_read_in_part(tmp_path: Path) -> N
     finally:
         stop.set()
         writer.join()
-
-
-@pytest.mark.parametrize(
-    "kind", ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
-)
-def test_key_material_is_secret(kind: str) -> None:
-    assert is_secret(BLOCK.format(kind).encode())
-    assert is_secret(b"Bag Attributes\r\n" + BLOCK.format(kind).replace("\n", "\r\n").encode())
-
-
-def test_code_that_speaks_of_keys_is_not_secret() -> None:
-    block = BLOCK.format("PRIVATE KEY")
-    assert not is_secret(f'KEY = """\n{block}"""\n{"x = load(KEY)  # a test" * 40}\n'.encode())
-    assert not is_secret(b'PEM = re.compile("-----BEGIN PRIVATE KEY-----")\n')
-    assert not is_secret(BLOCK.format("CERTIFICATE").encode())
-
-
-def test_keys_that_begin_and_do_not_end_take_bounded_time() -> None:
-    start = time.process_time()
-    assert not is_secret(b"-----BEGIN PRIVATE KEY-----\nabc\n" * 20_000)
-    assert time.process_time() - start < 2
-
-
-KEY_LINES = [
-    f"-----{end} {kind}PRIVATE KEY-----" for end in ("BEGIN", "END") for kind in ("", "RSA ")
-]
-
-
-@given(st.lists(st.sampled_from(KEY_LINES)))
-def test_keys_are_as_one_pattern_finds_them(lines: list[str]) -> None:
-    pattern = r"^-----BEGIN ((?:RSA )?PRIVATE KEY)-----$.*?^-----END \1-----$"
-    text = "\n".join(["x", *lines, "x" * 60])
-    keys = sum(len(match[0]) for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL))
-    assert is_secret(text.encode()) == (2 * keys > len(text))
 
 
 def test_a_file_that_is_written_meanwhile_is_read_again(

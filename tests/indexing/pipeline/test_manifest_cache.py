@@ -19,8 +19,8 @@ from cocosearchd.indexing.pipeline.file_manifest import FileManifest, build_file
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache, digest_pipeline_code
+from cocosearchd.indexing.pipeline.skip_rules import skip_reason
 from cocosearchd.indexing.worker.index_threads import IndexThreads
-from cocosearchd.indexing.worker.known_contents import skip_reason
 from cocosearchd.indexing.worker.row_maker import FileExtract, RowMaker, RowRules
 from cocosearchd.indexing.worker.transaction_group import GroupWriter
 from cocosearchd.indexing.worker.work_priority import WorkPriority
@@ -160,7 +160,7 @@ def test_a_cached_manifest_equals_a_new_one(disk_cache: DiskCache, tmp_path: Pat
         path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000
     ]
     files = [source(f"cases/{path.name}", path.read_bytes(), tmp_path) for path in paths]
-    files = [source for source in files if not skip_reason(source, "any", RULES.skip_rules)]
+    files = [source for source in files if not skip_reason(source.data, "any", RULES.skip_rules)]
     rows, manifests = [NOTHING] * len(files), cached_manifests(disk_cache)
     first = differing_here(files, rows, RULES, open_parse_cache(None), manifests)
     assert [(source.chunks, source.language, source.report, source.scopes) for source in first] == [

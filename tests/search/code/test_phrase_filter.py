@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Hit, spellings
 from cocosearchd.search.code import phrase_filter
@@ -63,7 +64,9 @@ PIECES = [
 ]
 PIECES += ["running", "runs", "!=", "nil,err", "a::b"]
 BLANKS = (" ", " ", " ", "  ", "\t")
-RULES = OverlayRules(ChunkLimits(), 1 << 20, index_secrets=False)
+RULES = OverlayRules(
+    ChunkLimits(), SkipRules(max_file_bytes=1 << 20, index_secrets=False, any_type=False)
+)
 
 
 def made(dice: random.Random, count: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ from cocosearchd.api import file_references
 from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions, not_searchable
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
-from cocosearchd.indexing.row_shape import chunker_limits
+from cocosearchd.indexing.row_shape import chunker_limits, skip_rules
 
 
 class OverlayVerbs:
@@ -57,8 +57,6 @@ class OverlayVerbs:
         indexing = rules.indexing
         return OverlayRules(
             chunker_limits(indexing),
-            indexing.max_file_bytes,
-            indexing.index_secrets,
+            skip_rules(indexing),
             rules.queries,
-            any_type=bool(indexing.include or indexing.extend_include),
         )

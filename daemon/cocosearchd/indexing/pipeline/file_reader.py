@@ -8,10 +8,8 @@ root is ever read.
 import errno
 import hashlib
 import os
-import re
 import stat
 import time
-from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -20,7 +18,6 @@ from cocosearchd.runtime.files.nofollow import LOOKUP, open_absolute, open_below
 
 # a file that grows during three reads is a log in use: the source offers it again later
 ATTEMPTS = 3
-_KEY_LINE = re.compile(rb"^-----(BEGIN|END) ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,37 +72,6 @@ def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) ->
         yield from (_read(folder, path, limit, force) for path in paths)
     finally:
         os.close(folder)
-
-
-def is_secret(data: bytes) -> bool:
-    """Return true if private key blocks make up more than half of the content.
-
-    So a source file that quotes a key in a test stays searchable.
-    """
-    if b"PRIVATE KEY" not in data:
-        return False
-    return 2 * sum(map(len, _keys(data.replace(b"\r\n", b"\n")))) > len(data)
-
-
-def _keys(data: bytes) -> Iterator[bytes]:
-    """Yield the private key blocks: each from a begin line to the next end line of its kind.
-
-    This is one pass. A single pattern would take quadratic time on a content with many begin lines
-    and no end line.
-    """
-    lines = list(_KEY_LINE.finditer(data))
-    ends = defaultdict[bytes, deque[int]](deque)
-    for line in lines:
-        if line[1] == b"END":
-            ends[line[2]].append(line.end())
-    after = 0  # end of the previous block
-    for line in lines:
-        last = ends[line[2]]
-        while last and last[0] <= line.start():
-            last.popleft()
-        if line[1] == b"BEGIN" and last and line.start() >= after:
-            after = last[0]
-            yield data[line.start() : after]
 
 
 def _read(folder: int, path: str, limit: int, force: int) -> Reading:

@@ -42,7 +42,12 @@ from cocosearchd.indexing.pipeline.parse_cache import (
 )
 from cocosearchd.indexing.pool.boxed_parser import ParserPools
 from cocosearchd.indexing.pool.bulk_pool import BulkPool
-from cocosearchd.indexing.row_shape import chunker_limits, digest_queries, index_identity
+from cocosearchd.indexing.row_shape import (
+    chunker_limits,
+    digest_queries,
+    index_identity,
+    skip_rules,
+)
 from cocosearchd.indexing.worker.cocoindex_app import BatchOutcome, IndexApp, describe_error
 from cocosearchd.indexing.worker.index_file import FileTools
 from cocosearchd.indexing.worker.row_maker import RowRules
@@ -368,7 +373,7 @@ def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
         queries=tuple(digest_queries(index.rules.queries).items()),
         max_file_bytes=settings.max_file_bytes,
         index_secrets=settings.index_secrets,
-        any_type=bool(settings.include or settings.extend_include),
+        any_type=skip_rules(settings).any_type,
     )
 
 

@@ -5,22 +5,14 @@ from dataclasses import dataclass, field
 
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_manifest import FileManifest
-from cocosearchd.indexing.pipeline.file_reader import SourceFile, is_secret
+from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_parsed_file
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules, skip_reason
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED, Quarantine
 from cocosearchd.languages import detect
 from cocosearchd.model import SkipReason
-
-
-@dataclass(frozen=True, slots=True)
-class SkipRules:
-    """Rules that decide which files are skipped."""
-
-    max_file_bytes: int
-    index_secrets: bool
-    any_type: bool  # the user includes files by name: an unknown language is plain text
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +76,7 @@ def _describe_content(
     source: SourceFile, parse_cache: ParseCache, rules: SkipRules
 ) -> UnknownContent:
     language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
-    skip = skip_reason(source, language, rules)
+    skip = source.skip or skip_reason(source.data, language, rules)
     key = parse_cache.key(source, language) if skip is None else b""
     return UnknownContent(language, skip, key)
 
@@ -99,11 +91,3 @@ def _cached_parsed_files(
         for key, parsed_file in zip(keys, parse_cache.get(keys), strict=True)
         if parsed_file is not None
     }
-
-
-def skip_reason(source: SourceFile, language: str, rules: SkipRules) -> SkipReason | None:
-    """Return the reason to skip a file, or None."""
-    skip = source.skip or detect.skip_reason(source.data, rules.max_file_bytes)
-    if skip is None and not rules.index_secrets and is_secret(source.data):
-        return "secret"
-    return "unsupported" if skip is None and not language and not rules.any_type else skip

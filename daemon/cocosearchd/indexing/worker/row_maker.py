@@ -30,6 +30,7 @@ from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpack_parsed_file
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask
 from cocosearchd.indexing.pool.bulk_messages import (
     LARGEST_FILE_BYTES,
@@ -43,7 +44,6 @@ from cocosearchd.indexing.pool.quarantine import is_quarantined
 from cocosearchd.indexing.worker.index_threads import IndexThreads
 from cocosearchd.indexing.worker.known_contents import (
     Preparation,
-    SkipRules,
     UnknownContent,
     look_up_contents,
 )
