@@ -6,6 +6,9 @@ it has several parts. Underscores around a name are left out, so that `load_sett
 kebab-case word also gives the whole word. A run of Chinese, Japanese or Korean gives its pairs of
 characters, because it has no blanks, and a query has only a part of it. Words longer than
 `MAX_WORD` characters (hashes, base64) are cut and not split.
+
+Words are stored: if they change, raise `store.chunks.manifest.ROW_VERSION` and
+`search.lexical.segments.segment_files.FORMAT`.
 """
 
 import re

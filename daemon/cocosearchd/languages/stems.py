@@ -1,6 +1,8 @@
 """English word stems: Snowball "english" (Porter2).
 
 See https://snowballstem.org/algorithms/english/stemmer.html.
+
+Stems are stored in segments: if they change, raise `search.lexical.segments.segment_files.FORMAT`.
 """
 
 import threading

@@ -7,6 +7,9 @@ the kind. `@body` is where the signature ends (else the field `body`). `@clause.
 definition that continues the one right before it if both have the same name. If several patterns
 match the same definition, the first in the file wins. Qualified names join their parts with a dot
 in every language.
+
+A changed query has its files read again. If this code finds other symbols in them, raise
+`indexing.pipeline.chunker.VERSION`.
 """
 
 import re

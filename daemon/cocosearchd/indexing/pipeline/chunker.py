@@ -4,6 +4,8 @@ Chunks cover every byte that is not blank, do not overlap, and have at most `HAR
 chunk size. Cuts are at lines: each line has a *cost* of a cut before it (`cut_points`), low at the
 start of an outer definition and high inside of a statement. A piece that is too large is cut at all
 of its cheapest lines. Small pieces are packed with their neighbours.
+
+If cuts move, raise `VERSION`; if headers change, raise `HEADER_VERSION`.
 """
 
 from bisect import bisect_right
@@ -18,11 +20,14 @@ from cocosearchd.languages.parse import Parsed
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Chunk, Symbol
 
-# Raise it whenever the text of headers changes: it is part of the identity of an index.
+# Parts of the identity of an index: after a raise, all its files are read again. Raise the first
+# when headers change, or embedded texts; the others when a chunker cuts in other places.
+# ARCHITECTURE.md lists all versions; `tests/versions.py` notices a forgotten raise.
 HEADER_VERSION = 1
+VERSION = 1
+RECURSIVE_VERSION = 1
 HEADER_NAMES = 6
 MAX_HEADER = 400  # characters
-VERSION = 1
 # Kinds whose head has little information.
 _SCOPES = frozenset({"impl", "namespace", "module", "extension"})
 _OWNERS = TYPE_KINDS | {"impl"}
@@ -51,7 +56,7 @@ class ChunkLimits:
 def chunker_id(limits: ChunkLimits) -> str:
     """Return name, version and sizes of a chunker: a part of the identity of an index."""
     if limits.chunker == "recursive":
-        return f"recursive-1:{limits.chunk_size}/{limits.chunk_overlap}"
+        return f"recursive-{RECURSIVE_VERSION}:{limits.chunk_size}/{limits.chunk_overlap}"
     return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
 
 

@@ -1,4 +1,7 @@
-"""Texts of chunks for the embedder. Pure."""
+"""Texts of chunks for the embedder. Pure.
+
+If texts change, raise `chunker.HEADER_VERSION`.
+"""
 
 from collections.abc import Iterable
 

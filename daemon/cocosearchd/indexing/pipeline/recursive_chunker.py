@@ -1,4 +1,7 @@
-"""The chunker `recursive`: CocoIndex's splitter, which cuts at syntax, with overlap."""
+"""The chunker `recursive`: CocoIndex's splitter, which cuts at syntax, with overlap.
+
+If cuts move, also by another release of CocoIndex, raise `chunker.RECURSIVE_VERSION`.
+"""
 
 from cocoindex.ops.text import RecursiveSplitter, detect_code_language
 

@@ -1,6 +1,8 @@
 """Comment styles of languages: the marks that begin and end their comments. Pure.
 
 Languages with the same marks share a style. `language_table` names the style of each language.
+
+Comments are stored in segments: if they change, raise `search.lexical.segments.segment_files.FORMAT`.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Finds the comments of a text by the marks of its language, without a syntax tree."""
+"""Finds the comments of a text by the marks of its language, without a syntax tree.
+
+Segments hold the comments: if they change, raise `search.lexical.segments.segment_files.FORMAT`.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -3,6 +3,8 @@
 Most languages share `COMMON_RULES`. `language_table` names the rules of each language that differs.
 Values of a definition: 3 a type, 2 a function, 1 a minor name (variable, constant, package).
 Measured: ranking without these values loses 0.005 to 0.008 NDCG@10.
+
+Definitions are stored in segments: if they change, raise `search.lexical.segments.segment_files.FORMAT`.
 """
 
 import re

@@ -3,6 +3,8 @@
 The rules are line-based and ignore scopes, so that they hold for every language and for broken
 files. `definition_rules` has the keywords and the values; half a point less counts a definition
 that is indented by more than four columns.
+
+Segments hold the definitions: if they change, raise `search.lexical.segments.segment_files.FORMAT`.
 """
 
 import re

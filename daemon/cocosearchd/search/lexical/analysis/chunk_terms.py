@@ -3,6 +3,8 @@
 Edits leave most chunks alone, so the cache saves most work. A branch that is switched back to, a
 moved file and a copy are counted without being read again. The cache also has the comments of files
 in which no chunk by itself shows where comments are.
+
+If terms, definitions or comments change, raise `segment_files.FORMAT`.
 """
 
 import re

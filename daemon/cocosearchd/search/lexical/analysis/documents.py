@@ -1,6 +1,8 @@
 """Documents of the lexical index from files: term counts by field, names, sizes; pure
 
 Files are counted together: a step over arrays costs as much for one file as for fifty.
+
+Segments are built of them: if what is counted changes, raise `segment_files.FORMAT`.
 """
 
 import posixpath

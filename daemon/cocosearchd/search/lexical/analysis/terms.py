@@ -2,6 +2,8 @@
 
 A term is identified by 64 bits of its BLAKE2b hash: two of a million terms collide with a
 probability of 3e-8.
+
+Segments hold the hashes of terms: if terms change, raise `segment_files.FORMAT`.
 """
 
 import re

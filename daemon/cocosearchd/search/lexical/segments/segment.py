@@ -4,6 +4,8 @@ A segment is built from documents and answers with the rows of a term. Terms and
 hashes, each with the slice of its rows (compressed sparse rows). The chunks of a file are
 contiguous. A segment does not record which files are alive: a `SegmentView` pairs the two, and is
 replaced, not changed.
+
+Segments are kept on disk: if a column changes, raise `segment_files.FORMAT`.
 """
 
 from collections.abc import Sequence

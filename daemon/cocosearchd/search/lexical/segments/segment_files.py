@@ -20,7 +20,8 @@ import numpy as np
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 log = logging.getLogger(__name__)
-# Version of the files. Raise it when terms, definitions or fields change.
+# Version of the files. Raise it when terms, definitions, comments or fields change: all segments are
+# then built anew at the next start. `tests/versions.py` notices a forgotten raise.
 FORMAT = 12
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
