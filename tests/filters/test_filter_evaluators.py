@@ -34,9 +34,15 @@ INDEXES = count()
 PATHS = ("a.py", "src/a.py", "src/b/[x].go", "src/B.ts", "vendor/src/c.py", "dö/é.md")
 LANGUAGES = ("python", "go", "markdown")
 GLOBS = ("*.py", "src/**", "/src/", "**/b/*", "[a-b].py", "SRC", "?.ts", r"\[x\].go", "é.md", "*")
-KINDS = ("function", "class", "method")
-NAMES = ("find", "Users.find_one", "a/b#Find", "größe", "x+y")
-NAME_GLOBS = ("find*", "FIND", "*.f*", "x+y", "gr?ße", "[fg]*", "*", "Users")
+KINDS = ("function", "class", "data")
+NAMES = (
+    *("find", "Users.find_one", "a/b#Find", "größe", "x+y"),
+    *("_find", "Users.__find__", "_Users._x", "data.find.logs", "data.", "__"),
+)
+NAME_GLOBS = (
+    *("find*", "FIND", "*.f*", "x+y", "gr?ße", "[fg]*", "*", "Users"),
+    *("_find*", "Users.find*", "_*", "find.logs", "?ind*"),
+)
 WORDS = ("open", "File", "100%", "x_y", "\\", "cafe\u0301", "caf\u00e9", "'q'", " ", "\t")
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)

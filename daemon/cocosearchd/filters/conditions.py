@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cocosearchd.filters.globs import Matcher, path_regex, symbol_matcher, symbol_regex
+from cocosearchd.filters.globs import BOUNDS, Matcher, path_regex, symbol_matcher, symbol_regex
 from cocosearchd.model import spellings
 
 Values = tuple[str, ...]
@@ -15,20 +15,28 @@ Restriction = tuple[str, dict[str, Any]]
 # At most 100: shorter than `identifiers.MAX_WORD`, where words are cut.
 _LETTERS = re.compile(r"[A-Za-z]{1,100}")
 
+# See `searched_names`.
+_UNDERSCORES = re.compile(rf"(^|[{BOUNDS}])_+")
+_ADDRESS = "starts_with(name, kind || '.') and kind !~ '[.]' and substr(name, length(kind) + 2)"
+_WRITTEN = f"(name ~ {{name}} or ({_ADDRESS} ~ {{name}}))"
+_MATCHES = rf"""(name ~* {{name}} or ({_ADDRESS} ~* {{name}})
+        or (name ~ '(^|[{BOUNDS}])_'
+            and regexp_replace(name, '(^|[{BOUNDS}])_+', '\1', 'g') ~* {{name}}))"""
 # Rows older than `symbol_kinds` have one symbol, and the last parts of the other names.
+_OLD_MATCHES = f"""symbol_kinds is null and exists (
+        select from unnest(array_append(definitions, symbol_name)) as s(name),
+            (select symbol_type) as t(kind)
+        where {_MATCHES})"""
 _KIND = """(symbol_kinds && {kinds}::text[]
     or (symbol_kinds is null and symbol_type = any({kinds}::text[])))"""
-_NAME = """(exists (select from unnest(symbol_names) as s(name) where name ~* {name})
-    or (symbol_kinds is null and exists (
-        select from unnest(array_append(definitions, symbol_name)) as s(name)
-        where name ~* {name})))"""
+_NAME = f"""(exists (
+        select from unnest(symbol_kinds, symbol_names) as s(kind, name) where {_MATCHES})
+    or ({_OLD_MATCHES}))"""
 # A single definition with the kind and the name; `&&` makes the query use the index.
-_KIND_AND_NAME = """((symbol_kinds && {kinds}::text[] and exists (
+_KIND_AND_NAME = f"""((symbol_kinds && {{kinds}}::text[] and exists (
         select from unnest(symbol_kinds, symbol_names) as s(kind, name)
-        where kind = any({kinds}::text[]) and name ~* {name}))
-    or (symbol_kinds is null and symbol_type = any({kinds}::text[]) and exists (
-        select from unnest(array_append(definitions, symbol_name)) as s(name)
-        where name ~* {name})))"""
+        where kind = any({{kinds}}::text[]) and {_MATCHES}))
+    or (symbol_type = any({{kinds}}::text[]) and {_OLD_MATCHES}))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +79,30 @@ class SymbolCondition:
         elif name:
             yield _NAME, name
 
+    def symbol_restrictions(self) -> Iterator[Restriction]:
+        """Yield the SQL of the condition over the columns kind and name of a single symbol."""
+        if self.kinds:
+            yield "kind = any({kinds}::text[])", {"kinds": list(self.kinds)}
+        if self.name:
+            yield _MATCHES, {"name": symbol_regex(self.name)}
+
+    def written_restrictions(self) -> Iterator[Restriction]:
+        """Yield the SQL of `written_matcher`, over the same columns."""
+        if self.name:
+            yield _WRITTEN, {"name": symbol_regex(self.name)}
+
+    def written_matcher(self) -> Callable[[str, str], bool]:
+        """Return a test that a symbol has the name as written: case and underscores count."""
+        return name_matcher(self.name, as_written=True) if self.name else lambda *_: True
+
     def matcher(self) -> Callable[[str, str], bool]:
         """Return a test of a symbol's kind and qualified name."""
-        matches_name = symbol_matcher(self.name) if self.name else None
+        matches_name = name_matcher(self.name) if self.name else None
 
         def matches(kind: str, name: str) -> bool:
             if self.kinds and kind not in self.kinds:
                 return False
-            return matches_name is None or bool(matches_name(name))
+            return matches_name is None or matches_name(kind, name)
 
         return matches
 
@@ -118,6 +142,41 @@ class PhraseCondition:
             return all(any(spelling in lowered for spelling in group) for group in groups)
 
         return matches
+
+
+def written_names(kind: str, name: str) -> Iterator[str]:
+    """Yield the qualified name of a symbol, and the name without its kind if it begins with it.
+
+    The addresses of HCL begin with a kind, which people leave out.
+
+    >>> list(written_names("resource", "resource.aws_s3_bucket.logs"))
+    ['resource.aws_s3_bucket.logs', 'aws_s3_bucket.logs']
+    """
+    yield name
+    if "." not in kind and name.startswith(f"{kind}."):
+        yield name[len(kind) + 1 :]
+
+
+def searched_names(kind: str, name: str) -> Iterator[str]:
+    """Yield the names that a filter may match: as written, and without leading underscores.
+
+    >>> list(searched_names("method", "Boot._load"))
+    ['Boot._load', 'Boot.load']
+    """
+    yield from written_names(kind, name)
+    plain = _UNDERSCORES.sub(r"\1", name)
+    if plain != name:
+        yield plain
+
+
+def name_matcher(glob: str, *, as_written: bool = False) -> Callable[[str, str], bool]:
+    """Return a test of a symbol's kind and qualified name by a glob over the name.
+
+    With `as_written`, case and leading underscores count.
+    """
+    matches = symbol_matcher(glob, cased=as_written)
+    names = written_names if as_written else searched_names
+    return lambda kind, name: any(matches(form) for form in names(kind, name))
 
 
 def phrase_query(phrase: str) -> str:

@@ -7,28 +7,19 @@ from types import MappingProxyType
 
 from cocosearchd.errors import InvalidInput
 from cocosearchd.languages import blocks, language_table
-from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import KINDS
 from cocosearchd.model import named_glob
 
-# Symbol type of a query -> kinds as stored. The four documented types include the names that other
-# languages have for the same thing.
-SYMBOL_TYPES: dict[str, tuple[str, ...]] = {
-    kind: (kind,) for kind in TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS
-} | {
+# Symbol type of a query -> kinds as stored. Each kind can be asked for. The general words include
+# the names that other languages have for the same thing.
+SYMBOL_TYPES: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in KINDS} | {
     "function": ("function", "macro"),
     "method": ("method", "constructor"),
     "class": (
-        "class",
-        "struct",
-        "enum",
-        "union",
-        "record",
-        "object",
-        "actor",
-        "contract",
-        "extension",
+        *("class", "struct", "enum", "union", "record", "object", "actor", "contract"),
+        *("extension", "trait"),
     ),
-    "interface": ("interface", "trait", "protocol", "type"),
+    "interface": ("interface", "trait", "protocol", "type", "concept"),
 }
 
 

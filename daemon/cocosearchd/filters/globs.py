@@ -26,8 +26,8 @@ _MEMBER = re.compile(r"(.)-(.)|.", re.DOTALL)
 
 _RUN = re.compile(r"[A-Za-z0-9_]+")
 
-_BOUNDS = ".:#/"  # between the parts of a qualified name
-_IN_PART = f"[^{_BOUNDS}]"
+BOUNDS = ".:#/"  # between the parts of a qualified name
+_IN_PART = f"[^{BOUNDS}]"
 
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
 
@@ -109,7 +109,7 @@ def symbol_regex(glob: str) -> str:
     In the last parts `*` matches within one part, so `get_*` finds `Users.get_one` but not
     `Users.get_all.inner`.
     """
-    return f"{name_regex(glob)}|[{_BOUNDS}]" + _translate(glob, f"{_IN_PART}*", _IN_PART) + "$"
+    return f"{name_regex(glob)}|[{BOUNDS}]" + _translate(glob, f"{_IN_PART}*", _IN_PART) + "$"
 
 
 def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
@@ -117,10 +117,10 @@ def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
     flags = re.DOTALL | (0 if cased else re.IGNORECASE)
     name = _atomic_regex(glob, inner=None, bounds="")
     # Parts begin at many positions, and from each a `**` would scan the rest of the name.
-    parts = None if "**" in glob else _atomic_regex(glob, inner=_IN_PART, bounds=_BOUNDS)
+    parts = None if "**" in glob else _atomic_regex(glob, inner=_IN_PART, bounds=BOUNDS)
     if name is not None and parts is not None:
-        return re.compile(rf"^{name}\Z|[{_BOUNDS}]{parts}\Z", flags).search
-    last_parts = (Step("anything"), Step("one", f"[{_BOUNDS}]"), *_steps(glob, inner=_IN_PART))
+        return re.compile(rf"^{name}\Z|[{BOUNDS}]{parts}\Z", flags).search
+    last_parts = (Step("anything"), Step("one", f"[{BOUNDS}]"), *_steps(glob, inner=_IN_PART))
     automata = [
         GlobAutomaton(_steps(glob, inner=None), flags=flags),
         GlobAutomaton(last_parts, flags=flags),

@@ -50,6 +50,16 @@ FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
 MINOR_KINDS = frozenset(
     {"constant", "variable", "property", "prototype", "rule", "keyframes", "index"}
 )
+OTHER_KINDS = frozenset({"namespace", "impl", "test", "table", "view", "concept"})
+# Blocks at the top level of Terraform, Packer and Nomad files.
+HCL_KINDS = frozenset(
+    {
+        *("resource", "data", "variable", "output", "module", "provider", "locals", "terraform"),
+        *("moved", "removed", "import", "check", "ephemeral", "run", "backend"),
+        *("source", "build", "packer", "job", "group", "task", "volume"),
+    }
+)
+KINDS = TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS | OTHER_KINDS | HCL_KINDS
 # A function directly inside of a symbol of these kinds is a method.
 _METHOD_OWNERS = TYPE_KINDS - {"module", "type"} | {"impl"}
 

@@ -114,9 +114,10 @@ def _segment_files(
         return []
     cased = np.ones(len(chunks), np.bool_)
     if where.symbol_name:
-        cased = lexical.symbols.mask(
-            segment_view.segment, where.symbol_types, where.symbol_name, cased=True
-        )[chunks]
+        written, _ = lexical.symbols.split_mask(
+            segment_view.segment, where.symbol_types, where.symbol_name
+        )
+        cased = written[chunks]
     owners, starts = np.unique(segment_view.segment.chunk_files[chunks], return_index=True)
     living_files = np.searchsorted(local, owners) + living.starts[number]
     penalties = (

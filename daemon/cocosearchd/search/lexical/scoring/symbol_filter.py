@@ -2,12 +2,14 @@
 
 import re
 import threading
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.filters.globs import Matcher, longest_literal, symbol_matcher
+from cocosearchd.filters.conditions import name_matcher
+from cocosearchd.filters.globs import longest_literal
 from cocosearchd.search.lexical.analysis.terms import term_hash
 from cocosearchd.search.lexical.segments.live_documents import MaskCache
 from cocosearchd.search.lexical.segments.segment import Segment
@@ -26,25 +28,54 @@ class SymbolMasks:
         self._masks = WeakKeyDictionary[Segment, MaskCache]()
         self._lock = threading.Lock()
 
-    def mask(
-        self, segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
-    ) -> Mask:
+    def mask(self, segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
         """Return the result of `match_symbols` from the cache; it is read-only."""
+        return self._cached(segment, kinds, name, match_symbols)
+
+    def split_mask(self, segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
+        """Return the result of `split_matches` from the cache; it is read-only."""
+        return self._cached(segment, kinds, name, split_matches)
+
+    def _cached(
+        self,
+        segment: Segment,
+        kinds: tuple[str, ...],
+        name: str | None,
+        match: Callable[[Segment, tuple[str, ...], str | None], Mask],
+    ) -> Mask:
         with self._lock:
             masks = self._masks.setdefault(segment, MaskCache())
-        return masks.mask(
-            (kinds, name, cased), lambda: match_symbols(segment, kinds, name, cased=cased)
-        )
+        return masks.mask((match, kinds, name), lambda: match(segment, kinds, name))
 
 
-def match_symbols(
-    segment: Segment, kinds: tuple[str, ...], name: str | None, *, cased: bool = False
-) -> Mask:
+def match_symbols(segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
     """Mark the chunks that define a symbol of one of the `kinds` whose name matches the glob, (C,).
 
-    Without `kinds`, any kind matches. The SQL form is in `store.filters`. `cased`: the case of
-    the glob counts.
+    Without `kinds`, any kind matches. The SQL form is in `filters.conditions`.
     """
+    return _chunks_with(segment, _matching_symbols(segment, kinds, name))
+
+
+def split_matches(segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
+    """Split `match_symbols`: chunks with a name as written in the glob, and with another, (2, C).
+
+    As written means that case and leading underscores count. A chunk may be in both rows.
+    """
+    matching = _matching_symbols(segment, kinds, name)
+    written = matching & _matching_symbols(segment, kinds, name, as_written=True)
+    return np.stack([_chunks_with(segment, written), _chunks_with(segment, matching & ~written)])
+
+
+def _chunks_with(segment: Segment, symbols: Mask) -> Mask:
+    mask = np.zeros(segment.chunk_count, np.bool_)
+    mask[segment.posting_symbols[np.repeat(symbols, np.diff(segment.symbol_slices))]] = True
+    return mask
+
+
+def _matching_symbols(
+    segment: Segment, kinds: tuple[str, ...], name: str | None, *, as_written: bool = False
+) -> Mask:
+    """Mark the symbols that pass a filter, (S,)."""
     matching = np.ones(len(segment.symbol_terms), np.bool_)
     if kinds:
         matching = np.isin(
@@ -53,10 +84,10 @@ def match_symbols(
     if name:
         possible = np.flatnonzero(matching & _find_names_with(segment, longest_literal(name)))
         matching = np.zeros(len(matching), np.bool_)
-        matching[possible] = _match_names(segment, possible, symbol_matcher(name, cased=cased))
-    mask = np.zeros(segment.chunk_count, np.bool_)
-    mask[segment.posting_symbols[np.repeat(matching, np.diff(segment.symbol_slices))]] = True
-    return mask
+        matching[possible] = _match_names(
+            segment, possible, name_matcher(name, as_written=as_written)
+        )
+    return matching
 
 
 def _find_names_with(segment: Segment, text: str) -> Mask:
@@ -72,7 +103,9 @@ def _find_names_with(segment: Segment, text: str) -> Mask:
     return marked
 
 
-def _match_names(segment: Segment, symbols: NDArray[np.int64], matches: Matcher) -> Mask:
+def _match_names(
+    segment: Segment, symbols: NDArray[np.int64], matches: Callable[[str, str], bool]
+) -> Mask:
     """Mark the symbols whose name matches; a symbol without a name never does."""
     raw = segment.symbol_names.tobytes()
     ends = segment.symbol_ends[symbols]
@@ -81,6 +114,18 @@ def _match_names(segment: Segment, symbols: NDArray[np.int64], matches: Matcher)
         raw[start:end].decode("utf-8", "surrogatepass")
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     )
+    hashes = segment.symbol_kinds[symbols].tolist()
     return np.fromiter(
-        (bool(name) and bool(matches(name)) for name in names), np.bool_, len(symbols)
+        (
+            bool(name) and matches(_kind_in(name, kind_hash), name)
+            for name, kind_hash in zip(names, hashes, strict=True)
+        ),
+        np.bool_,
+        len(symbols),
     )
+
+
+def _kind_in(name: str, kind_hash: int) -> str:
+    """Return the first part of a name if it is the symbol's kind, of which a segment has a hash."""
+    first, dot, _ = name.partition(".")
+    return first if dot and term_hash(first) == kind_hash else ""
