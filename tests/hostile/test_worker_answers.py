@@ -169,7 +169,7 @@ def answers() -> dict[str, bytes]:
     parsed_file, lasting = parse_file("a.py", "python", CODE, ChunkLimits(), ())
     packed_manifest = pack_manifest(
         build_file_manifest(
-            parsed_file.chunks("a.py", "python", CODE), "python", parsed_file.report, b"", None
+            parsed_file.chunks("a.py", "python", CODE), "python", parsed_file.report, b"", b"", None
         )
     )
     packed = pack_parsed_file(parsed_file)

@@ -15,7 +15,7 @@ from cocosearchd.indexing.pipeline.chunker import (
     chunk_keywords,
     chunker_id,
 )
-from cocosearchd.languages import scopes
+from cocosearchd.languages import scopes, symbol_table
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, encode_path
 from cocosearchd.search.answers.disk_files import hash_content
@@ -76,6 +76,7 @@ class Corpus:
             parsed.report,
             skip,
             scopes.pack(parsed.symbols),
+            symbols=symbol_table.pack(parsed.symbols),
             keywords=chunk_keywords,
         )
         return await self._at(path, await replace_file(self.db, self.record, write))

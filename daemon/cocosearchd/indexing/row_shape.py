@@ -22,6 +22,8 @@ RowSettings = Mapping[str, str]
 _WITHOUT_PATH = 100  # added to the version of headers
 
 _QUERY = "query."  # prefix of a language
+# Raise it whenever more is stored of symbols: files with symbols are then read again.
+_SYMBOLS_VERSION = 2
 _KEY = "PRIVATE KEY"  # text of every file that `skip_rules.is_secret` may exclude
 
 
@@ -63,7 +65,7 @@ def digest_queries(queries: QueryOverrides) -> dict[str, str]:
         language for language, _ in queries
     }
     return {
-        f"{_QUERY}{language}": _digest(query_text(language, queries))
+        f"{_QUERY}{language}": _digest(f"{_SYMBOLS_VERSION} {query_text(language, queries)}")
         for language in sorted(languages)
     }
 

@@ -254,7 +254,7 @@ select
         c.symbol_names)::text), '' order by c.filename, p.start, c.byte_count), ''))
      from {chunks} c join {files} f using (filename) cross join {place_in_file}),
     (select md5(coalesce(string_agg(md5(row(filename, content_hash, chunk_count, symbol_count, language_id,
-        skip_reason, scopes)::text), '' order by filename), '')) from {files}),
+        skip_reason, scopes, symbols)::text), '' order by filename), '')) from {files}),
     (select md5(coalesce(string_agg(md5(row(filename, language, parse_status, error_count, error_message)::text), ''
         order by filename), '')) from {parses})
 
@@ -267,7 +267,7 @@ from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[
 -- name: stored_files
 -- Everything that a write compares with, in the order of the paths; nulls where there is nothing. Each row of chunks gives 28
 -- bytes: its number, its length, its digest (which another version may have made longer or shorter).
-select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
+select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes, f.symbols,
        p.language, p.parse_status, p.error_count, p.error_message,
        f.chunk_numbers::text, f.starts::text, f.first_lines::text, c.rows, s.chunk_numbers::text
 from unnest(%(filenames)s::text[]) with ordinality as requested(filename, n)
@@ -302,19 +302,20 @@ returning generation
 
 -- name: upsert_files
 insert into {files}
-    (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, chunk_numbers,
-    starts, first_lines, generation)
-select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes,
+    (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
+    chunk_numbers, starts, first_lines, generation)
+select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
        chunk_numbers::int8[], starts::int8[], first_lines::int4[], %(generation)s
 from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
     %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[],
-    %(chunk_numbers)s::text[], %(starts)s::text[], %(first_lines)s::text[]) as input(filename, content_hash, fingerprint,
-    chunk_count, symbol_count, language_id, skip_reason, scopes, chunk_numbers, starts, first_lines)
+    %(symbols)s::bytea[], %(chunk_numbers)s::text[], %(starts)s::text[], %(first_lines)s::text[]) as input(filename,
+    content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols, chunk_numbers,
+    starts, first_lines)
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
-    skip_reason = excluded.skip_reason, scopes = excluded.scopes, chunk_numbers = excluded.chunk_numbers,
-    starts = excluded.starts, first_lines = excluded.first_lines
+    skip_reason = excluded.skip_reason, scopes = excluded.scopes, symbols = excluded.symbols,
+    chunk_numbers = excluded.chunk_numbers, starts = excluded.starts, first_lines = excluded.first_lines
 
 -- name: upsert_retained_chunks
 insert into {retained_chunks} (filename, chunk_numbers)

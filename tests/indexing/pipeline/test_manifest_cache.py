@@ -77,7 +77,12 @@ def whole(sources: Sequence[SourceFile]) -> list[FileExtract]:
 
 def of_extract(extract: FileExtract) -> FileManifest:
     return build_file_manifest(
-        extract.chunks, extract.language, extract.report, extract.scopes, extract.skip
+        extract.chunks,
+        extract.language,
+        extract.report,
+        extract.scopes,
+        extract.symbols,
+        extract.skip,
     )
 
 

@@ -210,7 +210,7 @@ alter table {chunks}
     alter column location set not null, alter column start_line set not null, alter column end_line set not null,
     add constraint {chunks_key} primary key (filename, location);
 alter table {files} reset (toast_tuple_target);
-alter table {files} drop column chunk_numbers, drop column starts, drop column first_lines;
+alter table {files} drop column chunk_numbers, drop column starts, drop column first_lines, drop column symbols;
 drop table {retained_chunks};
 update cocosearch_indexes set version = 3;
 """

@@ -32,6 +32,7 @@ class FileManifest:
     language: str
     report: ParseReport
     scopes: bytes | None
+    symbols: bytes | None  # packed by `languages.symbol_table`
     # by position: the values of a chunk that `chunk_manifest` does not have, packed with `marshal`
     packed_chunks: tuple[bytes, ...]
     skip: SkipReason | None = None
@@ -58,21 +59,31 @@ def build_file_manifest(
     language: str,
     report: ParseReport,
     scopes: bytes | None,
+    symbols: bytes | None,
     skip: SkipReason | None,
 ) -> FileManifest:
     """Return the manifest of a file from all its chunks."""
     order = stored_chunk_order(chunks)
     described = tuple(_pack_chunk(chunks[number]) for number in order)
-    return FileManifest(build_manifest(chunks, order), language, report, scopes, described, skip)
+    return FileManifest(
+        chunk_manifest=build_manifest(chunks, order),
+        language=language,
+        report=report,
+        scopes=scopes,
+        symbols=symbols,
+        packed_chunks=described,
+        skip=skip,
+    )
 
 
 def pack_manifest(file: FileManifest) -> bytes:
     """Return a manifest as bytes with a checksum. The file must not be skipped."""
     manifest = file.chunk_manifest
     values = (manifest.starts, manifest.lines, manifest.contents, manifest.symbol_count)
+    definitions = (file.scopes, file.symbols)
     return add_checksum(
         marshal.dumps(
-            (values, file.language, _REPORT(file.report), file.scopes, file.packed_chunks)
+            (values, file.language, _REPORT(file.report), definitions, file.packed_chunks)
         )
     )
 
@@ -82,9 +93,16 @@ def unpack_manifest(raw: bytes | None) -> FileManifest | None:
     if raw is None or not has_valid_checksum(raw):
         return None
     try:
-        manifest, language, report, scopes, packed_chunks = read_values(raw[CHECKSUM_BYTES:])
+        manifest, language, report, (scopes, symbols), packed_chunks = read_values(
+            raw[CHECKSUM_BYTES:]
+        )
         return FileManifest(
-            ChunkManifest(*manifest), language, ParseReport(*report), scopes, packed_chunks
+            chunk_manifest=ChunkManifest(*manifest),
+            language=language,
+            report=ParseReport(*report),
+            scopes=scopes,
+            symbols=symbols,
+            packed_chunks=packed_chunks,
         )
     except (InvalidFrame, ValueError, TypeError):
         return None

@@ -22,7 +22,7 @@ from cocosearchd.indexing.pool.bulk_messages import (
     pack_task_results,
     unpack_task_request,
 )
-from cocosearchd.languages import scopes
+from cocosearchd.languages import scopes, symbol_table
 from cocosearchd.model import Chunk
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.store.chunks.manifest import new_positions, stored_chunk_order
@@ -63,7 +63,12 @@ def _describe_file(task: TaskInput, request: TaskRequest) -> _DescribedFile:
     )
     chunks = parsed_file.chunks(task.path, task.language, task.data)
     manifest = file_manifest.build_file_manifest(
-        chunks, task.language, parsed_file.report, scopes.pack(parsed_file.symbols), None
+        chunks,
+        task.language,
+        parsed_file.report,
+        scopes.pack(parsed_file.symbols),
+        symbol_table.pack(parsed_file.symbols),
+        None,
     )
     positions = new_positions(manifest.chunk_manifest, task.stored)
     chunk_order = stored_chunk_order(chunks)

@@ -48,7 +48,7 @@ from cocosearchd.indexing.worker.known_contents import (
     look_up_contents,
 )
 from cocosearchd.indexing.worker.work_priority import WorkPriority
-from cocosearchd.languages import scopes
+from cocosearchd.languages import scopes, symbol_table
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
 from cocosearchd.store.chunks.manifest import (
@@ -95,6 +95,7 @@ class FileExtract:
     report: ParseReport
     skip: SkipReason | None = None
     scopes: bytes | None = None
+    symbols: bytes | None = None
     # with a diff, `chunks` has only the chunks that are not stored
     diff: ManifestDiff | None = None
     task_result: TaskResult | None = None  # of a bulk worker: keywords and vectors of `chunks`
@@ -415,7 +416,12 @@ def extract_new_chunks(
     extracts = extract_files(sources, preparation, pause)
     fresh = [
         build_file_manifest(
-            extract.chunks, extract.language, extract.report, extract.scopes, extract.skip
+            extract.chunks,
+            extract.language,
+            extract.report,
+            extract.scopes,
+            extract.symbols,
+            extract.skip,
         )
         for extract in extracts
     ]
@@ -460,7 +466,13 @@ def _extract_from_manifest(
     diff = compare_manifest(manifest.chunk_manifest, row, source.content_hash, retain=True)
     chunks = manifest.chunks(diff.new, source.data)
     return FileExtract(
-        manifest.language, chunks, manifest.report, manifest.skip, manifest.scopes, diff
+        manifest.language,
+        chunks,
+        manifest.report,
+        skip=manifest.skip,
+        scopes=manifest.scopes,
+        symbols=manifest.symbols,
+        diff=diff,
     )
 
 
@@ -478,7 +490,11 @@ def extract_file(source: SourceFile, language: str, parsed_file: ParsedFile) -> 
     """Cut a file with a parse result into chunks."""
     chunks = parsed_file.chunks(source.path, language, source.data)
     return FileExtract(
-        language, chunks, parsed_file.report, scopes=scopes.pack(parsed_file.symbols)
+        language,
+        chunks,
+        parsed_file.report,
+        scopes=scopes.pack(parsed_file.symbols),
+        symbols=symbol_table.pack(parsed_file.symbols),
     )
 
 
@@ -497,5 +513,6 @@ def make_file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) 
         else _make_keyword_lookup(extract.chunks, extract.task_result),
         skip_reason=extract.skip,
         scopes=extract.scopes,
+        symbols=extract.symbols,
         diff=extract.diff,
     )

@@ -69,8 +69,10 @@ class ManifestDiff:
 
 def stored_file_from_row(row: Sequence[Any]) -> StoredFile:
     """Read a row of the statement stored_files."""
-    file = (*row[:6], *row[10:13])
-    return StoredFile(file, tuple(row[6:10]), row[13] or b"", row[14] or EMPTY_ARRAY)
+    *file, language, status, errors, message, numbers, starts, lines, chunks, retained = row
+    places = (numbers, starts, lines)
+    parse = (language, status, errors, message)
+    return StoredFile((*file, *places), parse, chunks or b"", retained or EMPTY_ARRAY)
 
 
 def compare_manifest(

@@ -41,6 +41,7 @@ FILE_COLUMNS = {
     "languages": "language",
     "skip_reasons": "skip_reason",
     "scopes": "scopes",
+    "symbols": "symbols",
     **{name: name for name in PLACES},
 }
 PARSE_COLUMNS = {
@@ -53,7 +54,10 @@ PARSE_COLUMNS = {
 FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
 # Columns that the statement stored_files returns for comparison. The fingerprint is not among them:
 # by itself it is no change.
-COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes")
+COMPARED = (
+    *("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes"),
+    "symbols",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class FileWrite:
     report: ParseReport
     skip_reason: SkipReason | None = None
     scopes: bytes | None = None  # packed by `languages.scopes`
+    symbols: bytes | None = None  # packed by `languages.symbol_table`
     diff: ManifestDiff | None = None
     keywords: Callable[[Chunk], str] = field(kw_only=True)
 
@@ -264,6 +269,7 @@ def file_values(
         "language": write.language,
         "skip_reason": write.skip_reason,
         "scopes": write.scopes,
+        "symbols": write.symbols,
         "fingerprint": pack_fingerprint(write.fingerprint),
         **dict(zip(PLACES, positions, strict=True)),
     }

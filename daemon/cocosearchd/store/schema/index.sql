@@ -60,6 +60,8 @@ create table {files} (
     chunk_numbers bigint[] not null default '{{}}',
     starts bigint[] not null default '{{}}',
     first_lines integer[] not null default '{{}}',
+    -- Its definitions with names, signatures and ranges, packed by languages.symbol_table, to list them; null: not known.
+    symbols bytea,
     constraint {files_key} primary key (filename)
 ) with (toast_tuple_target = 8160);
 -- They are read chunk by chunk, so up to about 400 chunks they stay in the row uncompressed.

@@ -1,0 +1,92 @@
+"""Packed tables of symbols: what is read is what was packed, and other bytes are refused."""
+
+import json
+import re
+import zlib
+from importlib import resources
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cocosearchd.languages import symbol_table
+from cocosearchd.languages.parse import parse
+from cocosearchd.languages.symbols import KINDS
+from cocosearchd.model import Symbol
+
+texts = st.text(max_size=20)
+numbers = st.integers(0, 1 << 40)
+symbols = st.builds(
+    Symbol,
+    kind=texts,
+    name=texts,
+    qualified_name=texts,
+    signature=texts,
+    parent=st.none() | texts,
+    start_byte=numbers,
+    end_byte=numbers,
+    start_line=numbers,
+    end_line=numbers,
+)
+
+
+@given(st.lists(symbols, max_size=5))
+def test_a_table_is_read_as_it_was_packed(rows: list[Symbol]) -> None:
+    assert symbol_table.unpack(symbol_table.pack(rows)) == tuple(rows)
+
+
+def test_a_file_without_symbols_takes_no_bytes() -> None:
+    assert symbol_table.pack(()) == b""
+    assert symbol_table.unpack(b"") == ()
+
+
+def test_the_first_symbols_of_a_generated_file_are_packed() -> None:
+    name = "n" * 1000
+    row = Symbol("function", name, name, "", None, 0, 1, 1, 1)
+    packed = symbol_table.pack([row] * 10_000)
+    unpacked = symbol_table.unpack(packed)
+    assert unpacked is not None
+    assert 1500 < len(unpacked) < 2000
+    assert len(packed) < 100_000
+
+
+ROW = ["function", "f", "f", "def f()", None, 0, 9, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"x",
+        zlib.compress(b"[]")[:-2],
+        zlib.compress(b"nothing"),
+        zlib.compress(b"7"),
+        zlib.compress(b"[[]]"),
+        zlib.compress(b"[" * 100_000),
+        zlib.compress(b"\xff"),
+        zlib.compress(b" " * (symbol_table.MAX_TABLE + 1)),
+        *(
+            zlib.compress(json.dumps([[*ROW[:n], {}, *ROW[n + 1 :]]]).encode())
+            for n in range(len(ROW))
+        ),
+    ],
+)
+def test_bytes_of_anything_else_are_no_table(packed: bytes) -> None:
+    assert symbol_table.unpack(packed) is None
+
+
+def test_every_kind_of_a_query_can_be_asked_for() -> None:
+    queries = [
+        file.read_text("utf-8")
+        for file in (resources.files("cocosearchd.languages") / "queries").iterdir()
+        if file.name.endswith(".scm")
+    ]
+    captured = set(re.findall(r"@(?:definition|clause)\.(\w+)", "\n".join(queries)))
+    assert len(captured) > 20
+    assert captured - {"block"} <= KINDS  # the kind of a block of HCL is its first word
+
+
+def test_kinds_of_terraform_can_be_asked_for() -> None:
+    text = "\n".join(
+        f'{kind} "a" "b" {{}}' for kind in ("resource", "data", "variable", "output", "module")
+    )
+    assert {symbol.kind for symbol in parse("main.tf", text.encode()).symbols} <= KINDS
