@@ -1,6 +1,7 @@
 """The table of reasons why an answer is not fresh: complete, used, documented, and the only one."""
 
 import ast
+import re
 from pathlib import Path
 from string import Formatter
 from typing import get_args
@@ -33,19 +34,17 @@ def test_every_code_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("code", get_args(StaleCode))
-def test_a_row_says_what_is_wrong_and_what_helps(code: StaleCode) -> None:
-    row = STALE_REASONS[code]
-    values = {name: f"<{name}>" for name in fields(row.sentence)}
+def test_a_row_says_what_is_wrong(code: StaleCode) -> None:
+    values = {name: f"<{name}>" for name in fields(STALE_REASONS[code])}
     reason = stale_reason(code, **values)
     assert reason.code == code
     assert all(value in reason.sentence for value in values.values())
     assert reason.sentence
-    assert row.hint
     assert not reason.sentence.endswith(".")
 
 
 def test_every_reason_is_made_somewhere_with_the_details_of_its_sentence() -> None:
-    templates = {str(code): row.sentence for code, row in STALE_REASONS.items()}
+    templates = {str(code): template for code, template in STALE_REASONS.items()}
     codes = set()
     for path, call in calls("stale_reason"):
         if path == TABLE:
@@ -62,12 +61,14 @@ def test_only_the_table_makes_reasons() -> None:
 
 
 def test_the_design_document_shows_the_table() -> None:
+    """Its third column says what makes answers fresh again."""
     text = (ROOT / "docs" / "design" / "freshness.md").read_text("utf-8")
-    rows = [
-        f"| `{code}` | {row.sentence.replace('{', '*').replace('}', '*')} | {row.hint} |"
-        for code, row in STALE_REASONS.items()
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", text, re.MULTILINE)
+    expected = [
+        (code, template.replace("{", "*").replace("}", "*"))
+        for code, template in STALE_REASONS.items()
     ]
-    assert "\n".join(rows) in text
+    assert rows[1:] == expected, "the first row is the head"
 
 
 def test_an_answer_without_a_reason_is_fresh() -> None:

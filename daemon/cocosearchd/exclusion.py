@@ -1,7 +1,8 @@
 """Exclusion reasons: why a file of a root is not searched, and the remedy for users.
 
-One table, from which `status`, `why_not`, `get_file`, the log and the front ends make their
-sentences. A part of the daemon that leaves a file out for a reason of its own adds a row here.
+Two tables, from which `status`, `why_not`, `get_file`, the log and the front ends make their
+sentences: `EXCLUSIONS` for files in scope, `SCOPE_EXCLUSIONS` for the rules of the scope. A part of
+the daemon that leaves a file out for a reason of its own adds a row here.
 """
 
 from collections.abc import Mapping
@@ -43,6 +44,28 @@ class Exclusion:
         return f"{self.cause}; {self.remedy}"
 
 
+@dataclass(frozen=True, slots=True)
+class ScopeExclusion:
+    """A rule of the scope. `cause` continues a number of files; `remedy` is an imperative clause.
+
+    `rule` names the rule after "is left out by"; `clause` is the whole cause where that does not
+    fit. `{detail}` is the line that decides, or what the rule is about.
+    """
+
+    cause: str
+    remedy: str
+    rule: str = "{detail}"
+    clause: str = ""
+
+    def name_rule(self, detail: str) -> str:
+        """Return the name of the rule, or the clause where there is one."""
+        return self.clause or self.rule.format(detail=detail)
+
+    def explain(self, detail: str) -> str:
+        """Return a clause whose subject is the file."""
+        return self.clause or f"it is left out by {self.name_rule(detail)}"
+
+
 EXCLUSIONS: dict[ExclusionCode, Exclusion] = {
     "quarantined": Exclusion(
         "it ended or stalled the process that parses it",
@@ -79,22 +102,41 @@ EXCLUSIONS: dict[ExclusionCode, Exclusion] = {
     ),
 }
 _NO_GITIGNORE = "set indexing.respect_gitignore: false in cocosearch.yaml to index them"
-# Here `cause` continues a number of files.
-SCOPE_EXCLUSIONS: dict[ScopeCode, Exclusion] = {
-    "gitignore": Exclusion("by .gitignore", _NO_GITIGNORE),
-    "git_excludes": Exclusion("by git's info/exclude or core.excludesFile", _NO_GITIGNORE),
-    "cocosearchignore": Exclusion("by .cocosearchignore", "change that file to index them"),
-    "exclude": Exclusion("by indexing.exclude", "change that setting to index them"),
-    "built_in": Exclusion(
-        "by the built-in exclusions", "add `!PATTERN` to indexing.exclude to index them"
+SCOPE_EXCLUSIONS: dict[ScopeCode, ScopeExclusion] = {
+    "gitignore": ScopeExclusion("by .gitignore", _NO_GITIGNORE),
+    "git_excludes": ScopeExclusion(
+        "by git's info/exclude or core.excludesFile",
+        _NO_GITIGNORE,
+        "git's info/exclude or core.excludesFile",
     ),
-    "length": Exclusion("by the length of their paths", "give them shorter paths"),
-    "secret_name": Exclusion(
-        "with names of secrets", "set indexing.index_secrets: true to index them"
+    "cocosearchignore": ScopeExclusion("by .cocosearchignore", "change that file to index them"),
+    "exclude": ScopeExclusion(
+        "by indexing.exclude",
+        "change that setting to index them",
+        "indexing.exclude or indexing.extend_exclude",
     ),
-    "include": Exclusion("not in indexing.include", "change that setting to index them"),
-    "type": Exclusion(
-        "of types that are not indexed", "name their types in indexing.extend_include"
+    "built_in": ScopeExclusion(
+        "by the built-in exclusions",
+        "add `!PATTERN` to indexing.exclude to index them",
+        "the built-in exclusions: {detail}",
+    ),
+    "length": ScopeExclusion(
+        "by the length of their paths", "give them shorter paths", "its length: {detail}"
+    ),
+    "secret_name": ScopeExclusion(
+        "with names of secrets",
+        "set indexing.index_secrets: true to index them",
+        clause="its name is one of files with secrets (indexing.index_secrets)",
+    ),
+    "include": ScopeExclusion(
+        "not in indexing.include",
+        "change that setting to index them",
+        clause="it matches none of indexing.include",
+    ),
+    "type": ScopeExclusion(
+        "of types that are not indexed",
+        "name their types in indexing.extend_include",
+        clause="its type is not one that is indexed (indexing.extend_include)",
     ),
 }
 UNKNOWN = Exclusion(
@@ -124,7 +166,7 @@ def empty_index_sentence(counts: Mapping[str, int], *, is_complete: bool) -> str
     return f"nothing is searchable: {files} left out: {causes}; {remedy}"
 
 
-def _find_any_exclusion(code: str) -> Exclusion:
+def _find_any_exclusion(code: str) -> Exclusion | ScopeExclusion:
     rows = SCOPE_EXCLUSIONS.items()
     return next((row for row_code, row in rows if row_code == code), find_exclusion(code))
 

@@ -1,8 +1,8 @@
 """Freshness of an answer, and the one table of reasons why an answer is not fresh.
 
 Every part of the daemon that finds an answer stale makes its reason here, with `stale_reason`.
-Front ends show the sentence and add none of their own. A new reason is a row of `STALE_REASONS`
-and a code.
+Front ends show the sentence and add none of their own. A new reason is a row of `STALE_REASONS`,
+a code, and a row of docs/design/freshness.md.
 """
 
 from collections.abc import Mapping
@@ -40,82 +40,46 @@ StaleCode = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class StaleRow:
-    """One row of the table. `sentence` is a template; `hint` says what makes answers fresh again."""
-
-    sentence: str
-    hint: str
-
-
-STALE_REASONS: Mapping[StaleCode, StaleRow] = {
+# Templates of sentences. Words in braces are details, which the caller of `stale_reason` words.
+# docs/design/freshness.md says for each code what makes answers fresh again.
+STALE_REASONS: Mapping[StaleCode, str] = {
     # Changes that are not searchable yet.
-    "not_compared": StaleRow(
-        "not compared with the disk", "let the request wait (sync_timeout_ms)"
-    ),
-    "changes_pending": StaleRow("{changes} not applied yet", "ask again soon, or wait longer"),
-    "scanning": StaleRow("the root is being scanned", "ask again after the scan"),
-    "git_working": StaleRow("git is working", "ask again when git has ended"),
-    "settings_pending": StaleRow(
-        "its settings have changed, and wait for what is being indexed", "ask again soon"
-    ),
-    "files_failed": StaleRow(
-        "files could not be indexed: {count}, the first is {path}: {error}",
-        "they are tried again; `cocosearchctl logs` says more",
-    ),
-    "embedder_away": StaleRow(
-        "{files} for the embedder, the first is {path}: {error}", "start the embedder"
-    ),
-    "indexing_paused": StaleRow("{reason}; {pause}", "remove the cause of the pause"),
+    "not_compared": "not compared with the disk",
+    "changes_pending": "{changes} not applied yet",
+    "scanning": "the root is being scanned",
+    "git_working": "git is working",
+    "settings_pending": "its settings have changed, and wait for what is being indexed",
+    "files_failed": "files could not be indexed: {count}, the first is {path}: {error}",
+    "embedder_away": "{files} for the embedder, the first is {path}: {error}",
+    "indexing_paused": "{reason}; {pause}",
     # The root or its file system.
-    "root_missing": StaleRow(
-        "the root is missing; what was indexed of it is kept",
-        "put the root back, or clear its index",
-    ),
-    "root_redirected": StaleRow(
+    "root_missing": "the root is missing; what was indexed of it is kept",
+    "root_redirected": (
         "{link} is a symbolic link now, so the root is not the directory that was registered and "
         "is not read: put that directory back, or clear this index and add the directory that you "
-        "mean; what was indexed is kept",
-        "put the directory back, or clear the index",
+        "mean; what was indexed is kept"
     ),
-    "root_unmounted": StaleRow(
+    "root_unmounted": (
         "the root is empty, and what was indexed of it is on another file system: mount that "
         "again, or put something into the directory if it is to be indexed as it is; what was "
-        "indexed is kept",
-        "mount the file system",
+        "indexed is kept"
     ),
-    "root_unverified": StaleRow(
-        "the root is empty, and whether files are to be there cannot be told: {error}",
-        "start PostgreSQL",
-    ),
-    "root_unresponsive": StaleRow(
-        "the file system of the root does not answer", "look at the file server"
-    ),
-    "root_replaced": StaleRow("the root was replaced", "ask again: the root is scanned"),
-    "directories_unread": StaleRow(
-        "directories cannot be read: {count}, the first is {path}/: {error}",
-        "they are read again soon",
-    ),
-    # The daemon's knowledge of changes.
-    "hints_lost": StaleRow("{event}", "ask again: the root is scanned"),
-    "rules_unknown": StaleRow(
-        "what is to be indexed is not known: {path}: {error}", "make the file readable"
-    ),
-    "git_unresponsive": StaleRow(
-        "git does not answer, so its rules of before hold: {path}: {error}",
-        "look at git in that directory",
-    ),
-    "watching_failed": StaleRow(
-        "watching failed, and starts again; the log says why", "see `cocosearchctl logs`"
-    ),
-    "scan_failed": StaleRow("{error}", "the scan is tried again"),
-    # The answer itself.
-    "index_unavailable": StaleRow("{error}", "`cocosearchctl status` names the fix"),
-    "earlier_answer": StaleRow("{error}; this is an earlier answer", "start PostgreSQL"),
-    "changed_meanwhile": StaleRow("files changed while the question was answered", "ask again"),
-    "content_outdated": StaleRow(
-        "the file is not as it was indexed; this is what was indexed", "ask again soon"
-    ),
+    "root_unverified": "the root is empty, and whether files are to be there cannot be told: {error}",
+    "root_unresponsive": "the file system of the root does not answer",
+    "root_replaced": "the root was replaced",
+    "directories_unread": "directories cannot be read: {count}, the first is {path}/: {error}",
+    # The daemon's knowledge of changes. An event is a clause of `watching.hints`, or of
+    # `watching.watched_root`; its errors are those of the scan.
+    "hints_lost": "{event}",
+    "rules_unknown": "what is to be indexed is not known: {path}: {error}",
+    "git_unresponsive": "git does not answer, so its rules of before hold: {path}: {error}",
+    "watching_failed": "watching failed, and starts again; the log says why",
+    "scan_failed": "{error}",
+    # The answer itself. An error is the message of a `CocoSearchError`.
+    "index_unavailable": "{error}",
+    "earlier_answer": "{error}; this is an earlier answer",
+    "changed_meanwhile": "files changed while the question was answered",
+    "content_outdated": "the file is not as it was indexed; this is what was indexed",
 }
 
 
@@ -133,7 +97,7 @@ class StaleReason:
 
 def stale_reason(code: StaleCode, **details: object) -> StaleReason:
     """Fill the sentence of a row. `details` are the values that its template names."""
-    return StaleReason(code, STALE_REASONS[code].sentence.format(**details))
+    return StaleReason(code, STALE_REASONS[code].format(**details))
 
 
 @dataclass(frozen=True, slots=True)

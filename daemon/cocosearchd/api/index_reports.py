@@ -15,7 +15,7 @@ from cocosearchd.runtime.deadlines import call_within, call_within_or, ends_with
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 
-EXCLUDED_SHOWN = 20
+EXCLUDED_REPORTED = 20  # files of a kind in a reply; the command line prints fewer
 FOLLOWING = frozenset({"live", "degraded"})  # states of a root whose files are known
 STATUS_S = 2.0  # `status` is what people ask for when something hangs
 
@@ -47,12 +47,14 @@ class IndexReports:
             return replies.refused_status(index.record, error_text(index.error), counts)
         excluded = await call_within_or(
             (),
-            index_records.excluded_files(self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_SHOWN),
+            index_records.excluded_files(
+                self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_REPORTED
+            ),
             STATUS_S,
         )
         unparsed = await call_within_or(
             (),
-            index_records.unparsed_files(self._db, index.record, NOT_PARSED, EXCLUDED_SHOWN),
+            index_records.unparsed_files(self._db, index.record, NOT_PARSED, EXCLUDED_REPORTED),
             STATUS_S,
         )
         warnings = (

@@ -54,10 +54,10 @@ PORT = "5432"  # only part of the socket's name
 SOCKET = f".s.PGSQL.{PORT}"
 # A server for one user, idle most of the time. Measured on 18.4: 5 processes, 13 MB and 19 wakeups
 # a minute when idle, against 9 processes, 17 MB and 430 with PostgreSQL's defaults.
-# wal_writer_delay stays: it widens what a crash loses.
+# wal_writer_delay stays: it widens what a crash loses. shared_buffers is a setting of the daemon
+# (`database.shared_buffers`), which `service` passes.
 DEFAULTS = {
     "max_connections": "50",
-    "shared_buffers": "128MB",
     "maintenance_work_mem": "512MB",  # holds the graph of ~500k vectors while it is built
     "dynamic_shared_memory_type": "posix",
     "wal_level": "minimal",

@@ -7,6 +7,8 @@ from cocosearchd.watching.ignore import patterns
 # and a longer path would fail the files that are stored together with it.
 LONGEST_PATH = 2_600
 LENGTH_RULE = f"paths have at most {LONGEST_PATH:,} bytes"
+TOOL_FILES_RULE = "what tools install, generate or keep for themselves"
+OUTPUT_RULE = "what builds put out, unless git tracks it"
 LONGEST_NAME = 255  # bytes of one part of a path (NAME_MAX in limits.h)
 
 # Version control, installed dependencies, caches, generated text. Only the user's own patterns can

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.exclusion import ScopeCode
+from cocosearchd.exclusion import SCOPE_EXCLUSIONS, ScopeCode
 from cocosearchd.languages.detect import is_supported
 from cocosearchd.model import encode_path
 from cocosearchd.watching.git.ignore_files import read_ignore_file
@@ -21,24 +21,23 @@ from cocosearchd.watching.ignore.scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule that leaves an entry out. `text` names it in a sentence about the entry."""
+    """A rule that leaves an entry out; `detail` makes its row of `SCOPE_EXCLUSIONS` exact."""
 
     code: ScopeCode
-    text: str
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the rule, for a sentence about the entry."""
+        return SCOPE_EXCLUSIONS[self.code].name_rule(self.detail)
+
+    @property
+    def sentence(self) -> str:
+        """The cause, for which the entry is the subject."""
+        return SCOPE_EXCLUSIONS[self.code].explain(self.detail)
 
 
-_TOOL_FILES = Rule(
-    "built_in", "the built-in exclusions (what tools install, generate or keep for themselves)"
-)
-_BUILD_OUTPUT = Rule(
-    "built_in", "the built-in exclusions: what builds put out, unless git tracks it"
-)
-_GIT_EXCLUDES = Rule("git_excludes", "git's info/exclude or core.excludesFile")
-_SECRET_NAME = Rule("secret_name", "its name is one of files with secrets (indexing.index_secrets)")
-_NOT_INCLUDED = Rule("include", "it matches none of indexing.include")
-_UNSUPPORTED = Rule("type", "its type is not one that is indexed (indexing.extend_include)")
-_TEXT_IS_SENTENCE = frozenset({"secret_name", "include", "type"})
-_TOO_LONG = f"it is left out by its length: {default_patterns.LENGTH_RULE}"
+_LENGTH = Rule("length", default_patterns.LENGTH_RULE)
 
 
 def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
@@ -50,7 +49,7 @@ def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | N
         return f"it is outside of the root {encode_path(scope.root)}"
     # before the disk is asked, which may take no name of this length
     if default_patterns.too_long(path):
-        return _TOO_LONG
+        return _LENGTH.sentence
     try:
         return _on_disk(scope.root, path) or _by_rules(scope, settings, path)
     except OSError as error:
@@ -90,11 +89,9 @@ def _on_disk(root: bytes, path: bytes) -> str | None:
 def _by_rules(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
     for directory in _above(path):
         if (rule := deciding_rule(scope, settings, directory + b"/")) is not None:
-            return f"its directory {encode_path(directory)}/ is left out by {rule.text}"
+            return f"its directory {encode_path(directory)}/ is left out by {rule.name}"
     rule = deciding_rule(scope, settings, path)
-    if rule is None:
-        return None
-    return rule.text if rule.code in _TEXT_IS_SENTENCE else f"it is left out by {rule.text}"
+    return None if rule is None else rule.sentence
 
 
 def deciding_rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> Rule | None:
@@ -109,10 +106,10 @@ def deciding_rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> Rul
         return None
     name = path.rpartition(b"/")[2]
     if not settings.index_secrets and default_patterns.SECRETS.ignores(path, name):
-        return _SECRET_NAME
+        return Rule("secret_name")
     if settings.include:
-        return _NOT_INCLUDED
-    return None if is_supported(encode_path(name)) else _UNSUPPORTED
+        return Rule("include")
+    return None if is_supported(encode_path(name)) else Rule("type")
 
 
 def _above(path: bytes) -> Iterator[bytes]:
@@ -127,22 +124,22 @@ def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> Rule:
     The order is that of `Scope`.
     """
     if default_patterns.too_long(entry):
-        return Rule("length", f"its length: {default_patterns.LENGTH_RULE}")
+        return _LENGTH
     name = entry.rstrip(b"/").rpartition(b"/")[2] + (b"/" if entry.endswith(b"/") else b"")
     settings_patterns = patterns.parse(
         "\n".join((*settings.exclude, *settings.extend_exclude)).encode()
     )
     if name.rstrip(b"/") != b".git" and settings_patterns.ignores(entry, name):
-        return Rule("exclude", "indexing.exclude or indexing.extend_exclude")
+        return Rule("exclude")
     line = _deciding_line(scope.root, entry, name, b".cocosearchignore", above_root=False)
     if line:
         return Rule("cocosearchignore", line)
     if default_patterns.EXCLUDED.ignores(entry, name):
-        return _TOOL_FILES
+        return Rule("built_in", default_patterns.TOOL_FILES_RULE)
     if default_patterns.OUTPUT_DIRECTORIES.ignores(entry, name):
-        return _BUILD_OUTPUT
+        return Rule("built_in", default_patterns.OUTPUT_RULE)
     line = _deciding_line(scope.root, entry, name, b".gitignore", above_root=True)
-    return Rule("gitignore", line) if line else _GIT_EXCLUDES
+    return Rule("gitignore", line) if line else Rule("git_excludes")
 
 
 def _deciding_line(
