@@ -120,7 +120,7 @@ def test_expressions_are_found_in_tables_methods_and_objects() -> None:
     names = set(expressions.expressions())
     assert "cocosearchd.languages.identifiers._IS_DENSE" in names  # a bound method
     # rules of the rows of a table
-    assert "cocosearchd.languages.language_table._DESIGN[0]" in names
+    assert "cocosearchd.languages.language_table._LANGUAGES[0]" in names
     assert any(name.endswith(".STRUCTURES[0]") for name in names)  # pairs in a table
     assert any(name.startswith("cocosearch_ipc.") for name in names)
 

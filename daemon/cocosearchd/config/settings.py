@@ -119,7 +119,7 @@ class IndexingSettings:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """Defaults of a query."""
+    """Defaults of a query, which a request may override, and the cache of answers."""
 
     profile: Literal["code", "classic"] = "code"
     limit: int = _number(10, 1, 200)

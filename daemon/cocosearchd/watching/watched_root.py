@@ -55,7 +55,9 @@ STEADY_S = 30.0
 # A save is a truncation, some writes and a close, within microseconds: indexing the empty file
 # between them is waste.
 SETTLE_S = 0.003
-POLL_REST = 20  # a polled root rests for so many times as long as its scan took
+# A root without events is scanned again after `watching.poll_s` seconds. After a long scan, it rests
+# for this many times the length of the scan, so that scans take at most a twentieth of the time.
+POLL_REST = 20
 
 
 class WatchedRoot:
@@ -294,7 +296,6 @@ class WatchedRoot:
         """Scan the directories that no hints come from."""
         while True:
             await self._scanned.wait()
-            # A long scan must not be followed by the next one at once, for ever.
             await anyio.sleep(max(self._watching.poll_s, self._coordinator.duration_s * POLL_REST))
             if not self._dirty.scans.is_active():
                 self._scanned.clear()  # the scan of the unwatched directories sets it again

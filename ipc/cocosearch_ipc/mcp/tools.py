@@ -47,7 +47,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         ],
         index_name: tool_calls.IndexName = None,
         limit: Annotated[
-            int | None, Field(ge=1, le=100, description="Maximum number of results; usually 10.")
+            int | None, Field(ge=1, le=100, description="Maximum number of results; 10 by default.")
         ] = None,
         language: Annotated[
             str | list[str] | None, Field(description="Only these languages, e.g. python.")

@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "cocosearchd.indexing.pool.bulk_worker")
 
-# NumPy and the model reserve 0.1 GiB more than a parser does (measured).
+# Those of a parser process: they have room for NumPy and the model, which reserve 0.1 GiB more
+# (measured).
 LIMITS = ResourceLimits()
 MAX_FAILURES = 3  # after this many failures the pool pauses for `retry_s`
 # requests in flight for each bulk worker, so that it does not wait for the indexer process

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
+# Wall time of one call, above `CPU_S`: a busy machine gives git a part of a core.
 TIMEOUT_S = 30.0
 # For a call that reads the user's configuration: a few kilobytes, unless a file of it never ends.
 USER_TIMEOUT_S = 2.0

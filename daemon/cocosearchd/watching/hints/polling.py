@@ -1,6 +1,7 @@
 """A backend without events, for network and container mounts, and where all others fail.
 
-The scanner does the work.
+It notices nothing: `WatchedRoot` scans the root instead, `watching.poll_s` seconds after the last
+scan, or `watched_root.POLL_REST` times the length of that scan if this is more.
 """
 
 from cocosearchd.watching.hints.base import Sink
