@@ -31,7 +31,7 @@ from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.search.code.code_profile import Weights, load_weights, rank_code
+from cocosearchd.search.code.code_profile import RankedChunk, Weights, load_weights, rank_code
 from cocosearchd.search.lexical.analysis.documents import FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import (
@@ -41,10 +41,12 @@ from cocosearchd.search.lexical.index_snapshot import (
     make_snapshot,
 )
 from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
+from cocosearchd.search.places import MAX_OTHER_PLACES
 from training.ranking.sentences import Sample, without_comments
 from training.ranking.signals import File, Place, chunk_texts, defined_once, read
 
 WEB = {"web": True, "web, no docstrings": False}  # are the functions documented?
+TOP = 10
 SYSTEMS = ("code", "words alone", "vectors alone")
 
 
@@ -75,8 +77,8 @@ def main() -> None:
     for kind, rows in scores.items():
         means = np.mean(rows, axis=0)
         print(f"{kind} (n={len(rows)}), MRR@10 by chunk / by file")
-        for system, (by_chunk, by_file) in zip(SYSTEMS, means, strict=True):
-            print(f"  {system:<14} {by_chunk:.3f} / {by_file:.3f}")
+        for system, (by_chunk, by_file, in_ten) in zip(SYSTEMS, means, strict=True):
+            print(f"  {system:<14} {by_chunk:.3f} / {by_file:.3f}, right place @10 {in_ten:.3f}")
 
 
 def of_repositories(
@@ -151,19 +153,40 @@ def indexed(files: Sequence[File], embedder: Embedder) -> tuple[IndexSnapshot, T
 def asked(
     state: IndexSnapshot, terms: TermCache, embedder: Embedder, sample: Sample, weights: Weights
 ) -> NDArray[np.float64]:
-    """(systems, 2): reciprocal rank by chunk and by file."""
+    """(systems, 3): reciprocal rank by chunk and by file, and 1 where the chunk is in the first ten.
+
+    `code` shows several places of a file; they count in the order in which they are shown.
+    """
     query = terms.parse_query(sample.text, common=state.common_language)
     matrix = compute_features(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
-    ranked = rank_code(matrix, query.symbol, weights, 10)
     assert matrix.chunks.cosines is not None
     orders = [
-        [(candidate.path, candidate.start_byte) for candidate in ranked],
+        shown_places(matrix, query.symbol, weights),
         best_per_file(matrix, matrix.chunks.scores),
         best_per_file(matrix, np.nan_to_num(matrix.chunks.cosines, nan=-1.0)),
     ]
     return np.array(
-        [(reciprocal(order, sample.place), by_file(order, sample.place)) for order in orders]
+        [
+            (
+                reciprocal(order[:TOP], sample.place),
+                by_file(order, sample.place),
+                float(sample.place in order[:TOP]),
+            )
+            for order in orders
+        ]
     )
+
+
+def shown_places(matrix: FeatureMatrix, symbol: bool, weights: Weights) -> list[Place]:
+    """Return the places of an answer with ten results, in the order in which they are shown."""
+    by_file = dict[str, list[RankedChunk]]()
+    for chunk in rank_code(matrix, symbol, weights, TOP):
+        by_file.setdefault(chunk.path, []).append(chunk)
+    return [
+        (chunk.path, chunk.start_byte)
+        for chunks in by_file.values()
+        for chunk in chunks[: 1 + MAX_OTHER_PLACES]
+    ]
 
 
 def best_per_file(matrix: FeatureMatrix, scores: NDArray[np.float32]) -> list[Place]:
@@ -185,10 +208,9 @@ def reciprocal(order: Sequence[Place], right: Place) -> float:
 
 
 def by_file(order: Sequence[Place], right: Place) -> float:
-    """1 / rank of the right file, 0 if it is not there."""
-    return next(
-        (1 / rank for rank, location in enumerate(order, 1) if location[0] == right[0]), 0.0
-    )
+    """1 / rank of the right file among the files, 0 if it is not there."""
+    paths = dict.fromkeys(path for path, _ in order)
+    return next((1 / rank for rank, path in enumerate(paths, 1) if path == right[0]), 0.0)
 
 
 if __name__ == "__main__":

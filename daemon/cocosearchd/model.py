@@ -219,8 +219,31 @@ def stream_safe(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Another place of a hit's file that answers. Lines are 1-based, inclusive; bytes half-open.
+
+    `line` is the line to open, and `text` is that line.
+    """
+
+    start_line: int
+    end_line: int
+    start_byte: int
+    end_byte: int
+    symbol_type: str | None
+    symbol_name: str | None
+    symbol_signature: str | None
+    relevance: float
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A ranked chunk."""
+    """The best place of a file, and the other places of it that answer (`also`), best first.
+
+    `relevance` is the estimated probability, 0 to 1, that the place answers the query. `line` is
+    the line to open.
+    """
 
     index: str
     path: str
@@ -243,3 +266,7 @@ class Hit:
     scores: tuple[tuple[str, float], ...] = field(default=(), compare=False)
     stale: bool = False  # the file is no longer as it was indexed: `content` is what was stored
     overlay: bool = False  # `content` is a client's unsaved text
+    relevance: float = 0.0
+    line: int = 0
+    also: tuple[Place, ...] = ()
+    similar_paths: tuple[str, ...] = ()  # other files that are alike

@@ -63,7 +63,7 @@ class SearchRequest:
     profile: str | None = None  # None: the configured profile
     use_hybrid: bool | None = None
     reranker: str | None = None
-    min_score: float = 0.0
+    min_score: float = 0.0  # the earlier name of `min_relevance`
     all_chunks: bool = False
     lines_before: int | None = None  # None: smart context (the enclosing definition)
     lines_after: int | None = None
@@ -79,6 +79,11 @@ class SearchRequest:
     linked: bool = True  # a query of one index also searches the indexes it links to
     # estimated, for a language model; includes one line of location per result
     budget_tokens: int | None = None
+    # 0 to 1: the least probability that a result answers the query
+    min_relevance: float = 0.0
+    # 0 to 1: 1 for a chunk with every word of the query, otherwise its cosine similarity
+    min_evidence: float = 0.0
+    collapse: bool = True  # of files that are alike, show one
     # from overlay.open: its unsaved text is searched instead of the content on disk
     session: str | None = None
 
@@ -92,10 +97,31 @@ class AsOf:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult:
-    """One result. Lines are 1-based and inclusive, bytes half-open.
+class Place:
+    """Another place of a result's file that answers, as indexed.
 
-    `path` is relative to the root.
+    `line` is the line to open, and `text` is that line.
+    """
+
+    start_line: int
+    end_line: int
+    start_byte: int
+    end_byte: int
+    symbol_type: str | None
+    symbol_name: str | None
+    symbol_signature: str | None
+    relevance: float
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One result: the best place of a file. Lines are 1-based and inclusive, bytes half-open.
+
+    `path` is relative to the root. `relevance`, 0 to 1, is the estimated probability that the place
+    answers the query: the same scale for all indexes and profiles. `line` is the line to open.
+    `also` are the other places of the file that answer, best first.
     """
 
     index: str
@@ -118,6 +144,12 @@ class SearchResult:
     # the file has changed since it was indexed: content is the indexed text, not that on disk
     stale: bool = False
     overlay: bool = False  # content is the session's unsaved text
+    relevance: float = 0.0
+    line: int = 0
+    also: tuple[Place, ...] = ()
+    # other files that are alike, for which this one stands: translations, copies, versions; at most 20
+    similar_paths: tuple[str, ...] = ()
+    similar: int = 0  # the number of these files
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +172,7 @@ class SearchReply:
     # warnings for people: a retriever that is down, an unknown filter value
     notes: tuple[str, ...] = ()
     explain: dict[str, Any] | None = None
+    weak: bool = False  # no result is likely to answer the query
     stale_code: str | None = None  # a reason of docs/design/freshness.md
 
 

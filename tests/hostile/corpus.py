@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from cocosearchd.indexing.pipeline.skip_rules import (
+    MINIFIED_LINE_BYTES,
+    MINIFIED_MIN_BYTES,
+    content_skip_reason,
+)
 from cocosearchd.languages.language_table import LanguageInfo, languages
+from cocosearchd.languages.syntax import MAX_LINE_BYTES
 
 Outcome = Literal["searchable", "left out", "either"]
 Writer = Callable[[bytes], None]
@@ -39,6 +45,7 @@ class Case:
 def cases(seed: int, size_bytes: int) -> Iterator[Case]:
     """Every case of a seed. `size_bytes` is the length that contents are pumped to."""
     yield from _content_cases(seed, size_bytes)
+    yield from _minified_cases(size_bytes)
     yield from _name_cases()
     yield from _encoding_cases()
     yield from _kind_cases()
@@ -63,11 +70,39 @@ def _content_cases(seed: int, size_bytes: int) -> Iterator[Case]:
         for shape, build in _SHAPES.items():
             rng = random.Random(f"{seed} {language.name} {shape}")
             marker = _marker("content", f"{language.name}{shape}")
-            content = f"{marker}\n".encode() + build(rng, sample, size_bytes)
+            body = _folded(rng, build(rng, sample, size_bytes))
+            content = f"{marker}\n".encode() + body
             path = f"content/{shape}/{language.name}/{_file_name(language)}".encode()
             yield Case(
                 "content", f"{shape} {language.name}", path, _writer(content), "searchable", marker
             )
+
+
+def _folded(rng: random.Random, content: bytes) -> bytes:
+    """Break lines that are so long that the file would be left out as minified.
+
+    At most half of the bytes stay in long lines: just below the length that a parser gets, or in
+    one line.
+    """
+    if content_skip_reason(content, len(content)) is None:
+        return content
+    half = len(content) // 2
+    columns = rng.choice((MINIFIED_LINE_BYTES - 1, MAX_LINE_BYTES - 1, half))
+    pieces = [content[start : start + columns] for start in range(0, half, columns)]
+    rest = content[sum(map(len, pieces)) :]
+    short = MINIFIED_LINE_BYTES - 1
+    pieces += [rest[start : start + short] for start in range(0, len(rest), short)]
+    long_bytes = sum(len(piece) for piece in pieces if len(piece) > short)
+    padding = b"\n" * max(0, 2 * long_bytes - len(content))
+    return b"\n".join(pieces) + b"\n" + padding
+
+
+def _minified_cases(size_bytes: int) -> Iterator[Case]:
+    """Yield the contents that are one huge line, which are left out."""
+    for shape, unit in {"code": b"x = 1; ", "word": b"a", "blanks": b" ", "returns": b"\r"}.items():
+        content = unit * (max(size_bytes, 2 * MINIFIED_MIN_BYTES) // len(unit))
+        path = f"minified/{shape}/sample.js".encode()
+        yield Case("minified", shape, path, _writer(content), "left out")
 
 
 def _marker(group: str, name: str) -> str:

@@ -24,6 +24,7 @@ RESULT = p.SearchResult(
     end_byte=110,
     language="python",
     score=0.731,
+    relevance=0.73,
     match_type="both",
     block_type="function",
     hierarchy="Client.retry",

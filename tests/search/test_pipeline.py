@@ -167,16 +167,28 @@ async def test_classic_is_vectors_alone_without_an_identifier(shared: Corpus) ->
     assert classic_answer.hits[0].score < 0.1  # reciprocal ranks, not a cosine
 
 
-async def test_min_score_means_the_same_in_every_mode(shared: Corpus) -> None:
+async def test_min_evidence_means_the_same_in_every_mode(shared: Corpus) -> None:
     everything = await shared.ask(parse_query("send a message", profile="classic"))
     cosines = {hit.path: hit.score for hit in everything.hits}
     relevant = {path for path, cosine in cosines.items() if cosine >= 0.1}
     assert relevant != set(cosines), "the corpus must have something that is not alike"
     for hybrid in (False, True):
         answer = await shared.ask(
-            parse_query("send a message", profile="classic", use_hybrid=hybrid, min_score=0.1)
+            parse_query("send a message", profile="classic", use_hybrid=hybrid, min_evidence=0.1)
         )
         assert {hit.path for hit in answer.hits} == relevant
+
+
+@pytest.mark.parametrize("profile", ["code", "classic"])
+async def test_min_relevance_leaves_out_less_relevant_hits(shared: Corpus, profile: str) -> None:
+    everything = await shared.ask(parse_query("get_user_by_id", profile=profile))
+    relevances = sorted({hit.relevance for hit in everything.hits})
+    assert len(relevances) > 1
+    assert 0 < relevances[0] < relevances[-1] <= 1
+    answer = await shared.ask(
+        parse_query("get_user_by_id", profile=profile, min_relevance=relevances[-1])
+    )
+    assert {hit.relevance for hit in answer.hits} == {relevances[-1]}
 
 
 async def test_a_second_question_is_answered_from_the_cache(shared: Corpus) -> None:
@@ -221,7 +233,9 @@ async def test_a_long_question_that_differs_in_one_word_is_another_one(
         parse_query("deliver mail", profile="classic"),
         parse_query("deliver mail", use_hybrid=False),
         parse_query("deliver mail", reranker="functional"),
-        parse_query("deliver mail", min_score=0.2),
+        parse_query("deliver mail", min_relevance=0.2),
+        parse_query("deliver mail", min_evidence=0.2),
+        parse_query("deliver mail", collapse=False),
         parse_query("deliver mail", all_chunks=True),
         parse_query('"deliver mail"'),
     ],
@@ -395,7 +409,7 @@ async def test_a_plain_run_keeps_no_details(shared: Corpus) -> None:
     [
         (parse_query("get_user_by_id"), "app/users.py", "shown"),
         (parse_query("get_user_by_id", limit=1), "app/mail.py", "ranked_lower"),
-        (parse_query("get_user_by_id", min_score=1.0), "cmd/main.go", "below_min_score"),
+        (parse_query("get_user_by_id", min_relevance=1.0), "cmd/main.go", "below_min_score"),
         (parse_query("get_user_by_id lang:go"), "app/users.py", "filtered"),
         (parse_query("get_user_by_id -path:app"), "./app/users.py", "filtered"),
         (parse_query("get_user_by_id path:web"), "app/users.py", "filtered"),

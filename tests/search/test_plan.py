@@ -116,7 +116,7 @@ def test_the_order_of_alternatives_means_nothing() -> None:
         ({"reranker": "spacey"}, "spacy"),
         ({"limit": 0}, "1 to 200"),
         ({"limit": 201}, "1 to 200"),
-        ({"min_score": 1.5}, "0 to 1"),
+        ({"min_relevance": 1.5}, "0 to 1"),
         ({"paths": ("./",)}, "path:"),
         ({"symbol_types": ("containerStart",)}, "constructor? name:containerStart is for a name"),
         ({"symbol_types": ("xyzzyQ",)}, "; name:xyzzyQ is for a name"),
@@ -156,7 +156,21 @@ def test_no_words_and_no_symbol_filter_are_refused(text: str) -> None:
 def test_the_digest_differs_with_every_field() -> None:
     plan = plan_of("x")
     other_plan = Plan(
-        "y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True, True, "d"
+        "y",
+        Filter(("go",)),
+        "classic",
+        11,
+        12,
+        False,
+        ("a",),
+        "auto",
+        0.5,
+        True,
+        True,
+        True,
+        "d",
+        0.5,
+        False,
     )
     for field in fields(Plan):
         changed = replace(plan, **{field.name: getattr(other_plan, field.name)})

@@ -62,7 +62,21 @@ def test_any_other_field_misses() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found())
     changed = Plan(
-        "x", Filter(("go",)), "classic", 11, 99, False, ("a",), "auto", 0.1, True, True, True, "d"
+        "x",
+        Filter(("go",)),
+        "classic",
+        11,
+        99,
+        False,
+        ("a",),
+        "auto",
+        0.1,
+        True,
+        True,
+        True,
+        "d",
+        0.5,
+        True,
     )
     for field in fields(Plan):
         assert (
@@ -112,7 +126,7 @@ def test_the_most_similar_question_answers() -> None:
         replace(PLAN, profile="classic"),
         replace(PLAN, identifiers=("getUser",)),
         replace(PLAN, limit=11),
-        replace(PLAN, min_score=0.2),
+        replace(PLAN, min_relevance=0.2),
     ],
 )
 def test_a_similar_question_with_other_filters_is_another_question(changed: Plan) -> None:

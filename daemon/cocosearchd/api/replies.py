@@ -11,16 +11,33 @@ from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.exclusion import exclusion_sentence, find_exclusion, unparsed_sentence
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.languages import blocks, language_table
-from cocosearchd.model import Clock, Hit, IndexRecord
+from cocosearchd.model import Clock, Hit, IndexRecord, Place
+from cocosearchd.search.relevance import WEAK
 from cocosearchd.store.index_records import Counts, IndexStatistics, ParseFailure
 from cocosearchd.watching.root_status import RootStatus
 
-_RESULT_FIELDS = tuple(field.name for field in fields(p.SearchResult))
+_PLACE_FIELDS = tuple(field.name for field in fields(p.Place))
+_HIT_FIELDS = tuple(
+    field.name
+    for field in fields(p.SearchResult)
+    if field.name not in {"also", "similar", "similar_paths"}
+)
+MAX_SIMILAR_PATHS = 20
 
 
 def result(hit: Hit) -> p.SearchResult:
     """A hit, without the features that only an explanation shows."""
-    return p.SearchResult(**{name: getattr(hit, name) for name in _RESULT_FIELDS})
+    values = {name: getattr(hit, name) for name in _HIT_FIELDS}
+    return p.SearchResult(
+        **values,
+        also=tuple(map(_place, hit.also)),
+        similar_paths=hit.similar_paths[:MAX_SIMILAR_PATHS],
+        similar=len(hit.similar_paths),
+    )
+
+
+def _place(entry: Place) -> p.Place:
+    return p.Place(**{name: getattr(entry, name) for name in _PLACE_FIELDS})
 
 
 def as_of(clock: Clock) -> p.AsOf:
@@ -263,6 +280,7 @@ def search(
         notes=notes,
         explain=explain,
         stale_code=freshness.code,
+        weak=bool(hits) and max(hit.relevance for hit in hits) < WEAK,
     )
 
 

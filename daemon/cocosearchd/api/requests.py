@@ -30,7 +30,9 @@ def wants_explanation(request: p.SearchRequest) -> bool:
 
 def query_of(request: p.SearchRequest) -> Query:
     """The query that a request puts to each of its indexes. Raises `InvalidInput`."""
-    return parse_query(request.query, **{name: getattr(request, name) for name in QUERY_OPTIONS})
+    options = {name: getattr(request, name) for name in QUERY_OPTIONS}
+    options["min_relevance"] = max(request.min_relevance, request.min_score)
+    return parse_query(request.query, **options)
 
 
 class IndexChoice(Protocol):

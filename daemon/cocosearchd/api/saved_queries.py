@@ -23,7 +23,7 @@ GATHER_S = 0.25
 # There is always a nearest text: without a bound, every change of a small project would be a match.
 # Measured with the built-in model: files that have nothing to do with a question lie below, those
 # that answer it above.
-MIN_RELEVANCE = 0.25
+MIN_EVIDENCE = 0.25
 MAX_DIGESTS = 20_000  # matches remembered; a digest takes about 70 bytes
 
 Search = Callable[[SearchRequest], Awaitable[SearchReply]]

@@ -23,9 +23,9 @@ from cocosearchd.search.answers.explain import describe_plan, describe_results
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.places import query_words, to_hit
 from cocosearchd.search.plan import Plan, Query, ViewOptions, make_plan
 from cocosearchd.search.query_cache import CachedHits, CacheStatistics, QueryCache, State
-from cocosearchd.search.ranking import to_hit
 from cocosearchd.search.retrieval import (
     FindLexicalIndex,
     RetrievalAttempt,
@@ -278,7 +278,7 @@ class Pipeline:
         self._cache.count_miss()
         request = RetrievalRequest(plan, query_vector.vector, overlay)
         attempt = await self._retriever.retrieve(record, request, trace)
-        ranking = _make_ranking(record, attempt, query_vector, state)
+        ranking = _make_ranking(record, plan, attempt, query_vector, state)
         if query.use_cache and query_vector.cacheable and attempt.cacheable:
             self._cache.put(record.number, plan, query_vector.vector, ranking)
         trace.record(
@@ -309,11 +309,16 @@ class Pipeline:
 
 
 def _make_ranking(
-    record: IndexRecord, attempt: RetrievalAttempt, query_vector: QueryVector, state: State
+    record: IndexRecord,
+    plan: Plan,
+    attempt: RetrievalAttempt,
+    query_vector: QueryVector,
+    state: State,
 ) -> CachedHits:
+    words = query_words(plan)
     return CachedHits(
         attempt.generation,
-        tuple(to_hit(record.name, candidate) for candidate in attempt.selected),
+        tuple(to_hit(record.name, result, words) for result in attempt.selected),
         attempt.files,
         tuple(filter(None, (query_vector.warning, attempt.warning))),
         snapshot_count=state[1],

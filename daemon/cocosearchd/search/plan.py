@@ -40,17 +40,20 @@ _TOKEN = re.compile(r"\w+")
 class RankingOptions:
     """Options of retrieval and ranking. `None` takes the configured default.
 
-    `min_score` is compared with a hit's *relevance*, which lies in 0..1 in every mode: 1 for a
-    chunk that has every word of the query, otherwise its cosine similarity to the query (see
-    `ranking.relevance`).
+    `min_relevance` is the least estimated probability, 0 to 1, that a hit answers the query.
+    `min_evidence` is for saved queries, which have no other hits to compare with: 1 for a chunk
+    that has every word of the query, otherwise its cosine similarity to the query. `collapse` shows
+    one of the results that are alike.
     """
 
     limit: int | None = None
     profile: str | None = None
     use_hybrid: bool | None = None
     reranker: str | None = None
-    min_score: float = 0.0
+    min_relevance: float = 0.0
+    min_evidence: float = 0.0
     all_chunks: bool = False
+    collapse: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,13 @@ class Plan:
     keyword: bool  # the keyword retriever runs beside the vector retriever
     identifiers: tuple[str, ...]  # names of code in the text
     reranker: RerankerName
-    min_score: float
+    min_relevance: float
     all_chunks: bool
     listing: bool  # no words, only a symbol filter: list symbols
     lexical: bool = False  # the lexical index is warm, and answers
     overlay: str = ""  # digest of the unsaved text that is searched in place of files on disk
+    min_evidence: float = 0.0
+    collapse: bool = False  # results that are alike are shown once
 
 
 def digest(plan: Plan) -> bytes:
@@ -170,7 +175,7 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         check_choice("reranker", options.reranker or settings.reranker, get_args(RerankerName)),
     )
     limit = settings.limit if options.limit is None else options.limit
-    _check_bounds(limit, options.min_score)
+    _check_bounds(limit, options)
     words = (declared_name(query.words) if profile == "code" else None) or query.words
     return Plan(
         text=words,
@@ -181,18 +186,25 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         keyword=not listing and _use_keywords(profile, options.use_hybrid, words),
         identifiers=find_names(words),
         reranker=reranker,
-        min_score=float(options.min_score),
+        min_relevance=float(options.min_relevance),
         all_chunks=options.all_chunks,
         listing=listing,
+        min_evidence=float(options.min_evidence),
+        collapse=options.collapse and not (listing or options.all_chunks),
     )
 
 
-def _check_bounds(limit: int, min_score: float) -> None:
+def _check_bounds(limit: int, options: RankingOptions) -> None:
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
-    if not 0 <= min_score <= 1:
+    if not 0 <= options.min_relevance <= 1:
         raise InvalidInput(
-            f"min_score is {min_score}",
+            f"min_relevance is {options.min_relevance}",
+            "use 0 to 1: the probability that a result answers; 0.5 is more likely than not",
+        )
+    if not 0 <= options.min_evidence <= 1:
+        raise InvalidInput(
+            f"min_evidence is {options.min_evidence}",
             "use 0 to 1: 1 means every word, a lower value is a cosine similarity",
         )
 

@@ -20,12 +20,12 @@ from cocosearchd.search.code.code_candidates import RankedCandidates, code_candi
 from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.places import ScoredResult, select_results
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import (
     RetrievedCandidates,
     ScoredCandidate,
     score_candidates,
-    select_results,
 )
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import index_records
@@ -64,7 +64,7 @@ class RetrievalAttempt:
 
     retrieved: RetrievedCandidates | None
     scored: list[ScoredCandidate]
-    selected: tuple[ScoredCandidate, ...]
+    selected: tuple[ScoredResult, ...]
     generation: int
     files: tuple[FileState, ...]
     cacheable: bool = True
@@ -135,7 +135,7 @@ class Retriever:
         scored = await self._rerank(request.plan, ranked.scored, trace)
         selected = select_results(request.plan, scored)
         unsaved = request.overlay.states if request.overlay else {}
-        selected_paths = list(dict.fromkeys(entry.candidate.path for entry in selected))
+        selected_paths = list(dict.fromkeys(result.best.candidate.path for result in selected))
         saved_paths = [path for path in selected_paths if path not in unsaved]
         states = ranked.states
         if states is None:

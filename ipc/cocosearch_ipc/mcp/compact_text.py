@@ -35,6 +35,7 @@ from cocosearch_ipc.workspace_protocol import (
 )
 
 LINE = 120  # maximum characters of a failure: there may be a hundred failures
+SIMILAR_PATHS = 3
 PENDING = 5  # maximum number of pending paths: an assistant can read these files itself
 
 
@@ -43,6 +44,7 @@ def search(reply: SearchReply) -> str:
     hits = [_hit(result, has_index_names=reply.index is None) for result in reply.results]
     return "\n\n".join(
         [
+            *(["Nothing matches well; these are the nearest."] if reply.weak else []),
             *([CONTENT_NOTICE, *hits] if hits else ["Nothing found."]),
             *_notes(reply.notes),
             _freshness(reply),
@@ -236,12 +238,28 @@ def _hit(result: SearchResult, *, has_index_names: bool) -> str:
         result.end_line,
         result.context_after,
     )
-    head = f"{index}{location}{symbol}" + (
-        f"  [{result.score:.3f} {result.match_type}]" if result.score else ""
-    )
+    head = f"{index}{location}{symbol}" + (f"  [{result.relevance:.0%}]" if result.score else "")
     if result.stale:
         head += "  STALE: the file has changed since; read it before you rely on this"
-    return f"{head}\n{fenced(visible(code), result.language)}"
+    block = f"{head}\n{fenced(visible(code), result.language)}"
+    return "\n".join(filter(None, (block, _also(result), _similar(result))))
+
+
+def _also(result: SearchResult) -> str:
+    """Format the lines of a file's other places with their symbols, on one line; "" without any."""
+    places = ", ".join(
+        f"{entry.start_line}-{entry.end_line} {visible_name(entry.symbol_name or '')}".rstrip()
+        for entry in result.also
+    )
+    return f"also {places}" if places else ""
+
+
+def _similar(result: SearchResult) -> str:
+    """Format how many files are alike, and the first of their paths; "" without any."""
+    if not result.similar:
+        return ""
+    paths = ", ".join(map(visible_name, result.similar_paths[:SIMILAR_PATHS]))
+    return f"{result.similar} alike: {paths}{', …' * (result.similar > SIMILAR_PATHS)}"
 
 
 def _freshness(reply: SearchReply | ListFilesReply | StatsReply | GrepReply) -> str:

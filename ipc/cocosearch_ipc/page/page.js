@@ -221,9 +221,10 @@ async function search() {
 
 function showAnswers(reply, tookMs) {
   const where = reply.index ?? plural((reply.indexes ?? []).length, "index").replace("indexs", "indexes");
+  const weak = reply.weak ? ["nothing matches well"] : [];
   const fresh = reply.fresh ? "fresh" : `not fresh: ${reply.stale_reason}`;
   const took = `${round(reply.timings_ms.total ?? tookMs)} ms`;
-  at("summary").textContent = [`${plural(reply.results.length, "answer")} of ${where}`, took, fresh, ...reply.notes].join(" · ");
+  at("summary").textContent = [...weak, `${plural(reply.results.length, "answer")} of ${where}`, took, fresh, ...reply.notes].join(" · ");
   const words = (reply.query.toLowerCase().match(/[\p{L}\p{N}_]{3,}/gu) ?? []).filter((word) => !COMMON.has(word));
   const several = !reply.index;
   at("results").replaceChildren(...reply.results.map((result) => answer(result, words, several)));
@@ -233,11 +234,14 @@ function answer(result, words, several) {
   const place = `${several ? `${result.index}: ` : ""}${result.path}:${result.start_line}`;
   const symbol = result.symbol_name ? `${result.symbol_type} ${result.symbol_name}` : result.language;
   const head = element("summary", {}, element("span", { class: "path", text: place }), element("span", { class: "symbol", text: symbol }));
-  head.append(element("span", { class: "score quiet", text: `${result.score.toFixed(3)} ${result.match_type}` }));
+  head.append(element("span", { class: "score quiet", text: `${Math.round(100 * result.relevance)} % ${result.match_type}` }));
   if (result.stale) head.append(element("span", { class: "pill busy", text: "changed since" }));
   const shown = [result.context_before, result.content, result.context_after].filter(Boolean).map((text) => text.replace(/\n$/, "")).join("\n");
   const before = result.context_before ? result.context_before.replace(/\n$/, "").split("\n").length : 0;
   const made = element("details", { open: "" }, head, code(shown, result.start_line - before, words));
+  const also = result.also.map((place) => `${place.start_line}-${place.end_line} ${place.symbol_name ?? ""}`.trim()).join(", ");
+  if (also) made.append(element("p", { class: "quiet", text: `also ${also}` }));
+  if (result.similar) made.append(element("p", { class: "quiet", text: `${result.similar} alike: ${result.similar_paths.join(", ")}` }));
   return element("li", {}, made);
 }
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _UNRESERVED = frozenset("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 SNIPPET_LINES = 10
+SIMILAR_PATHS = 3
+WEAK_NOTICE = "nothing matches well; these are the nearest"
 PENDING = 3
 
 
@@ -38,9 +40,12 @@ def text(
     """
     words = highlight.term_pattern(reply["query"])
     has_index_names = reply.get("index") is None
+    if reply.get("weak"):
+        yield style.paint(f"{WEAK_NOTICE}\n", output.YELLOW)
     for number, hit in enumerate(reply["results"], 1):
         yield _head(number, hit, style, roots, has_index_names)
         yield from _snippet(hit, words, style, lex, None if full else SNIPPET_LINES)
+        yield from _other_places(hit, style)
         yield ""
     if not reply["results"]:
         yield "nothing found"
@@ -56,6 +61,8 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
     cannot close. Warnings come last.
     """
     has_index_names = reply.get("index") is None
+    if reply.get("weak"):
+        yield WEAK_NOTICE
     if reply["results"]:
         yield CONTENT_NOTICE
     for hit in reply["results"]:
@@ -79,7 +86,19 @@ def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:
     parts = (hit["context_before"], hit["content"], hit["context_after"])
     code = "\n".join(part.strip("\n") for part in parts if part)
     yield fenced(output.printable(code), hit.get("language") or "")
+    if also := format_also(hit.get("also") or ()):
+        yield output.printable(f"also {also}", keep="")
+    if similar := format_similar(hit):
+        yield similar
     yield ""
+
+
+def format_also(places: Sequence[Mapping[str, Any]]) -> str:
+    """Return the lines of a file's other places with their symbols, on one line."""
+    return ", ".join(
+        f"{entry['start_line']}-{entry['end_line']} {visible_name(entry['symbol_name'] or '')}".rstrip()
+        for entry in places
+    )
 
 
 def describe_staleness(reason: str, pending: Sequence[str]) -> str:
@@ -90,22 +109,31 @@ def describe_staleness(reason: str, pending: Sequence[str]) -> str:
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
-    """Yield `path:line:text` per result, relative to `cwd`, for the quickfix lists of editors."""
+    """Yield `path:line:text` per place, relative to `cwd`, for the quickfix lists of editors.
+
+    The line is the one of the place that matches the query best.
+    """
     for hit in reply["results"]:
         path = hit["path"]
         if root := roots.get(hit["index"]):
             path = os.path.relpath(os.path.join(root, path), cwd)
         line = line_to_open(hit, reply.get("query") or "")
         text = hit["content"].split("\n")[line - hit["start_line"]].strip()
-        yield f"{output.printable(path, keep='')}:{line}:{output.printable(text, keep='')}"
+        places = [(line, text), *((p["line"], p["text"]) for p in hit.get("also") or ())]
+        for number, content in places:
+            yield f"{output.printable(path, keep='')}:{number}:{output.printable(content, keep='')}"
 
 
 def line_to_open(hit: Mapping[str, Any], query: str) -> int:
     """Return the line of a result to open.
 
-    This is the first line with text, unless only a later line contains the name in the query.
+    A daemon of an earlier version does not say it. Then it is the first line with text, unless only
+    a later line contains the name in the query.
     """
     lines = hit["content"].split("\n")
+    if hit["start_line"] <= (hit.get("line") or 0) < hit["start_line"] + len(lines):
+        chosen: int = hit["line"]
+        return chosen
     names = highlight.name_pattern(query)
     words = highlight.term_pattern(query)
     first = next((n for n, line in enumerate(lines) if line.strip()), 0)
@@ -134,11 +162,40 @@ def _head(
             output.printable(hit["symbol_name"], keep=""), output.MAGENTA
         )
     index = f"  [{hit['index']}]" if has_index_names else ""
-    score = (
-        style.paint(f"{hit['score']:.3f} {hit['match_type']}", output.DIM) if hit["score"] else ""
-    )  # of a list: none
+    # a list of symbols has no scores
+    score = style.paint(_relevance(hit), output.DIM) if hit["score"] else ""
     stale = style.paint("  (its file has changed since)", output.YELLOW) if hit.get("stale") else ""
     return f"{number:>2}. {at}{symbol}  {score}{index}{stale}".rstrip()
+
+
+def _relevance(hit: Mapping[str, Any]) -> str:
+    """Return the relevance as a bar of five cells and a percentage, with the kind of match."""
+    relevance = hit.get("relevance")
+    if relevance is None:  # a daemon of an earlier version
+        return f"{hit['score']:.3f} {hit['match_type']}"
+    cells = round(5 * relevance)
+    return f"{'■' * cells}{'□' * (5 - cells)} {relevance:.0%} {hit['match_type']}"
+
+
+def _other_places(hit: Mapping[str, Any], style: output.Style) -> Iterator[str]:
+    """Yield a line for each other place of the file that answers."""
+    for entry in hit.get("also") or ():
+        line = style.paint(f":{entry['line']}", output.GREEN)
+        symbol = output.printable(entry["symbol_name"] or "", keep="")
+        name = style.paint(symbol, output.MAGENTA) + "  " if symbol else ""
+        room = max(20, style.columns - len(symbol) - 20)
+        yield f"    also {line}  {name}{output.printable(entry['text'], keep='')[:room]}"
+    if similar := format_similar(hit):
+        yield style.paint(f"    {similar}", output.DIM)
+
+
+def format_similar(hit: Mapping[str, Any]) -> str:
+    """Return how many files are alike, and the first of their paths; "" without any."""
+    count = hit.get("similar") or 0
+    if not count:
+        return ""
+    paths = [visible_name(path) for path in hit["similar_paths"][:SIMILAR_PATHS]]
+    return f"{count} alike: {', '.join(paths)}{', …' if count > len(paths) else ''}"
 
 
 def _quoted(path: str) -> str:

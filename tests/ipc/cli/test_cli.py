@@ -120,7 +120,7 @@ def test_the_json_answer_has_the_documented_shape(served: Served) -> None:
 def test_the_answer_for_people(served: Served) -> None:
     done = ctl(served, "query", "retry", cwd="/srv")
     assert done.stdout.splitlines() == [
-        " 1. src/retry.py:3  method Client.retry  0.731 both",
+        " 1. src/retry.py:3  method Client.retry  ■■■■□ 73% both",
         "    2  class Client:",
         "    3      def retry(self, times: int) -> None:",
         "    4          for _ in range(times):",
@@ -149,7 +149,7 @@ def test_the_answer_for_a_language_model(served: Served) -> None:
 def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     options = "--index a --index b --topic t --all --limit 2 --lang go --path src/** --not-path x"
     options += " --symbol-type class"
-    options += " --symbol-name N* --min-score 0.5 --all-chunks --profile classic"
+    options += " --symbol-name N* --min-score 0.5 --all-chunks --no-collapse --profile classic"
     options += " --reranker spacy --no-hybrid --no-cache"
     options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9 --budget-chars 8"
     args = parser.parser().parse_args(["query", "q", *options.split()])
@@ -157,7 +157,8 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     defaults = p.SearchRequest("q")
     assert set(params) <= set(p.SearchRequest.__slots__)
     left_out = {name for name in p.SearchRequest.__slots__ if name not in params}
-    assert left_out - {"session"} == {"index", "cwd"}, "sessions are of editors"
+    # sessions are of editors, evidence of saved queries, and `min_score` is an earlier name
+    assert left_out == {"session", "index", "cwd", "min_evidence", "min_score"}
     assert all(
         value != getattr(defaults, name) for name, value in params.items() if name != "query"
     )
@@ -396,7 +397,8 @@ def test_errors_are_one_line(served: Served, line: str, code: int, message: str)
 def test_numbers_that_no_call_can_hold(served: Served, line: str, kind: str) -> None:
     verb, *_, option, value = line.split()
     done = ctl(served, *line.split())
-    problem = f"argument {option}: invalid {kind} value: '{value}'"
+    flags = {"--min-score": "--min-relevance/--min-score"}.get(option, option)
+    problem = f"argument {flags}: invalid {kind} value: '{value}'"
     assert (done.returncode, done.stderr) == (
         2,
         f"error: {problem} — hint: cocosearchctl {verb} --help\n",

@@ -69,7 +69,7 @@ async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind:
     assert isinstance(block, mcp_types.TextContent)
     assert block.text.startswith(
         f"{CONTENT_NOTICE}\n\n"
-        "src/retry.py:2-5 (hit: 3-5)  method Client.retry  [0.731 both]\n```python\nclass Client:\n"
+        "src/retry.py:2-5 (hit: 3-5)  method Client.retry  [73%]\n```python\nclass Client:\n"
     )
     assert block.text.endswith("Fresh as of 3f0c9a52/7.")
     assert served.engine.requests[-1] == p.SearchRequest(

@@ -11,8 +11,16 @@ from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Hit
-from cocosearchd.search.answers.multi_index import merge_hits, order_hits, search_several
+from cocosearchd.search.answers.multi_index import (
+    MIN_SHARE_OF_BEST,
+    SelectedHit,
+    collapse_hits,
+    merge_hits,
+    order_hits,
+    search_several,
+)
 from cocosearchd.search.pipeline import Answer, Pipeline
+from cocosearchd.search.places import content_words
 from cocosearchd.search.plan import parse_query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
@@ -75,7 +83,12 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(
         for text in ("send mail", "elephant", "nothing else matters"):
             query = parse_query(text, limit=limit, use_cache=False)
             widened = [await pipeline.run(record, query, Trace()) for record in records]
-            selected = order_hits([entry.hits for entry in widened], limit, is_name=" " not in text)
+            selected = collapse_hits(
+                hits := [entry.hits for entry in widened],
+                order_hits(hits),
+                limit,
+                content_words(text),
+            )
             assert (await search_several(pipeline, records, query)).hits == merge_hits(
                 widened, selected
             )
@@ -99,7 +112,7 @@ async def test_a_failing_index_is_reported_beside_the_others(db: Database, tmp_p
     await drop_index(db, corpora[1].record)
     merged = await search_several(pipeline, records, parse_query("send mail"))
     assert [failed.index for failed in merged.failed] == ["two"]
-    assert {hit.index for hit in merged.hits} == {"one", "three"}
+    assert {hit.index for hit in merged.hits} <= {"one", "three"}
     assert any(note.startswith("two: not searched") for note in merged.warnings)
 
 
@@ -152,72 +165,102 @@ async def test_a_name_of_one_index_comes_before_what_is_like_it_in_all_others(
     merged = await search_several(
         pipeline, records, parse_query("settle_invoice_balance -path:x", limit=3)
     )
-    assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [
-        ("named", "a.py"),
-        ("named", "b.py"),
-    ]
-    assert merged.hits[2].index != "named"
+    assert [(hit.index, hit.path) for hit in merged.hits] == [("named", "a.py"), ("named", "b.py")]
     merged = await search_several(
         pipeline, records, parse_query("settle the invoice balance", limit=3)
     )
     assert (merged.hits[0].index, merged.hits[0].path) == ("named", "a.py")
-    assert len({hit.index for hit in merged.hits}) == 3
+    relevances = [hit.relevance for hit in merged.hits]
+    assert relevances == [hit.score for hit in merged.hits]
+    assert min(relevances) >= relevances[0] * MIN_SHARE_OF_BEST
 
 
-def answer(index: str, *scores: float, relevance: tuple[float, ...] = ()) -> Answer:
+def answer(index: str, *relevances: float) -> Answer:
+    """Make an answer with a hit for each relevance; its score is ten times as large."""
     hits = tuple(
-        Hit(index, f"{n}.py", 0, 1, 1, 1, "python", score, "both", "", "", None, None, None, "x")
-        for n, score in enumerate(scores)
+        Hit(
+            index=index,
+            path=f"{number}.py",
+            start_byte=0,
+            end_byte=1,
+            start_line=1,
+            end_line=1,
+            language="python",
+            score=10 * relevance,
+            match_type="both",
+            block_type="",
+            hierarchy="",
+            symbol_type=None,
+            symbol_name=None,
+            symbol_signature=None,
+            content="x",
+            relevance=relevance,
+        )
+        for number, relevance in enumerate(relevances)
     )
-    warnings = (
-        replace(hit, scores=(("relevance", entry),))
-        for hit, entry in zip(hits, relevance, strict=True)
+    return Answer(index, hits, 1)
+
+
+def in_order(answers: list[Answer], limit: int) -> tuple[Hit, ...]:
+    hits = [entry.hits for entry in answers]
+    return merge_hits(answers, [SelectedHit(*chosen) for chosen in order_hits(hits)[:limit]])
+
+
+def names_of(hits: tuple[Hit, ...]) -> str:
+    return " ".join(hit.index + hit.path[0] for hit in hits)
+
+
+def test_merging_goes_by_relevance_and_never_by_score() -> None:
+    merged = in_order([answer("a", 0.9, 0.3), answer("b", 0.6, 0.5, 0.4), answer("c")], 4)
+    assert names_of(merged) == "a0 b0 b1 b2"
+    assert [hit.score for hit in merged] == [0.9, 0.6, 0.5, 0.4]
+    assert dict(merged[0].scores)["own_score"] == 9.0
+
+
+def test_hits_of_one_index_keep_their_order() -> None:
+    assert names_of(in_order([answer("a", 0.6, 0.4), answer("b", 0.3, 0.9, 0.1)], 5)) == (
+        "b0 b1 a0 a1 b2"
     )
-    return Answer(index, tuple(warnings) if relevance else hits, 1)
 
 
-def in_order(answers: list[Answer], limit: int, *, name: bool = False) -> tuple[Hit, ...]:
-    return merge_hits(answers, order_hits([entry.hits for entry in answers], limit, is_name=name))
-
-
-def test_merging_goes_by_rank_and_never_by_score() -> None:
-    merged = in_order([answer("a", 0.01, 0.009, 0.008), answer("b", 900.0, 800.0), answer("c")], 4)
-    assert [(hit.index, hit.path) for hit in merged] == [
-        ("a", "0.py"),
-        ("b", "0.py"),
-        ("a", "1.py"),
-        ("b", "1.py"),
-    ]
-    assert [hit.score for hit in merged] == [1 / 61, 1 / 61, 1 / 62, 1 / 62]
-    assert dict(merged[1].scores)["own_score"] == 900.0
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"), [(False, "b0 a0 b1 a1 b2 a2"), (True, "b0 b1 a0 a1 b2 a2")]
-)
-def test_of_one_rank_the_most_relevant_comes_first(name: bool, expected: str) -> None:
-    answers = [
-        answer("a", 3, 2, 1, relevance=(0.4, 0.4, 0.1)),
-        answer("b", 3, 2, 1, relevance=(0.5, 1.0, 0.9)),
-    ]
-    merged = in_order(answers, 6, name=name)
-    assert " ".join(hit.index + hit.path[0] for hit in merged) == expected
+def test_an_index_without_an_answer_adds_nothing() -> None:
+    assert names_of(in_order([answer("a", 0.9, 0.2), answer("b", 0.2, 0.1)], 10)) == "a0 a1"
+    unsure = [answer("a", 0.2, 0.1), answer("b", 0.15)]
+    assert names_of(in_order(unsure, 10)) == "a0 b0 a1"  # nothing is sure, so all are shown
 
 
 @given(
     st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=6), max_size=5),
     st.integers(1, 12),
-    st.booleans(),
 )
-def test_each_index_contributes_its_first_hits(
-    relevances: list[list[float]], limit: int, name: bool
+def test_the_shown_hits_of_an_index_are_its_first(
+    relevances: list[list[float]], limit: int
 ) -> None:
-    answers = [
-        answer(str(number), *([1.0] * len(entry)), relevance=tuple(entry))
-        for number, entry in enumerate(relevances)
-    ]
-    selected = order_hits([entry.hits for entry in answers], limit, is_name=name)
-    assert len(selected) == min(limit, sum(map(len, relevances)))
+    answers = [answer(str(number), *entry) for number, entry in enumerate(relevances)]
+    selected = order_hits([entry.hits for entry in answers])[:limit]
+    best = max((max(entry, default=0.0) for entry in relevances), default=0.0)
+    added = [entry for entry in relevances if entry and max(entry) >= best * MIN_SHARE_OF_BEST]
+    assert len(selected) == min(limit, sum(map(len, added)))
     for number in range(len(relevances)):
-        ranks = [rank for where, rank in selected if where == number]
+        ranks = [rank for index, rank in selected if index == number]
         assert ranks == list(range(1, len(ranks) + 1))
+
+
+def test_copies_in_several_indexes_are_shown_once() -> None:
+    answers = [answer("fork", 0.9), answer("project", 0.8, 0.7)]
+    copies = [
+        replace(
+            entry,
+            hits=tuple(
+                replace(hit, path=f"{number}/{hit.path}", content=f"content {hit.path}")
+                for hit in entry.hits
+            ),
+        )
+        for number, entry in enumerate(answers)
+    ]
+    hits = [entry.hits for entry in copies]
+    selected = collapse_hits(hits, order_hits(hits), 10, frozenset())
+    assert [(hit.index, hit.path, hit.similar_paths) for hit in merge_hits(copies, selected)] == [
+        ("fork", "0/0.py", ("1/0.py",)),
+        ("project", "1/1.py", ()),
+    ]

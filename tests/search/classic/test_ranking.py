@@ -7,20 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.search.places import select_results
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import (
     RRF_K,
     SCORERS,
     RetrievedCandidates,
-    ScoredCandidate,
     fuse,
-    relevance,
     score_candidates,
     score_classic,
     score_code_fallback,
-    select_results,
     starts_definition,
-    to_hit,
 )
 from cocosearchd.store.chunks.queries import Candidate
 from tests.search.candidates import candidate
@@ -152,22 +149,9 @@ def test_classic_is_what_the_documents_say(
             entry.score,
             entry.match_type,
         )
-        for entry in chosen
+        for entry in (result.best for result in chosen)
     ]
     assert rows == reference(vector, keyword, hybrid, limit)
-
-
-@settings(max_examples=100, deadline=None)
-@given(corpora(), st.integers(1, 25))
-def test_one_chunk_per_file_keeps_the_best_of_each(
-    corpus: tuple[list[Candidate], list[Candidate]], limit: int
-) -> None:
-    retrieved = RetrievedCandidates(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
-    scored = score_classic(PLAN, retrieved)
-    chosen = select_results(replace(PLAN, all_chunks=False, limit=limit), scored)
-    first = {entry.candidate.path: entry for entry in reversed(scored)}
-    expected = [entry for entry in scored if first[entry.candidate.path] is entry][:limit]
-    assert list(chosen) == expected
 
 
 @settings(max_examples=100, deadline=None)
@@ -234,69 +218,28 @@ def test_code_doubles_only_definitions_of_what_is_named() -> None:
     assert [entry.candidate.path for entry in plain] == ["uses", "defines"]
 
 
-def test_relevance_is_comparable_between_modes() -> None:
-    hit = candidate("a", score=0.42)
-    alone = score_classic(SEMANTIC, RetrievedCandidates((hit,)))[0]
-    fused = fuse(RetrievedCandidates((hit,), ()))[0]
-    assert relevance(alone) == relevance(fused) == 0.42
-    assert relevance(fuse(RetrievedCandidates((hit,), (hit,), 1))[0]) == 1.0
-    assert relevance(fuse(RetrievedCandidates((), (hit,), 0))[0]) == 0.0
-    assert (
-        relevance(score_classic(SEMANTIC, RetrievedCandidates((candidate("a", score=-0.5),)))[0])
-        == 0.0
-    )
+def test_relevance_grows_with_evidence() -> None:
+    def relevance_of(cosine: float, every_word: bool, text: str) -> float:
+        hit = candidate("a", score=cosine)
+        plan = replace(PLAN, text=text)
+        retrieved = RetrievedCandidates((hit,), (hit,), int(every_word))
+        return score_candidates(plan, retrieved)[0].relevance
+
+    assert 0 < relevance_of(0.1, False, "find the user") < 0.05
+    assert relevance_of(0.3, False, "find the user") < relevance_of(0.3, True, "find the user")
+    assert relevance_of(0.5, False, "find the user") < relevance_of(0.7, False, "find the user") < 1
+    # Words in common say much of a name and little of a sentence.
+    assert relevance_of(0.3, False, "getUser") < relevance_of(0.3, False, "find the user")
+    assert relevance_of(0.9, True, "getUser") > 0.5
 
 
-@pytest.mark.parametrize("hybrid", [True, False])
-def test_a_minimum_of_a_third_means_a_cosine_of_a_third(hybrid: bool) -> None:
-    retrieved = RetrievedCandidates(
-        (candidate("a", score=0.5), candidate("b", score=0.31), candidate("c", score=0.29))
-    )
-    plan = replace(PLAN, keyword=hybrid, min_score=0.3)
-    assert [
-        entry.candidate.path for entry in select_results(plan, score_candidates(plan, retrieved))
-    ] == [
-        "a",
-        "b",
-    ]
-
-
-def test_a_listing_keeps_its_order() -> None:
-    plan = replace(PLAN, listing=True, keyword=False, all_chunks=False)
-    listed = score_candidates(
-        plan,
-        RetrievedCandidates(
-            keyword=(candidate("b"), candidate("a"), candidate("a", 10)), every_word=3
-        ),
-    )
-    assert [
-        entry.candidate.key for entry in select_results(replace(plan, all_chunks=True), listed)
-    ] == [
-        ("b", 0, 10),
-        ("a", 0, 10),
-        ("a", 10, 20),
-    ]
-
-
-def test_a_hit_tells_what_it_was_scored_by() -> None:
-    entry = ScoredCandidate(
-        candidate("a", score=0.5), 0.1, "both", 3, 1, 0.5, False, (("definition_boost", 2.0),)
-    )
-    hit = to_hit("index", entry)
-    assert dict(hit.scores) == {
-        "relevance": 0.5,
-        "vector_rank": 3.0,
-        "keyword_rank": 1.0,
-        "cosine": 0.5,
-        "definition_boost": 2.0,
-    }
-    assert (hit.index, hit.path, hit.start_byte, hit.end_byte, hit.score) == (
-        "index",
-        "a",
-        0,
-        10,
-        0.1,
-    )
+def test_what_was_asked_for_literally_is_relevant() -> None:
+    hit = candidate("a", score=0.1)
+    phrase = replace(PLAN, where=Filter(phrases=("exact text",)))
+    listing = replace(PLAN, listing=True, keyword=False)
+    retrieved = RetrievedCandidates((), (hit,), 1)
+    for plan in (phrase, listing):
+        assert [entry.relevance for entry in score_candidates(plan, retrieved)] == [1.0]
 
 
 def test_both_profiles_are_there() -> None:

@@ -29,7 +29,13 @@ FILES = {
     "README.md": "The router.",
 }
 AXES = {"class Session:\n    token = 1": 0, "The router.": 1}
-ONLY_S3 = Weights({"s3": 1.0, "chunk": 0.0}, {"s3": 1.0}, {"s3": 1.0}, {"s3": 1.0})
+ONLY_S3 = replace(
+    load_weights(),
+    plain={"s3": 1.0, "chunk": 0.0},
+    symbol={"s3": 1.0},
+    plain_without_vectors={"s3": 1.0},
+    symbol_without_vectors={"s3": 1.0},
+)
 
 
 def ask(
@@ -86,8 +92,8 @@ def test_the_chunk_that_defines_the_name_stands_for_its_file() -> None:
     (best, *_) = ranked("Router")
     assert best.start_byte == 0
     matrix, symbol = ask("helper route")
-    two = rank_code(matrix, symbol, load_weights(), 10, per_file=2)
-    assert next(result.start_byte for result in two if result.path == "src/router.py") > 0
+    places = rank_code(matrix, symbol, load_weights(), 10)
+    assert next(entry.start_byte for entry in places if entry.path == "src/router.py") > 0
 
 
 def test_score_is_the_sum_of_what_it_explains() -> None:
@@ -133,10 +139,26 @@ def test_tiny_indexes(files: dict[str, str]) -> None:
     assert [result.path for result in rank_code(matrix, symbol, load_weights(), 10)] == list(files)
 
 
-def test_limit_and_one_chunk_per_file() -> None:
-    assert len(ranked("router", limit=2)) == 2
-    paths = [result.path for result in ranked("router add route")]
-    assert len(paths) == len(set(paths))
+def test_a_file_has_its_other_places_where_they_are_among_the_best() -> None:
+    files = {"a.py": "def find_user(): ...\n---\ndef find_all_user(): ...\n---\nx = 1"} | {
+        f"b{number}.py": "user = 1" for number in range(9)
+    }
+    matrix, symbol = ask("how to find the user", files=files)
+    for limit in (2, 5):
+        places = rank_code(matrix, symbol, load_weights(), limit)
+        assert len({entry.path for entry in places}) == limit
+        assert [entry.path for entry in places[:2]] == ["a.py", "a.py"]
+        assert places[0].place_score >= places[1].place_score
+    everything = rank_code(matrix, symbol, load_weights(), 4, all_chunks=True)
+    scores = [entry.place_score for entry in everything]
+    assert len(scores) == 4
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_relevance_tells_a_sure_answer_from_a_guess() -> None:
+    sure = ranked("Router")[0].relevance
+    guess = ranked("session of unrelated quantum baking")[0].relevance
+    assert 0 <= guess < 0.3 < 0.6 < sure <= 1
 
 
 @pytest.mark.parametrize("vector", [False, True])
@@ -154,7 +176,12 @@ def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[RankedChu
     assert rank_files(matrix, symbol, load_weights())[: len(files)] == [
         matrix.paths.index(path) for path in sorted(files)
     ]
-    return rank_code(matrix, symbol, load_weights(), limit)
+    places = rank_code(matrix, symbol, load_weights(), limit)
+    return tuple(
+        entry
+        for number, entry in enumerate(places)
+        if entry.path not in {former.path for former in places[:number]}
+    )
 
 
 NAMED = {
@@ -188,7 +215,8 @@ def test_files_that_define_the_very_name(query: str, sole: dict[str, float]) -> 
 @pytest.mark.parametrize("vector", [False, True])
 def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool) -> None:
     matrix, symbol = ask("currentApp", vector, NAMED)
-    best, second, *_ = rank_code(matrix, symbol, load_weights(), 10)
+    best, *rest = rank_code(matrix, symbol, load_weights(), 10)
+    second = next(entry for entry in rest if entry.path != best.path)
     assert best.path == "globals.js"
     assert best.start_byte > 0  # not the chunk that only speaks of it
     assert best.score > second.score + 0.5

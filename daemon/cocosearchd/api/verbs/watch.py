@@ -11,7 +11,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import replies
 from cocosearchd.api.requests import query_of, searched_indexes
-from cocosearchd.api.saved_queries import MIN_RELEVANCE, SavedQuery, Search, next_batch
+from cocosearchd.api.saved_queries import MIN_EVIDENCE, SavedQuery, Search, next_batch
 from cocosearchd.api.verbs.indexes import AT_REST
 from cocosearchd.errors import NotFound
 from cocosearchd.indexes.config_sync import RunningIndex
@@ -239,7 +239,7 @@ def _make_search_request(request: w.WatchRequest) -> p.SearchRequest:
     return p.SearchRequest(
         request.query or "",
         limit=request.limit,
-        min_score=MIN_RELEVANCE if request.min_score is None else request.min_score,
+        min_evidence=MIN_EVIDENCE if request.min_score is None else request.min_score,
         all_chunks=request.all_chunks,
         index=request.index,
         all_indexes=request.index is None,

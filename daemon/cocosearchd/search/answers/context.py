@@ -295,8 +295,9 @@ def fit_budget(
 
 
 def hit_heading(hit: Hit) -> str:
-    """Return the line above a hit in the compact form."""
-    return f"{hit.path}:{hit.start_line}-{hit.end_line} {hit.symbol_name or ''}"
+    """Return the lines above and below a hit in the compact form."""
+    also = (f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}" for entry in hit.also)
+    return f"{hit.path}:{hit.start_line}-{hit.end_line} {hit.symbol_name or ''} {', '.join(also)}"
 
 
 def _fit(
@@ -380,4 +381,8 @@ def _with_context(
         scores=hit.scores,
         stale=stale,
         overlay=overlay,
+        relevance=hit.relevance,
+        line=hit.line,
+        also=hit.also,
+        similar_paths=hit.similar_paths,
     )

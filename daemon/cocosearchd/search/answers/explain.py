@@ -3,8 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
+from cocosearchd.search.places import ScoredResult
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import RRF_K, RetrievedCandidates, ScoredCandidate, relevance
+from cocosearchd.search.ranking import RRF_K, RetrievedCandidates, ScoredCandidate
 
 SHOWN_CANDIDATES = 20  # of each retriever: enough to see why a result came first
 
@@ -20,7 +21,7 @@ def describe_results(
     plan: Plan,
     retrieved: RetrievedCandidates | None,
     scored: list[ScoredCandidate],
-    selected: tuple[ScoredCandidate, ...],
+    selected: tuple[ScoredResult, ...],
 ) -> dict[str, Any]:
     """Describe the candidates of each retriever, if they ran, and the selected results.
 
@@ -28,8 +29,19 @@ def describe_results(
     """
     return _describe_retrieved(retrieved) | {
         "candidates": len(scored),
-        "results": [describe_candidate(plan, entry) for entry in selected],
+        "results": [_describe_result(plan, result) for result in selected],
     }
+
+
+def _describe_result(plan: Plan, result: ScoredResult) -> dict[str, Any]:
+    """Describe the best place of a result, with the lines of its other places."""
+    description = describe_candidate(plan, result.best)
+    if result.more_places:
+        description["also"] = [
+            f"{entry.candidate.start_line}-{entry.candidate.end_line}"
+            for entry in result.more_places
+        ]
+    return description
 
 
 def _describe_retrieved(retrieved: RetrievedCandidates | None) -> dict[str, Any]:
@@ -70,7 +82,7 @@ def describe_candidate(plan: Plan, scored: ScoredCandidate) -> dict[str, Any]:
         "lines": f"{scored.candidate.start_line}-{scored.candidate.end_line}",
         "score": scored.score,
         "match_type": scored.match_type,
-        "relevance": relevance(scored),
+        "relevance": scored.relevance,
         "cosine": scored.cosine,
         **{f"{retriever}_rank": rank for retriever, rank in ranks.items()},
         **({"fused": fused} if fused else {}),

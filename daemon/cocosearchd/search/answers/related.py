@@ -10,8 +10,9 @@ from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Chunk, Hit, IndexRecord
 from cocosearchd.search.overlay import Overlay, best_candidates
+from cocosearchd.search.places import ScoredResult, to_hit
 from cocosearchd.search.plan import MAX_LIMIT
-from cocosearchd.search.ranking import ScoredCandidate, to_hit
+from cocosearchd.search.ranking import ScoredCandidate
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.connection.database import Database
 
@@ -56,8 +57,15 @@ async def find_related(
             hits.append(
                 to_hit(
                     record.name,
-                    ScoredCandidate(
-                        candidate, candidate.score, "semantic", rank, cosine=candidate.score
+                    ScoredResult(
+                        ScoredCandidate(
+                            candidate,
+                            candidate.score,
+                            "semantic",
+                            rank,
+                            cosine=candidate.score,
+                            relevance=max(0.0, candidate.score),
+                        )
                     ),
                 )
             )

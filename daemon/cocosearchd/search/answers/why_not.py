@@ -20,7 +20,7 @@ from cocosearchd.search.answers.explain import describe_candidate
 from cocosearchd.search.classic.retrievers import content_words
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import ScoredCandidate, relevance
+from cocosearchd.search.ranking import ScoredCandidate
 from cocosearchd.search.retrieval import RetrievalRequest
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
@@ -105,8 +105,10 @@ def _explain_rank(plan: Plan, scored: list[ScoredCandidate], position: int) -> d
     )
     rank = len(ahead) + 1
     details = {"rank": rank, "best_chunk": describe_candidate(plan, entry)}
-    if relevance(entry) < plan.min_score:
-        reason = f"its relevance {relevance(entry):.3f} is below min_score {plan.min_score:g}"
+    if entry.relevance < plan.min_relevance:
+        reason = (
+            f"its relevance {entry.relevance:.3f} is below min_relevance {plan.min_relevance:g}"
+        )
         return {"status": "below_min_score", "reason": reason} | details
     if rank > plan.limit:
         return {

@@ -13,6 +13,7 @@ from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_mat
 from cocosearchd.search.code.symbol_listing import list_symbols
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.places import select_results
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import RetrievedCandidates, ScoredCandidate
 from cocosearchd.search.trace import Trace
@@ -22,6 +23,9 @@ from cocosearchd.store.connection.database import Database
 
 WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
 _FULL_COVERAGE = 0.999  # below 1, because coverages are sums of floats
+# Where results that are alike leave too few, so many times more files are ranked, once.
+COLLAPSE_FACTOR = 4
+MAX_COLLAPSED_DEPTH = 400
 _SIGNALS_SHOWN = 6
 
 
@@ -80,10 +84,9 @@ async def code_candidates(
             None if listing else unmet_filter(plan.where, snapshot.live_documents, record.root)
         )
         return RankedCandidates(listing, snapshot.generation, complete, None, warning)
-    # A reranker or a score limit needs more to choose from.
-    result_count = max(
-        plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0
-    )
+    # A reranker or a limit of relevance needs more to choose from.
+    chooses = plan.reranker != "disabled" or plan.min_relevance or plan.min_evidence
+    result_count = max(plan.limit, plan.depth if chooses else 0)
     code_query = CodeQuery(
         lexical=lexical,
         snapshot=snapshot,
@@ -95,11 +98,29 @@ async def code_candidates(
         needed=result_count,
         overlay=overlay,
     )
-    if plan.where.phrases:
-        matches = await rank_phrase_matches(db, newest, code_query, result_count, trace)
+    candidates = await _rank(db, newest, code_query, trace)
+    if _lacks_results(plan, candidates.scored, code_query.limit):
+        more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
+        candidates = await _rank(db, newest, replace(code_query, limit=more, needed=more), trace)
+    return candidates
+
+
+async def _rank(
+    db: Database, record: IndexRecord, code_query: CodeQuery, trace: Trace
+) -> RankedCandidates:
+    if code_query.plan.where.phrases:
+        matches = await rank_phrase_matches(db, record, code_query, code_query.needed, trace)
     else:
         matches = PhraseMatches(await code_query.rank())
     return await _add_rows(db, record, code_query, matches)
+
+
+def _lacks_results(plan: Plan, scored: list[ScoredCandidate], limit: int) -> bool:
+    """Return True if results that are alike leave fewer than the limit, and there may be more."""
+    file_count = len({entry.candidate.path for entry in scored})
+    if not plan.collapse or plan.reranker != "disabled" or file_count < limit:
+        return False
+    return len(select_results(plan, scored)) < plan.limit
 
 
 async def _add_rows(
@@ -117,7 +138,7 @@ async def _add_rows(
     rows, states = await queries.chunks_with_files(db, record, stored_keys, snapshot.chunk_count)
     by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
-        _make_candidate(by_key[key], chunk)
+        _make_candidate(by_key[key], chunk, bool(plan.where.phrases))
         for chunk in matches.chunks
         if (key := (chunk.path, chunk.start_byte, chunk.end_byte)) in by_key
     ]
@@ -132,7 +153,10 @@ async def _add_rows(
     )
 
 
-def _make_candidate(row: queries.Candidate, chunk: RankedChunk) -> ScoredCandidate:
+def _make_candidate(
+    row: queries.Candidate, chunk: RankedChunk, has_phrases: bool
+) -> ScoredCandidate:
+    """Make a candidate. One that has the quoted phrases is what was asked for."""
     match_type: MatchType = "semantic"
     if chunk.lexical:
         match_type = "both" if chunk.cosine is not None and chunk.cosine > 0 else "keyword"
@@ -142,6 +166,8 @@ def _make_candidate(row: queries.Candidate, chunk: RankedChunk) -> ScoredCandida
         match_type,
         cosine=chunk.cosine,
         every_word=chunk.coverage >= _FULL_COVERAGE,
+        own_place_score=chunk.place_score,
+        relevance=1.0 if has_phrases else chunk.relevance,
         features=(
             ("lexical", chunk.lexical),
             ("coverage", chunk.coverage),

@@ -6,7 +6,8 @@ with vectors and without.
 """
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -15,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.errors import BadSettings
+from cocosearchd.search.code.place_scores import (
+    PLACE_SIGNALS,
+    RELEVANCE_SIGNALS,
+    estimate_relevance,
+    score_places,
+)
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
+from cocosearchd.search.places import MAX_OTHER_PLACES, best_places_threshold
 
 Floats = NDArray[np.float32]
-# How the best chunk of a file is chosen: lexical score + these shares of definition value and
-# cosine. Measured with benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to
-# 2.5 is best; names want 0.6 to 1.5.
-_NAME_SHARE = 0.9
-_COSINE_SHARE = 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
@@ -33,18 +36,27 @@ _SIGNALS = {
     "prose", "hub", "depth", "lsize", "chunk", "file", "lsize_unnamed", "s_mean_unnamed", "chunk_unnamed",
     "s3_weak", "f_all_weak", "lsize_weak", "chunk_weak",
 }  # fmt: skip
+_FILE_SETS = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
+_PLACE_SETS = {
+    "places": PLACE_SIGNALS,
+    "relevance": RELEVANCE_SIGNALS,
+    "relevance_without_vectors": RELEVANCE_SIGNALS,
+}
 _UNSCALED = ("p_s", "sole", "stemeq", "test", "prose", "hub", "depth", "lsize")
 _LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Signal -> weight, for the four kinds of question."""
+    """Signal -> weight of files, for the four kinds of question; of places; of their relevance."""
 
     plain: Mapping[str, float]
     symbol: Mapping[str, float]
     plain_without_vectors: Mapping[str, float]
     symbol_without_vectors: Mapping[str, float]
+    places: Mapping[str, float]
+    relevance: Mapping[str, float]
+    relevance_without_vectors: Mapping[str, float]
 
     def select(self, symbol: bool, vectors: bool) -> Mapping[str, float]:
         """Return the set for a question."""
@@ -52,16 +64,24 @@ class Weights:
             return self.symbol if symbol else self.plain
         return self.symbol_without_vectors if symbol else self.plain_without_vectors
 
+    def select_relevance(self, vectors: bool) -> Mapping[str, float]:
+        """Return the weights of relevance for a question."""
+        return self.relevance if vectors else self.relevance_without_vectors
+
 
 @dataclass(frozen=True, slots=True)
 class RankedChunk:
-    """A ranked chunk. `score` is its file's; `share` is its own, which orders a file's chunks."""
+    """A ranked chunk. `score` is its file's; `place_score` compares chunks of all files.
+
+    `relevance` is the estimated probability, 0 to 1, that the chunk answers the query.
+    """
 
     path: str
     start_byte: int
     end_byte: int
     score: float
-    share: float
+    place_score: float
+    relevance: float
     lexical: float  # the chunk's BM25 score for text and header; 0: it has no word of the query
     coverage: float  # the share of the query's words, by their rarity, that the chunk has
     cosine: float | None
@@ -70,22 +90,33 @@ class RankedChunk:
 
 
 def load_weights(file: str = "") -> Weights:
-    """Load the weights of a file, or the shipped ones. Raises `BadSettings`."""
-    source = (
-        Path(file) if file else resources.files("cocosearchd.search.code") / "code_weights.json"
-    )
+    """Load the weights of a file, or the shipped ones. Raises `BadSettings`.
+
+    Sets of places and relevance that the file does not have are the shipped ones.
+    """
+    shipped = resources.files("cocosearchd.search.code") / "code_weights.json"
+    source = Path(file) if file else shipped
     try:
-        raw = json.loads(source.read_text("utf-8"))["weights"]
+        sets = json.loads(shipped.read_text("utf-8"))["weights"]
+        own_sets = json.loads(source.read_text("utf-8"))["weights"]
+        sets |= {name: own_sets[name] for name in _FILE_SETS}
+        sets |= {name: own_sets[name] for name in _PLACE_SETS if name in own_sets}
         weights = Weights(
-            **{name: {str(k): float(v) for k, v in raw[name].items()} for name in Weights.__slots__}
+            **{
+                name: {str(signal): float(weight) for signal, weight in sets[name].items()}
+                for name in Weights.__slots__
+            }
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadSettings(
             f"{source} has no weights: {error!r}", "write it with training.ranking.fit"
         ) from error
     unknown_signals = {
-        name for kind in Weights.__slots__ for name in getattr(weights, kind)
-    } - _SIGNALS
+        signal
+        for name in Weights.__slots__
+        for signal in getattr(weights, name)
+        if signal not in _PLACE_SETS.get(name, _SIGNALS)
+    }
     if unknown_signals:
         raise BadSettings(
             f"{source} has weights for unknown signals: {', '.join(sorted(unknown_signals))}",
@@ -134,42 +165,115 @@ def rank_code(
     limit: int,
     *,
     allowed_chunks: NDArray[np.bool_] | None = None,
-    per_file: int = 1,
+    all_chunks: bool = False,
     holds_phrases: bool = False,
 ) -> tuple[RankedChunk, ...]:
-    """Rank the best `limit` chunks, at most `per_file` of each file, best file first.
+    """Rank the best `limit` files by their best chunks, each followed by its other good chunks.
 
-    `holds_phrases`: the allowed chunks contain the quoted phrases, so no other evidence is needed.
-    Statistics are those of the whole index: a filter changes which files are shown, not their
-    relative order.
+    Other chunks are those among the best chunks of all these files (`best_places_threshold`), at
+    most `MAX_OTHER_PLACES` of each. With `all_chunks`, all
+    `limit` best chunks are ranked by themselves. `holds_phrases`: the allowed chunks contain the
+    quoted phrases, so no other evidence is needed. Statistics are those of the whole index: a
+    filter changes which files are shown, not their relative order.
     """
     if not len(matrix.paths):
         return ()
-    scores, by_signal = _score_files(matrix, symbol, weights)
+    scores, by_signal = score_files(matrix, symbol, weights)
     eligible = _eligible_files(matrix, holds_phrases=holds_phrases)
     if allowed_chunks is not None:
         eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
-    top_score = matrix.chunks.scores.max(initial=0)
-    ranked: list[RankedChunk] = []
-    # each file gives a chunk, so further files cannot be shown
-    for file in _sort_files(matrix, scores, eligible, limit):
-        ranked += _rank_chunks(
-            matrix=matrix,
-            file=file,
-            top_score=top_score,
-            allowed=allowed_chunks,
-            per_file=per_file,
-            score=float(scores[file]),
-            by_signal=by_signal,
+    files = _sort_files(matrix, scores, eligible, limit)
+    place_scores = score_places(matrix, symbol, weights.places)
+    relevances = estimate_relevance(
+        matrix,
+        symbol,
+        scores,
+        by_signal.get("sole", np.zeros(len(matrix.paths), np.float32)),
+        weights.select_relevance(matrix.chunks.cosines is not None),
+    )
+    chunks = _choose_chunks(matrix, files, place_scores, allowed_chunks, limit, all_chunks)
+    signals = {file: _largest_signals(by_signal, file) for file in files}
+    return tuple(
+        _make_ranked_chunk(matrix, chunk, scores, place_scores, relevances, signals)
+        for chunk in chunks
+    )
+
+
+def _choose_chunks(
+    matrix: FeatureMatrix,
+    files: Sequence[int],
+    place_scores: Floats,
+    allowed: NDArray[np.bool_] | None,
+    limit: int,
+    all_chunks: bool,
+) -> list[int]:
+    """Return the chunks to show of the sorted `files`, in their order."""
+    by_file = [_sort_chunks(matrix, file, place_scores, allowed) for file in files]
+    if all_chunks:
+        chunks = [chunk for order in by_file for chunk in order]
+        return sorted(chunks, key=lambda chunk: -place_scores[chunk])[:limit]
+    scores = place_scores[[chunk for order in by_file for chunk in order]].tolist()
+    threshold = best_places_threshold(scores, limit)
+    return [
+        chunk
+        for order in by_file
+        for position, chunk in enumerate(order[: 1 + MAX_OTHER_PLACES])
+        if position == 0 or place_scores[chunk] >= threshold
+    ]
+
+
+def _sort_chunks(
+    matrix: FeatureMatrix, file: int, place_scores: Floats, allowed: NDArray[np.bool_] | None
+) -> list[int]:
+    """Return the allowed chunks of a file, best first."""
+    start = int(matrix.chunks.starts[file])
+    end = (
+        int(matrix.chunks.starts[file + 1])
+        if file + 1 < len(matrix.chunks.starts)
+        else len(matrix.chunks.keys)
+    )
+    order = np.argsort(-place_scores[start:end], kind="stable") + start
+    chunks: list[int] = (order if allowed is None else order[allowed[order]]).tolist()
+    return chunks
+
+
+def _largest_signals(by_signal: Mapping[str, Floats], file: int) -> tuple[tuple[str, float], ...]:
+    """Return weight x value of each signal of a file, the largest first."""
+    return tuple(
+        sorted(
+            ((name, float(values[file])) for name, values in by_signal.items() if values[file]),
+            key=lambda item: -abs(item[1]),
         )
-        if len(ranked) >= limit:
-            break
-    return tuple(ranked[:limit])
+    )
+
+
+def _make_ranked_chunk(
+    matrix: FeatureMatrix,
+    chunk: int,
+    scores: Floats,
+    place_scores: Floats,
+    relevances: Floats,
+    signals: Mapping[int, tuple[tuple[str, float], ...]],
+) -> RankedChunk:
+    file = int(matrix.chunks.files[chunk])
+    cosine = None if matrix.chunks.cosines is None else float(matrix.chunks.cosines[chunk])
+    return RankedChunk(
+        path=matrix.paths[file],
+        start_byte=int(matrix.chunks.keys[chunk, 0]),
+        end_byte=int(matrix.chunks.keys[chunk, 1]),
+        score=float(scores[file]),
+        place_score=float(place_scores[chunk]),
+        relevance=float(relevances[chunk]),
+        lexical=float(matrix.chunks.scores[chunk]),
+        coverage=float(matrix.chunks.coverage[chunk]),
+        cosine=None if cosine is None or math.isnan(cosine) else cosine,
+        signals=signals[file],
+    )
 
 
 def rank_files(matrix: FeatureMatrix, symbol: bool, weights: Weights) -> list[int]:
     """Rank all files that may be shown if they contain the phrases, like `rank_code`."""
-    scores, _ = _score_files(matrix, symbol, weights)
+    scores, _ = score_files(matrix, symbol, weights)
     return _sort_files(
         matrix, scores, _eligible_files(matrix, holds_phrases=True), len(matrix.paths)
     )
@@ -186,7 +290,7 @@ def _sort_files(
     return sorted(best.tolist(), key=lambda file: (-scores[file], matrix.paths[file]))
 
 
-def _score_files(
+def score_files(
     matrix: FeatureMatrix, symbol: bool, weights: Weights
 ) -> tuple[Floats, dict[str, Floats]]:
     """Return the scores of the files, (F,), and their summands by signal."""
@@ -221,58 +325,3 @@ def weighted_signals(
 ) -> dict[str, Floats]:
     """Multiply each signal by its weight."""
     return {name: values[name] * np.float32(weight) for name, weight in weights.items()}
-
-
-def score_chunks(matrix: FeatureMatrix, start: int, end: int, top_score: float) -> Floats:
-    """Score how well each chunk from `start` to `end` represents its file.
-
-    `top_score` is the best chunk score of the index.
-    """
-    shares = matrix.chunks.scores[start:end] / np.float32(top_score or 1)
-    shares += np.float32(_NAME_SHARE) * matrix.chunks.names[start:end]
-    if matrix.chunks.cosines is not None:
-        # NumPy's `nan_to_num` costs as much as the rest of this function
-        cosines = matrix.chunks.cosines[start:end]
-        shares += np.float32(_COSINE_SHARE) * np.where(np.isnan(cosines), np.float32(0), cosines)
-    return shares
-
-
-def _rank_chunks(
-    matrix: FeatureMatrix,
-    file: int,
-    top_score: float,
-    allowed: NDArray[np.bool_] | None,
-    per_file: int,
-    score: float,
-    by_signal: Mapping[str, Floats],
-) -> list[RankedChunk]:
-    """Rank the best `per_file` allowed chunks of a file."""
-    start = int(matrix.chunks.starts[file])
-    end = (
-        int(matrix.chunks.starts[file + 1])
-        if file + 1 < len(matrix.chunks.starts)
-        else len(matrix.chunks.keys)
-    )
-    shares = score_chunks(matrix, start, end, top_score)
-    order = np.argsort(-shares, kind="stable")
-    best = (order if allowed is None else order[allowed[start:end][order]])[:per_file] + start
-    signals = sorted(
-        ((name, float(values[file])) for name, values in by_signal.items() if values[file]),
-        key=lambda item: -abs(item[1]),
-    )
-    return [
-        RankedChunk(
-            path=matrix.paths[file],
-            start_byte=int(matrix.chunks.keys[chunk, 0]),
-            end_byte=int(matrix.chunks.keys[chunk, 1]),
-            score=score,
-            share=float(shares[chunk - start]),
-            lexical=float(matrix.chunks.scores[chunk]),
-            coverage=float(matrix.chunks.coverage[chunk]),
-            cosine=None
-            if matrix.chunks.cosines is None or np.isnan(matrix.chunks.cosines[chunk])
-            else float(matrix.chunks.cosines[chunk]),
-            signals=tuple(signals),
-        )
-        for chunk in best.tolist()
-    ]

@@ -72,7 +72,7 @@ class CodeQuery:
             allowed_chunks=self.allowed_chunks(matrix)
             if chunks is None
             else chunk_mask(matrix, chunks),
-            per_file=self.limit if self.plan.all_chunks else 1,
+            all_chunks=self.plan.all_chunks,
             holds_phrases=chunks is not None,
         )
 

@@ -15,7 +15,7 @@ from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.lexical.segments.segment import SegmentView
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import ScoredCandidate
+from cocosearchd.search.ranking import ScoredCandidate, listed_candidate
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.queries import Key
 from cocosearchd.store.connection.database import Database
@@ -56,18 +56,7 @@ async def list_symbols(
     )
     rows = {row.key: row for row in stored} | unsaved
     present = [rows[key] for key in keys if key in rows]
-    scored = [
-        ScoredCandidate(
-            candidate=row,
-            score=0.0,
-            match_type="keyword",
-            vector_rank=0,
-            keyword_rank=rank,
-            cosine=None,
-            every_word=True,
-        )
-        for rank, row in enumerate(present, 1)
-    ]
+    scored = [listed_candidate(row, rank) for rank, row in enumerate(present, 1)]
     return scored, len(present) == len(keys)
 
 

@@ -98,6 +98,14 @@ class IndexSnapshot:
         """
         return collect_live_documents(self.views, self.path_names)
 
+    @cached_property
+    def definition_masks(self) -> tuple[Mask, ...]:
+        """Masks of the chunks of each view in which a definition begins.
+
+        Computed by the first query after a commit.
+        """
+        return tuple(view.segment.defining_chunks() for view in self.views)
+
 
 def _count_languages(view: SegmentView, names: PathNames) -> Counter[str]:
     """Count the live files of each language."""
@@ -130,6 +138,7 @@ class ChunkSignals:
     coverage: Floats
     # (C,): best definition value for an identifier of the query, and a lead if its case agrees
     names: Floats
+    defines: Mask  # (C,): a definition begins in the chunk
     cosines: Floats | None  # (C,); NaN for a chunk without a vector. None: the query has no vector
     nearest: Floats | None  # (F,): best cosine of a chunk of each file
     of_files: dict[str, Floats]  # s3, s_mean, s_raw: (F,)
@@ -331,6 +340,12 @@ def _chunk_signals(
         scores=scores,
         coverage=coverage,
         names=score_chunk_names(candidates, definitions),
+        defines=concatenate(
+            [
+                mask[candidate.chunks]
+                for mask, candidate in zip(snapshot.definition_masks, candidates, strict=True)
+            ]
+        ).astype(np.bool_),
         cosines=cosines,
         nearest=cosines if cosines is None or is_empty else np.fmax.reduceat(cosines, starts),
         of_files={

@@ -146,14 +146,17 @@ FILTER_OPTIONS = (
         inline_keys=("name",),
     ),
     SearchOption(
-        ("--min-score",),
-        ("min_score",),
-        "minimum score of a result",
+        ("--min-relevance", "--min-score"),
+        ("min_relevance",),
+        "minimum relevance of a result, 0 to 1",
         metavar="X",
         type=argument_types.number,
     ),
     SearchOption(
-        ("--all-chunks",), ("all_chunks",), "allow several results from one file", const=True
+        ("--all-chunks",), ("all_chunks",), "print single chunks, not places by file", const=True
+    ),
+    SearchOption(
+        ("--no-collapse",), ("collapse",), "print all files that are alike, not one", const=False
     ),
 )
 SYNC_OPTIONS = (

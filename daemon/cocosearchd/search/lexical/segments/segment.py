@@ -99,6 +99,12 @@ class Segment:
         """List the languages, in the order of the files."""
         return _unpack_texts(self.languages, self.language_ends)
 
+    def defining_chunks(self) -> Mask:
+        """Mark the chunks in which a definition begins, (C,)."""
+        mask = np.zeros(self.chunk_count, np.bool_)
+        mask[self.exact_chunks] = True
+        return mask
+
     def chunk_rows(self, terms: NDArray[np.uint64]) -> list[slice]:
         """Find the rows of each term in `posting_chunks` and its parallel columns."""
         return _find_rows(self.chunk_terms, self.chunk_slices, terms)

@@ -1,0 +1,187 @@
+"""Find results that are alike: translations, vendored copies, versions and platform twins. Pure.
+
+One result stands for all that are alike. Copies are found by their text; translations, versions and
+twins by paths that differ in one part: a locale, a version, a platform.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from cocosearchd.languages.language_table import by_name
+
+T = TypeVar("T")
+# Share of common shingles (Broder 1997) of two texts that are copies, and of two versions of a file.
+COPY_SIMILARITY = 0.7
+VERSION_SIMILARITY = 0.3
+SHINGLE_WORDS = 3
+MAX_CHARACTERS = 8000  # of a text that are compared: a chunk has fewer
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[/.]")
+# ISO 639-1, with a region or script: en, pt-BR, zh-hant, zh_CN
+_LOCALE = re.compile(r"[a-z]{2}(?:[-_](?:[a-zA-Z]{2}|[a-zA-Z]{4}))?")
+_VERSION = re.compile(r"v?\d+(?:[._-]\d+)*|v\d+\w*|legacy|deprecated|compat|old|next|latest|stable")
+_OUTDATED = re.compile(r"legacy|deprecated|compat|old")
+_LANGUAGE_CODES = re.compile(
+    "ar|az|bg|bn|ca|cs|da|de|el|en|es|et|fa|fi|fr|he|hi|hr|hu|id|it|ja|ko|lt|lv|ms|nb|nl|no|pl|pt|ro|ru"
+    "|sk|sl|sr|sv|th|tr|uk|ur|uz|vi|yo|zh"
+)
+_PLATFORM = re.compile(
+    "unix|posix|linux|win|win32|win64|windows|darwin|macos|osx|mac|bsd|freebsd|openbsd|netbsd|solaris"
+    "|sunos|aix|android|ios|wasm|wasi|x86|x64|amd64|arm|arm64|aarch64|riscv64"
+)
+# Directories of copies: another file of the group stands for one in these.
+_COPY_DIRECTORY = re.compile(
+    "vendor|vendored|third_party|thirdparty|external|node_modules|dist|build|generated|gen|fixtures?"
+    "|testdata|tests?|examples?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The parts of a result that are compared."""
+
+    path: str
+    language: str
+    symbol_name: str | None
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeGroup(Generic[T]):
+    """A result that stands for all that are alike, and the others in their order."""
+
+    representative: T
+    alternates: tuple[T, ...] = ()
+
+
+def group_alike(
+    results: Sequence[T], text_of: Callable[[T], Text], words: frozenset[str]
+) -> list[AlikeGroup[T]]:
+    """Group results that are alike, in the order of the first of each group.
+
+    `words` are those of the query: a part of a path that is among them is preferred.
+    """
+    groups: list[list[_Compared[T]]] = []
+    for number, result in enumerate(results):
+        compared = _Compared(result, text_of(result), number)
+        group = next((group for group in groups if compared.is_alike(group[0])), None)
+        if group is None:
+            groups.append([compared])
+        else:
+            group.append(compared)
+    return [_make_group(group, words) for group in groups]
+
+
+def _make_group(group: "list[_Compared[T]]", words: frozenset[str]) -> AlikeGroup[T]:
+    if len(group) == 1:
+        return AlikeGroup(group[0].result)
+    first, *rest = sorted(
+        group, key=lambda compared: (*_preference(compared, words), compared.number)
+    )
+    alternates = sorted(rest, key=lambda compared: compared.number)
+    return AlikeGroup(first.result, tuple(compared.result for compared in alternates))
+
+
+def _preference(compared: "_Compared[T]", words: frozenset[str]) -> tuple[bool, ...]:
+    """Return the key of what stands for a group; False is better."""
+    parts = compared.parts
+    locales = [part for part in parts if _is_locale(part)]
+    return (
+        not any(part in words for part in parts if _is_variant(part)),
+        any(_COPY_DIRECTORY.fullmatch(part) for part in parts),
+        any(_OUTDATED.fullmatch(part) for part in parts),
+        bool(locales) and not any(part.startswith("en") for part in locales),
+    )
+
+
+class _Compared(Generic[T]):
+    """A result with the values its comparison needs, computed when it is needed."""
+
+    def __init__(self, result: T, text: Text, number: int) -> None:
+        self.result = result
+        self.text = text
+        self.number = number
+        self.parts = _PART.split(text.path.lower())
+        self._words: list[str] | None = None
+        self._shingles: frozenset[int] | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the text."""
+        if self._words is None:
+            self._words = _WORD.findall(self.text.content[:MAX_CHARACTERS])
+        return self._words
+
+    @property
+    def shingles(self) -> frozenset[int]:
+        """Hashes of each `SHINGLE_WORDS` words that follow each second."""
+        if self._shingles is None:
+            words = self.words
+            self._shingles = frozenset(
+                hash(tuple(words[start : start + SHINGLE_WORDS]))
+                for start in range(max(1, len(words) - SHINGLE_WORDS + 1))
+            )
+        return self._shingles
+
+    def is_alike(self, second: "_Compared[T]") -> bool:
+        """Return True if one of both can stand for the second."""
+        if self.text.language != second.text.language:
+            return False
+        if self.text.content == second.text.content:
+            return True
+        if self._has_same_name(second) and self._similarity(second) >= COPY_SIMILARITY:
+            return True
+        return self._is_variant_of(second)
+
+    def _has_same_name(self, second: "_Compared[T]") -> bool:
+        same_file = self.text.path.rpartition("/")[2] == second.text.path.rpartition("/")[2]
+        same_symbol = self.text.symbol_name == second.text.symbol_name
+        return same_file or (same_symbol and self.text.symbol_name is not None)
+
+    def _similarity(self, second: "_Compared[T]") -> float:
+        common = len(self.shingles & second.shingles)
+        return common / max(1, len(self.shingles) + len(second.shingles) - common)
+
+    def _is_variant_of(self, second: "_Compared[T]") -> bool:
+        swapped = _swapped_parts(self.parts, second.parts)
+        if swapped is None:
+            return False
+        if all(part == "" or _is_locale(part) for part in swapped):
+            return _is_prose(self.text.language)
+        same_symbol = self.text.symbol_name == second.text.symbol_name is not None
+        if all(map(_PLATFORM.fullmatch, swapped)):
+            return same_symbol
+        if all(part == "" or _VERSION.fullmatch(part) for part in swapped):
+            return same_symbol or self._similarity(second) >= VERSION_SIMILARITY
+        return False
+
+
+def _swapped_parts(parts: Sequence[str], second: Sequence[str]) -> tuple[str, str] | None:
+    """Return the one part in which two paths differ, "" where only the other has it; else None."""
+    if len(parts) == len(second):
+        pairs = [(a, b) for a, b in zip(parts, second, strict=True) if a != b]
+        return pairs[0] if len(pairs) == 1 else None
+    longer, shorter = (parts, second) if len(parts) > len(second) else (second, parts)
+    if len(longer) != len(shorter) + 1:
+        return None
+    at = next(
+        (n for n, (a, b) in enumerate(zip(longer, shorter, strict=False)) if a != b), len(shorter)
+    )
+    if list(longer[at + 1 :]) != list(shorter[at:]):
+        return None
+    return (longer[at], "") if longer is parts else ("", longer[at])
+
+
+def _is_locale(part: str) -> bool:
+    return bool(_LANGUAGE_CODES.fullmatch(part[:2]) and _LOCALE.fullmatch(part))
+
+
+def _is_variant(part: str) -> bool:
+    return _is_locale(part) or bool(_PLATFORM.fullmatch(part) or _VERSION.fullmatch(part))
+
+
+def _is_prose(language: str) -> bool:
+    info = by_name().get(language)
+    return info is not None and info.prose

@@ -1,0 +1,95 @@
+"""Score the places of an answer: every compared chunk, in every file, on one scale. Pure.
+
+The weights were fitted by `training/ranking/places.py` on sentences of comments as questions, where
+the right chunk is the one that the comment was in. Relevance was fitted on these, on names, on the
+annotated queries, and on queries about other repositories, which have no answer.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
+from cocosearchd.search.relevance import INTERCEPT, probability
+
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+PLACE_SIGNALS = frozenset({"lexical", "cosine", "coverage", "name", "defines"})
+RELEVANCE_SIGNALS = frozenset(
+    {"score", "behind_first", "coverage", "cosine", "symbol", "sole", INTERCEPT}
+)
+# How a chunk stands for a name. Measured with benchmarks.quality.legs: a weight of cosines of 1 to
+# 2.5 is best, one of names of 0.6 to 1.5.
+_NAME_WEIGHTS = {"lexical": 1.0, "name": 0.9, "cosine": 1.5}
+
+
+def score_places(matrix: FeatureMatrix, symbol: bool, weights: Mapping[str, float]) -> Floats:
+    """Score every compared chunk, (C,): how well it answers, whatever its file is.
+
+    `symbol`: the query is a name. The weights are for plain language.
+    """
+    signals = place_signals(matrix)
+    if symbol:
+        weights = _NAME_WEIGHTS
+    scores = np.zeros(len(matrix.chunks.keys), np.float32)
+    for name, weight in weights.items():
+        scores += np.float32(weight) * signals[name]
+    return scores
+
+
+def place_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
+    """Return what speaks for each compared chunk: signal -> (C,)."""
+    return {
+        "lexical": matrix.chunks.scores / np.float32(matrix.chunks.scores.max(initial=0) or 1),
+        "cosine": _cosines(matrix),
+        "coverage": matrix.chunks.coverage,
+        "name": matrix.chunks.names,
+        "defines": _defining_chunks(matrix).astype(np.float32),
+    }
+
+
+def estimate_relevance(
+    matrix: FeatureMatrix,
+    symbol: bool,
+    file_scores: Floats,
+    sole: Floats,
+    weights: Mapping[str, float],
+) -> Floats:
+    """Estimate for every compared chunk, (C,), the probability that it answers the query.
+
+    `file_scores` and `sole` are (F,): the scores of files, and what a name that is defined once
+    adds to them.
+    """
+    return probability(weights, relevance_signals(matrix, symbol, file_scores, sole))
+
+
+def relevance_signals(
+    matrix: FeatureMatrix, symbol: bool, file_scores: Floats, sole: Floats
+) -> dict[str, Floats]:
+    """Return what tells a sure answer from a guess, for each compared chunk: signal -> (C,)."""
+    first_score = file_scores.max() if len(file_scores) else np.float32(0)
+    return {
+        "score": file_scores[matrix.chunks.files],
+        "behind_first": (file_scores - first_score)[matrix.chunks.files],
+        "coverage": matrix.chunks.coverage,
+        "cosine": _cosines(matrix),
+        "symbol": np.full(len(matrix.chunks.keys), symbol, np.float32),
+        "sole": sole[matrix.chunks.files],
+    }
+
+
+def _cosines(matrix: FeatureMatrix) -> Floats:
+    """Return the cosines, (C,), with 0 for a chunk without a vector."""
+    if matrix.chunks.cosines is None:
+        return np.zeros(len(matrix.chunks.keys), np.float32)
+    # NumPy's `nan_to_num` takes several times as long
+    return np.where(np.isnan(matrix.chunks.cosines), np.float32(0), matrix.chunks.cosines)
+
+
+def _defining_chunks(matrix: FeatureMatrix) -> Mask:
+    """Mark the chunks that define something, and all chunks of files that define nothing, (C,)."""
+    if not len(matrix.chunks.starts):
+        return matrix.chunks.defines
+    file_defines = np.logical_or.reduceat(matrix.chunks.defines, matrix.chunks.starts)
+    return matrix.chunks.defines | ~file_defines[matrix.chunks.files]

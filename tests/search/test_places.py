@@ -1,0 +1,139 @@
+"""Results of places: grouping by file, the other places, lists, limits, and the line to open."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.search.places import (
+    MAX_OTHER_PLACES,
+    ScoredResult,
+    best_line,
+    group_places,
+    query_words,
+    select_results,
+    to_hit,
+)
+from cocosearchd.search.plan import Plan
+from cocosearchd.search.ranking import ScoredCandidate
+from tests.search.candidates import candidate
+
+PLAN = Plan("find the user", Filter(), "code", 3, 100, True, (), "disabled", 0.0, False, False)
+
+
+def entry(
+    path: str, start: int, score: float, place_score: float, relevance: float = 0.5
+) -> ScoredCandidate:
+    return ScoredCandidate(
+        candidate(path, start), score, "both", own_place_score=place_score, relevance=relevance
+    )
+
+
+SCORED = [
+    entry("strong.py", 0, 9.0, 5.0),
+    entry("strong.py", 10, 9.0, 4.0),
+    entry("strong.py", 20, 9.0, 1.0),
+    entry("middle.py", 0, 6.0, 3.0, relevance=0.3),
+    entry("weak.py", 0, 2.0, 2.0, relevance=0.1),
+    entry("last.py", 0, 1.0, 9.0),
+]
+
+
+def shape(results: tuple[ScoredResult, ...]) -> list[tuple[str, int, list[int]]]:
+    return [
+        (
+            result.best.candidate.path,
+            result.best.candidate.start_byte,
+            [extra.candidate.start_byte for extra in result.more_places],
+        )
+        for result in results
+    ]
+
+
+def test_other_places_are_shown_where_they_are_among_the_best() -> None:
+    assert shape(select_results(PLAN, SCORED)) == [
+        ("strong.py", 0, [10]),  # its third place is worse than the three best of all
+        ("middle.py", 0, []),
+        ("weak.py", 0, []),
+    ]
+
+
+def test_all_chunks_are_a_plain_list_by_place() -> None:
+    plan = replace(PLAN, all_chunks=True, limit=4)
+    assert shape(select_results(plan, SCORED)) == [
+        ("last.py", 0, []),
+        ("strong.py", 0, []),
+        ("strong.py", 10, []),
+        ("middle.py", 0, []),
+    ]
+
+
+def test_a_minimum_of_relevance_leaves_out_places() -> None:
+    plan = replace(PLAN, min_relevance=0.3)
+    assert [path for path, _, _ in shape(select_results(plan, SCORED))] == [
+        "strong.py",
+        "middle.py",
+        "last.py",
+    ]
+
+
+def test_a_list_of_symbols_has_each_symbol_once_in_its_order() -> None:
+    plan = replace(PLAN, listing=True, limit=10)
+    listed = [entry("b.py", 0, 0, 0), entry("a.py", 0, 0, 0), entry("b.py", 10, 0, 0)]
+    names = ["load", "load", "load"]
+    rows = [
+        replace(row, candidate=replace(row.candidate, symbol_name=name))
+        for row, name in zip(listed, names, strict=True)
+    ]
+    assert shape(select_results(plan, rows)) == [("b.py", 0, []), ("a.py", 0, [])]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.integers(0, 9), st.integers(0, 9)), max_size=40
+    ),
+    st.integers(1, 8),
+)
+def test_results_are_the_files_in_order_each_once(
+    rows: list[tuple[str, int, int]], limit: int
+) -> None:
+    scored = [
+        entry(path, 10 * number, score, rating) for number, (path, score, rating) in enumerate(rows)
+    ]
+    results = group_places(scored, limit)
+    files = list(dict.fromkeys(path for path, _, _ in rows))
+    assert [result.best.candidate.path for result in results] == files[:limit]
+    places = [extra for result in results for extra in (result.best, *result.more_places)]
+    assert len({extra.candidate.key for extra in places}) == len(places)
+    for result in results:
+        assert len(result.more_places) <= MAX_OTHER_PLACES
+        assert {extra.candidate.path for extra in result.more_places} <= {
+            result.best.candidate.path
+        }
+        scores = [extra.place_score for extra in result.more_places]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_the_line_to_open_has_the_most_words_of_the_query() -> None:
+    content = "\ndef other():\n    pass\n\ndef find_user(name):\n    return name\n"
+    assert best_line(content, query_words(PLAN)) == 4
+    assert best_line(content, frozenset({"absent"})) == 1  # the first with text
+    assert best_line("", frozenset({"absent"})) == 0
+    assert query_words(replace(PLAN, text="is it the")) == {"is", "it", "the"}  # better than none
+
+
+def test_a_hit_has_its_places_and_what_it_was_scored_by() -> None:
+    best = replace(
+        entry("a.py", 0, 0.1, 2.0, relevance=0.7), vector_rank=3, keyword_rank=1, cosine=0.5
+    )
+    hit = to_hit("index", ScoredResult(best, (entry("a.py", 10, 0.1, 1.0, relevance=0.4),)))
+    assert (hit.index, hit.path, hit.score, hit.relevance) == ("index", "a.py", 0.1, 0.7)
+    assert dict(hit.scores) == {
+        "relevance": 0.7,
+        "vector_rank": 3.0,
+        "keyword_rank": 1.0,
+        "cosine": 0.5,
+    }
+    assert [(extra.start_byte, extra.relevance) for extra in hit.also] == [(10, 0.4)]
