@@ -146,11 +146,28 @@ def is_defined(name: str) -> bool:
     return False
 
 
+def rows_of_changes() -> str:
+    """Return the section "To add something" of ARCHITECTURE.md."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    return text.partition("## To add something")[2].partition("\n## ")[0]
+
+
+def test_the_names_in_the_rows_of_changes_are_defined() -> None:
+    names = set(re.findall(r"`(\w+)`", rows_of_changes())) - {"grep", "status", "ONLY_IN"}
+    assert len(names) > 20
+    statements = (ROOT / "daemon" / "cocosearchd" / "store" / "queries.sql").read_text("utf-8")
+    text = "\n".join([*(path.read_text("utf-8") for path in MODULES.values()), statements])
+    definition = r"^\s*(?:class |def |async def |-- name: )?{}\b"
+    missing = {name for name in names if not re.search(definition.format(name), text, re.MULTILINE)}
+    assert missing == set()
+
+
 def test_the_files_named_for_each_change_exist() -> None:
-    rows = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    rows = rows.partition("## To add something")[2].partition("\n## ")[0]
+    rows = rows_of_changes()
     names = {
-        name for name in re.findall(r"`([\w/.]+(?:/|\.(?:py|sql|md)))`", rows) if "<" not in name
+        name
+        for name in re.findall(r"`([\w/.]+(?:/|\.(?:py|sql|md|js|json)))`", rows)
+        if "<" not in name
     }
     assert len(names) > 10
     homes = (ROOT, ROOT / "daemon" / "cocosearchd", ROOT / "ipc" / "cocosearch_ipc")

@@ -7,13 +7,14 @@ from types import ModuleType
 import pytest
 
 from cocosearchd.indexing.pipeline import chunker, recursive_chunker
+from cocosearchd.languages import scopes
 from cocosearchd.search.lexical.analysis import documents
 from cocosearchd.store.chunks import rows
 from tests.test_architecture import MODULES
 from tests.versions import Part, find_fault, read_record, record_of, versions
 
 ARCHITECTURE = Path(__file__).resolve().parent.parent / "ARCHITECTURE.md"
-CONSTANT = re.compile(r"^((?:[A-Z]+_)*(?:VERSION|FORMAT)) = \"?\d", re.MULTILINE)
+CONSTANT = re.compile(r"^(_?(?:[A-Z]+_)*(?:VERSION|FORMAT)) = \"?\d", re.MULTILINE)
 RAISED = {
     "indexing.pipeline.chunker.VERSION": (chunker, "MINIMUM", 0.9),
     "indexing.pipeline.chunker.RECURSIVE_VERSION": (
@@ -22,6 +23,7 @@ RAISED = {
         lambda filename: f"{filename}: none",
     ),
     "indexing.pipeline.chunker.HEADER_VERSION": (chunker, "HEADER_NAMES", 1),
+    "indexing.row_shape.SYMBOLS_VERSION": (scopes, "pack", lambda symbols: b"other"),
     "store.chunks.manifest.ROW_VERSION": (chunker, "split_text", str.upper),
     "search.lexical.segments.segment_files.FORMAT": (documents, "PATH_WEIGHT", 7),
 }

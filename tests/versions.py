@@ -7,6 +7,7 @@ the results is noticed, and the version raised. `ARCHITECTURE.md` has the table 
 
 import json
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
@@ -14,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from cocosearchd.indexing import row_shape
 from cocosearchd.indexing.pipeline import chunker, recursive_chunker
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
-from cocosearchd.languages import blocks, language_table
+from cocosearchd.languages import blocks, language_table, scopes, symbol_table
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.symbols import query_text
 from cocosearchd.model import Chunk, ParseReport, Symbol
@@ -90,6 +92,7 @@ def versions() -> dict[str, Version]:
             chunker.RECURSIVE_VERSION, recursive_ranges
         ),
         "indexing.pipeline.chunker.HEADER_VERSION": Version(chunker.HEADER_VERSION, headers),
+        "indexing.row_shape.SYMBOLS_VERSION": Version(row_shape.SYMBOLS_VERSION, symbols),
         "store.chunks.manifest.ROW_VERSION": Version(manifest.ROW_VERSION, row_columns),
         "search.lexical.segments.segment_files.FORMAT": Version(segment_files.FORMAT, segments),
     }
@@ -100,23 +103,42 @@ def digest(*values: object) -> str:
     return blake2b(repr(values).encode(), digest_size=8).hexdigest()
 
 
-def golden_files() -> Iterator[tuple[str, Parsed, str]]:
-    """Yield path, parsed file and digest of the inputs of each golden source.
-
-    The symbol query counts as an input: files of its language are read again when it changes.
-    """
+def golden_files() -> Iterator[tuple[str, Parsed]]:
+    """Yield path and parsed file of each golden source."""
     for source in sorted(path for path in SOURCES.rglob("*") if path.is_file()):
         path = source.relative_to(SOURCES).as_posix()
-        parsed = parse(path, source.read_bytes())
-        query = query_text(blocks.base_language(parsed.language), ())
-        yield path, parsed, digest(parsed.data, query)
+        yield path, parse(path, source.read_bytes())
+
+
+def symbols() -> dict[str, Part]:
+    """Extract the symbols of all golden sources, as they are stored.
+
+    The query is an input: files of its language are read again when it changes.
+    """
+    return {
+        path: Part(
+            digest(parsed.data, query_text(blocks.base_language(parsed.language), ())),
+            digest(parsed.symbols, scopes.pack(parsed.symbols), _symbol_table(parsed)),
+        )
+        for path, parsed in golden_files()
+    }
+
+
+def _symbol_table(parsed: Parsed) -> bytes:
+    packed = symbol_table.pack(parsed.symbols)
+    return zlib.decompress(packed) if packed else b""
+
+
+def _inputs(parsed: Parsed) -> str:
+    """Digest the inputs of a chunker; `symbols` has a version of its own."""
+    return digest(parsed.data, parsed.symbols)
 
 
 def chunks() -> dict[str, Part]:
     """Cut all golden sources with the chunker `definitions`, and name their chunks."""
     return {
-        path: Part(inputs, digest(*_chunks_without_header(parsed)))
-        for path, parsed, inputs in golden_files()
+        path: Part(_inputs(parsed), digest(*_chunks_without_header(parsed)))
+        for path, parsed in golden_files()
     }
 
 
@@ -130,16 +152,18 @@ def recursive_ranges() -> dict[str, Part]:
     """Cut all golden sources with the chunker `recursive`."""
     limits = [chunker.ChunkLimits("recursive", size, size // 4) for size in CHUNK_SIZES]
     return {
-        path: Part(inputs, digest([recursive_chunker.chunk_ranges(parsed, row) for row in limits]))
-        for path, parsed, inputs in golden_files()
+        path: Part(
+            _inputs(parsed), digest([recursive_chunker.chunk_ranges(parsed, row) for row in limits])
+        )
+        for path, parsed in golden_files()
     }
 
 
 def headers() -> dict[str, Part]:
     """Describe chunks of equally many lines of all golden sources, and make their texts."""
     return {
-        path: Part(inputs, digest(*_described(path, parsed)))
-        for path, parsed, inputs in golden_files()
+        path: Part(_inputs(parsed), digest(*_described(path, parsed)))
+        for path, parsed in golden_files()
     }
 
 
@@ -157,7 +181,7 @@ def _ranges_of_lines(data: bytes) -> list[tuple[int, int]]:
 
 
 def row_columns() -> dict[str, Part]:
-    """Make the row of a chunk and of its file, and split the words of a text."""
+    """Make the row of a chunk, and split the words of a text."""
     symbol = Symbol("method", "get", "Store.get", "def get(self)", "Store", 0, 40, 1, 3)
     chunk = Chunk(
         *(0, len(SAMPLE.encode()), 1, 30, SAMPLE, "a.py Store get", "python"),
@@ -180,7 +204,6 @@ def row_columns() -> dict[str, Part]:
     return {
         "words": Part("", digest(chunker.chunk_keywords(chunk))),
         "chunk": Part("", digest([str(column) for column in columns], rows.COPY_TYPES)),
-        "file": Part("", digest(change.file, change.parse)),
     }
 
 

@@ -9,6 +9,10 @@ from typing import Any, Protocol
 
 from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
 
+# Lines, or files, of one reply of `grep`, over RPC and MCP. The command line asks for full pages.
+GREP_LIMIT = 100
+GREP_MAX_LIMIT = 1000  # encoding more would hold the daemon's event loop
+
 
 @dataclass(frozen=True, slots=True)
 class ListFilesRequest:
@@ -131,7 +135,7 @@ class GrepRequest:
     whole_words: bool = False
     mode: str = "lines"
     context: int = 0  # lines around each match
-    limit: int = 200  # at most 1000
+    limit: int = GREP_LIMIT  # at most `GREP_MAX_LIMIT`
     budget_tokens: int | None = None
     cursor: str | None = None
     # None: the configured timeout; 0: do not wait for pending changes

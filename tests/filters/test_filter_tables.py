@@ -5,10 +5,13 @@ from dataclasses import fields
 
 import pytest
 
+from cocosearch_ipc.cli.questions.grep_options import OPTION_GROUPS
+from cocosearch_ipc.cli.questions.grep_verb import MAX_PAGE
 from cocosearch_ipc.cli.questions.search_options import SEARCH_OPTIONS, parameters
 from cocosearch_ipc.protocol import SearchRequest
+from cocosearch_ipc.workspace_protocol import GREP_MAX_LIMIT, GrepRequest
 from cocosearchd.errors import InvalidInput
-from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
+from cocosearchd.filters.filter_fields import FILE_FIELDS, FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.inline_filters import FIELDS_BY_KEY
 
 REQUEST_FIELDS = {field.name for field in fields(SearchRequest)}
@@ -24,6 +27,17 @@ def test_a_filter_has_a_request_field_and_an_option() -> None:
     assert requested <= REQUEST_FIELDS
     parameters = {name for option in SEARCH_OPTIONS for name in option.parameters}
     assert requested <= parameters <= REQUEST_FIELDS
+
+
+def test_grep_takes_the_filters_on_files() -> None:
+    names = {row.name for row in FILE_FIELDS}
+    options = {name for group in OPTION_GROUPS.values() for row in group for name in row.parameters}
+    assert names <= {field.name for field in fields(GrepRequest)}
+    assert names <= options
+
+
+def test_the_command_line_asks_grep_for_full_pages() -> None:
+    assert MAX_PAGE == GREP_MAX_LIMIT
 
 
 def test_front_ends_offer_the_inline_keys_that_the_daemon_reads() -> None:

@@ -13,7 +13,7 @@ HEAD_BYTES = 65_536
 DECIDING_BYTES = 4096
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(\S+)(?:\s+(.*))?")
-_VERSION = "0123456789."  # of an interpreter
+_VERSION_CHARACTERS = "0123456789."  # of the version of an interpreter
 # Blanks and comments of C. Possessive, so that each byte is read once.
 _LEADING_COMMENTS = re.compile(rb"(?:\s++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _CPP_HEADER = re.compile(
@@ -77,4 +77,4 @@ def _by_shebang(head: bytes) -> language_table.LanguageInfo | None:
     if program == "env":
         words = (word for word in arguments if not word.startswith("-") and "=" not in word)
         program = next(words, "").rpartition("/")[2]
-    return language_table.by_interpreter().get(program.rstrip(_VERSION).lower())
+    return language_table.by_interpreter().get(program.rstrip(_VERSION_CHARACTERS).lower())

@@ -9,7 +9,7 @@ match the same definition, the first in the file wins. Qualified names join thei
 in every language.
 
 A changed query has its files read again. If this code finds other symbols in them, raise
-`indexing.pipeline.chunker.VERSION`.
+`indexing.row_shape.SYMBOLS_VERSION`.
 """
 
 import re

@@ -187,7 +187,12 @@ def _grep(server: FastMCP, engine: Any) -> None:
             str, Field(description="lines, counts (of each file) or files (paths only).")
         ] = "lines",
         context: Annotated[int, Field(ge=0, le=20, description="Lines around each match.")] = 0,
-        limit: Annotated[int, Field(ge=1, le=1000, description="Maximum lines or files.")] = 100,
+        limit: Annotated[
+            int,
+            Field(
+                ge=1, le=workspace_protocol.GREP_MAX_LIMIT, description="Maximum lines or files."
+            ),
+        ] = workspace_protocol.GREP_LIMIT,
         budget_tokens: Annotated[
             int, Field(ge=50, description="Approximate maximum tokens of all lines.")
         ] = 1500,

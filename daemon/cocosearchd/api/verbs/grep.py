@@ -22,7 +22,6 @@ from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, M
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
 
 MODES = ("lines", "counts", "files")
-MAX_LIMIT = 1000  # lines or files: encoding more would hold the event loop
 MAX_CONTEXT = 20  # lines around a match
 SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
 PROBLEMS_SHOWN = 5  # files
@@ -134,7 +133,7 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
     if request.mode not in MODES:
         raise InvalidInput(f"unknown mode {request.mode!r}", f"use one of {', '.join(MODES)}")
     for name, value, low, high in (
-        ("limit", request.limit, 1, MAX_LIMIT),
+        ("limit", request.limit, 1, w.GREP_MAX_LIMIT),
         ("context", request.context, 0, MAX_CONTEXT),
     ):
         if not low <= value <= high:

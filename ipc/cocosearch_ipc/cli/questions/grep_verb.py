@@ -11,8 +11,8 @@ from cocosearch_ipc.cli.questions import grep_options, search_options
 from cocosearch_ipc.render import grep_lines, output
 
 Env = Mapping[str, str]
-MAX_PAGE = 1000  # lines of one call
-DEFAULT_LIMIT = 1000  # lines, or files
+MAX_PAGE = 1000  # lines of one call: workspace_protocol.GREP_MAX_LIMIT, which a start would pay for
+DEFAULT_LIMIT = MAX_PAGE  # lines, or files: one page
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
