@@ -270,3 +270,4 @@ class Hit:
     line: int = 0
     also: tuple[Place, ...] = ()
     similar_paths: tuple[str, ...] = ()  # other files that are alike
+    symbol_parent: str | None = None  # of a listed symbol

@@ -43,6 +43,9 @@ class Failure(Exception):
 class SearchRequest:
     """A search: the query, its scope and its filters.
 
+    Without words, a filter on symbols lists symbols: each once, with its own lines and signature.
+    With a name, symbols that have it as written come first; else the order is by path.
+
     If no index, no topic and no `all_indexes` is given, `cwd` selects the index (the nearest root
     wins). A query has at most 10,000 characters and 200 filters (languages, paths, symbol types and
     names, phrases) of at most 4,096 characters each; larger queries are refused.
@@ -86,6 +89,7 @@ class SearchRequest:
     collapse: bool = True  # of files that are alike, show one
     # from overlay.open: its unsaved text is searched instead of the content on disk
     session: str | None = None
+    cursor: str | None = None  # of the previous page of a list of symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,7 @@ class SearchResult:
     # other files that are alike, for which this one stands: translations, copies, versions; at most 20
     similar_paths: tuple[str, ...] = ()
     similar: int = 0  # the number of these files
+    symbol_parent: str | None = None  # of a listed symbol: the definition around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,8 @@ class SearchReply:
     notes: tuple[str, ...] = ()
     explain: dict[str, Any] | None = None
     weak: bool = False  # no result is likely to answer the query
+    listing: bool = False  # a list of symbols: the content of a result is its signature
+    cursor: str | None = None  # continues a list of symbols; None at its end
     stale_code: str | None = None  # a reason of docs/design/freshness.md
 
 

@@ -262,3 +262,28 @@ def test_every_list_of_the_daemon_is_shown(shared: Daemon) -> None:
     assert "python" in shared.ctl("languages").stdout
     assert shared.ctl("list").stdout
     assert "embedder.provider" in shared.ctl("config", "show").stdout
+
+
+def test_symbols_are_listed_with_their_lines_page_by_page(shared: Daemon, project: Path) -> None:
+    (project / "A.java").write_text(
+        "class A {\n  int size;\n\n  int twice(int n) {\n    return 2 * n;\n  }\n"
+        "  int thrice(int n) {\n    return 3 * n;\n  }\n}\n"
+    )
+    shared.index(project)
+    reply = shared.json(
+        "query", "--symbol-type", "method", "--path", "A.java", "--limit", "1", cwd=project
+    )
+    assert (reply["listing"], reply["fresh"], bool(reply["cursor"])) == (True, True, True)
+    (first,) = reply["results"]
+    lines = (first["start_line"], first["end_line"])
+    assert (first["symbol_name"], lines, first["symbol_parent"]) == ("A.twice", (4, 6), "A")
+    more = shared.ctl(
+        *("query", "--symbol-type", "method", "--path", "A.java"),
+        *("--cursor", reply["cursor"], "--format", "compact"),
+        cwd=project,
+    )
+    assert "A.java:7-9 method A.thrice int thrice(int n)" in more.stdout
+    assert "there are more" not in more.stdout
+    (project / "A.java").write_text("class A { }\n")
+    listed = shared.json("query", "sym:class,method", "--path", "A.java", cwd=project)
+    assert [hit["symbol_name"] for hit in listed["results"]] == ["A"]

@@ -27,7 +27,7 @@ from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.model import Commit
 from cocosearchd.store import index_records
-from cocosearchd.store.chunks.queries import list_symbols
+from cocosearchd.store.chunks.queries import first_matches
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.invalidation import AffectedFiles, invalidate
 from tests.embedding.ollama_server import Script, ollama_server
@@ -86,7 +86,7 @@ class Bench:
         return stored[0].chunk_count
 
     async def symbols(self, kind: str) -> set[str]:
-        candidates = await list_symbols(
+        candidates = await first_matches(
             self.db, self.index.record, Filter(symbol_types=(kind,)), 99
         )
         return {hit.path for hit in candidates}

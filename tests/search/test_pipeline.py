@@ -478,7 +478,7 @@ async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(
     corpus = await new_corpus(
         db, tmp_path / "root", {"a.py": text, "b.py": "def wanted_too():\n    return 2\n"}
     )
-    hits = (await corpus.ask(parse_query("name:*wanted*"))).hits
+    hits = (await corpus.ask(parse_query("name:*Wanted*"))).hits
     assert [(hit.path, hit.symbol_type, hit.symbol_name) for hit in hits] == [
         ("a.py", "class", "Wanted"),
         ("b.py", "function", "wanted_too"),
@@ -502,7 +502,3 @@ async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(
         (1, "def far_too_long(value)"),
         (125, "def far_too_long(a, b)"),
     ]
-    assert (
-        len((await corpus.ask(parse_query("name:far_too_long", limit=50, all_chunks=True))).hits)
-        > 4
-    )

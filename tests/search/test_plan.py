@@ -8,6 +8,7 @@ from cocosearch_ipc.protocol import SearchRequest
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
 from cocosearchd.search.plan import (
     QUERY_OPTIONS,
     Plan,
@@ -155,6 +156,7 @@ def test_no_words_and_no_symbol_filter_are_refused(text: str) -> None:
 
 def test_the_digest_differs_with_every_field() -> None:
     plan = plan_of("x")
+    cursor = ListCursor("a", ListPosition(False, False, "a.py", 0, "b"))
     other_plan = Plan(
         "y",
         Filter(("go",)),
@@ -171,6 +173,7 @@ def test_the_digest_differs_with_every_field() -> None:
         "d",
         0.5,
         False,
+        cursor=cursor,
     )
     for field in fields(Plan):
         changed = replace(plan, **{field.name: getattr(other_plan, field.name)})

@@ -22,8 +22,8 @@ from cocosearchd.store.chunks.queries import (
     FileWrite,
     chunks_with_files,
     delete_file,
+    first_matches,
     keyword_search,
-    list_symbols,
     replace_file,
     vector_search,
 )
@@ -135,8 +135,7 @@ async def test_filters_mean_the_same_in_every_search(
     assert {
         hit.key for hit in await vector_search(db, record, vector_of("q"), where, 100)
     } == expected
-    symbol_keys = {hit.key for hit in everything if passes(hit) and hit.symbol_name}
-    assert {hit.key for hit in await list_symbols(db, record, where, 100)} == symbol_keys
+    assert {hit.key for hit in await first_matches(db, record, where, 100)} == expected
     spoken = {
         hit.key for hit in everything if passes(hit) and "open" in re.split(r"\W+", hit.content)
     }
@@ -192,14 +191,14 @@ def test_what_a_phrase_says_of_words() -> None:
 
 async def test_names_defined_inside_a_chunk_are_found(db: Database) -> None:
     record = await corpus(db)
-    (hit,) = await list_symbols(db, record, Filter(symbol_name="main"), 10)
+    (hit,) = await first_matches(db, record, Filter(symbol_name="main"), 10)
     assert hit.path == "main.rs"
 
 
 async def test_a_pattern_that_cannot_be_used(db: Database) -> None:
     record = await corpus(db)
     with pytest.raises(InvalidInput, match="pattern"):
-        await list_symbols(db, record, Filter(paths=("[z-a]",)), 1)
+        await first_matches(db, record, Filter(paths=("[z-a]",)), 1)
 
 
 async def test_keywords_need_every_term(db: Database) -> None:

@@ -127,9 +127,14 @@ class OverlaySessions:
         # unless the file was put again or cleared meanwhile
         if self._session(session).latest.get(key) == change:
             self._check_limits(unsaved, key, data)  # more files may have come meanwhile
-            symbols = scopes.pack(parsed.symbols)
             unsaved.files[key] = OverlayFile(
-                path, make_contents(data), language, chunks, vectors, symbols
+                path=path,
+                text=make_contents(data),
+                language=language,
+                chunks=chunks,
+                vectors=vectors,
+                scopes=scopes.pack(parsed.symbols),
+                symbols=parsed.symbols,
             )
             unsaved.embedders[key] = record.identity.embedder
             unsaved.overlays.pop(record.root, None)

@@ -262,6 +262,8 @@ def search(
     cache: Literal["miss", "exact", "semantic"] = "miss",
     notes: tuple[str, ...] = (),
     explain: dict[str, object] | None = None,
+    listing: bool = False,
+    cursor: str | None = None,
 ) -> p.SearchReply:
     """An answer. One index gives `index`, several give `indexes`; clocks of several indexes have no
     common `as_of`.
@@ -280,6 +282,8 @@ def search(
         notes=notes,
         explain=explain,
         stale_code=freshness.code,
+        listing=listing,
+        cursor=cursor,
         weak=bool(hits) and max(hit.relevance for hit in hits) < WEAK,
     )
 

@@ -13,15 +13,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.filters.filter_fields import Filter, chunk_matcher, file_passes
+from cocosearchd.filters.filter_fields import Filter, chunk_conditions, chunk_matcher, file_passes
 from cocosearchd.filters.globs import exact_glob
-from cocosearchd.model import Chunk
+from cocosearchd.model import Chunk, Symbol
 from cocosearchd.search.answers.disk_files import FileContents
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, extract_header_names
 from cocosearchd.store.chunks.file_states import FileState
+from cocosearchd.store.chunks.file_symbols import SymbolFile
 from cocosearchd.store.chunks.manifest import chunk_symbols
 from cocosearchd.store.chunks.queries import Candidate, Key
-from cocosearchd.store.chunks.rows import name_matching_symbol
 
 Vector = NDArray[np.float32]
 
@@ -39,6 +39,7 @@ class OverlayFile:
     chunks: tuple[Chunk, ...]
     vectors: Vector
     scopes: bytes
+    symbols: tuple[Symbol, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,20 +78,18 @@ class Overlay:
             if matches_chunk(chunk.text, chunk_symbols(chunk))
         )
 
-    def matching_symbols(self, where: Filter) -> tuple[Candidate, ...]:
-        """Return the definitions that pass a filter, as the store lists them."""
-        rows = (row for row, _ in self.matching_chunks(where) if row.symbol_name)
-        return tuple(name_matching_symbol(row, self._symbols[row.key], where) for row in rows)
-
-    @cached_property
-    def _symbols(self) -> Mapping[Key, tuple[tuple[str, str], ...]]:
-        return {
-            (file.path, chunk.start_byte, chunk.end_byte): tuple(
-                (s.kind, s.qualified_name) for s in chunk.symbols
-            )
-            for file in self.files.values()
-            for chunk in file.chunks
-        }
+    def symbol_files(self, where: Filter) -> tuple[SymbolFile, ...]:
+        """Return the files with symbols that pass a filter, as the store does."""
+        symbols, _ = chunk_conditions(where)
+        matches = symbols.matcher()
+        is_written = symbols.written_matcher()
+        files = list[SymbolFile]()
+        for path, file in self.files.items():
+            names = [(symbol.kind, symbol.qualified_name) for symbol in file.symbols]
+            written = [is_written(*name) for name in names if matches(*name)]
+            if written and file_passes(where, path, file.language):
+                files.append(SymbolFile(path, any(written), not all(written)))
+        return tuple(files)
 
     def compare_vectors(self, where: Filter, vector: Vector) -> tuple[Candidate, ...]:
         """Return the chunks that pass a filter and have a vector, scored by cosine similarity.

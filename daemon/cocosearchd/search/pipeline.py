@@ -54,6 +54,7 @@ class Answer:
     changed_paths: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     stale: StaleReason | None = None
+    more: bool = False  # a list of symbols goes on after the last hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,8 @@ class Pipeline:
                 plan = replace(plan, lexical=True)  # warm and cold answers are cached apart
             if overlay is not None:
                 plan = replace(plan, overlay=overlay.digest)
+            # the lines of a symbol say where its body is
+            view = replace(query.view, smart_context=False) if plan.listing else query.view
             trace.record("plan", lambda: describe_plan(plan))
         try:
             ranking, cache_use = await self._rank(
@@ -159,11 +162,11 @@ class Pipeline:
                 record,
                 cached,
                 "exact",
-                query.view,
+                view,
                 overlay,
                 stale_reason("earlier_answer", error=error.message),
             )
-        return RankedAnswer(record, ranking, cache_use, query.view, overlay)
+        return RankedAnswer(record, ranking, cache_use, view, overlay)
 
     async def expand(self, ranked: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
         """Add context to the first `count` hits; None: to all.
@@ -322,6 +325,7 @@ def _make_ranking(
         attempt.files,
         tuple(filter(None, (query_vector.warning, attempt.warning))),
         snapshot_count=state[1],
+        more=plan.listing and len(attempt.scored) > len(attempt.selected),
     )
 
 
@@ -337,4 +341,5 @@ def _make_answer(
         changed_paths=changed_paths,
         warnings=ranking.warnings,
         stale=ranked.stale,
+        more=ranking.more or len(hits) < len(ranking.hits),
     )

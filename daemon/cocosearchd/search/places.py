@@ -4,7 +4,7 @@ A place is a chunk that answers. Results keep the order of their files; the othe
 are shown with it where they are among the best places of the whole answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cocosearchd.languages import identifiers
@@ -35,19 +35,19 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
     """Select at most `plan.limit` results of relevant candidates.
 
     A file has one result with several places, and one of the files that are alike stands for all
-    of them. With `all_chunks`, each chunk is a result, the best place first. A list of symbols has
-    all of each file, each by its first chunk: a long definition has several chunks.
+    of them. With `all_chunks`, each chunk is a result, the best place first. In a list of symbols
+    each symbol is a result.
     """
     relevant = [
         entry
         for entry in scored
         if entry.relevance >= plan.min_relevance and _evidence(entry) >= plan.min_evidence
     ]
+    if plan.listing:
+        return tuple(map(ScoredResult, relevant[: plan.limit]))
     if plan.all_chunks:
         ordered = sorted(relevant, key=lambda entry: -entry.place_score)
         return tuple(map(ScoredResult, ordered[: plan.limit]))
-    if plan.listing:
-        return _take_first(relevant, plan.limit, _symbol_identity)
     if plan.collapse:
         return _collapse(plan, relevant)
     return group_places(relevant, plan.limit)
@@ -119,24 +119,6 @@ def _make_result(places: Sequence[ScoredCandidate], threshold: float) -> ScoredR
     return ScoredResult(best, tuple(more_places[:MAX_OTHER_PLACES]))
 
 
-def _take_first(
-    scored: Sequence[ScoredCandidate],
-    limit: int,
-    identity: Callable[[ScoredCandidate], object],
-) -> tuple[ScoredResult, ...]:
-    first_by_identity = dict[object, ScoredResult]()
-    for entry in scored:
-        first_by_identity.setdefault(identity(entry), ScoredResult(entry))
-        if len(first_by_identity) == limit:
-            break
-    return tuple(first_by_identity.values())
-
-
-def _symbol_identity(entry: ScoredCandidate) -> object:
-    candidate = entry.candidate
-    return candidate.path, candidate.symbol_name, candidate.symbol_signature
-
-
 def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()) -> Hit:
     """Convert a result into a hit, without context. `words` choose the line to open."""
     scored = result.best
@@ -164,6 +146,7 @@ def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()
             *(() if scored.cosine is None else (("cosine", scored.cosine),)),
             *scored.features,
         ),
+        symbol_parent=candidate.symbol_parent,
         relevance=scored.relevance,
         line=candidate.start_line + best_line(candidate.content, words),
         also=tuple(_to_place(entry, words) for entry in result.more_places),

@@ -18,6 +18,7 @@ from cocosearchd.languages.identifiers import find_names
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
+from cocosearchd.search.listing.list_cursor import ListCursor, decode_cursor
 from cocosearchd.search.query_bounds import check_filters, check_question
 
 Profile = Literal["code", "classic"]
@@ -54,6 +55,7 @@ class RankingOptions:
     min_evidence: float = 0.0
     all_chunks: bool = False
     collapse: bool = True
+    cursor: str | None = None  # continues a list of symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Plan:
     overlay: str = ""  # digest of the unsaved text that is searched in place of files on disk
     min_evidence: float = 0.0
     collapse: bool = False  # results that are alike are shown once
+    cursor: ListCursor | None = None  # a list of symbols continues after it
 
 
 def digest(plan: Plan) -> bytes:
@@ -191,6 +194,7 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         listing=listing,
         min_evidence=float(options.min_evidence),
         collapse=options.collapse and not (listing or options.all_chunks),
+        cursor=_read_cursor(options.cursor, listing=listing),
     )
 
 
@@ -207,6 +211,16 @@ def _check_bounds(limit: int, options: RankingOptions) -> None:
             f"min_evidence is {options.min_evidence}",
             "use 0 to 1: 1 means every word, a lower value is a cosine similarity",
         )
+
+
+def _read_cursor(text: str | None, *, listing: bool) -> ListCursor | None:
+    if text is None:
+        return None
+    if not listing:
+        raise InvalidInput(
+            "only a list of symbols has a cursor", "leave out the words, or leave out the cursor"
+        )
+    return decode_cursor(text)
 
 
 def _check_view(view: ViewOptions) -> None:

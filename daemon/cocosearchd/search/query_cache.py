@@ -44,6 +44,7 @@ class CachedHits:
     files: tuple[FileState, ...]
     warnings: tuple[str, ...] = ()
     snapshot_count: int = 0
+    more: bool = False  # a list of symbols goes on
 
     @property
     def state(self) -> State:

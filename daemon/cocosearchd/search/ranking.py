@@ -104,11 +104,7 @@ SCORERS: dict[Profile, Score] = {"classic": score_classic, "code": score_code_fa
 
 
 def score_candidates(plan: Plan, retrieved: RetrievedCandidates) -> list[ScoredCandidate]:
-    """Score all candidates by the plan's profile; a listing keeps its order."""
-    if plan.listing:
-        return [
-            listed_candidate(candidate, rank) for rank, candidate in enumerate(retrieved.keyword, 1)
-        ]
+    """Score all candidates by the plan's profile."""
     is_name = " " not in plan.text
     return [
         replace(entry, relevance=_estimate_relevance(entry, is_name, bool(plan.where.phrases)))

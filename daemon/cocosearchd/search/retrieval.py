@@ -19,6 +19,7 @@ from cocosearchd.search.classic.retrievers import retrieve
 from cocosearchd.search.code.code_candidates import RankedCandidates, code_candidates
 from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.listing.symbol_list import list_stored_symbols
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import ScoredResult, select_results
 from cocosearchd.search.plan import Plan
@@ -201,6 +202,10 @@ class Retriever:
     ) -> RankedCandidates:
         """Retrieve and rank with PostgreSQL alone."""
         plan = request.plan
+        if plan.listing:
+            with trace.stage("retrieve"):
+                listing = await list_stored_symbols(db, record, plan, request.overlay)
+            return RankedCandidates(listing.scored, warning=listing.warning)
         vector = request.vector
         # Without a vector, only words can be searched, whatever the profile.
         keyword = plan.keyword or vector is None

@@ -35,6 +35,18 @@ def chunk_filter_sql(where: Filter) -> Condition:
     return _join(chunk_restrictions(where))
 
 
+def symbol_sql(where: Filter) -> Condition:
+    """Return the conditions of a filter on a single symbol, over its columns kind and name."""
+    symbols, _ = chunk_conditions(where)
+    return _join(symbols.symbol_restrictions(), "symbol")
+
+
+def written_sql(where: Filter) -> Condition:
+    """Return the condition that a symbol has the name as written; `true` without a name."""
+    symbols, _ = chunk_conditions(where)
+    return _join(symbols.written_restrictions(), "written")
+
+
 def phrase_words_sql(where: Filter) -> Condition:
     """Return the conditions of phrases on the index of words, which PostgreSQL can estimate."""
     return _join(_words(where))
@@ -52,11 +64,11 @@ def _words(where: Filter) -> Iterable[Restriction]:
     return phrases.word_restrictions()
 
 
-def _join(restrictions: Iterable[Restriction]) -> Condition:
+def _join(restrictions: Iterable[Restriction], prefix: str = "filter") -> Condition:
     conditions = list[sql.Composable]()
     values = dict[str, Any]()
     for text, parameters in restrictions:
-        names = {key: f"filter_{len(values) + n}" for n, key in enumerate(parameters)}
+        names = {key: f"{prefix}_{len(values) + n}" for n, key in enumerate(parameters)}
         values |= {names[key]: value for key, value in parameters.items()}
         conditions.append(
             sql.SQL(text).format(**{key: sql.Placeholder(name) for key, name in names.items()})

@@ -557,19 +557,19 @@ left join (
 where i.number = {number}
 order by turn
 
--- name: list_symbols
--- Each chunk comes with all its symbols, so that the one that matches can be shown.
-select {columns}, 0::float8, symbol_kinds, symbol_names
-from (
-    select * from {chunks} where symbol_name is not null and {filter} order by filename, chunk_number limit %(limit)s
-) as c, {place}
-order by c.filename, c.chunk_number
+-- name: symbol_files
+-- Files with symbols that pass a filter: whether one has its name as written in the filter, and whether one has another.
+select filename, bool_or(written), bool_or(not written)
+from {chunks} cross join lateral (
+    select {written} as written from unnest(symbol_kinds, symbol_names) as s(kind, name) where {symbol}
+) as matching
+where {filter} and {live} and filename >= %(first_path)s
+group by filename
+order by not bool_or(written), filename
+limit %(limit)s
 
--- name: symbols_at
--- Chunks by their keys, each with all its symbols, as in list_symbols.
-select {columns}, 0::float8, symbol_kinds, symbol_names
-from {requested} join {chunks} c
-    on (c.filename, c.chunk_number) = (p.filename, p.chunk_number) and (p.start, c.byte_count) = (a, b - a)
+-- name: file_symbols
+select filename, generation, language_id, symbols from {files} where filename = any(%(filenames)s::text[])
 
 -- name: file_chunks
 -- Each file with its chunks in order; a file without chunks has one row of nulls.

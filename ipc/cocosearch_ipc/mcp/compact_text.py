@@ -41,6 +41,8 @@ PENDING = 5  # maximum number of pending paths: an assistant can read these file
 
 def search(reply: SearchReply) -> str:
     """Format each result as `path:start-end` with symbol and code; freshness comes last."""
+    if reply.listing:
+        return _symbols(reply)
     hits = [_hit(result, has_index_names=reply.index is None) for result in reply.results]
     return "\n\n".join(
         [
@@ -50,6 +52,23 @@ def search(reply: SearchReply) -> str:
             _freshness(reply),
         ]
     )
+
+
+def _symbols(reply: SearchReply) -> str:
+    """Format a list of symbols in one block, one line each: location, kind and signature."""
+    rows = [_symbol(result, has_index_names=reply.index is None) for result in reply.results]
+    block = [CONTENT_NOTICE, fenced("\n".join(rows))] if rows else ["Nothing found."]
+    more = [f"There are more: cursor={reply.cursor!r}."] if reply.cursor else []
+    return "\n".join([*block, *more, *_notes(reply.notes), _freshness(reply)])
+
+
+def _symbol(result: SearchResult, *, has_index_names: bool) -> str:
+    index = f"{result.index}: " if has_index_names else ""
+    lines = f"{result.start_line}-{result.end_line}"
+    names = (result.symbol_type, result.symbol_name, result.symbol_signature)
+    location = f"{index}{visible_name(result.path)}:{lines}"
+    stale = ["STALE: the file has changed since"] if result.stale else []
+    return "  ".join([location, *(visible_name(name) for name in names if name), *stale])
 
 
 def explained(reply: SearchReply) -> str:

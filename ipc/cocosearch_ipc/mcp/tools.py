@@ -58,7 +58,10 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         ] = None,
         symbol_type: Annotated[
             str | list[str] | None,
-            Field(description="Only these kinds: function, method, class, interface ..."),
+            Field(
+                description="Only these kinds: function, method, class, interface, resource ... "
+                "An empty query lists all such symbols."
+            ),
         ] = None,
         symbol_name: Annotated[
             str | None, Field(description="Only symbols of this name; * is a wildcard.")
@@ -81,6 +84,9 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         no_cache: Annotated[bool, Field(description="Do not use a cached answer.")] = False,
         budget_tokens: Annotated[
             int | None, Field(ge=50, description="Approximate maximum tokens of code.")
+        ] = None,
+        cursor: Annotated[
+            str | None, Field(description="The cursor from the previous page of symbols.")
         ] = None,
     ) -> Any:
         """Find code by meaning, by words or by name, in the user's current files (unsaved changes
@@ -110,6 +116,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             smart_context=smart_context,
             use_cache=not no_cache,
             budget_tokens=budget_tokens,
+            cursor=cursor,
         )
         return await tool_calls.await_result(
             engine.search(tool_calls.validate_request(request)), compact_text.search, scope

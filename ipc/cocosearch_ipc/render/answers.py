@@ -44,6 +44,9 @@ def text(
         yield style.paint(f"{WEAK_NOTICE}\n", output.YELLOW)
     for number, hit in enumerate(reply["results"], 1):
         yield _head(number, hit, style, roots, has_index_names)
+        if reply.get("listing"):
+            yield from _signature(hit)
+            continue
         yield from _snippet(hit, words, style, lex, None if full else SNIPPET_LINES)
         yield from _other_places(hit, style)
         yield ""
@@ -51,7 +54,15 @@ def text(
         yield "nothing found"
     for warning in reply.get("notes") or ():
         yield style.paint(f"note: {output.printable(warning, keep='')}", output.YELLOW)
+    if cursor := reply.get("cursor"):
+        yield f"there are more: --cursor {output.printable(cursor, keep='')}"
     yield _foot(reply, style)
+
+
+def _signature(hit: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the signature of a listed symbol."""
+    if hit["symbol_signature"]:
+        yield f"    {output.printable(hit['symbol_signature'], keep='')}"
 
 
 def compact(reply: dict[str, Any]) -> Iterator[str]:
@@ -67,7 +78,12 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
         yield CONTENT_NOTICE
     for hit in reply["results"]:
         index = f"{hit['index']}: " if has_index_names else ""
-        yield from _compact_hit(hit, index)
+        if reply.get("listing"):
+            yield _compact_symbol(hit, index)
+        else:
+            yield from _compact_hit(hit, index)
+    if cursor := reply.get("cursor"):
+        yield f"there are more: cursor {output.printable(cursor, keep='')}"
     if not reply["results"]:
         yield "nothing found"
     yield from (
@@ -75,6 +91,13 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
     )
     if not reply["fresh"]:
         yield f"not fresh: {describe_staleness(reply['stale_reason'], reply['pending'])}"
+
+
+def _compact_symbol(hit: Mapping[str, Any], index: str) -> str:
+    """Return a listed symbol on one line: location, kind, name and signature."""
+    location = f"{visible_name(hit['path'])}:{hit['start_line']}-{hit['end_line']}"
+    names = (hit["symbol_type"], hit["symbol_name"], hit["symbol_signature"])
+    return " ".join([f"{index}{location}", *(visible_name(name) for name in names if name)])
 
 
 def _compact_hit(hit: dict[str, Any], index: str) -> Iterator[str]:

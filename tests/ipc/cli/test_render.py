@@ -485,3 +485,38 @@ def test_counts_end_with_the_number_of_failures_that_are_not_listed(
         "failures": [{"path": "a.py", "status": "partial"}],
     }
     assert list(tables.stats(reply, PLAIN))[-1] == last_line
+
+
+SYMBOLS = reply(
+    "sym:class",
+    hit("class Client(Base)")
+    | {
+        "end_line": 12,
+        "symbol_type": "class",
+        "symbol_name": "Client",
+        "symbol_signature": "class Client(Base)",
+        "score": 0.0,
+    },
+    listing=True,
+    cursor="Y3Vyc29y",
+    notes=("some are missing",),
+)
+
+
+def test_a_list_of_symbols_has_two_lines_a_symbol() -> None:
+    assert list(answers.text(SYMBOLS, PLAIN, {})) == [
+        " 1. a.py:9  class Client",
+        "    class Client(Base)",
+        "note: some are missing",
+        "there are more: --cursor Y3Vyc29y",
+        "1 of a in 2.0 ms, fresh",
+    ]
+
+
+def test_a_compact_list_of_symbols_has_one_line_a_symbol() -> None:
+    lines = list(answers.compact(SYMBOLS))
+    assert lines[1:] == [
+        "a.py:9-12 class Client class Client(Base)",
+        "there are more: cursor Y3Vyc29y",
+        "note: some are missing",
+    ]

@@ -14,6 +14,7 @@ from cocosearchd.search.ranking import (
     SCORERS,
     RetrievedCandidates,
     fuse,
+    listed_candidate,
     score_candidates,
     score_classic,
     score_code_fallback,
@@ -236,10 +237,9 @@ def test_relevance_grows_with_evidence() -> None:
 def test_what_was_asked_for_literally_is_relevant() -> None:
     hit = candidate("a", score=0.1)
     phrase = replace(PLAN, where=Filter(phrases=("exact text",)))
-    listing = replace(PLAN, listing=True, keyword=False)
     retrieved = RetrievedCandidates((), (hit,), 1)
-    for plan in (phrase, listing):
-        assert [entry.relevance for entry in score_candidates(plan, retrieved)] == [1.0]
+    assert [entry.relevance for entry in score_candidates(phrase, retrieved)] == [1.0]
+    assert listed_candidate(hit, 1).relevance == 1.0
 
 
 def test_both_profiles_are_there() -> None:

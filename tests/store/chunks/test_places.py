@@ -14,11 +14,10 @@ from cocosearchd.store.chunks.queries import (
     Key,
     chunks_with_files,
     file_chunks,
+    first_matches,
     keyword_search,
-    list_symbols,
     replace_file,
     replace_files,
-    symbols_at,
     vector_search,
 )
 from cocosearchd.store.connection.database import Database
@@ -99,13 +98,11 @@ async def answers(db: Database, record: IndexRecord, keys: Sequence[Key]) -> lis
         for limit in (2, 3, 99)
     ]
     hits += [
-        await list_symbols(db, record, Filter(symbol_name="*"), limit) for limit in (1, 2, 5, 99)
+        await first_matches(db, record, Filter(symbol_name="*"), limit) for limit in (1, 2, 5, 99)
     ]
-    symbols = await symbols_at(db, record, keys, words)
     return [
         hits,
         (await chunks_with_files(db, record, keys))[0],
-        sorted(symbols, key=lambda hit: hit.key),
         starts((await phrase_matches.phrase_matches_in_chunks(db, record, phrase, keys)).starts),
         starts(
             (await phrase_matches.phrase_matches_in_files(db, record, phrase, list(TEXTS))).starts

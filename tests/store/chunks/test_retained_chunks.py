@@ -16,8 +16,8 @@ from cocosearchd.store.chunks.manifest import OutdatedManifest
 from cocosearchd.store.chunks.queries import (
     FileWrite,
     delete_file,
+    first_matches,
     keyword_search,
-    list_symbols,
     replace_file,
     replace_files,
     vector_search,
@@ -77,7 +77,7 @@ async def test_no_question_sees_them(db: Database) -> None:
     assert await keyword_search(db, record, "tail", everything, 9) == ()
     assert await keyword_search(db, record, "tail nowhere", everything, 9, any_term=True) == ()
     assert [
-        hit.content for hit in await list_symbols(db, record, Filter(symbol_name="one"), 9)
+        hit.content for hit in await first_matches(db, record, Filter(symbol_name="one"), 9)
     ] == ["one: 2"]
     assert (await counts(db, record)).chunks == (await statistics(db, record)).chunks == len(OTHER)
     assert await count_outdated_chunks(db, record) == 0
@@ -125,7 +125,7 @@ async def test_the_best_rows_are_read_from_indexes_beside_retained_rows(db: Data
     async with db.connection() as connection:
         await connection.execute(compose("analyze {chunks}", record))
         everything = statement("filter_live", record, filter=sql.SQL("true"))
-        for name, index in (("vector_nearest", "chunks_vector"), ("list_symbols", "chunks_key")):
+        for name, index in (("vector_nearest", "chunks_vector"), ("first_matches", "chunks_key")):
             query = sql.SQL("explain {}").format(
                 statement(name, record, filter=sql.SQL("{}").format(everything))
             )

@@ -13,8 +13,8 @@ from cocosearchd.model import IndexRecord, Symbol
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import (
     file_chunks,
+    first_matches,
     keyword_search,
-    list_symbols,
     replace_file,
     vector_search,
 )
@@ -294,7 +294,7 @@ async def writers(db: Database, record: IndexRecord) -> list[tuple[str, ...]]:
 
 
 async def found(db: Database, record: IndexRecord, where: Filter) -> set[str]:
-    return {hit.path for hit in await list_symbols(db, record, where, 99)}
+    return {hit.path for hit in await first_matches(db, record, where, 99)}
 
 
 async def counted(db: Database, record: IndexRecord) -> int:

@@ -23,6 +23,7 @@ from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, search_several
 from cocosearchd.search.latency import Latency
+from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
@@ -114,6 +115,8 @@ class SearchVerbs:
             cache=answer.cache,
             timings_ms=trace.timings_ms,
             notes=(*warnings, *answer.warnings),
+            listing=not query.words,
+            cursor=next_cursor(query, answer.hits) if answer.more else None,
             explain=dict(trace.details) if wants_explanation(request) else None,
         )
 
@@ -154,6 +157,8 @@ class SearchVerbs:
             cache="exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
             timings_ms=timings,
             notes=(*warnings, *merged.warnings),
+            listing=not query.words,
+            cursor=merged.cursor,
             explain=explanation if wants_explanation(request) else None,
         )
 

@@ -385,4 +385,5 @@ def _with_context(
         line=hit.line,
         also=hit.also,
         similar_paths=hit.similar_paths,
+        symbol_parent=hit.symbol_parent,
     )

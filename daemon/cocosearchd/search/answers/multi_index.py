@@ -17,6 +17,7 @@ from cocosearchd.model import Hit, IndexRecord, decode_path
 from cocosearchd.search.alike import Text, group_alike
 from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.code.file_masks import NO_FILE
+from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Pipeline, QueryVector, RankedAnswer
 from cocosearchd.search.places import content_words
@@ -55,13 +56,14 @@ class FailedIndex:
 @dataclass(frozen=True, slots=True)
 class MergedAnswer:
     """Hits of all indexes in one order. `answers` are the single answers, with their shown hits
-    only.
+    only. `cursor` continues a list of symbols.
     """
 
     hits: tuple[Hit, ...]
     answers: tuple[Answer, ...]
     failed: tuple[FailedIndex, ...]
     traces: dict[str, Trace]
+    cursor: str | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -110,23 +112,86 @@ async def search_several(
     )
     if failed_indexes and not ranked_answers:
         raise failed_indexes[0].error
+    limit = pipeline.effective_limit(query)
+    if not query.words:
+        listed = select_listed(ranked_answers, limit)
+        answers = await _expand_selected(pipeline, listed.answers, listed.selected, traces)
+        hits = [answers[chosen.number].hits[chosen.rank - 1] for chosen in listed.selected]
+        fitting = _fit_budget(hits, query)
+        last_hits = fitting if len(fitting) < len(hits) else listed.last_hits
+        cursor = next_cursor(query, last_hits)
+        return MergedAnswer(fitting, answers, failed_indexes, traces, cursor)
     ranked_answers = _deduplicate(ranked_answers, query.ranking.all_chunks)
     hits_by_index = [ranked.ranking.hits for ranked in ranked_answers]
-    limit = pipeline.effective_limit(query)
     selected = (
         collapse_hits(hits_by_index, order_hits(hits_by_index), limit, content_words(query.words))
         if query.ranking.collapse and not query.ranking.all_chunks
         else [SelectedHit(*chosen) for chosen in order_hits(hits_by_index)[:limit]]
     )
     answers = await _expand_selected(pipeline, ranked_answers, selected, traces)
-    return MergedAnswer(
-        fit_budget(
-            merge_hits(answers, selected), query.view.budget_chars, query.view.budget_tokens
-        ),
-        answers,
-        failed_indexes,
-        traces,
+    fitting = _fit_budget(merge_hits(answers, selected), query)
+    return MergedAnswer(fitting, answers, failed_indexes, traces)
+
+
+def _fit_budget(hits: Sequence[Hit], query: Query) -> tuple[Hit, ...]:
+    return fit_budget(tuple(hits), query.view.budget_chars, query.view.budget_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSymbols:
+    """A page of the symbols of several indexes, index after index by name.
+
+    `last_hits` end with the hit after which the next page begins; empty at the end of the list.
+    """
+
+    answers: tuple[RankedAnswer, ...]
+    selected: tuple[SelectedHit, ...]
+    last_hits: tuple[Hit, ...] = ()
+
+
+def select_listed(ranked_answers: Sequence[RankedAnswer], limit: int) -> ListedSymbols:
+    """Select the first `limit` symbols. A file below several roots is listed by the nearest one."""
+    ordered = sorted(ranked_answers, key=lambda answer: answer.record.name)
+    owned = _drop_nested(ordered)
+    selected: list[SelectedHit] = []
+    for number, (answer, owned_answer) in enumerate(zip(ordered, owned, strict=True)):
+        hits = owned_answer.ranking.hits
+        room = limit - len(selected)
+        selected += [SelectedHit(number, rank) for rank in range(1, min(len(hits), room) + 1)]
+        if len(hits) > room:
+            last_hit = owned[selected[-1].number].ranking.hits[selected[-1].rank - 1]
+            return ListedSymbols(owned, tuple(selected), (last_hit,))
+        if answer.ranking.more:
+            return ListedSymbols(owned, tuple(selected), answer.ranking.hits[-1:])
+    return ListedSymbols(owned, tuple(selected))
+
+
+def _drop_nested(answers: Sequence[RankedAnswer]) -> tuple[RankedAnswer, ...]:
+    """Drop the hits that lie below a nearer root, except files that have unsaved text here."""
+    roots = _slashed_roots(answers)
+    if not _are_nested(roots):
+        return tuple(answers)
+    unsaved = _find_unsaved_files(answers, roots)
+    hits_by_index: list[list[Hit]] = [[] for _ in roots]
+    for hit in _place_hits(answers, roots):
+        nearest = max(
+            (number for number, root in enumerate(roots) if hit.path.startswith(root)),
+            key=lambda number: len(roots[number]),
+        )
+        if unsaved.get(hit.path, nearest) == hit.number:
+            hits_by_index[hit.number].append(hit.hit)
+    return tuple(
+        replace(answer, ranking=replace(answer.ranking, hits=tuple(hits)))
+        for answer, hits in zip(answers, hits_by_index, strict=True)
     )
+
+
+def _slashed_roots(answers: Sequence[RankedAnswer]) -> list[bytes]:
+    return [answer.record.root.rstrip(b"/") + b"/" for answer in answers]
+
+
+def _are_nested(roots: Sequence[bytes]) -> bool:
+    return any(root != outer and root.startswith(outer) for root in roots for outer in roots)
 
 
 async def _expand_selected(
@@ -272,8 +337,8 @@ def _deduplicate(answers: Sequence[RankedAnswer], all_chunks: bool) -> list[Rank
     A file below several roots belongs to the index with the nearest root. A file with unsaved text
     belongs to the index whose overlay has it; the others have the text on disk.
     """
-    roots = [answer.record.root.rstrip(b"/") + b"/" for answer in answers]
-    if not any(root != outer and root.startswith(outer) for root in roots for outer in roots):
+    roots = _slashed_roots(answers)
+    if not _are_nested(roots):
         return list(answers)  # the same tuples, because expansions are cached by identity
     unsaved = _find_unsaved_files(answers, roots)
     hits = [

@@ -28,20 +28,11 @@ async def retrieve(
     keyword: bool,
     overlay: Overlay | None = None,
 ) -> RetrievedCandidates:
-    """Retrieve by vector and by keywords, as far as the plan has them; for a listing, the symbols.
+    """Retrieve by vector and by keywords, as far as the plan has them.
 
     Raises `StoreUnavailable`.
     """
     stored = plan if overlay is None else replace(plan, where=overlay.exclude_overlaid(plan.where))
-    if plan.listing:
-        symbols = await queries.list_symbols(db, record, stored.where, plan.depth)
-        if overlay is not None:
-            symbols = tuple(
-                sorted((*symbols, *overlay.matching_symbols(plan.where)), key=lambda row: row.key)[
-                    : plan.depth
-                ]
-            )
-        return RetrievedCandidates(keyword=symbols, every_word=len(symbols))
     vectors, (words, every_word) = await asyncio.gather(
         _search_vectors(db, record, stored, vector),
         _search_keywords(db, record, stored, enabled=keyword),

@@ -1,5 +1,6 @@
 """Candidates of the profile `code`: chunks ranked by the lexical index, with their rows."""
 
+import asyncio
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +11,10 @@ from cocosearchd.search.code.code_profile import RankedChunk, Weights
 from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_matches
-from cocosearchd.search.code.symbol_listing import list_symbols
+from cocosearchd.search.code.symbol_files import find_symbol_files
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import select_results
 from cocosearchd.search.plan import Plan
@@ -71,19 +74,7 @@ async def code_candidates(
     if snapshot is None:
         return None
     if plan.listing:
-        listing, complete = await list_symbols(
-            db=db,
-            record=newest,
-            lexical=lexical,
-            snapshot=snapshot,
-            plan=plan,
-            weights=weights,
-            overlay=overlay,
-        )
-        warning = (
-            None if listing else unmet_filter(plan.where, snapshot.live_documents, record.root)
-        )
-        return RankedCandidates(listing, snapshot.generation, complete, None, warning)
+        return await _list_symbols(db, newest, lexical, snapshot, plan, overlay)
     # A reranker or a limit of relevance needs more to choose from.
     chooses = plan.reranker != "disabled" or plan.min_relevance or plan.min_evidence
     result_count = max(plan.limit, plan.depth if chooses else 0)
@@ -121,6 +112,26 @@ def _lacks_results(plan: Plan, scored: list[ScoredCandidate], limit: int) -> boo
     if not plan.collapse or plan.reranker != "disabled" or file_count < limit:
         return False
     return len(select_results(plan, scored)) < plan.limit
+
+
+async def _list_symbols(
+    db: Database,
+    record: IndexRecord,
+    lexical: LexicalIndex,
+    snapshot: IndexSnapshot,
+    plan: Plan,
+    overlay: Overlay | None,
+) -> RankedCandidates:
+    """List symbols: memory has the files with matching symbols, the store has the symbols."""
+    page = symbol_page(plan, record.name)
+    if page is None:
+        return RankedCandidates([], snapshot.generation)
+    files = await asyncio.to_thread(find_symbol_files, lexical.symbols, snapshot, page.where)
+    listing = await read_symbols(db, record, page, files, overlay, snapshot.generation)
+    unmet = None if files else unmet_filter(plan.where, snapshot.live_documents, record.root)
+    return RankedCandidates(
+        listing.scored, snapshot.generation, listing.complete, warning=unmet or listing.warning
+    )
 
 
 async def _add_rows(

@@ -1,7 +1,7 @@
 """Runs the statements of both flows: one write transaction, `replace_files`, and the searches."""
 
 import math
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,6 @@ from cocosearchd.store.chunks.rows import (
     Row,
     StoredChunk,
     candidate_from_row,
-    name_matching_symbol,
     stored_chunk_from_row,
     to_columns,
 )
@@ -47,13 +46,11 @@ __all__ = [
     "delete_file",
     "file_chunks",
     "keyword_search",
-    "list_symbols",
     "rank_texts",
     "refresh_fingerprints",
     "replace_file",
     "replace_files",
     "stored_files",
-    "symbols_at",
     "vector_search",
 ]
 
@@ -273,49 +270,12 @@ async def chunks_with_files(
     return tuple(hits), FileStates(rows[0][-4], files)
 
 
-async def list_symbols(
-    db: Database, record: IndexRecord, where: Filter, limit: int
-) -> tuple[Candidate, ...]:
-    """List chunks that are definitions and pass the filter, by path and position.
-
-    Each is named after a symbol that passes.
-    """
-    condition, values = filter_sql(where)
-    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        query = statement(
-            "list_symbols", record, filter=await _with_live(connection, record, condition)
-        )
-        await cursor.execute(query, values | {"limit": limit})
-        return _with_symbols(await cursor.fetchall(), where)
-
-
-async def symbols_at(
-    db: Database, record: IndexRecord, keys: Sequence[Key], where: Filter
-) -> tuple[Candidate, ...]:
-    """Read the chunks of `keys` as `list_symbols` returns them, in any order.
-
-    Chunks that are gone are left out.
-    """
-    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement("symbols_at", record), _key_columns(keys))
-        return _with_symbols(await cursor.fetchall(), where)
-
-
 def _key_columns(keys: Sequence[Key]) -> dict[str, str]:
     return {
         "filenames": array_literal(path for path, _, _ in keys),
         "starts": array_literal(start for _, start, _ in keys),
         "ends": array_literal(end for _, _, end in keys),
     }
-
-
-def _with_symbols(rows: Iterable[Sequence[Any]], where: Filter) -> tuple[Candidate, ...]:
-    return tuple(
-        name_matching_symbol(
-            candidate_from_row(row), tuple(zip(kinds or (), names or (), strict=True)), where
-        )
-        for *row, kinds, names in rows
-    )
 
 
 async def file_chunks(

@@ -1,14 +1,13 @@
 """Converts between rows of the tables of one index and values of the project. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.model import Chunk, Fingerprint, ParseReport, SkipReason
 from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
 from cocosearchd.store.chunks.manifest import (
@@ -89,7 +88,7 @@ class FileWrite:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk that a statement returned.
+    """A chunk that a statement returned, or a listed symbol.
 
     `score` is the cosine similarity or the text rank, by statement; 0 where nothing was ranked.
     """
@@ -109,6 +108,7 @@ class Candidate:
     definitions: tuple[str, ...]
     header: str
     score: float
+    symbol_parent: str | None = None  # known of a listed symbol: the enclosing definition
 
     @property
     def key(self) -> Key:
@@ -292,19 +292,6 @@ def candidate_from_row(row: Sequence[Any]) -> Candidate:
     """Read a row of the statement part `columns` and a score."""
     *columns, definitions, header, score = row
     return Candidate(*(*columns, tuple(definitions), header, float(score)))
-
-
-def name_matching_symbol(
-    hit: Candidate, symbols: Sequence[tuple[str, str]], where: Filter
-) -> Candidate:
-    """Name a hit after its first symbol, (kind, qualified name), that passes the symbol filter."""
-    symbol_condition, _ = chunk_conditions(where)
-    matches = symbol_condition.matcher()
-    for kind, name in ((hit.symbol_type or "", hit.symbol_name or ""), *symbols):
-        if name and matches(kind, name):
-            signature = hit.symbol_signature if name == hit.symbol_name else None
-            return replace(hit, symbol_type=kind, symbol_name=name, symbol_signature=signature)
-    return hit
 
 
 def stored_chunk_from_row(row: Sequence[Any]) -> StoredChunk:

@@ -132,16 +132,19 @@ FILTER_OPTIONS = (
     SearchOption(
         ("--symbol-type",),
         ("symbol_types",),
-        "only these kinds of symbols: a,b; repeatable",
+        "only these kinds of symbols: a,b; class includes struct, enum and the like; repeatable",
         metavar="TYPE",
         is_list=True,
         inline_keys=("sym",),
-        choices=("function", "class", "method", "interface"),
+        choices=(
+            *("function", "class", "method", "interface", "constant", "variable", "module"),
+            *("namespace", "struct", "enum", "trait", "type", "macro", "table", "resource"),
+        ),
     ),
     SearchOption(
         ("--symbol-name",),
         ("symbol_name",),
-        "only symbols of this name",
+        "only symbols of this name; * and ? are wildcards, leading underscores may be left out",
         metavar="NAME",
         inline_keys=("name",),
     ),
@@ -157,6 +160,9 @@ FILTER_OPTIONS = (
     ),
     SearchOption(
         ("--no-collapse",), ("collapse",), "print all files that are alike, not one", const=False
+    ),
+    SearchOption(
+        ("--cursor",), ("cursor",), "continue a list of symbols after this page", metavar="CURSOR"
     ),
 )
 SYNC_OPTIONS = (

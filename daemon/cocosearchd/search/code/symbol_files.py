@@ -1,0 +1,46 @@
+"""The files with symbols that pass a filter, from memory, for the profile `code`. Pure."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.search.code.file_masks import file_mask
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
+from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
+from cocosearchd.search.lexical.segments.live_documents import select_live
+from cocosearchd.search.lexical.segments.segment import Segment
+from cocosearchd.store.chunks.file_symbols import SymbolFile
+
+Mask = NDArray[np.bool_]
+
+
+def find_symbol_files(
+    symbols: SymbolMasks, snapshot: IndexSnapshot, where: Filter
+) -> list[SymbolFile]:
+    """Find the files as `file_symbols.symbol_files` does, in any order."""
+    views = snapshot.views
+    if not views:
+        return []
+    chunks = [
+        symbols.split_mask(view.segment, where.symbol_types, where.symbol_name) for view in views
+    ]
+    files = [_files_with(view.segment, rows) for view, rows in zip(views, chunks, strict=True)]
+    written = select_live(views, [rows[0] for rows in files])
+    unlike = select_live(views, [rows[1] for rows in files])
+    living = snapshot.live_documents
+    passing = written | unlike
+    mask = file_mask(where, living)
+    if mask is not None:
+        passing &= mask
+    return [
+        SymbolFile(living.paths[file], bool(written[file]), bool(unlike[file]))
+        for file in np.flatnonzero(passing).tolist()
+    ]
+
+
+def _files_with(segment: Segment, chunks: Mask) -> Mask:
+    """Mark the files (2, F) that have one of the chunks (2, C)."""
+    files = np.zeros((len(chunks), segment.file_count), np.bool_)
+    for row, mask in zip(files, chunks, strict=True):
+        row[segment.chunk_files[np.flatnonzero(mask)]] = True
+    return files

@@ -1,0 +1,1 @@
+"""Lists of symbols, page by page: the same for both profiles."""

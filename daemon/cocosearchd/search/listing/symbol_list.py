@@ -1,0 +1,251 @@
+"""Lists of symbols: each symbol that passes a filter, once, with its own lines; page by page.
+
+Files with matching symbols come from memory or from PostgreSQL; the symbols of a file are stored
+with it. So both profiles give the same list.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cocosearchd.filters.conditions import SymbolCondition
+from cocosearchd.filters.filter_fields import Filter, chunk_conditions
+from cocosearchd.languages import symbol_table
+from cocosearchd.model import Hit, IndexRecord, Symbol
+from cocosearchd.search.lexical.features import is_test
+from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.plan import Plan, Query
+from cocosearchd.search.ranking import ScoredCandidate, listed_candidate
+from cocosearchd.store.chunks.file_symbols import (
+    FileSymbols,
+    SymbolFile,
+    file_symbols,
+    symbol_files,
+)
+from cocosearchd.store.chunks.rows import Candidate
+from cocosearchd.store.connection.database import Database
+
+MAX_FILES = 20_000  # with a matching name that are listed; those with the name as written first
+BATCH_FILES = 100  # whose symbols are read together
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolPage:
+    """A page of a list: at most `limit` symbols that pass a filter, after a position if given."""
+
+    where: Filter
+    after: ListPosition | None
+    limit: int
+
+    @property
+    def is_ranked(self) -> bool:
+        """True if the order is by relevance to a name, False if it is by path."""
+        return bool(self.where.symbol_name)
+
+    @property
+    def symbols(self) -> SymbolCondition:
+        """The condition on single symbols."""
+        return chunk_conditions(self.where)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolList:
+    """Symbols in their order.
+
+    `complete` is False if a file has changed or gone since the files were listed. `unknown` counts
+    the files whose symbols are not known.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    complete: bool = True
+    unknown: int = 0
+
+    @property
+    def scored(self) -> list[ScoredCandidate]:
+        """The symbols as candidates of a ranking."""
+        return [listed_candidate(row, rank) for rank, row in enumerate(self.candidates, 1)]
+
+    @property
+    def warning(self) -> str | None:
+        """A warning for people about files whose symbols are missing."""
+        if not self.unknown:
+            return None
+        return (
+            f"the symbols of {self.unknown:,} files are missing: an earlier version stored no lines "
+            "of symbols, and these files are being read again"
+        )
+
+
+def symbol_page(plan: Plan, index: str) -> SymbolPage | None:
+    """Return the page that a plan asks of an index; None if earlier pages have all its symbols.
+
+    It has one symbol more than is shown, to tell whether another page follows.
+    """
+    cursor = plan.cursor
+    if cursor is not None and index < cursor.index:
+        return None
+    is_begun = cursor is not None and cursor.index == index
+    return SymbolPage(
+        plan.where, cursor.position if cursor is not None and is_begun else None, plan.limit + 1
+    )
+
+
+def next_cursor(query: Query, hits: Sequence[Hit]) -> str | None:
+    """Return the cursor that continues a list of symbols after its last hit."""
+    return None if query.words or not hits else _cursor_after(hits[-1], query.where)
+
+
+def _cursor_after(hit: Hit, where: Filter) -> str:
+    page = SymbolPage(where, None, 0)
+    kind = hit.symbol_type or ""
+    name = hit.symbol_name or ""
+    position = ListPosition(
+        is_other=not page.symbols.written_matcher()(kind, name),
+        is_in_test=page.is_ranked and is_test(hit.path),
+        path=hit.path,
+        start_byte=hit.start_byte,
+        name=name,
+    )
+    return ListCursor(hit.index, position).encode()
+
+
+async def list_stored_symbols(
+    db: Database, record: IndexRecord, plan: Plan, overlay: Overlay | None
+) -> SymbolList:
+    """List the symbols that a plan asks for with PostgreSQL alone. Raises `StoreUnavailable`."""
+    page = symbol_page(plan, record.name)
+    if page is None:
+        return SymbolList()
+    stored = page.where if overlay is None else overlay.exclude_overlaid(page.where)
+    if page.is_ranked:
+        files = await symbol_files(db, record, stored, "", MAX_FILES)
+    else:
+        # by path: the file of the position, then one file for each symbol
+        first_path = "" if page.after is None else page.after.path
+        files = await symbol_files(db, record, stored, first_path, page.limit + 1)
+    unsaved = () if overlay is None else overlay.symbol_files(page.where)
+    return await read_symbols(db, record, page, (*files, *unsaved), overlay)
+
+
+async def read_symbols(
+    db: Database,
+    record: IndexRecord,
+    page: SymbolPage,
+    files: Sequence[SymbolFile],
+    overlay: Overlay | None = None,
+    generation: int | None = None,
+) -> SymbolList:
+    """Read the symbols of a page. `files` are all files that have symbols of it.
+
+    With a `generation`, the files were listed as of that one. Raises `StoreUnavailable`.
+    """
+    unsaved = overlay.files if overlay is not None else {}
+    groups = _order_groups(page, files)
+    candidates = list[Candidate]()
+    complete = True
+    unknown = set[str]()
+    for start in range(0, len(groups), BATCH_FILES):
+        batch = groups[start : start + BATCH_FILES]
+        paths = list(dict.fromkeys(group.path for group in batch if group.path not in unsaved))
+        stored = await file_symbols(db, record, paths)
+        complete = complete and _is_complete(paths, stored, generation)
+        files_by_path = await asyncio.to_thread(_unpack_files, stored)
+        unknown |= stored.keys() - files_by_path.keys()
+        for path in {group.path for group in batch} & unsaved.keys():
+            files_by_path[path] = _ListedFile(unsaved[path].language, unsaved[path].symbols)
+        candidates += _matching_symbols(page, batch, files_by_path)
+        if len(candidates) >= page.limit:
+            break
+    return SymbolList(tuple(candidates[: page.limit]), complete, len(unknown))
+
+
+class _SymbolGroup(NamedTuple):
+    """The symbols of a file that have their names as written, or those that do not."""
+
+    is_other: bool
+    is_in_test: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedFile:
+    """A file with all its symbols."""
+
+    language: str
+    symbols: tuple[Symbol, ...]
+
+
+def _order_groups(page: SymbolPage, files: Sequence[SymbolFile]) -> list[_SymbolGroup]:
+    """Order the groups that are not on earlier pages."""
+    ordered = sorted(files, key=lambda file: (page.is_ranked and not file.has_written, file.path))
+    groups = sorted(
+        _SymbolGroup(is_other, page.is_ranked and is_test(file.path), file.path)
+        for file in (ordered[:MAX_FILES] if page.is_ranked else ordered)
+        for is_other, has_symbols in ((False, file.has_written), (True, file.has_other))
+        if has_symbols
+    )
+    return [group for group in groups if page.after is None or group >= page.after[:3]]
+
+
+def _is_complete(
+    paths: Sequence[str], stored: Mapping[str, FileSymbols], generation: int | None
+) -> bool:
+    return all(
+        path in stored and (generation is None or stored[path].generation <= generation)
+        for path in paths
+    )
+
+
+def _unpack_files(stored: Mapping[str, FileSymbols]) -> dict[str, _ListedFile]:
+    """Unpack the symbols of files; those of which they are not known, or broken, are left out."""
+    files = dict[str, _ListedFile]()
+    for path, file in stored.items():
+        symbols = None if file.symbols is None else symbol_table.unpack(file.symbols)
+        if symbols is not None:
+            files[path] = _ListedFile(file.language, symbols)
+    return files
+
+
+def _matching_symbols(
+    page: SymbolPage, groups: Sequence[_SymbolGroup], files: Mapping[str, _ListedFile]
+) -> list[Candidate]:
+    """Return the symbols of groups that pass the filter and come after the position, in order."""
+    matches = page.symbols.matcher()
+    is_written = page.symbols.written_matcher()
+    rows = [
+        (ListPosition(*group, symbol.start_byte, symbol.qualified_name), symbol)
+        for group in groups
+        if group.path in files
+        for symbol in files[group.path].symbols
+        if matches(symbol.kind, symbol.qualified_name)
+        and is_written(symbol.kind, symbol.qualified_name) is not group.is_other
+    ]
+    return [
+        _make_candidate(position.path, files[position.path].language, symbol)
+        for position, symbol in sorted(rows, key=lambda row: row[0])
+        if page.after is None or position > page.after
+    ]
+
+
+def _make_candidate(path: str, language: str, symbol: Symbol) -> Candidate:
+    """Make a candidate of a symbol; its text is its signature."""
+    return Candidate(
+        path=path,
+        start_byte=symbol.start_byte,
+        end_byte=symbol.end_byte,
+        start_line=symbol.start_line,
+        end_line=symbol.end_line,
+        language=language,
+        block_type=symbol.kind,
+        hierarchy=symbol.qualified_name,
+        symbol_type=symbol.kind,
+        symbol_name=symbol.qualified_name,
+        symbol_signature=symbol.signature,
+        content=symbol.signature,
+        definitions=(symbol.name,),
+        header="",
+        score=0.0,
+        symbol_parent=symbol.parent,
+    )
