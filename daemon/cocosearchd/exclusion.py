@@ -1,8 +1,9 @@
 """Exclusion reasons: why a file of a root is not searched, and the remedy for users.
 
 Two tables, from which `status`, `why_not`, `get_file`, the log and the front ends make their
-sentences: `EXCLUSIONS` for files in scope, `SCOPE_EXCLUSIONS` for the rules of the scope. A part of
-the daemon that leaves a file out for a reason of its own adds a row here.
+sentences: `EXCLUSIONS` for files in scope, which are *not searched*, `SCOPE_EXCLUSIONS` for rules of
+the scope, by which files are *left out*. A part of the daemon that excludes a file for a reason of
+its own adds a row here.
 """
 
 from collections.abc import Mapping
@@ -185,4 +186,4 @@ def unparsed_sentence(path: str, detail: str) -> str:
 def exclusion_sentence(path: str, code: str, detail: str = "") -> str:
     """One sentence: the path, the cause, made exact by `detail`, and the remedy."""
     row = find_exclusion(code)
-    return f"{path} is left out: {row.cause}{f' ({detail})' if detail else ''}; {row.remedy}"
+    return f"{path} is not searched: {row.cause}{f' ({detail})' if detail else ''}; {row.remedy}"

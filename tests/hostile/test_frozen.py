@@ -223,7 +223,9 @@ def test_a_file_that_froze_the_daemon_is_left_out_until_it_changes(
             if index["name"] == hostile_root.name
         ]
         notes = " ".join(status["notes"])
-        assert "poison.py is left out: the daemon stopped answering while it worked on it" in notes
+        assert (
+            "poison.py is not searched: the daemon stopped answering while it worked on it" in notes
+        )
         answer = daemon.call("search", query="beside_the_poison", index=hostile_root.name)
         assert [result["path"] for result in answer["results"]] == ["other.py"]
         switch.unlink()

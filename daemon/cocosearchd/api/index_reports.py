@@ -41,7 +41,9 @@ class IndexReports:
         return replace(replies.progress(record, status, counts), notes=warnings)
 
     async def status(self, index: RunningIndex) -> p.IndexStatus:
-        """Status of an index, with its warnings and samples of files that are not searched."""
+        """Status of an index in `list` and `status`: its root (`WatchedRoot.status`), what is stored,
+        warnings, and samples of files that are not searched.
+        """
         counts = await self._counts(index)
         if index.error is not None:
             return replies.refused_status(index.record, error_text(index.error), counts)

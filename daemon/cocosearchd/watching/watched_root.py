@@ -519,7 +519,7 @@ class WatchedRoot:
     # -- status
 
     def status(self) -> RootStatus:
-        """Return the status of this moment."""
+        """Return the status of the root at this moment, from memory: no disk, no PostgreSQL."""
         pending = self._dirty.pending()
         limit = self._hints.trouble if self._hints is not None else None
         unread = self._coordinator.unread

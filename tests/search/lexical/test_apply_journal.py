@@ -50,7 +50,7 @@ def test_a_file_that_was_alone_at_a_freeze_is_left_out_until_it_changes(
     journal = ApplyJournal(*places)
     assert paths(journal) == [["a.py", "c.py"]]
     assert journal.warnings[0].startswith(
-        "b.py is left out: the daemon stopped answering while it worked on it"
+        "b.py is not searched: the daemon stopped answering while it worked on it"
     )
     assert paths(ApplyJournal(*places)) == [["a.py", "c.py"]], "also at the start after that"
     changed = [File("a.py"), File("b.py", 2)]

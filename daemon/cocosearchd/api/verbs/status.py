@@ -71,7 +71,7 @@ class StatusVerbs:
         self._latency = latency
 
     async def status(self, request: p.Empty) -> p.StatusReply:
-        """State of the daemon, its dependencies and its indexes."""
+        """State of the daemon, of what it depends on, and of each index (`IndexReports.status`)."""
         info = self._info
         return p.StatusReply(
             version=info.version,
