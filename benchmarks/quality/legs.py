@@ -19,7 +19,7 @@ import argparse
 import asyncio
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
+from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.search.code.code_profile import RankedChunk, Weights, load_weights, rank_code
 from cocosearchd.search.lexical.analysis.documents import FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
@@ -47,6 +48,8 @@ from training.ranking.signals import File, Place, chunk_texts, defined_once, rea
 
 WEB = {"web": True, "web, no docstrings": False}  # are the functions documented?
 TOP = 10
+BUDGETS = (1000, 2000, 4000)  # tokens
+ENTRY_TOKENS = 12  # of a location with its symbol
 SYSTEMS = ("code", "words alone", "vectors alone")
 
 
@@ -77,8 +80,16 @@ def main() -> None:
     for kind, rows in scores.items():
         means = np.mean(rows, axis=0)
         print(f"{kind} (n={len(rows)}), MRR@10 by chunk / by file")
-        for system, (by_chunk, by_file, in_ten) in zip(SYSTEMS, means, strict=True):
-            print(f"  {system:<14} {by_chunk:.3f} / {by_file:.3f}, right place @10 {in_ten:.3f}")
+        for system, (by_chunk, by_file, in_ten, *in_budgets, lines) in zip(
+            SYSTEMS, means, strict=True
+        ):
+            within = ", ".join(
+                f"{budget} {share:.3f}" for budget, share in zip(BUDGETS, in_budgets, strict=True)
+            )
+            print(
+                f"  {system:<14} {by_chunk:.3f} / {by_file:.3f}, right place @10 {in_ten:.3f}, "
+                f"within tokens: {within}; {lines:.0f} lines until then"
+            )
 
 
 def of_repositories(
@@ -99,8 +110,9 @@ def of_repositories(
         chosen["sentences"] = chosen_of(sentences, random_, count)
         for kind, corpus in (("names", files), ("sentences", silent)):
             state, terms = indexed(corpus, embedder)
+            texts = texts_by_place(corpus)
             scores[kind] += [
-                asked(state, terms, embedder, sample, weights) for sample in chosen[kind]
+                asked(state, terms, embedder, sample, weights, texts) for sample in chosen[kind]
             ]
     return scores
 
@@ -108,9 +120,16 @@ def of_repositories(
 def of_web(checkout: Path, embedder: Embedder, *, documented: bool) -> list[NDArray[np.float64]]:
     """The figures of every question typed into a web search."""
     questions, texts = web.functions(checkout, documented=documented)
-    state, terms = indexed([file for file in web.files(texts) if file[2]], embedder)
+    files = [file for file in web.files(texts) if file[2]]
+    state, terms = indexed(files, embedder)
     samples = (Sample(text, (web.path_of(number), 0)) for text, number in questions)
-    return [asked(state, terms, embedder, sample, load_weights()) for sample in samples]
+    by_place = texts_by_place(files)
+    return [asked(state, terms, embedder, sample, load_weights(), by_place) for sample in samples]
+
+
+def texts_by_place(files: Sequence[File]) -> dict[Place, str]:
+    """Return the texts of all chunks by path and first byte."""
+    return {(path, chunk.start_byte): chunk.text for path, _, chunks in files for chunk in chunks}
 
 
 def weights_for(repository: str, folder: Path | None) -> Weights:
@@ -151,9 +170,15 @@ def indexed(files: Sequence[File], embedder: Embedder) -> tuple[IndexSnapshot, T
 
 
 def asked(
-    state: IndexSnapshot, terms: TermCache, embedder: Embedder, sample: Sample, weights: Weights
+    state: IndexSnapshot,
+    terms: TermCache,
+    embedder: Embedder,
+    sample: Sample,
+    weights: Weights,
+    texts: Mapping[Place, str],
 ) -> NDArray[np.float64]:
-    """(systems, 3): reciprocal rank by chunk and by file, and 1 where the chunk is in the first ten.
+    """(systems, 7): reciprocal rank by chunk and by file, 1 where the chunk is in the first ten and
+    within each budget of tokens, and the lines of code that are shown until the chunk.
 
     `code` shows several places of a file; they count in the order in which they are shown.
     """
@@ -171,10 +196,30 @@ def asked(
                 reciprocal(order[:TOP], sample.place),
                 by_file(order, sample.place),
                 float(sample.place in order[:TOP]),
+                *costs(order, sample.place, texts),
             )
             for order in orders
         ]
     )
+
+
+def costs(order: Sequence[Place], right: Place, texts: Mapping[Place, str]) -> list[float]:
+    """1 for each of BUDGETS that the answer reaches the right place within; lines until then.
+
+    The first place of a file is shown as code, the others as one entry of a line.
+    """
+    tokens, lines, shown_paths = 0, 0, set[str]()
+    for path, start in order:
+        if path in shown_paths:
+            tokens += ENTRY_TOKENS
+        else:
+            shown_paths.add(path)
+            text = texts[path, start]
+            tokens += estimate_tokens(text) + ENTRY_TOKENS
+            lines += text.count("\n") + 1
+        if (path, start) == right:
+            return [*(float(tokens <= budget) for budget in BUDGETS), float(lines)]
+    return [*(0.0 for _ in BUDGETS), float(lines)]
 
 
 def shown_places(matrix: FeatureMatrix, symbol: bool, weights: Weights) -> list[Place]:

@@ -59,13 +59,13 @@ def test_other_places_are_shown_where_they_are_among_the_best() -> None:
     ]
 
 
-def test_all_chunks_are_a_plain_list_by_place() -> None:
+def test_all_chunks_are_a_plain_list_by_relevance() -> None:
     plan = replace(PLAN, all_chunks=True, limit=4)
     assert shape(select_results(plan, SCORED)) == [
-        ("last.py", 0, []),
+        ("last.py", 0, []),  # as relevant as the next three, and the best place
         ("strong.py", 0, []),
         ("strong.py", 10, []),
-        ("middle.py", 0, []),
+        ("strong.py", 20, []),
     ]
 
 

@@ -35,8 +35,8 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
     """Select at most `plan.limit` results of relevant candidates.
 
     A file has one result with several places, and one of the files that are alike stands for all
-    of them. With `all_chunks`, each chunk is a result, the best place first. In a list of symbols
-    each symbol is a result.
+    of them. With `all_chunks`, each chunk is a result, the most relevant first. In a list of
+    symbols each symbol is a result.
     """
     relevant = [
         entry
@@ -46,7 +46,7 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
     if plan.listing:
         return tuple(map(ScoredResult, relevant[: plan.limit]))
     if plan.all_chunks:
-        ordered = sorted(relevant, key=lambda entry: -entry.place_score)
+        ordered = sorted(relevant, key=lambda entry: (-entry.relevance, -entry.place_score))
         return tuple(map(ScoredResult, ordered[: plan.limit]))
     if plan.collapse:
         return _collapse(plan, relevant)

@@ -150,7 +150,7 @@ def test_a_file_has_its_other_places_where_they_are_among_the_best() -> None:
         assert [entry.path for entry in places[:2]] == ["a.py", "a.py"]
         assert places[0].place_score >= places[1].place_score
     everything = rank_code(matrix, symbol, load_weights(), 4, all_chunks=True)
-    scores = [entry.place_score for entry in everything]
+    scores = [entry.relevance for entry in everything]
     assert len(scores) == 4
     assert scores == sorted(scores, reverse=True)
 

@@ -172,7 +172,7 @@ def rank_code(
 
     Other chunks are those among the best chunks of all these files (`best_places_threshold`), at
     most `MAX_OTHER_PLACES` of each. With `all_chunks`, all
-    `limit` best chunks are ranked by themselves. `holds_phrases`: the allowed chunks contain the
+    `limit` most relevant chunks are ranked by themselves. `holds_phrases`: the allowed chunks contain the
     quoted phrases, so no other evidence is needed. Statistics are those of the whole index: a
     filter changes which files are shown, not their relative order.
     """
@@ -191,7 +191,11 @@ def rank_code(
         by_signal.get("sole", np.zeros(len(matrix.paths), np.float32)),
         weights.select_relevance(matrix.chunks.cosines is not None),
     )
-    chunks = _choose_chunks(matrix, files, place_scores, allowed_chunks, limit, all_chunks)
+    chunks = (
+        _choose_all_chunks(matrix, files, relevances, allowed_chunks, limit)
+        if all_chunks
+        else _choose_chunks(matrix, files, place_scores, allowed_chunks, limit)
+    )
     signals = {file: _largest_signals(by_signal, file) for file in files}
     return tuple(
         _make_ranked_chunk(matrix, chunk, scores, place_scores, relevances, signals)
@@ -205,13 +209,9 @@ def _choose_chunks(
     place_scores: Floats,
     allowed: NDArray[np.bool_] | None,
     limit: int,
-    all_chunks: bool,
 ) -> list[int]:
     """Return the chunks to show of the sorted `files`, in their order."""
     by_file = [_sort_chunks(matrix, file, place_scores, allowed) for file in files]
-    if all_chunks:
-        chunks = [chunk for order in by_file for chunk in order]
-        return sorted(chunks, key=lambda chunk: -place_scores[chunk])[:limit]
     scores = place_scores[[chunk for order in by_file for chunk in order]].tolist()
     threshold = best_places_threshold(scores, limit)
     return [
@@ -222,8 +222,20 @@ def _choose_chunks(
     ]
 
 
+def _choose_all_chunks(
+    matrix: FeatureMatrix,
+    files: Sequence[int],
+    relevances: Floats,
+    allowed: NDArray[np.bool_] | None,
+    limit: int,
+) -> list[int]:
+    """Return the `limit` most relevant chunks of the files."""
+    chunks = [chunk for file in files for chunk in _sort_chunks(matrix, file, relevances, allowed)]
+    return sorted(chunks, key=lambda chunk: -relevances[chunk])[:limit]
+
+
 def _sort_chunks(
-    matrix: FeatureMatrix, file: int, place_scores: Floats, allowed: NDArray[np.bool_] | None
+    matrix: FeatureMatrix, file: int, scores: Floats, allowed: NDArray[np.bool_] | None
 ) -> list[int]:
     """Return the allowed chunks of a file, best first."""
     start = int(matrix.chunks.starts[file])
@@ -232,7 +244,7 @@ def _sort_chunks(
         if file + 1 < len(matrix.chunks.starts)
         else len(matrix.chunks.keys)
     )
-    order = np.argsort(-place_scores[start:end], kind="stable") + start
+    order = np.argsort(-scores[start:end], kind="stable") + start
     chunks: list[int] = (order if allowed is None else order[allowed[order]]).tolist()
     return chunks
 
