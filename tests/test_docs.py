@@ -14,6 +14,7 @@ import pytest
 
 from cocosearch_ipc.cli.parser import VERBS
 from cocosearchd.config.settings import Settings, get_value, setting_keys
+from cocosearchd.languages.language_table import languages
 from tests.code_map import code_map
 from tests.daemon import Daemon, git, make_daemon
 from tests.test_architecture import MODULES
@@ -112,6 +113,13 @@ def test_links_lead_somewhere(document: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / document).read_text("utf-8")):
         if "://" not in target:
             assert (ROOT / document).parent.joinpath(target).exists(), f"{document} names {target}"
+
+
+def test_the_documents_count_the_languages() -> None:
+    parsed = sum(bool(info.grammar) for info in languages())
+    with_symbols = sum(info.symbols for info in languages())
+    assert f"the grammars of {parsed} languages" in (ROOT / "README.md").read_text("utf-8")
+    assert f"Symbols of {with_symbols} languages" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
 def test_the_code_map_is_current() -> None:

@@ -9,6 +9,7 @@ from cocosearch_ipc.cli.questions.grep_options import OPTION_GROUPS
 from cocosearch_ipc.cli.questions.grep_verb import MAX_PAGE
 from cocosearch_ipc.cli.questions.search_options import SEARCH_OPTIONS, parameters
 from cocosearch_ipc.protocol import SearchRequest
+from cocosearch_ipc.rpc import shapes
 from cocosearch_ipc.workspace_protocol import GREP_MAX_LIMIT, GrepRequest
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILE_FIELDS, FILTER_FIELDS, Filter, make_filter
@@ -34,6 +35,11 @@ def test_grep_takes_the_filters_on_files() -> None:
     options = {name for group in OPTION_GROUPS.values() for row in group for name in row.parameters}
     assert names <= {field.name for field in fields(GrepRequest)}
     assert names <= options
+
+
+def test_filters_by_path_may_hold_any_bytes() -> None:
+    """Paths are no UTF-8 on some systems: requests decode the fields that hold them."""
+    assert {row.name for row in FILTER_FIELDS if row.takes_root} <= shapes._FILE_NAMES
 
 
 def test_the_command_line_asks_grep_for_full_pages() -> None:

@@ -1,7 +1,8 @@
 """Skip reasons: why a file in scope is not indexed, decided by its content. Pure.
 
 The one place for files on disk and for unsaved text. `SkipReason` in `model` lists the codes,
-`exclusion` has their sentences. A file that cannot be read gets its reason from `file_reader`.
+`exclusion` has their sentences, in the order in which `status` names files. A file that cannot be
+read gets its reason from `file_reader`. If other contents are skipped, raise `chunker.VERSION`.
 """
 
 import re
