@@ -19,6 +19,11 @@ from typing import Any, Literal
 from cocosearchd.errors import BadSettings
 
 Layer = Literal["default", "config file", "project", ".env", "environment", "command line"]
+# The names that settings choose among, for the tables and parts that implement them.
+Provider = Literal["builtin", "ollama", "openai", "onnx", "sentence-transformers"]
+Chunker = Literal["definitions", "recursive"]
+Profile = Literal["code", "classic"]
+RerankerName = Literal["auto", "functional", "spacy", "disabled"]
 # In this order: later ones win.
 LAYERS: tuple[Layer, ...] = typing.get_args(Layer)
 # Each layer adds to the values of the layers below it.
@@ -71,7 +76,7 @@ class DatabaseSettings:
 class EmbedderSettings:
     """Model of the vectors. Empty fields take the provider's default."""
 
-    provider: Literal["builtin", "ollama", "openai", "onnx", "sentence-transformers"] = "builtin"
+    provider: Provider = "builtin"
     model: str = ""
     url: str = ""
     ollama_url: str = "http://localhost:11434"
@@ -92,7 +97,7 @@ class EmbedderSettings:
 class IndexingSettings:
     """Selection, chunking and processing of files. Sizes are bytes."""
 
-    chunker: Literal["definitions", "recursive"] = "definitions"
+    chunker: Chunker = "definitions"
     chunk_size: int = _number(1000, 100, 100_000)
     # used by `recursive` only: overlap buys nothing for aligned chunks
     chunk_overlap: int = _number(300, 0, 50_000)
@@ -121,11 +126,11 @@ class IndexingSettings:
 class SearchSettings:
     """Defaults of a query, which a request may override, and the cache of answers."""
 
-    profile: Literal["code", "classic"] = "code"
+    profile: Profile = "code"
     limit: int = _number(10, 1, 200)
     # at most half of what clients wait for an answer by themselves
     sync_timeout_ms: int = _number(2000, 0, 30_000)
-    reranker: Literal["auto", "functional", "spacy", "disabled"] = "disabled"
+    reranker: RerankerName = "disabled"
     cache_bytes: int = _number(64 << 20, 0, _TERABYTE)
     cache_ttl_s: float = _number(86_400.0, 0, 3650 * _DAY_S)
     context_lines: int = _number(50, 0, 10_000)

@@ -6,13 +6,11 @@ the provider is chosen; so the table has names, and `importlib` loads them.
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.config.settings import EmbedderSettings, Provider
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
-
-Provider = Literal["builtin", "ollama", "openai", "onnx", "sentence-transformers"]
 
 # provider -> (module, opener in it). An opener is `async (settings, api_key) -> Embedder`.
 PROVIDERS: dict[Provider, tuple[str, str]] = {

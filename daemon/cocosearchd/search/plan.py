@@ -7,9 +7,9 @@ plan of it.
 import hashlib
 import re
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
-from cocosearchd.config.settings import SearchSettings
+from cocosearchd.config.settings import Profile, RerankerName, SearchSettings
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.filter_values import check_choice
@@ -20,9 +20,6 @@ from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.listing.list_cursor import ListCursor, decode_cursor
 from cocosearchd.search.query_bounds import check_filters, check_question
-
-Profile = Literal["code", "classic"]
-RerankerName = Literal["auto", "functional", "spacy", "disabled"]
 
 MAX_LIMIT = 200
 RRF_DEPTH = 100  # most candidates of a retriever in `classic` (CocoSearch, retrieval.md)

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from cocosearchd.config.settings import Profile
 from cocosearchd.model import MatchType
-from cocosearchd.search.plan import Plan, Profile
+from cocosearchd.search.plan import Plan
 from cocosearchd.store.chunks.queries import Candidate
 
 RRF_K = 60  # Cormack, Clarke, Buettcher 2009; CocoSearch uses the same

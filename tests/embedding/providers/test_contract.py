@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.config.settings import EmbedderSettings, Provider
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.factory import PROVIDERS, Provider, open_embedder
+from cocosearchd.embedding.factory import PROVIDERS, open_embedder
 from cocosearchd.errors import BadSettings
 from tests.embedding.ollama_server import Script, ollama_server, serving
 from tests.embedding.providers import test_openai

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from threading import Lock
 
+from cocosearchd.config.settings import RerankerName
 from cocosearchd.search.classic.rerankers.base import Reranker
 from cocosearchd.search.classic.rerankers.functional import FunctionalReranker
 from cocosearchd.search.classic.rerankers.spacy import (
@@ -16,7 +17,6 @@ from cocosearchd.search.classic.rerankers.spacy import (
     extract_prose,
     open_spacy,
 )
-from cocosearchd.search.plan import RerankerName
 from cocosearchd.search.ranking import ScoredCandidate
 
 # longer questions are plain language (CocoRAG, reranker-design.md, "Unified Router")
