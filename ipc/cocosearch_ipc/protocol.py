@@ -47,7 +47,8 @@ class SearchRequest:
     With a name, symbols that have it as written come first; else the order is by path.
 
     If no index, no topic and no `all_indexes` is given, `cwd` selects the index (the nearest root
-    wins). A query has at most 10,000 characters and 200 filters (languages, paths, symbol types and
+    wins). Names of indexes, topics, and `index:` and `topic:` inside the query narrow each other.
+    `all_indexes` counts only without them. A query has at most 10,000 characters and 200 filters (languages, paths, symbol types and
     names, phrases) of at most 4,096 characters each; larger queries are refused.
     """
 

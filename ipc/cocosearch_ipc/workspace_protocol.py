@@ -18,8 +18,9 @@ GREP_MAX_LIMIT = 1000  # encoding more would hold the daemon's event loop
 class ListFilesRequest:
     """List indexed files below `under` that match the glob `pattern`, sorted by index and path.
 
-    The files belong to one index, or to all indexes of a topic. `under` is relative to the root; ""
-    means all files. If no file is there, `under` may also be absolute or relative to `cwd`.
+    The files belong to one index, or to all indexes of a topic; both narrow each other. `under` is
+    relative to the root; "" means all files. If no file is there, `under` may also be absolute or
+    relative to `cwd`.
     """
 
     index: str | None = None

@@ -207,7 +207,12 @@ def test_one_question_to_several_indexes_and_topics(
         assert set(answer["indexes"]) == {"project", "other"}
         assert {hit["index"] for hit in answer["results"]} == {"project", "other"}
         assert answer["fresh"] is True
-    assert {hit["index"] for hit in shared.query("should_retry topic:more")["results"]} == {"other"}
+    for question in ("should_retry topic:more", "should_retry topic:net index:other"):
+        assert {hit["index"] for hit in shared.query(question)["results"]} == {"other"}
+    narrowed = shared.query("should_retry index:other", "--index", "project,other")
+    assert narrowed["index"] == "other"
+    nothing = shared.ctl("query", "x index:project", "--topic", "more", check=False)
+    assert "no index is left by index project and topic more" in nothing.stderr
     unknown = shared.ctl("query", "x", "--topic", "nett", check=False)
     assert unknown.returncode == 1
     assert "net" in unknown.stderr

@@ -19,13 +19,15 @@ from cocosearchd.watching.root_validation import check_root
 
 @pytest.fixture
 def roots(tmp_path: Path) -> tuple[IndexLookup, Path]:
-    """`outer` holds `inner`; a lookup of both, which asks nothing of an index but its name and
-    root.
+    """`outer` holds `inner`; a lookup of both, which asks nothing of an index but its record. Both
+    have the topic `all`, and each has its name as a topic.
     """
     running: dict[str, RunningIndex] = {}
     for name, directory in (("outer", tmp_path / "outer"), ("inner", tmp_path / "outer" / "inner")):
         directory.mkdir()
-        record = SimpleNamespace(name=name, root=os.fsencode(directory.resolve()))
+        record = SimpleNamespace(
+            name=name, root=os.fsencode(directory.resolve()), topics=("all", name)
+        )
         running[name] = cast(RunningIndex, SimpleNamespace(record=record))
     return IndexLookup(running), tmp_path
 
@@ -67,6 +69,37 @@ async def test_a_relative_directory_is_refused_wherever_the_daemon_runs(
     for directory in ("", ".", "inner", "../outer"):
         with pytest.raises(InvalidInput, match="not an absolute path"):
             await lookup.select(None, directory)
+
+
+@pytest.mark.parametrize(
+    ("names", "topics", "expected"),
+    [
+        ((), (), ["inner", "outer"]),
+        ((("outer", "inner"), ()), (), ["outer", "inner"]),
+        ((("outer", "inner"), ("inner",)), (), ["inner"]),
+        ((), (("all",), ("inner", "outer")), ["inner", "outer"]),
+        ((("outer", "inner"),), (("all",), ("outer",)), ["outer"]),
+    ],
+)
+def test_names_and_topics_of_indexes_narrow_each_other(
+    roots: tuple[IndexLookup, Path],
+    names: tuple[tuple[str, ...], ...],
+    topics: tuple[tuple[str, ...], ...],
+    expected: list[str],
+) -> None:
+    selected = roots[0].intersect(names, topics)
+    assert [index.record.name for index in selected] == expected
+
+
+def test_names_and_topics_that_leave_no_index_are_named_in_one_sentence(
+    roots: tuple[IndexLookup, Path],
+) -> None:
+    with pytest.raises(NotFound, match="^no index is left by index outer and index inner$"):
+        roots[0].intersect((("outer",), ("inner",)))
+    with pytest.raises(NotFound, match="^no index is left by index outer and topic inner$"):
+        roots[0].intersect((("outer",),), (("inner",),))
+    with pytest.raises(NotFound, match="no index has the topic 'nowhere'"):
+        roots[0].intersect((("outer",),), (("nowhere",),))
 
 
 @pytest.mark.parametrize("links", [50, 1500])

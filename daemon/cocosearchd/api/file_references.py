@@ -122,8 +122,8 @@ async def _candidates(
 async def _selected(
     indexes: IndexLookup, name: str | None, cwd: str | None, topic: str | None
 ) -> Indexes:
-    if name is None and topic is not None:
-        return indexes.with_topics((topic,))
+    if topic is not None:
+        return indexes.intersect((() if name is None else (name,),), ((topic,),))
     running = indexes.all()
     if name is None and len(running) > 1 and (cwd is None or await indexes.around(cwd) is None):
         return running

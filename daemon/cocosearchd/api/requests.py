@@ -57,7 +57,7 @@ class IndexChoice(Protocol):
 async def searched_indexes(
     indexes: IndexLookup, request: IndexChoice, query: Query | None = None
 ) -> tuple[RunningIndex, ...]:
-    """Indexes that a request searches, and its query: `index:` and `topic:` count as fields.
+    """Indexes that a request and the inline filters of its query select; they narrow each other.
 
     Raises `NotFound`, and the error of an index that is named but does not run.
     """
@@ -74,14 +74,11 @@ async def _select(
     indexes: IndexLookup, request: IndexChoice, query: Query | None
 ) -> tuple[RunningIndex, ...]:
     name = () if request.index is None else (request.index,)
-    names = dict.fromkeys((*request.indexes, *(query.indexes if query else ()), *name))
-    topics = (*request.topics, *(query.topics if query else ()))
+    names = ((*request.indexes, *name), query.indexes if query else ())
+    topics = (request.topics, query.topics if query else ())
+    if any((*names, *topics)):
+        return indexes.intersect(names, topics)
     if request.all_indexes:
         usable = tuple(index for index in indexes.all() if index.error is None)
         return usable or indexes.all()
-    if not names and not topics:
-        return (await indexes.select(None, request.cwd),)
-    selected = tuple(indexes.get(name) for name in names)
-    if topics:
-        selected += tuple(index for index in indexes.with_topics(topics) if index not in selected)
-    return selected
+    return (await indexes.select(None, request.cwd),)

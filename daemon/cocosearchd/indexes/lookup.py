@@ -1,7 +1,7 @@
 """Look up running indexes: by name, by a directory inside, by topic, by link."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import anyio
 
@@ -107,6 +107,29 @@ class IndexLookup:
             )
             raise NotFound(f"no index has the topic {unknown[0]!r}", hint)
         return tuple(index for index in self.all() if set(topics) & set(index.record.topics))
+
+    def intersect(
+        self, names: Sequence[Collection[str]] = (), topics: Sequence[Collection[str]] = ()
+    ) -> tuple[RunningIndex, ...]:
+        """Indexes that every group of names and every group of topics allows.
+
+        A group allows each index that it names, or that has any of its topics; an empty group
+        allows all. Raises `NotFound` if no index is left.
+        """
+        selections = [
+            tuple(self.get(name) for name in dict.fromkeys(group)) for group in names if group
+        ]
+        selections += [self.with_topics(group) for group in topics if group]
+        first, *further = selections or [self.all()]
+        allowed_names = [{index.record.name for index in selection} for selection in further]
+        allowed = tuple(
+            index for index in first if all(index.record.name in group for group in allowed_names)
+        )
+        if not allowed and further:
+            groups = [f"index {' or '.join(group)}" for group in names if group]
+            groups += [f"topic {' or '.join(group)}" for group in topics if group]
+            raise NotFound(f"no index is left by {' and '.join(groups)}", "leave one of them out")
+        return allowed
 
     def linked_to(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
         """Indexes that `index` links directly, and a warning for each that cannot be searched."""

@@ -58,10 +58,12 @@ class FileVerbs:
         return replies.files(entries, page.cursor, freshness, has_several_indexes=len(indexes) > 1)
 
     async def _selected(self, request: w.ListFilesRequest) -> tuple[RunningIndex, ...]:
-        """Indexes of the requested topic, else the index of the request."""
-        if request.index is None and request.topic is not None:
-            return self._indexes.lookup.with_topics((request.topic,))
-        return (await self._indexes.lookup.select(request.index, request.cwd),)
+        """Indexes of the requested topic, narrowed by the index of the request."""
+        lookup = self._indexes.lookup
+        if request.topic is None:
+            return (await lookup.select(request.index, request.cwd),)
+        names = () if request.index is None else (request.index,)
+        return lookup.intersect((names,), ((request.topic,),))
 
     async def _page(
         self,
