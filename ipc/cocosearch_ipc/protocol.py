@@ -48,8 +48,9 @@ class SearchRequest:
 
     If no index, no topic and no `all_indexes` is given, `cwd` selects the index (the nearest root
     wins). Names of indexes, topics, and `index:` and `topic:` inside the query narrow each other.
-    `all_indexes` counts only without them. A query has at most 10,000 characters and 200 filters (languages, paths, symbol types and
-    names, phrases) of at most 4,096 characters each; larger queries are refused.
+    `all_indexes` counts only without them. A query has at most 10,000 characters and 200 filters
+    (languages, paths, symbol types and names, phrases) of at most 4,096 characters each; larger
+    queries are refused.
     """
 
     query: str
@@ -182,6 +183,7 @@ class SearchReply:
     listing: bool = False  # a list of symbols: the content of a result is its signature
     cursor: str | None = None  # continues a list of symbols; None at its end
     stale_code: str | None = None  # a reason of docs/design/freshness.md
+    omitted: int = 0  # results that did not fit into the budget
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class ListFilesRequest:
 
     The files belong to one index, or to all indexes of a topic; both narrow each other. `under` is
     relative to the root; "" means all files. If no file is there, `under` may also be absolute or
-    relative to `cwd`.
+    relative to `cwd`. A page has at most `limit` files and about `budget_tokens` tokens.
     """
 
     index: str | None = None
@@ -32,6 +32,7 @@ class ListFilesRequest:
     cursor: str | None = None  # the cursor of the previous page
     # None: the configured timeout; 0: do not wait for pending changes
     sync_timeout_ms: int | None = None
+    budget_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class ListFilesReply:
     as_of: AsOf | None = None
     pending: tuple[str, ...] = ()
     stale_code: str | None = None  # a reason of docs/design/freshness.md
+    total: int = 0  # files on all pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class GetFileRequest:
 
     Without lines, the reply is the complete file as it is. `path` is relative to the root, as in
     results, or to `cwd`, or absolute. If no index is named and none contains `cwd`, the file may be
-    in any index.
+    in any index. With `budget_tokens` (at most 100,000), the reply ends after the last line that
+    fits, or within the first line.
     """
 
     path: str
@@ -77,6 +80,7 @@ class GetFileRequest:
     start_line: int | None = None
     end_line: int | None = None
     session: str | None = None
+    budget_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class GetFileReply:
 class FindRelatedRequest:
     """Find code in other files that resembles the definition at `line` (1-based) of `path`.
 
-    `path` has the forms of `GetFileRequest.path`.
+    `path` has the forms of `GetFileRequest.path`. The results have about `budget_tokens` tokens.
     """
 
     path: str
@@ -109,6 +113,7 @@ class FindRelatedRequest:
     cwd: str | None = None
     limit: int = 10
     session: str | None = None
+    budget_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

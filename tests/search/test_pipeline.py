@@ -323,6 +323,7 @@ async def test_a_budget_keeps_the_best(shared: Corpus) -> None:
         len(hit.content) + len(hit.context_before) + len(hit.context_after) for hit in small.hits
     )
     assert 0 < visible <= 300
+    assert (everything.omitted, small.omitted) == (0, len(everything.hits) - len(small.hits))
     assert [hit.path for hit in small.hits] == [hit.path for hit in everything.hits][
         : len(small.hits)
     ]

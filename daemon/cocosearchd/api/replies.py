@@ -188,16 +188,18 @@ def files(
     freshness: Freshness,
     *,
     has_several_indexes: bool,
+    total: int,
 ) -> w.ListFilesReply:
     """A page of files; clocks of several indexes have no common `as_of`."""
     return w.ListFilesReply(
-        page,
-        cursor,
-        freshness.fresh,
-        freshness.reason,
-        None if has_several_indexes else as_of(freshness.as_of),
-        freshness.pending,
-        freshness.code,
+        files=page,
+        cursor=cursor,
+        fresh=freshness.fresh,
+        stale_reason=freshness.reason,
+        as_of=None if has_several_indexes else as_of(freshness.as_of),
+        pending=freshness.pending,
+        stale_code=freshness.code,
+        total=total,
     )
 
 
@@ -264,6 +266,7 @@ def search(
     explain: dict[str, object] | None = None,
     listing: bool = False,
     cursor: str | None = None,
+    omitted: int = 0,
 ) -> p.SearchReply:
     """An answer. One index gives `index`, several give `indexes`; clocks of several indexes have no
     common `as_of`.
@@ -285,6 +288,7 @@ def search(
         listing=listing,
         cursor=cursor,
         weak=bool(hits) and max(hit.relevance for hit in hits) < WEAK,
+        omitted=omitted,
     )
 
 

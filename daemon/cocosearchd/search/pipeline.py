@@ -55,6 +55,7 @@ class Answer:
     warnings: tuple[str, ...] = ()
     stale: StaleReason | None = None
     more: bool = False  # a list of symbols goes on after the last hit
+    omitted: int = 0  # hits that did not fit into the budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class Pipeline:
         """
         ranking = ranked.ranking
         if not ranking.hits or count == 0:
-            return _make_answer(ranked, (), ())
+            return _make_answer(ranked, (), (), 0)
         with trace.stage("expand"):
             view = ranked.view
             overlay = ranked.overlay
@@ -187,7 +188,8 @@ class Pipeline:
             expanded = await self.disk.run_bounded(root, expand) or self._context.expand_stored(
                 hits, view, overlay, count
             )
-        return _make_answer(ranked, expanded.hits, expanded.changed_paths)
+        omitted = len(hits[:count]) - len(expanded.hits)
+        return _make_answer(ranked, expanded.hits, expanded.changed_paths, omitted)
 
     async def embed(
         self, embedder_pairs: tuple[tuple[str, str], ...], text: str, trace: Trace
@@ -330,7 +332,7 @@ def _make_ranking(
 
 
 def _make_answer(
-    ranked: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]
+    ranked: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...], omitted: int
 ) -> Answer:
     ranking = ranked.ranking
     return Answer(
@@ -342,4 +344,5 @@ def _make_answer(
         warnings=ranking.warnings,
         stale=ranked.stale,
         more=ranking.more or len(hits) < len(ranking.hits),
+        omitted=omitted,
     )

@@ -7,6 +7,7 @@ from cocosearchd.errors import InvalidInput
 MAX_QUESTION = 10_000  # characters, inline filters included: some 200 lines of code
 MAX_FILTERS = 200  # over all kinds: each glob is compared with each path
 MAX_FILTER = 4_096  # characters: no path is longer (Linux, PATH_MAX)
+MAX_BUDGET = 100_000  # tokens: estimating so many takes a tenth of a second
 
 
 def check_question(text: str) -> None:
@@ -28,3 +29,9 @@ def check_filters(filters: Sequence[str]) -> None:
     longest = max(map(len, filters), default=0)
     if longest > MAX_FILTER:
         raise InvalidInput(f"a filter has {longest:,} characters", f"use at most {MAX_FILTER:,}")
+
+
+def check_budget(budget_tokens: int | None) -> None:
+    """Raise `InvalidInput` for a budget out of range."""
+    if budget_tokens is not None and not 1 <= budget_tokens <= MAX_BUDGET:
+        raise InvalidInput(f"the budget is {budget_tokens} tokens", f"use 1 to {MAX_BUDGET:,}")

@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.search.answers.disk_files import VerifiedFiles
-from cocosearchd.search.answers.file_listing import GAP, assemble_lines, get_file, list_files
+from cocosearchd.search.answers.file_listing import (
+    GAP,
+    FileContent,
+    assemble_lines,
+    fit_content,
+    get_file,
+    list_files,
+)
 from cocosearchd.search.answers.related import find_related
+from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
@@ -68,6 +76,63 @@ async def test_a_list_goes_on_where_it_stopped(shared: Corpus, tmp_path: Path) -
             break
         assert len(page.files) == 3
     assert pages == sorted((record.name, path) for record in records for path in FILES)
+
+
+async def test_a_page_of_a_list_fits_its_budget_and_the_list_goes_on(shared: Corpus) -> None:
+    paths = list[str]()
+    cursor: str | None = None
+    pages = 0
+    while True:
+        page = await list_files(shared.db, [shared.record], cursor=cursor, budget_tokens=20)
+        assert page.total == len(FILES)
+        assert sum(estimate_tokens(f"{file.path} {file.language}") for file in page.files) <= 20
+        paths += [file.path for file in page.files]
+        pages += 1
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert paths == sorted(FILES)
+    assert pages > 1
+    least = await list_files(shared.db, [shared.record], budget_tokens=1)
+    assert len(least.files) == 1
+    with pytest.raises(InvalidInput, match="the budget is 0 tokens"):
+        await list_files(shared.db, [shared.record], budget_tokens=0)
+
+
+def file_content(text: str, first_line: int = 1) -> FileContent:
+    last_line = first_line + text.removesuffix("\n").count("\n")
+    return FileContent("it", "a.py", "python", text, first_line, last_line, last_line, "disk")
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("budget", [5, 60, 300])
+def test_pages_of_a_file_fit_their_budget_and_make_the_whole(budget: int, end: str) -> None:
+    lines = [f"{number} = {'x' * (number % 7)}" for number in range(100)]
+    lines[40:45] = ["", "", "\t", "", ""]
+    text = "\n".join(lines) + end
+    rest = file_content(text)
+    pages = list[str]()
+    while True:
+        page = fit_content(rest, budget)
+        assert estimate_tokens(page.content) <= budget * 1.05  # each line is rounded
+        pages.append(page.content)
+        if page == rest:
+            break
+        assert page.last_line == page.first_line + page.content.count("\n") - 1
+        rest = file_content(
+            "".join(text.splitlines(keepends=True)[page.last_line :]), page.last_line + 1
+        )
+    assert "".join(pages) == text
+    assert len(pages) > 1
+
+
+@pytest.mark.parametrize("text", ["x y " * 100_000, " " * 400_000, "x y " * 100_000 + "\nlast\n"])
+def test_a_line_longer_than_a_page_is_cut(text: str) -> None:
+    page = fit_content(file_content(text), 100)
+    assert (page.first_line, page.last_line) == (1, 1)
+    assert page.content.endswith("...")
+    assert estimate_tokens(page.content) <= 100
+    assert len(page.content) > 100
 
 
 async def test_pages_by_offset_and_by_language(shared: Corpus) -> None:

@@ -16,9 +16,11 @@ from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.model import IndexRecord, named_glob, named_path
 from cocosearchd.search.answers import file_listing
+from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.related import find_related
 from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.query_bounds import check_budget
 from cocosearchd.store.connection.database import Database
 
 
@@ -55,7 +57,13 @@ class FileVerbs:
         entries = tuple(
             w.FileEntry(file.index, file.path, file.language, file.chunks) for file in page.files
         )
-        return replies.files(entries, page.cursor, freshness, has_several_indexes=len(indexes) > 1)
+        return replies.files(
+            entries,
+            page.cursor,
+            freshness,
+            has_several_indexes=len(indexes) > 1,
+            total=page.total,
+        )
 
     async def _selected(self, request: w.ListFilesRequest) -> tuple[RunningIndex, ...]:
         """Indexes of the requested topic, narrowed by the index of the request."""
@@ -80,11 +88,13 @@ class FileVerbs:
             pattern=None if request.pattern is None else named_glob(request.pattern),
             limit=request.limit,
             cursor=request.cursor,
+            budget_tokens=request.budget_tokens,
         )
         return page, freshness
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         """A file or some of its lines; from the disk if it is unchanged since it was indexed."""
+        check_budget(request.budget_tokens)
         deadline = self._sync.deadline(None)
 
         async def read(indexes: tuple[RunningIndex, ...], path: str) -> file_listing.FileContent:
@@ -98,6 +108,8 @@ class FileVerbs:
         content = await file_references.first_result(
             self._indexes.lookup, request.path, request.index, request.cwd, request.topic, read
         )
+        if request.budget_tokens is not None:
+            content = file_listing.fit_content(content, request.budget_tokens)
         stale = stale_reason("content_outdated") if content.source == "index" else None
         return w.GetFileReply(
             index=content.index,
@@ -129,6 +141,7 @@ class FileVerbs:
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
         """Code in other files that resembles the code at a line."""
+        check_budget(request.budget_tokens)
         deadline = self._sync.deadline(None)
 
         async def find(indexes: tuple[RunningIndex, ...], path: str) -> p.SearchReply:
@@ -144,7 +157,11 @@ class FileVerbs:
             )
             timings = {"total": (anyio.current_time() - began) * 1000}
             query = p.SearchRequest(f"{path}:{request.line}")
-            return replies.search(query, hits, (name,), freshness, timings_ms=timings)
+            shown_hits = fit_budget(hits, None, request.budget_tokens)
+            omitted = len(hits) - len(shown_hits)
+            return replies.search(
+                query, shown_hits, (name,), freshness, timings_ms=timings, omitted=omitted
+            )
 
         return await file_references.first_result(
             self._indexes.lookup, request.path, request.index, request.cwd, None, find

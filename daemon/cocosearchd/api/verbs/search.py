@@ -118,6 +118,7 @@ class SearchVerbs:
             listing=not query.words,
             cursor=next_cursor(query, answer.hits) if answer.more else None,
             explain=dict(trace.details) if wants_explanation(request) else None,
+            omitted=answer.omitted,
         )
 
     async def _search_several(
@@ -160,6 +161,7 @@ class SearchVerbs:
             listing=not query.words,
             cursor=merged.cursor,
             explain=explanation if wants_explanation(request) else None,
+            omitted=merged.omitted,
         )
 
     def _incompatible(self) -> dict[str, str]:

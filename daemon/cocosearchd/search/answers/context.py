@@ -344,9 +344,11 @@ def _cut_text(text: str, budget: int, measure: Callable[[str], int], least: int)
         count += 1
     if count >= max(1, least):
         return "\n".join((*lines[:count], ELLIPSIS))
-    if least:
-        return None
-    line = lines[0]
+    return None if least else cut_line(lines[0], budget, measure)
+
+
+def cut_line(line: str, budget: int, measure: Callable[[str], int]) -> str:
+    """Return the part of a line that fits into a budget, and dots."""
     while line and measure(line + ELLIPSIS) > budget:
         line = line[: min(len(line) - 1, len(line) * 7 // 8)]
     return line + ELLIPSIS

@@ -6,7 +6,7 @@ stored chunks and marked so. So nothing outside of a root is ever returned, wher
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -15,9 +15,11 @@ from cocosearchd.exclusion import find_exclusion
 from cocosearchd.filters.filter_values import language_ids
 from cocosearchd.filters.globs import exact_glob, path_matcher
 from cocosearchd.model import FileRecord, IndexRecord, SkipReason
+from cocosearchd.search.answers.context import cut_line
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
+from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.query_bounds import check_filters
+from cocosearchd.search.query_bounds import check_budget, check_filters
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import file_states
@@ -25,6 +27,8 @@ from cocosearchd.store.connection.database import Database
 
 MAX_FILES = 1000
 MAX_SUGGESTIONS = 3  # files of the same name
+ENTRY_TOKENS = 2  # of a line in a list, beside path and language
+MAX_TOKEN_CHARS = 10  # characters of a token in text, at most on average
 LIST_HINT = "`cocosearchctl files` lists what is indexed"
 # Stands between two chunks that are not adjacent, in assembled content.
 GAP = "…"
@@ -83,13 +87,15 @@ async def list_files(
     limit: int = 100,
     offset: int = 0,
     cursor: str | None = None,
+    budget_tokens: int | None = None,
 ) -> FilePage:
     """List files below the directory `under` that match the glob `pattern`.
 
     Both are relative to the root. `languages` are names or aliases; `skipped` adds files that are
     not searched. A page begins at `offset`, or after the page that returned `cursor`, even if files
-    came or went since. Raises `InvalidInput`.
+    came or went since; its lines have about `budget_tokens` tokens. Raises `InvalidInput`.
     """
+    check_budget(budget_tokens)
     if not 1 <= limit <= MAX_FILES or offset < 0:
         raise InvalidInput(
             f"limit is {limit}, offset {offset}",
@@ -106,12 +112,25 @@ async def list_files(
     remaining = [
         entry for entry in entries[offset:] if after is None or (entry.index, entry.path) > after
     ]
-    page = tuple(remaining[:limit])
+    page = _fit_entries(remaining[:limit], budget_tokens)
     return FilePage(
         page,
         len(entries),
-        json.dumps([page[-1].index, page[-1].path]) if len(remaining) > limit else None,
+        json.dumps([page[-1].index, page[-1].path]) if len(remaining) > len(page) else None,
     )
+
+
+def _fit_entries(entries: Sequence[FileEntry], budget: int | None) -> tuple[FileEntry, ...]:
+    """Return the first entries that fit into a budget of tokens, at least one of them."""
+    if budget is None:
+        return tuple(entries)
+    fitting = list[FileEntry]()
+    for entry in entries:
+        budget -= ENTRY_TOKENS + estimate_tokens(f"{entry.path} {entry.language}")
+        if fitting and budget < 0:
+            break
+        fitting.append(entry)
+    return tuple(fitting)
 
 
 def _make_file_filter(
@@ -166,6 +185,27 @@ async def get_file(
     if text is not None:
         return _content(name, path, language, text, lines, "disk")
     return _assemble_content(name, path, language, chunks, lines)
+
+
+def fit_content(content: FileContent, budget_tokens: int) -> FileContent:
+    """Return the first lines that fit into a budget of tokens; of a longer line, its beginning."""
+    window = content.content[: budget_tokens * MAX_TOKEN_CHARS]
+    lines = window.split("\n")
+    is_complete = len(window) == len(content.content)
+    used = count = 0
+    for line in lines:
+        used += estimate_tokens(f"{line}\n")
+        if used > budget_tokens:
+            break
+        count += 1
+    if count == len(lines) and is_complete:
+        return content
+    count = min(count, len(lines) - 1)  # the window may end within its last line
+    if count == 0:
+        beginning = cut_line(lines[0], budget_tokens, estimate_tokens)
+        return replace(content, content=beginning, last_line=content.first_line)
+    text = "".join(f"{line}\n" for line in lines[:count])
+    return replace(content, content=text, last_line=content.first_line + count - 1)
 
 
 def _check_range(first_line: int, last_line: int | None) -> None:

@@ -64,6 +64,7 @@ class MergedAnswer:
     failed: tuple[FailedIndex, ...]
     traces: dict[str, Trace]
     cursor: str | None = None
+    omitted: int = 0  # hits that did not fit into the budget
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -129,8 +130,10 @@ async def search_several(
         else [SelectedHit(*chosen) for chosen in order_hits(hits_by_index)[:limit]]
     )
     answers = await _expand_selected(pipeline, ranked_answers, selected, traces)
-    fitting = _fit_budget(merge_hits(answers, selected), query)
-    return MergedAnswer(fitting, answers, failed_indexes, traces)
+    merged_hits = merge_hits(answers, selected)
+    hits = _fit_budget(merged_hits, query)
+    omitted = len(merged_hits) - len(hits)
+    return MergedAnswer(hits, answers, failed_indexes, traces, omitted=omitted)
 
 
 def _fit_budget(hits: Sequence[Hit], query: Query) -> tuple[Hit, ...]:
