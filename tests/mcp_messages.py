@@ -8,6 +8,8 @@ INITIALIZE_PARAMS: dict[str, Any] = {
     "capabilities": {},
     "clientInfo": {"name": "test", "version": "1"},
 }
+# `_meta` of a call that shall be answered with structured content beside the text
+STRUCTURED: dict[str, Any] = {"cocosearch/structured": True}
 INITIALIZED = {"method": "notifications/initialized"}
 
 

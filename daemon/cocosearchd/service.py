@@ -282,6 +282,7 @@ async def _serve(running: RunningParts) -> None:
         version=version(),
         max_body_bytes=server.max_body_bytes,
         hosts=(*server.hosts, server.host),
+        answer_tokens=server.answer_tokens,
     )
     await serve(
         front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls

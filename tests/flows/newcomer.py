@@ -121,9 +121,9 @@ class Newcomer:
                 answer = await client.call_tool(
                     "search_code", {"query": "give_up_after", "index_name": "project"}
                 )
-                assert answer.structured_content is not None
-                assert answer.structured_content["results"][0]["path"] == "src/retry.py"
-                assert answer.structured_content["fresh"] is True
+                (block,) = answer.content
+                assert block.text.split("\n\n")[1].startswith("src/retry.py:")
+                assert "\n\nFresh as of " in block.text
 
     def leave(self) -> None:
         """End what a failed session left, and remove the home."""

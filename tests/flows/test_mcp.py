@@ -1,6 +1,10 @@
 """Real MCP clients against the real daemon, over both HTTP transports; and who is turned away."""
 
+import json
+import re
+import shutil
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,9 @@ from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from mcp.shared.exceptions import MCPDeprecationWarning
 
+from cocosearchd.search.answers.token_estimate import estimate_tokens
 from tests.daemon import Daemon
+from tests.mcp_messages import STRUCTURED
 
 
 @pytest.fixture
@@ -33,7 +39,9 @@ async def search(transport: Any) -> tuple[set[str], Any]:
     async with Client(transport) as client:
         tools = {tool.name for tool in await client.list_tools()}
         answer = await client.call_tool(
-            "search_code", {"query": "should_retry", "index_name": "project"}
+            "search_code",
+            {"query": "should_retry", "index_name": "project"},
+            meta=STRUCTURED,
         )
         return tools, answer.structured_content
 
@@ -140,7 +148,111 @@ async def test_indexing_reports_progress_and_its_wait_can_be_given_up(
                         await anyio.sleep(0.01)
                 scope.cancel()
         # it goes on; this waits for it
-        reply = await client.call_tool("index_codebase", {"path": str(many)})
+        reply = await client.call_tool("index_codebase", {"path": str(many)}, meta=STRUCTURED)
     assert reply.structured_content is not None
     assert reply.structured_content["created"] is False
     assert reply.structured_content["progress"]["done"] == 400
+
+
+FIRST_MODULE = "packages/package_number_0/source/retry_module_0.py"
+
+
+@pytest.fixture
+def large(shared: Daemon) -> Iterator[Path]:
+    """A project whose answers have to be cut: 150 files, one of them with 2,400 lines."""
+    root = shared.home / "large"
+    for number in range(150):
+        package = root / "packages" / f"package_number_{number % 10}" / "source"
+        package.mkdir(parents=True, exist_ok=True)
+        body = "".join(
+            f"    total_{line} = retry_count * {line} + attempt_number\n" for line in range(30)
+        )
+        text = f"def retry_request_{number}(retry_count, attempt_number):\n{body}    return 1\n"
+        (package / f"retry_module_{number}.py").write_text(text)
+    long = "".join(
+        f"def step_{number}(value):\n    return value + {number}\n\n\n" for number in range(600)
+    )
+    (root / "long.py").write_text(long)
+    shared.index(root)
+    yield root
+    shared.clear()
+    shutil.rmtree(root)
+
+
+USUAL_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("search_code", {"query": "retry request with attempts"}),
+    ("search_code", {"query": "retry request with attempts", "context_after": 30}),
+    ("search", {"query": "retry request with attempts"}),
+    ("grep", {"pattern": "retry_count"}),
+    ("get_file", {"filename": "long.py"}),
+    ("list_files", {}),
+    ("find_related", {"filename": FIRST_MODULE, "line": 1}),
+    ("explain_query", {"query": "retry request with attempts", "why_not": "long.py"}),
+    ("list_indexes", {}),
+    ("index_stats", {"include_failures": True}),
+)
+
+
+async def test_usual_answers_fit_and_name_the_next_call(
+    listening: dict[str, str], large: Path
+) -> None:
+    async with Client(_http(listening)) as client:
+        answers = [_text(await client.call_tool(tool, call)) for tool, call in USUAL_CALLS]
+        sizes = [estimate_tokens(answer) for answer in answers]
+        print({tool: size for (tool, _), size in zip(USUAL_CALLS, sizes, strict=True)})
+        assert max(sizes) <= 1500
+        for (tool, call), answer in zip(USUAL_CALLS, answers, strict=True):
+            next_call = _next_call(tool, answer)
+            if next_call is not None:
+                following = _text(await client.call_tool(tool, call | next_call))
+                assert set(_places(following)) - set(_places(answer)), tool
+            else:
+                assert tool in ("explain_query", "search", "list_indexes", "index_stats")
+
+
+async def test_related_code_says_what_it_leaves_out(listening: dict[str, str], large: Path) -> None:
+    async with Client(_http(listening)) as client:
+        call = {"filename": FIRST_MODULE, "line": 1, "limit": 2}
+        answer = _text(await client.call_tool("find_related", call))
+    assert re.search(
+        rf"Left out: {FIRST_MODULE}, more of these files, and code less similar than \d\.\d\d\.$",
+        answer,
+    )
+
+
+async def test_an_explanation_takes_the_filters_of_a_search(
+    listening: dict[str, str], large: Path
+) -> None:
+    call = {"query": "retry request", "paths": ["**/package_number_3/**"], "language": "python"}
+    async with Client(_http(listening)) as client:
+        answer = _text(await client.call_tool("explain_query", call | {"why_not": FIRST_MODULE}))
+    assert "1. packages/package_number_3/" in answer
+    assert "left out by the filter on" in answer
+
+
+def _http(listening: dict[str, str]) -> StreamableHttpTransport:
+    return StreamableHttpTransport(
+        listening["url"], headers={"Authorization": f"Bearer {listening['token']}"}
+    )
+
+
+def _next_call(tool: str, answer: str) -> dict[str, Any] | None:
+    """The arguments of the call that an answer names as the next one."""
+    if tool == "search":
+        return None  # it has no budget; search_code has
+    call = re.search(rf"{tool}\((.*)\)$", answer, re.MULTILINE)
+    same_call = re.search(r"the same call with (\w+=(?:\d+|\"(?:[^\"\\]|\\.)*\"))", answer)
+    match = call or same_call
+    if match is None:
+        return None
+    pairs = re.findall(r'(\w+)=(\d+|"(?:[^"\\]|\\.)*")', match[1])
+    return {name: json.loads(value) for name, value in pairs}
+
+
+def _places(answer: str) -> list[str]:
+    """The lines of an answer that name a file, or lines of it."""
+    return re.findall(r"^(?:packages/|long\.py:)\S+", answer, re.MULTILINE)
+
+
+def _text(answer: Any) -> str:
+    return "".join(block.text for block in answer.content)

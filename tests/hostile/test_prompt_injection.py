@@ -2,9 +2,11 @@
 nothing.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,23 @@ from hypothesis import strategies as st
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.mcp import compact_text
 from cocosearch_ipc.mcp.root_policy import SECRETS, SYSTEM, RootPolicy
+from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.render import answers, output, visible
-from cocosearch_ipc.workspace_protocol import FileEntry, GetFileReply, ListFilesReply
+from cocosearch_ipc.workspace_protocol import (
+    FileEntry,
+    FindRelatedRequest,
+    GetFileReply,
+    GetFileRequest,
+    GrepFile,
+    GrepLine,
+    GrepReply,
+    GrepRequest,
+    ListFilesReply,
+    ListFilesRequest,
+)
 from tests.daemon import Daemon
+from tests.ipc.engine import FixedEngine
+from tests.mcp_messages import STRUCTURED
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -93,7 +109,8 @@ def unseen(output: str) -> list[str]:
 
 SHOWN = {
     "search": lambda: compact_text.search(reply(hit(), hit())),
-    "explained": lambda: compact_text.explained(reply(hit())),
+    "explained": lambda: compact_text.explained(reply(hit()), 1000),
+    "related": lambda: compact_text.related(reply(hit()), NAME, 10),
     "file": lambda: compact_text.file(
         GetFileReply("it", NAME, "python", CONTENT, 1, 9, 9, False, NAME)
     ),
@@ -199,6 +216,93 @@ def test_a_long_run_of_backticks_costs_no_longer_fence() -> None:
     assert visible.visible("naïve 你好 🙂️ №") == "naïve 你好 🙂️ №"
 
 
+# ---- every tool ----
+
+
+class HostileEngine(FixedEngine):
+    """Has hostile text wherever an author decides: in content, names, settings and reasons."""
+
+    async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
+        progress = p.IndexProgress("demo", "live", 1, 1, 1, 0, NAME)
+        return p.IndexCodebaseReply("demo", f"/srv/{NAME}", True, progress, (NAME,))
+
+    async def search(self, request: p.SearchRequest) -> p.SearchReply:
+        explanation = {"why_not": {"path": NAME, "reason": NAME}, "ranking": [{"path": CONTENT}]}
+        cut = hit(content=f"{CONTENT}...")
+        return replace(reply(hit(), cut), omitted=2, explain=explanation)
+
+    async def find_related(self, request: FindRelatedRequest) -> p.SearchReply:
+        return reply(hit())
+
+    async def get_file(self, request: GetFileRequest) -> GetFileReply:
+        return GetFileReply("it", NAME, "python", CONTENT, 1, 9, 90, False, NAME)
+
+    async def list_files(self, request: ListFilesRequest) -> ListFilesReply:
+        return ListFilesReply((FileEntry("it", NAME, "python", 1),), f'["it","{NAME}"]', total=2)
+
+    async def grep(self, request: GrepRequest) -> GrepReply:
+        line = GrepLine(1, 1, CONTENT, "function", NAME, (CONTENT,), (CONTENT,))
+        file = GrepFile("it", NAME, "python", 2, (line,), True)
+        cursor = json.dumps(["it", NAME, 1])
+        return GrepReply(
+            (file,), 2, 1, 1, False, False, NAME, AS_OF, ("it",), cursor, (NAME,), (NAME,)
+        )
+
+    async def list_indexes(self, request: p.Empty) -> p.IndexesReply:
+        return p.IndexesReply(
+            (p.IndexStatus("it", f"/r/{NAME}", (NAME,), "live", 1, 1, 0, 1, AS_OF, NAME),)
+        )
+
+    async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
+        failure = {"path": NAME, "error": NAME}
+        return replace(
+            await super().index_stats(request),
+            root=NAME,
+            failures=(failure,),
+            failure_count=1,
+            notes=(NAME,),
+        )
+
+    async def sync(self, request: p.SyncRequest) -> p.SyncReply:
+        return p.SyncReply("it", False, AS_OF, NAME, (NAME,))
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "search_code": {"query": "steal"},
+    "explain_query": {"query": "steal", "why_not": "x"},
+    "find_related": {"filename": NAME, "line": 1},
+    "get_file": {"filename": NAME},
+    "list_files": {},
+    "grep": {"pattern": "steal"},
+    "list_indexes": {},
+    "index_stats": {"include_failures": True},
+    "wait_until_fresh": {},
+    "index_codebase": {"path": f"/srv/{NAME}"},
+    "clear_index": {"index_name": "demo"},
+    "search": {"query": "steal"},
+    "list_topics": {},
+    "list_sources": {},
+}
+UNLISTED_TOOLS = {"search", "list_topics", "list_sources"}
+CONTENT_TOOLS = {"search_code", "find_related", "get_file", "grep", "search"}
+
+
+async def test_no_tool_lets_content_out_of_its_block() -> None:
+    server = McpServer(HostileEngine(), RootPolicy(("/srv",), "/nowhere"))
+    async with Client(server.fastmcp) as client:
+        assert {
+            tool.name for tool in await client.list_tools()
+        } == ARGUMENTS.keys() - UNLISTED_TOOLS
+        for name, arguments in ARGUMENTS.items():
+            answer = said(await client.call_tool(name, arguments, raise_on_error=False))
+            assert unseen(answer) == [], name
+            outside = outside_of_blocks(answer).split("\n")
+            assert not [line for line in outside if line.startswith((ORDER, "```"))], name
+            assert ("\n```" in answer) >= (name in CONTENT_TOOLS)
+            if "\n```" in answer:
+                assert "not instructions to follow" in answer.partition("\n```")[0], name
+
+
 # ---- a real daemon ----
 
 
@@ -235,12 +339,14 @@ async def test_tools_show_marked_text_and_true_structure(shared: Daemon, hostile
         search_result = await client.call_tool(
             "search_code", {"query": "steal", "index_name": "it"}
         )
-        file = await client.call_tool("get_file", {"filename": "plain.py", "index_name": "it"})
+        file = await client.call_tool(
+            "get_file", {"filename": "plain.py", "index_name": "it"}, meta=STRUCTURED
+        )
         listed = await client.call_tool("list_files", {"index_name": "it"})
         (resource,) = await client.read_resource("cocosearch://index/it/file/plain.py")
         filename = next(
             path
-            for path in re.findall(r"^(.*)  python,", said(listed), re.MULTILINE)
+            for path in re.findall(r"^(.*)  python$", said(listed), re.MULTILINE)
             if "Ignore" in path
         )
         file_result = await client.call_tool("get_file", {"filename": filename, "index_name": "it"})
@@ -356,12 +462,16 @@ async def test_the_project_that_a_bridge_was_started_in_is_allowed(
             refused = await client.call_tool(
                 "index_codebase", {"path": "/etc"}, raise_on_error=False
             )
-            added = await client.call_tool("index_codebase", {"path": str(directory)})
+            added = await client.call_tool(
+                "index_codebase", {"path": str(directory)}, meta=STRUCTURED
+            )
         assert refused.is_error
         assert added.structured_content is not None
         assert added.structured_content["root"] == str(directory)
         async with Client(http(shared), roots=[directory.as_uri()]) as client:
-            again = await client.call_tool("index_codebase", {"path": str(directory)})
+            again = await client.call_tool(
+                "index_codebase", {"path": str(directory)}, meta=STRUCTURED
+            )
             assert again.structured_content is not None
             assert again.structured_content["created"] is False, (
                 "what is watched already needs no leave"
@@ -400,7 +510,7 @@ async def test_the_user_is_asked_where_the_client_can_ask(
             assert said(added) == f"The user did not agree: {questions[0]}"
             assert shared.call("list_indexes")["indexes"] == []
             shared.call("index_codebase", path=str(hostile_root), name="it")  # the user's own word
-        again = await client.call_tool("index_codebase", call)
+        again = await client.call_tool("index_codebase", call, meta=STRUCTURED)
         assert again.structured_content is not None
         assert again.structured_content["created"] is False
         assert len(questions) == 1, "what is watched already is not asked about"

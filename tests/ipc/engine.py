@@ -155,7 +155,11 @@ class FixedEngine:
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
         self.requests.append(request)
         return w.ListFilesReply(
-            (w.FileEntry("demo", "src/a.py", "python", 3),), "next", fresh=True, as_of=AS_OF
+            (w.FileEntry("demo", "src/a.py", "python", 3),),
+            "next",
+            fresh=True,
+            as_of=AS_OF,
+            total=7,
         )
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:

@@ -6,6 +6,7 @@ which fetches them.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -119,7 +120,7 @@ def test_the_inspector(served: Served, kind: str, tmp_path: Path) -> None:
         return ask("tools/call", "--tool-name", tool, *command)
 
     failed = call("index_stats", index_name="nothing")
-    indexed = call("index_codebase", path="/srv/new")["structuredContent"]
+    indexed = call("index_codebase", path="/srv/new")["content"][0]["text"]
     stats = ask("resources/read", "--uri", session.STATS)
     prompt = ask(
         "prompts/get", "--prompt-name", "explain_codebase", "--prompt-args", "focus=errors"
@@ -127,17 +128,14 @@ def test_the_inspector(served: Served, kind: str, tmp_path: Path) -> None:
     session.check(
         {
             "tools": [tool["name"] for tool in ask("tools/list")["tools"]],
-            "path": call("search_code", query="retries", index_name="demo")["structuredContent"][
-                "results"
-            ][0]["path"],
+            "path": _first_path(
+                call("search_code", query="retries", index_name="demo")["content"][0]["text"]
+            ),
             "failed": [
                 failed["isError"],
                 failed["content"][0]["text"].replace("demo, new", "demo"),
             ],
-            "indexed": [
-                indexed["index"],
-                [indexed["progress"]["done"], indexed["progress"]["total"]],
-            ],
+            "indexed": [_index_name(indexed), _progress(indexed)],
             "resources": [resource["uri"] for resource in ask("resources/list")["resources"]],
             "root": json.loads(stats["contents"][0]["text"])["root"],
             "prompt": "focusing on errors" in prompt["messages"][0]["content"]["text"],
@@ -198,9 +196,9 @@ def _seen(
     """Results of the Python clients, which have the same shape."""
     return {
         "tools": tools,
-        "path": answer.structured_content["results"][0]["path"],
+        "path": _first_path(_text(answer.content)),
         "failed": [failed.is_error, _text(failed.content)],
-        "indexed": [indexed.structured_content["index"], progress[-1]],
+        "indexed": [_index_name(_text(indexed.content)), progress[-1]],
         "resources": resources,
         "root": _json(stats)["root"],
         "prompt": "focusing on errors" in str(prompt.messages[0].content),
@@ -209,6 +207,21 @@ def _seen(
 
 def _text(content: Any) -> str:
     return "".join(block.text for block in content)
+
+
+def _first_path(answer: str) -> str:
+    return answer.split("\n\n")[1].partition(":")[0]
+
+
+def _index_name(answer: str) -> str:
+    return answer.split(" ")[2]
+
+
+def _progress(answer: str) -> list[int]:
+    """Return the numbers of done and of all files."""
+    match = re.search(r"(\d+) of (\d+) files", answer)
+    assert match is not None
+    return [int(match[1]), int(match[2])]
 
 
 def _json(contents: Any) -> Any:

@@ -171,6 +171,7 @@ class ServerSettings:
     tls_key: str = ""
     max_body_bytes: int = _number(1 << 20, 1024, 1 << 30)
     allowed_roots: tuple[str, ...] = ("~",)  # below which assistants may have directories indexed
+    answer_tokens: int = _number(1500, 300, 100_000)  # of an answer over MCP, about
     watchdog_s: float = _number(30, 0, 3600)  # 0: never
 
 

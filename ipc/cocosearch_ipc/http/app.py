@@ -66,7 +66,7 @@ class FrontEnd:
     """JSON-RPC and MCP over one engine. Serve it with `serve.serve`.
 
     `roots` limits the directories that assistants may index. `hosts` are its names in addition to
-    the loopback names.
+    the loopback names. `answer_tokens` is the usual size of an answer over MCP.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class FrontEnd:
         version: str = "",
         max_body_bytes: int = 1 << 20,
         hosts: Iterable[str] = (),
+        answer_tokens: int = 1500,
     ) -> None:
         self.engine = engine
         self.token = token
@@ -86,7 +87,7 @@ class FrontEnd:
         allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
         self.rpc = Dispatcher(engine)
         self._looking = Dispatcher(engine, only=site.METHODS)
-        self._mcp = _LateMcp(engine, roots, version, allowed)
+        self._mcp = _LateMcp(partial(_import_mcp, engine, roots, version, allowed, answer_tokens))
         http = self._mcp.http
         sse = self._mcp.sse
         unix = _Paths(
@@ -214,13 +215,8 @@ class _LateMcp:
     answer.
     """
 
-    def __init__(
-        self, engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]
-    ) -> None:
-        self._engine = engine
-        self._roots = roots
-        self._version = version
-        self._hosts = hosts
+    def __init__(self, load: Callable[[], "McpServer"]) -> None:
+        self._load = load
         self._wanted = anyio.Event()
         self._ready = anyio.Event()
         self._stopping = anyio.Event()
@@ -232,14 +228,7 @@ class _LateMcp:
             await self._wanted.wait()
         if self._stopping.is_set():
             return
-        server = await anyio.to_thread.run_sync(
-            _import_mcp,
-            self._engine,
-            self._roots,
-            self._version,
-            self._hosts,
-            abandon_on_cancel=True,
-        )
+        server = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
         http = server.http_app("/mcp")
         sse = server.sse_app("/sse")
         async with AsyncExitStack() as stack:
@@ -280,11 +269,11 @@ class _LateMcp:
 
 
 def _import_mcp(
-    engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]
+    engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str], answer_tokens: int
 ) -> "McpServer":
     from cocosearch_ipc.mcp.server import McpServer
 
-    return McpServer(engine, roots, version, hosts)
+    return McpServer(engine, roots, version, hosts, answer_tokens)
 
 
 class _Paths:

@@ -1,4 +1,4 @@
-"""Replies as compact text, for assistants whose client shows no structured content. Pure.
+"""Replies as compact text for assistants, with the next call where something is left out. Pure.
 
 Authors of files may write text for assistants. So content and names follow a notice, stand in
 blocks that they cannot close, and have their hidden characters escaped.
@@ -6,6 +6,7 @@ blocks that they cannot close, and have their hidden characters escaped.
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from cocosearch_ipc.protocol import (
     ClearReply,
@@ -36,10 +37,22 @@ from cocosearch_ipc.workspace_protocol import (
 
 LINE = 120  # maximum characters of a failure: there may be a hundred failures
 SIMILAR_PATHS = 3
+FAILURES = 25  # maximum number of listed failures
 PENDING = 5  # maximum number of pending paths: an assistant can read these files itself
+CHARS_PER_TOKEN = 2  # of an explanation, which is mostly numbers; at least
 
 
-def search(reply: SearchReply) -> str:
+def tool_call(tool: str, **arguments: object) -> str:
+    """Format a call of a tool; arguments that are None are left out."""
+    values = [
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in arguments.items()
+        if value is not None
+    ]
+    return f"{tool}({', '.join(values)})"
+
+
+def search(reply: SearchReply, budget_tokens: int | None = None) -> str:
     """Format each result as `path:start-end` with symbol and code; freshness comes last."""
     if reply.listing:
         return _symbols(reply)
@@ -49,16 +62,36 @@ def search(reply: SearchReply) -> str:
             *(["Nothing matches well; these are the nearest."] if reply.weak else []),
             *([CONTENT_NOTICE, *hits] if hits else ["Nothing found."]),
             *_notes(reply.notes),
+            *_more_results(reply, budget_tokens),
             _freshness(reply),
         ]
     )
+
+
+def _more_results(reply: SearchReply, budget_tokens: int | None) -> Iterator[str]:
+    """Yield the next calls if results did not fit into the budget."""
+    if budget_tokens is None:
+        return
+    if reply.omitted:
+        again = f"the same call with budget_tokens={2 * budget_tokens}"
+        yield f"{reply.omitted} more results did not fit: {again}."
+    last = reply.results[-1] if reply.results else None
+    if last is not None and last.content.endswith("..."):  # only the last result is cut
+        call = tool_call(
+            "get_file",
+            filename=visible_name(last.path),
+            start_line=last.start_line,
+            end_line=last.end_line,
+            index_name=last.index if reply.index is None else None,
+        )
+        yield f"All of the last result: {call}"
 
 
 def _symbols(reply: SearchReply) -> str:
     """Format a list of symbols in one block, one line each: location, kind and signature."""
     rows = [_symbol(result, has_index_names=reply.index is None) for result in reply.results]
     block = [CONTENT_NOTICE, fenced("\n".join(rows))] if rows else ["Nothing found."]
-    more = [f"There are more: cursor={reply.cursor!r}."] if reply.cursor else []
+    more = [f"More: the same call with cursor={_json(reply.cursor)}"] if reply.cursor else []
     return "\n".join([*block, *more, *_notes(reply.notes), _freshness(reply)])
 
 
@@ -71,10 +104,83 @@ def _symbol(result: SearchResult, *, has_index_names: bool) -> str:
     return "  ".join([location, *(visible_name(name) for name in names if name), *stale])
 
 
-def explained(reply: SearchReply) -> str:
-    """Format the results, then the trace as indented JSON, whose keys are the stages."""
-    trace = json.dumps(reply.explain or {}, indent=1, default=str)
-    return f"{search(reply)}\n\nExplanation:\n{fenced(visible(trace), 'json')}"
+def related(reply: SearchReply, filename: str, budget_tokens: int | None = None) -> str:
+    """Format related code, and what is left out of it."""
+    similarity = (
+        f", more of these files, and code less similar than {reply.results[-1].score:.2f}"
+        if reply.results
+        else ""
+    )
+    return f"{search(reply, budget_tokens)}\nLeft out: {visible_name(filename)}{similarity}."
+
+
+def explained(reply: SearchReply, budget_tokens: int) -> str:
+    """Format the results without code, then a line for each stage and each ranked result."""
+    has_index_names = reply.index is None
+    heads = [
+        f"{number}. {_heading(result, has_index_names=has_index_names)}"
+        for number, result in enumerate(reply.results, 1)
+    ]
+    results = "\n".join([NAMES_NOTICE, *heads] if heads else ["Nothing found."])
+    lines = list(_explanation(reply))
+    shown_lines = list[str]()
+    room = CHARS_PER_TOKEN * budget_tokens - len(results)
+    for line in lines:
+        room -= len(line) + 1
+        if shown_lines and room < 0:
+            break
+        shown_lines.append(line[: max(room + len(line), LINE)])
+    more = len(lines) - len(shown_lines)
+    return "\n\n".join(
+        [
+            results,
+            f"Explanation:\n{fenced(visible(chr(10).join(shown_lines)))}",
+            *(
+                [f"{more} more lines: a smaller limit shows the rest of fewer results."]
+                * (more > 0)
+            ),
+            *_notes(reply.notes),
+            _freshness(reply),
+        ]
+    )
+
+
+def _explanation(reply: SearchReply) -> Iterator[str]:
+    """Yield lines `stage: values`; the reason for a missing path comes first."""
+    by_index = {"": reply.explain or {}} if reply.index is not None else reply.explain or {}
+    for index, stages in by_index.items():
+        prefix = f"{index} " if index else ""
+        for stage, details in sorted(stages.items(), key=lambda entry: entry[0] != "why_not"):
+            yield from _stage(f"{prefix}{stage}", _significant(details))
+
+
+def _stage(name: str, details: Any) -> Iterator[str]:
+    """Yield the single values of a stage on one line, and each object of a list on its own."""
+    if not isinstance(details, dict):
+        yield f"{name}: {_json(details)}"
+        return
+    tables = {
+        key: rows
+        for key, rows in details.items()
+        if isinstance(rows, list) and rows and isinstance(rows[0], dict)
+    }
+    yield f"{name}: {_json({key: details[key] for key in details.keys() - tables.keys()})}"
+    for key, rows in sorted(tables.items(), key=lambda entry: entry[0] != "results"):
+        for number, row in enumerate(rows, 1):
+            yield f"{name} {key} {number}: {_json(row)}"
+
+
+def _significant(value: Any) -> Any:
+    """Return JSON values with four significant digits, without those that are 0 or empty."""
+    return json.loads(
+        json.dumps(value, default=str),
+        parse_float=lambda number: float(f"{float(number):.4g}"),
+        object_pairs_hook=lambda pairs: {name: inner for name, inner in pairs if inner},
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
 def matches(reply: GrepReply, mode: str = "lines") -> str:
@@ -93,7 +199,7 @@ def matches(reply: GrepReply, mode: str = "lines") -> str:
     ]
     block = [CONTENT_NOTICE, fenced(visible("\n".join(rows)))] if rows else []
     more = (
-        [f"There are more: cursor={reply.cursor!r}, or narrow with path, language or paths."]
+        [f"More: the same call with cursor={_json(reply.cursor)}; path and language narrow it."]
         if reply.cursor
         else []
     )
@@ -128,21 +234,23 @@ def files(reply: ListFilesReply) -> str:
         return f"{missing}\n{_freshness(reply)}"
     has_index_names = len({f.index for f in reply.files}) > 1
     lines = [
-        f"{f'{f.index}: ' * has_index_names}{visible_name(f.path)}  {f.language}, {f.chunks} chunks"
+        f"{f'{f.index}: ' * has_index_names}{visible_name(f.path)}  {f.language}"
         for f in reply.files
     ]
     more = (
-        f"There are more: cursor={reply.cursor!r}."
+        f"{len(reply.files)} of {reply.total} files. "
+        f"More: the same call with cursor={_json(reply.cursor)}"
         if reply.cursor
         else f"{len(reply.files)} files."
     )
     return "\n".join([NAMES_NOTICE, *lines, more, _freshness(reply)])
 
 
-def file(reply: GetFileReply, last: int | None = None) -> str:
+def file(reply: GetFileReply, last: int | None = None, *, has_index_name: bool = False) -> str:
     """Format the lines in a block, with their numbers, and the call for the next lines.
 
-    `last` is the last line that the client requested.
+    `last` is the last line that the client requested; with `has_index_name`, it named the index or
+    a topic.
     """
     if reply.start_line > reply.total_lines:
         return f"{visible_name(reply.path)} has {reply.total_lines} lines."
@@ -151,11 +259,16 @@ def file(reply: GetFileReply, last: int | None = None) -> str:
     head = f"{visible_name(reply.path)}:{lines}{state}"
     block = f"{CONTENT_NOTICE}\n{head}\n{fenced(visible(reply.content), reply.language)}"
     remaining = min(last or reply.total_lines, reply.total_lines) - reply.end_line
-    return (
-        f"{block}\n{remaining} more lines: start_line={reply.end_line + 1}."
-        if remaining > 0
-        else block
+    if remaining <= 0:
+        return block
+    next_call = tool_call(
+        "get_file",
+        filename=visible_name(reply.path),
+        start_line=reply.end_line + 1,
+        end_line=last,
+        index_name=reply.index if has_index_name else None,
     )
+    return f"{block}\n{remaining} more lines: {next_call}"
 
 
 def indexes(reply: IndexesReply) -> str:
@@ -185,9 +298,9 @@ def stats(reply: StatsReply) -> str:
 
 def _failures(reply: StatsReply) -> Iterator[str]:
     """Format the listed files, and the number of those that are not listed."""
-    for failure in reply.failures:
+    for failure in reply.failures[:FAILURES]:
         yield visible_name("  ".join(str(value) for value in failure.values() if value))[:LINE]
-    rest = reply.failure_count - len(reply.failures)
+    rest = reply.failure_count - len(reply.failures[:FAILURES])
     if reply.failures and rest > 0:
         yield f"... and {rest} more"
 
@@ -241,14 +354,20 @@ def _line(text: str | None) -> str:
 
 
 def _hit(result: SearchResult, *, has_index_names: bool) -> str:
-    index = f"{result.index}: " if has_index_names else ""
-    symbol = (
-        f"  {result.symbol_type} {visible_name(result.symbol_name)}" if result.symbol_name else ""
-    )
     code = "\n".join(
         part.rstrip("\n")
         for part in (result.context_before, result.content, result.context_after)
         if part
+    )
+    heading = _heading(result, has_index_names=has_index_names)
+    block = f"{heading}\n{fenced(visible(code), result.language)}"
+    return "\n".join(filter(None, (block, _also(result), _similar(result))))
+
+
+def _heading(result: SearchResult, *, has_index_names: bool) -> str:
+    index = f"{result.index}: " if has_index_names else ""
+    symbol = (
+        f"  {result.symbol_type} {visible_name(result.symbol_name)}" if result.symbol_name else ""
     )
     location = format_location(
         visible_name(result.path),
@@ -260,8 +379,7 @@ def _hit(result: SearchResult, *, has_index_names: bool) -> str:
     head = f"{index}{location}{symbol}" + (f"  [{result.relevance:.0%}]" if result.score else "")
     if result.stale:
         head += "  STALE: the file has changed since; read it before you rely on this"
-    block = f"{head}\n{fenced(visible(code), result.language)}"
-    return "\n".join(filter(None, (block, _also(result), _similar(result))))
+    return head
 
 
 def _also(result: SearchResult) -> str:

@@ -1,4 +1,4 @@
-"""Reads files for an assistant: accepts `path:12-40`, and limits the size of one answer."""
+"""Reads files for an assistant: accepts `path:12-40`, and limits the tokens of one answer."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -8,25 +8,33 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.render.line_range import in_results, parse_location
 from cocosearch_ipc.workspace_protocol import FindRelatedRequest, GetFileReply, GetFileRequest
 
-# About 12,000 tokens: clients refuse or truncate answers of 25,000 tokens, and an assistant often
-# reads several files.
-MOST_CHARS = 40_000
+# Of lines that the client names: clients refuse or truncate answers of 25,000 tokens, and an
+# assistant often reads several files.
+MAX_RANGE_TOKENS = 12_000
 
 
 Request = TypeVar("Request", GetFileRequest, FindRelatedRequest)
 Reply = TypeVar("Reply")
 
 
-async def read(engine: Any, request: GetFileRequest) -> GetFileReply:
-    """Return the file, or its first lines up to the limit. Raises `Failure`."""
+async def read(engine: Any, request: GetFileRequest, page_tokens: int) -> GetFileReply:
+    """Return the named lines, or a page of the file. Raises `Failure`."""
     try:
-        return truncate(await by_shown_path(engine.get_file, request))
+        return await by_shown_path(engine.get_file, _with_budget(request, page_tokens))
     except p.Failure as failure:
         path, first, last = parse_location(request.path)
         if failure.code != p.NOT_FOUND or first is None or request.start_line or request.end_line:
             raise
     request = replace(request, path=path, start_line=first, end_line=last)
-    return truncate(await by_shown_path(engine.get_file, request))
+    return await by_shown_path(engine.get_file, _with_budget(request, page_tokens))
+
+
+def _with_budget(request: GetFileRequest, page_tokens: int) -> GetFileRequest:
+    if request.budget_tokens is not None:
+        return request
+    is_range = request.end_line is not None
+    budget = max(page_tokens, MAX_RANGE_TOKENS) if is_range else page_tokens
+    return replace(request, budget_tokens=budget)
 
 
 async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Request) -> Reply:
@@ -38,14 +46,3 @@ async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Req
         if failure.code != p.NOT_FOUND or path == request.path or "\0" in path:
             raise
     return await ask(replace(request, path=path))
-
-
-def truncate(reply: GetFileReply) -> GetFileReply:
-    """Return the first lines within `MOST_CHARS`, but at least one line."""
-    if len(reply.content) <= MOST_CHARS:
-        return reply
-    end = reply.content.rfind("\n", 0, MOST_CHARS) + 1 or reply.content.find("\n") + 1
-    content = reply.content[:end] if end else reply.content
-    return replace(
-        reply, content=content, end_line=reply.start_line + content.removesuffix("\n").count("\n")
-    )

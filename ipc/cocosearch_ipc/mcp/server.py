@@ -24,9 +24,10 @@ from cocosearch_ipc.mcp import (
     notifications,
     resources,
     root_policy,
-    tools,
-    workspace_tools,
+    tool_calls,
 )
+from cocosearch_ipc.mcp.tools import aliases, file_tools, index_tools, search_tools
+from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
 from cocosearch_ipc.protocol import INVALID_REQUEST, MAX_LINE_BYTES, PARSE_ERROR
 from cocosearch_ipc.request_id import REQUEST_ID, new_request_id
 
@@ -53,6 +54,7 @@ class McpServer:
         roots: root_policy.RootPolicy,
         version: str = "",
         hosts: Iterable[str] = (),
+        answer_tokens: int = 1500,
     ) -> None:
         _own_logging()
         self._hosts = sorted(host.strip("[]") for host in hosts)
@@ -60,8 +62,12 @@ class McpServer:
             "cocosearch", INSTRUCTIONS, version=version or None, mask_error_details=True
         )
         self.fastmcp.add_middleware(arguments.Arguments(self.fastmcp))
-        tools.register(self.fastmcp, engine, roots)
-        workspace_tools.register(self.fastmcp, engine)
+        registry = ToolRegistry(self.fastmcp)
+        page_tokens = answer_tokens - tool_calls.FRAME_TOKENS
+        search_tools.register(registry, engine, page_tokens)
+        file_tools.register(registry, engine, page_tokens)
+        index_tools.register(registry, engine, roots)
+        aliases.register(registry, engine, page_tokens)
         resources.register(self.fastmcp, engine)
         self.notices = notifications.Notifications(engine, self.fastmcp)
         self.fastmcp._mcp_server.add_notification_handler(

@@ -2,30 +2,35 @@
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import mcp_types
 from fastmcp import Context
 from fastmcp.exceptions import ToolError
+from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
-from pydantic import Field
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol
-from cocosearch_ipc.mcp import client_project
+from cocosearch_ipc.mcp import client_project, compact_text
 from cocosearch_ipc.render.visible import visible, visible_name
 from cocosearch_ipc.rpc import shapes
 
 # No tool reaches beyond this machine, so `open_world_hint` is false.
-READS = mcp_types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+READS = mcp_types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADDS = mcp_types.ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 DESTROYS = mcp_types.ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+    read_only_hint=False, destructive_hint=True, open_world_hint=False
 )
+# A call with this key in its `_meta` gets structured content beside the text.
+STRUCTURED = "cocosearch/structured"
+# Tokens of an answer beside content and headings: the notice, freshness, and the next call.
+FRAME_TOKENS = 100
 
 # Commands in hints for people -> the tools that do the same.
 TOOL_OF = {
@@ -39,9 +44,7 @@ TOOL_OF = {
 }
 
 Reply = TypeVar("Reply")
-IndexName = Annotated[
-    str | None, Field(description="Index to use. Leave out for the project you work in.")
-]
+_INLINE_SCOPE = re.compile(r"(?<!\S)(?:index|topic):\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,20 @@ class SearchScope:
 ScopeOrQuestion = SearchScope | mcp_types.InputRequiredResult
 
 
-async def resolve_scope(ctx: Context, engine: Any, index_name: str | None) -> ScopeOrQuestion:
+def is_narrowed(query: str, index_names: list[str] | None, topic: str | None) -> bool:
+    """True if a search names indexes or topics, inside its query or beside it."""
+    return bool(index_names or topic or _INLINE_SCOPE.search(query))
+
+
+async def resolve_scope(
+    ctx: Context, engine: Any, index_name: str | None, *, narrowed: bool = False
+) -> ScopeOrQuestion:
     """Return the scope of a search, or a question that the tool must return unchanged.
 
-    Raises `ToolError` with an offer if the user's project is known but not indexed.
+    A search that is `narrowed` to indexes or topics needs no project. Raises `ToolError` with an
+    offer if the user's project is known but not indexed.
     """
-    if index_name is not None:
+    if index_name is not None or narrowed:
         return SearchScope(index_name)
     project = await client_project.detect(ctx)
     if isinstance(project, mcp_types.InputRequiredResult):
@@ -89,7 +100,7 @@ def offer(directory: str) -> str:
             "To index it, run `cocosearchctl up .` in it: "
             "its name is not UTF-8, so no tool accepts it"
         )
-    return f"To index it, call index_codebase(path={json.dumps(directory, ensure_ascii=False)})"
+    return f"To index it, call {compact_text.tool_call('index_codebase', path=directory)}"
 
 
 async def await_reply(call: Awaitable[Reply], directory: str | None = None) -> Reply:
@@ -121,8 +132,21 @@ def _said_index(reply: object) -> str:
 
 
 def result(reply: object, text: str) -> ToolResult:
-    """Return a reply as text and as structured content in the shape of JSON-RPC's result."""
-    return ToolResult(content=visible(escape_names(text)), structured_content=structured(reply))
+    """Return a reply as text, and on request as structured content in the shape of JSON-RPC.
+
+    Most assistants show their model the structured content in place of the text, if there is any:
+    it is longer, and it has the content of files without notice, code blocks and escapes.
+    """
+    return ToolResult(
+        content=visible(escape_names(text)),
+        structured_content=structured(reply) if _wants_structure() else None,
+    )
+
+
+def _wants_structure() -> bool:
+    """True if the client asked for structured content in this call."""
+    request = get_context().request_context
+    return request is not None and bool((request.meta or {}).get(STRUCTURED))
 
 
 def structured(reply: object) -> Any:

@@ -30,9 +30,9 @@ const { messages } = await client.getPrompt({ name: "explain_codebase", argument
 console.log(
   JSON.stringify({
     tools: tools.map((tool) => tool.name),
-    path: answer.structuredContent.results[0].path,
+    path: answer.content[0].text.split("\n\n")[1].split(":")[0],
     failed: [failed.isError, failed.content[0].text],
-    indexed: [indexed.structuredContent.index, progress.at(-1)],
+    indexed: [indexed.content[0].text.split(" ")[2], progress.at(-1)],
     resources: resources.map((resource) => resource.uri),
     root: JSON.parse(contents[0].text).root,
     prompt: messages[0].content.text.includes("focusing on errors"),

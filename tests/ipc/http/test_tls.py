@@ -100,7 +100,7 @@ async def test_a_client_that_trusts_the_certificate_is_served(encrypted: Served,
         transport(address, headers=headers, httpx_client_factory=client_of)
     ) as asking:
         answer = await asking.call_tool("search_code", {"query": "retries", "index_name": "demo"})
-    assert answer.structured_content is not None
+    assert "src/retry.py" in answer.content[0].text
     # the Unix socket stays as it is
     assert client.call(encrypted.rpc, "status")["mcp"]["url"].startswith("https://")
 

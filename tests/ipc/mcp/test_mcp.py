@@ -29,7 +29,7 @@ from cocosearch_ipc.rpc import openrpc
 from cocosearch_ipc.rpc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 from tests.ipc.engine import FixedEngine
-from tests.mcp_messages import INITIALIZED, initialize_request, message_line
+from tests.mcp_messages import INITIALIZED, STRUCTURED, initialize_request, message_line
 
 pytestmark = SDK_LEAVES_STREAMS
 
@@ -54,12 +54,22 @@ def transport(served: Served, kind: str, token: str | None = None) -> Any:
     )
 
 
+PAGE_TOKENS = 1500 - tool_calls.FRAME_TOKENS
+
+
+def search_request(query: str, index: str | None = None, **fields: Any) -> p.SearchRequest:
+    """A request with the usual budget of an answer."""
+    return p.SearchRequest(query, index, budget_tokens=PAGE_TOKENS, **fields)
+
+
 @pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
 async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind: str) -> None:
     async with Client(transport(served, kind)) as client:
         tools = {tool.name: tool for tool in await client.list_tools()}
         answer = await client.call_tool(
-            "search_code", {"query": "retries", "index_name": "demo", "language": "python"}
+            "search_code",
+            {"query": "retries", "index_name": "demo", "language": "python"},
+            meta=STRUCTURED,
         )
     assert set(tools) >= TOOLS
     assert answer.structured_content is not None
@@ -72,7 +82,7 @@ async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind:
         "src/retry.py:2-5 (hit: 3-5)  method Client.retry  [73%]\n```python\nclass Client:\n"
     )
     assert block.text.endswith("Fresh as of 3f0c9a52/7.")
-    assert served.engine.requests[-1] == p.SearchRequest(
+    assert served.engine.requests[-1] == search_request(
         "retries", index="demo", languages=("python",)
     )
 
@@ -84,9 +94,7 @@ async def test_tools_say_what_they_do_and_what_they_may_change(served: Served) -
         resource = (await client.read_resource("cocosearch://indexes"))[0]
     for tool in tools.values():
         assert tool.description
-        assert tool.output_schema is not None
         assert tool.annotations is not None
-        assert all(schema.get("description") for schema in tool.input_schema["properties"].values())
     hints = {
         name: tool.annotations.destructive_hint for name, tool in tools.items() if tool.annotations
     }
@@ -117,19 +125,22 @@ async def test_the_other_designs_names_work_as_well(served: Served) -> None:
         result = await client.call_tool(
             "search", {"query": "q", "top_k": 3, "topic": "t", "reranker": "spacy_nlp"}
         )
+        for source in ("demo", "/srv/demo"):
+            await client.call_tool("search", {"query": "q", "topic": "t", "source": source})
         explained = await client.call_tool(
             "explain_query", {"query": "q", "index_name": "demo", "why_not": "a.py"}
         )
         fresh = await client.call_tool("wait_until_fresh", {"index_name": "demo", "timeout_s": 1.5})
-        topics = await client.call_tool("list_topics", {})
-        sources = await client.call_tool("list_sources", {})
+        topics = await client.call_tool("list_topics", {}, meta=STRUCTURED)
+        sources = await client.call_tool("list_sources", {}, meta=STRUCTURED)
     assert served.engine.requests == [
-        p.SearchRequest("q", topics=("t",), limit=3, reranker="spacy"),
-        p.SearchRequest("q", "demo", explain=True, why_not="a.py"),
+        search_request("q", topics=("t",), limit=3, reranker="spacy"),
+        *[search_request("q", "demo", topics=("t",), limit=10, reranker="auto")] * 2,
+        p.SearchRequest("q", "demo", explain=True, why_not="a.py", limit=3),
         p.SyncRequest("demo", timeout_ms=1500),
     ]
     assert "Explanation:" in _text(explained)
-    assert result.structured_content is not None
+    assert "src/retry.py" in _text(result)
     assert _text(fresh) == "demo is fresh."
     assert topics.structured_content == {"topics": [{"topic": "backend", "indexes": ["demo"]}]}
     assert sources.structured_content == {
@@ -174,22 +185,31 @@ async def test_files_are_offered_when_the_engine_has_them(
             "get_file", {"index_name": "demo", "filename": "a\0"}, raise_on_error=False
         )
     assert engine.requests == [
-        workspace_protocol.ListFilesRequest("demo", under="src", pattern="*.py"),
-        workspace_protocol.GetFileRequest("src/a.py", "demo", start_line=2),
-        workspace_protocol.FindRelatedRequest("src/a.py", 7, "demo"),
+        workspace_protocol.ListFilesRequest(
+            "demo", under="src", pattern="*.py", budget_tokens=PAGE_TOKENS
+        ),
+        workspace_protocol.GetFileRequest(
+            "src/a.py", "demo", start_line=2, budget_tokens=PAGE_TOKENS
+        ),
+        workspace_protocol.FindRelatedRequest("src/a.py", 7, "demo", budget_tokens=PAGE_TOKENS),
         workspace_protocol.GrepRequest(
-            "retry", "demo", under="src", languages=("python",), limit=100, budget_tokens=1500
+            "retry",
+            "demo",
+            under="src",
+            languages=("python",),
+            limit=100,
+            budget_tokens=PAGE_TOKENS,
         ),
     ]
-    assert (
-        _text(listed)
-        == f"{NAMES_NOTICE}\nsrc/a.py  python, 3 chunks\nThere are more: cursor='next'.\nFresh as of 3f0c9a52/7."
+    assert _text(listed) == (
+        f"{NAMES_NOTICE}\nsrc/a.py  python\n"
+        '1 of 7 files. More: the same call with cursor="next"\nFresh as of 3f0c9a52/7.'
     )
     assert _text(got) == f"{CONTENT_NOTICE}\nsrc/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
     assert _text(lines) == (
         f"4 lines in 1 of 2 files.\n{CONTENT_NOTICE}\n"
         "```\nsrc/retry.py (4)\n2  class Client:\n3:9:     def retry(self):  [Client.retry]\n```\n"
-        "There are more: cursor='next', or narrow with path, language or paths.\n"
+        'More: the same call with cursor="next"; path and language narrow it.\n'
         "src/big.py was not searched: it has grown\nFresh as of 3f0c9a52/7."
     )
     assert "NUL" in _text(refused)
@@ -221,7 +241,7 @@ async def test_the_first_of_the_clients_roots_that_is_indexed_chooses_the_projec
     requests = [
         request for request in served.engine.requests if isinstance(request, p.SearchRequest)
     ]
-    assert requests == [p.SearchRequest("x", "one"), p.SearchRequest("x", "demo")]
+    assert requests == [search_request("x", "one"), search_request("x", "demo")]
 
 
 async def test_roots_that_change_while_they_are_asked_for_are_asked_for_again(
@@ -269,7 +289,7 @@ async def test_a_client_that_was_too_busy_to_say_its_roots_is_asked_again(
                 await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
             ).is_error:
                 await anyio.sleep(0.05)
-    assert served.engine.requests[-1] == p.SearchRequest("x", "one")
+    assert served.engine.requests[-1] == search_request("x", "one")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -292,7 +312,7 @@ async def test_roots_then_what_the_bridge_was_told_then_where_it_runs(
         )
         async with Client(bridge, mode=mode, **({"roots": roots} if roots else {})) as client:
             await client.call_tool("search_code", {"query": "x"})
-        assert served.engine.requests[-1] == p.SearchRequest("x", expected)
+        assert served.engine.requests[-1] == search_request("x", expected)
 
 
 async def test_the_environment_chooses_as_a_flag_does(served: Served) -> None:
@@ -302,7 +322,7 @@ async def test_the_environment_chooses_as_a_flag_does(served: Served) -> None:
         StdioTransport(CTL[0], [*CTL[1:], "mcp"], env=env, cwd="/srv", keep_alive=False)
     ) as client:
         await client.call_tool("search_code", {"query": "x"})
-    assert served.engine.requests[-1] == p.SearchRequest("x", "other")
+    assert served.engine.requests[-1] == search_request("x", "other")
 
 
 async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_says_so(
@@ -310,7 +330,7 @@ async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_s
 ) -> None:
     async with Client(transport(served, "stdio")) as client:
         answer = await client.call_tool("search_code", {"query": "x"})
-    assert served.engine.requests[-1] == p.SearchRequest("x", cwd="/srv")
+    assert served.engine.requests[-1] == search_request("x", cwd="/srv")
     assert _text(answer).startswith(  # before hits that are of another project
         '/srv is in no index: these results are from demo. To index it, call index_codebase(path="/srv")\n\n'
     )
@@ -331,8 +351,8 @@ async def test_a_bridge_outside_of_several_indexes_is_told_which_one_an_answer_i
 async def test_roots_whose_names_are_no_utf8_can_be_told(served: Served, kind: str) -> None:
     served.engine.indexes["cafe"] = "/srv/caf\udce9"
     async with Client(transport(served, kind)) as client:
-        listed = await client.call_tool("list_indexes", {})
-        sources = await client.call_tool("list_sources", {})
+        listed = await client.call_tool("list_indexes", {}, meta=STRUCTURED)
+        sources = await client.call_tool("list_sources", {}, meta=STRUCTURED)
         content = await client.read_resource("cocosearch://indexes")
         resources = {
             resource.name: resource.description for resource in await client.list_resources()
@@ -351,7 +371,7 @@ async def test_roots_of_clients_may_have_names_that_are_no_utf8(served: Served, 
         transport(served, "http"), roots=["file:///srv/caf%E9/src"], mode=mode
     ) as client:
         await client.call_tool("search_code", {"query": "x"})
-    assert served.engine.requests[-1] == p.SearchRequest("x", "cafe")
+    assert served.engine.requests[-1] == search_request("x", "cafe")
     async with Client(
         transport(served, "http"), roots=["file:///srv/na%EFve"], mode=mode
     ) as client:
@@ -381,7 +401,7 @@ async def test_indexing_reports_progress(served: Served) -> None:
         reports.append((done, total))
 
     async with Client(transport(served, "http"), progress_handler=progress) as client:
-        answer = await client.call_tool("index_codebase", {"path": "/srv/new"})
+        answer = await client.call_tool("index_codebase", {"path": "/srv/new"}, meta=STRUCTURED)
     assert answer.structured_content is not None
     assert answer.structured_content["created"] is True
     assert answer.structured_content["progress"]["state"] == "live"
@@ -461,8 +481,7 @@ async def test_the_bridge_outlives_a_restart_of_the_daemon(served: Served) -> No
         try:
             again.engine.indexes = {"after": "/srv/after"}
             answer = await client.call_tool("list_indexes", {})
-            assert answer.structured_content is not None
-            assert [index["name"] for index in answer.structured_content["indexes"]] == ["after"]
+            assert _text(answer).startswith("after  /srv/after")
         finally:
             again.stop()
 
@@ -614,7 +633,7 @@ async def test_a_profile_can_be_asked_for(served: Served) -> None:
         await client.call_tool(
             "search_code", {"query": "x", "index_name": "demo", "profile": "classic"}
         )
-    assert served.engine.requests[-1] == p.SearchRequest("x", "demo", profile="classic")
+    assert served.engine.requests[-1] == search_request("x", "demo", profile="classic")
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -626,7 +645,8 @@ async def test_warnings_about_settings_come_with_indexing(wait: bool) -> None:
             )
 
     async with Client(McpServer(WithNotes(), ROOTS).fastmcp) as client:
-        answer = await client.call_tool("index_codebase", {"path": "/srv/new", "wait": wait})
+        call = {"path": "/srv/new", "wait": wait}
+        answer = await client.call_tool("index_codebase", call, meta=STRUCTURED)
     assert answer.structured_content is not None
     assert answer.structured_content["notes"] == ["cocosearch.yaml: unknown key"]
     assert _text(answer).endswith("\ncocosearch.yaml: unknown key")

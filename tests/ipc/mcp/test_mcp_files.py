@@ -1,5 +1,7 @@
 """Files over MCP: named as hits name them, and in pieces that a context window takes."""
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -8,11 +10,13 @@ from fastmcp import Client
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearch_ipc.mcp import compact_text as text_of
-from cocosearch_ipc.mcp import file_reading
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.render.visible import CONTENT_NOTICE
+from cocosearchd.search.answers.file_listing import FileContent, fit_content
+from cocosearchd.search.answers.token_estimate import estimate_tokens
 from tests.ipc.engine import FixedEngine
+from tests.mcp_messages import STRUCTURED
 
 LINES = 4_000
 
@@ -29,16 +33,31 @@ class OneFile(FixedEngine):
             raise p.Failure(f"index demo has no file {request.path}", code=p.NOT_FOUND)
         first = request.start_line or 1
         last = min(request.end_line or len(lines), len(lines))
-        content = "".join(lines[first - 1 : last])
+        content = FileContent(
+            "demo",
+            request.path,
+            "python",
+            "".join(lines[first - 1 : last]),
+            first,
+            last,
+            len(lines),
+            "disk",
+        )
+        assert request.budget_tokens is not None
+        page = fit_content(content, request.budget_tokens)
         return w.GetFileReply(
-            "demo", request.path, "python", content, first, last, len(lines), True
+            "demo", page.path, "python", page.content, first, page.last_line, len(lines), True
         )
 
 
-async def got(**arguments: object) -> Any:
-    async with Client(McpServer(OneFile(), RootPolicy((), "/nowhere")).fastmcp) as client:
+async def got(answer_tokens: int = 1500, **arguments: object) -> Any:
+    server = McpServer(OneFile(), RootPolicy((), "/nowhere"), answer_tokens=answer_tokens)
+    async with Client(server.fastmcp) as client:
         return await client.call_tool(
-            "get_file", {"index_name": "demo", **arguments}, raise_on_error=False
+            "get_file",
+            {"index_name": "demo", **arguments},
+            meta=STRUCTURED,
+            raise_on_error=False,
         )
 
 
@@ -54,7 +73,7 @@ def text(answer: Any) -> str:
         ({"filename": "odd:3"}, "odd:3:1-1 of 1 lines"),
     ],
 )
-async def test_a_file_may_be_named_with_its_lines(arguments: dict[str, object], head: str) -> None:
+async def test_a_file_may_be_named_with_its_lines(arguments: dict[str, Any], head: str) -> None:
     assert text(await got(**arguments)).startswith(f"{CONTENT_NOTICE}\n{head}\n")
 
 
@@ -66,50 +85,46 @@ async def test_a_place_that_is_in_no_file_is_told_as_it_was_named() -> None:
     assert "no file src/a.py:3" in text(answer)
 
 
-async def test_a_long_file_comes_in_pieces_that_make_the_whole() -> None:
-    first = 1
-    pieces = list[str]()
-    joined = ""
+@pytest.mark.parametrize(
+    ("answer_tokens", "arguments"), [(1500, {}), (4000, {}), (1500, {"budget_tokens": 4000})]
+)
+async def test_a_long_file_comes_in_pages_that_name_the_next_call(
+    answer_tokens: int, arguments: dict[str, Any]
+) -> None:
+    """A file of 4,000 lines, here from line 3,001 on: each page names the call for the next."""
+    call: dict[str, Any] = {"filename": "src/a.py", "start_line": 3001}
+    pages = list[str]()
     while True:
-        answer = await got(filename="src/a.py", start_line=first)
-        reply = answer.structured_content
-        joined = text(answer)
-        assert len(reply["content"]) <= file_reading.MOST_CHARS
-        pieces.append(reply["content"])
-        if reply["end_line"] == LINES:
+        answer = await got(answer_tokens, **call, **arguments)
+        page = text(answer)
+        assert estimate_tokens(page) <= max(answer_tokens, arguments.get("budget_tokens", 0)) + 50
+        pages.append(answer.structured_content["content"])
+        match = re.search(r"^(\d+) more lines: get_file\((.*)\)$", page, re.MULTILINE)
+        if match is None:
             break
-        first = reply["end_line"] + 1
-        assert joined.endswith(f"{LINES - reply['end_line']} more lines: start_line={first}.")
-    assert "more lines" not in joined
-    assert len(pieces) > 2
-    assert "".join(pieces) == "".join(f"line {n}: {'x' * 20}\n" for n in range(1, LINES + 1))
+        last = answer.structured_content["end_line"]
+        assert int(match[1]) == LINES - last
+        call = {
+            name: json.loads(value)
+            for name, value in (part.split("=", 1) for part in match[2].split(", "))
+        }
+        assert call == {"filename": "src/a.py", "start_line": last + 1, "index_name": "demo"}
+        del call["index_name"]  # `got` names it
+    assert len(pages) > 2
+    assert "".join(pages) == "".join(f"line {n}: {'x' * 20}\n" for n in range(3001, LINES + 1))
+
+
+async def test_named_lines_come_at_once_up_to_a_limit() -> None:
+    answer = await got(filename="src/a.py", start_line=1, end_line=600)
+    assert answer.structured_content["end_line"] == 600
+    answer = text(await got(filename="src/a.py:1-4000"))
+    assert 6_000 < estimate_tokens(answer) < 13_000
+    assert re.search(r'get_file\(filename="src/a.py", start_line=\d+, end_line=4000, ', answer)
 
 
 async def test_lines_that_were_not_asked_for_are_not_missed() -> None:
     assert text(await got(filename="src/a.py", start_line=3, end_line=5)).endswith("```")
     assert text(await got(filename="src/a.py:3-5")).endswith("```")
-
-
-def test_one_line_is_given_whole() -> None:
-    reply = w.GetFileReply(
-        "demo", "a.js", "javascript", "x" * (file_reading.MOST_CHARS + 1), 1, 1, 1, True
-    )
-    assert file_reading.truncate(reply) == reply
-    two = w.GetFileReply(
-        "demo", "a.js", "javascript", f"{'x' * file_reading.MOST_CHARS}y\nz\n", 1, 2, 2, True
-    )
-    assert (file_reading.truncate(two).end_line, len(file_reading.truncate(two).content)) == (
-        1,
-        file_reading.MOST_CHARS + 2,
-    )
-
-
-def test_blank_lines_at_a_cut_are_counted() -> None:
-    content = "a\n" + "\n" * (2 * file_reading.MOST_CHARS)
-    cut = file_reading.truncate(
-        w.GetFileReply("demo", "a.txt", "text", content, 1, content.count("\n"), 99, True)
-    )
-    assert cut.end_line == cut.content.count("\n") == file_reading.MOST_CHARS - 1
 
 
 def test_statistics_name_what_was_skipped_and_each_failure() -> None:
@@ -153,7 +168,7 @@ def test_skipped_files_are_told_beside_the_others() -> None:
 def test_files_of_several_indexes_are_told_apart() -> None:
     first, second = (w.FileEntry(index, "src/a.py", "go", 2) for index in ("one", "other"))
     lines = text_of.files(w.ListFilesReply((first, second))).splitlines()
-    assert lines[1:3] == ["one: src/a.py  go, 2 chunks", "other: src/a.py  go, 2 chunks"]
+    assert lines[1:3] == ["one: src/a.py  go", "other: src/a.py  go"]
     assert text_of.files(w.ListFilesReply((first,))).splitlines()[1].startswith("src/a.py  go")
 
 

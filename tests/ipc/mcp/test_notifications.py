@@ -170,7 +170,7 @@ async def test_a_cancelled_wait_ends_and_the_daemon_goes_on(served: Served) -> N
                 await _until(lambda: len(reports) > 2)
                 scope.cancel()
         await _until(lambda: served.engine.cancelled == 1)
-        assert (await client.call_tool("list_indexes")).structured_content is not None
+        assert (await client.call_tool("list_indexes")).content
     assert "new" in served.engine.indexes
 
 

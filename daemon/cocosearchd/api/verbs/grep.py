@@ -26,7 +26,7 @@ MAX_CONTEXT = 20  # lines around a match
 SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
 PROBLEMS_SHOWN = 5  # files
 PENDING_SHOWN = 20  # paths
-LINE_TOKENS = 4  # the number of a line, and its separators
+FILE_TOKENS = 4  # of the line above the matches of a file, beside its path
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ def _fit(files: Sequence[w.GrepFile], budget: int) -> tuple[w.GrepFile, ...]:
     """The first files and lines that fit into a budget of tokens, at least one of them."""
     fitting = list[w.GrepFile]()
     for file in files:
-        budget -= estimate_tokens(file.path) + LINE_TOKENS
+        budget -= estimate_tokens(file.path) + FILE_TOKENS
         lines = _fitting_lines(file.lines, budget, at_least=0 if fitting else 1)
         if fitting and (budget < 0 or len(lines) < min(1, len(file.lines))):
             break
@@ -273,8 +273,10 @@ def _fitting_lines(
 
 
 def _line_tokens(line: w.GrepLine) -> int:
-    texts = (line.text, line.symbol_name or "", *line.lines_before, *line.lines_after)
-    return LINE_TOKENS + sum(map(estimate_tokens, texts))
+    symbol = f"  [{line.symbol_name}]" if line.symbol_name else ""
+    match = f"{line.line}:{line.column}: {line.text}{symbol}\n"
+    context = (f"{line.line}  {text}\n" for text in (*line.lines_before, *line.lines_after))
+    return sum(map(estimate_tokens, (match, *context)))
 
 
 def _notes(request: w.GrepRequest, answer: _IndexAnswer) -> list[str]:

@@ -295,9 +295,15 @@ def fit_budget(
 
 
 def hit_heading(hit: Hit) -> str:
-    """Return the lines above and below a hit in the compact form."""
+    """Return all that surrounds the code of a hit in the compact form."""
+    lines = f"{hit.start_line}-{hit.end_line}"
+    symbol = f"{hit.symbol_type} {hit.symbol_name}" if hit.symbol_name else ""
     also = (f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}" for entry in hit.also)
-    return f"{hit.path}:{hit.start_line}-{hit.end_line} {hit.symbol_name or ''} {', '.join(also)}"
+    below = ", ".join((*also, *hit.similar_paths[:3]))
+    return (
+        f"{hit.path}:{lines} (hit: {lines})  {symbol}  [50%]\n"
+        f"```{hit.language}\nx\n```\n{below}\n\n"
+    )
 
 
 def _fit(

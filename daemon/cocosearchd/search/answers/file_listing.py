@@ -27,7 +27,6 @@ from cocosearchd.store.connection.database import Database
 
 MAX_FILES = 1000
 MAX_SUGGESTIONS = 3  # files of the same name
-ENTRY_TOKENS = 2  # of a line in a list, beside path and language
 MAX_TOKEN_CHARS = 10  # characters of a token in text, at most on average
 LIST_HINT = "`cocosearchctl files` lists what is indexed"
 # Stands between two chunks that are not adjacent, in assembled content.
@@ -126,7 +125,7 @@ def _fit_entries(entries: Sequence[FileEntry], budget: int | None) -> tuple[File
         return tuple(entries)
     fitting = list[FileEntry]()
     for entry in entries:
-        budget -= ENTRY_TOKENS + estimate_tokens(f"{entry.path} {entry.language}")
+        budget -= estimate_tokens(f"{entry.path}  {entry.language}\n")
         if fitting and budget < 0:
             break
         fitting.append(entry)

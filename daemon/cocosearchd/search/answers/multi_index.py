@@ -131,9 +131,9 @@ async def search_several(
     )
     answers = await _expand_selected(pipeline, ranked_answers, selected, traces)
     merged_hits = merge_hits(answers, selected)
-    hits = _fit_budget(merged_hits, query)
-    omitted = len(merged_hits) - len(hits)
-    return MergedAnswer(hits, answers, failed_indexes, traces, omitted=omitted)
+    fitting = _fit_budget(merged_hits, query)
+    omitted = len(merged_hits) - len(fitting)
+    return MergedAnswer(fitting, answers, failed_indexes, traces, omitted=omitted)
 
 
 def _fit_budget(hits: Sequence[Hit], query: Query) -> tuple[Hit, ...]:

@@ -1,0 +1,1 @@
+"""The tools of MCP: their names and parameters, each one call of the engine."""

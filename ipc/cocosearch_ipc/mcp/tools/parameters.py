@@ -1,0 +1,35 @@
+"""Parameters that several tools share. `tool_registry` lists each description once."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cocosearch_ipc.mcp.tools.tool_registry import UNLISTED
+
+IndexName = Annotated[
+    str | None, Field(description="The index; leave it out for the project you work in.")
+]
+IndexNames = Annotated[list[str] | None, Field(description="Several indexes.")]
+Topic = Annotated[
+    str | None, Field(description="All indexes of a topic; list_indexes shows topics.")
+]
+Language = Annotated[str | list[str] | None, Field(description="Only these: python,go")]
+Paths = Annotated[
+    list[str] | None, Field(description="Only paths that match a glob; !glob excludes.")
+]
+SymbolType = Annotated[
+    str | list[str] | None,
+    Field(description="Only these: function,method,class,interface ... An empty query lists them."),
+]
+SymbolName = Annotated[str | None, Field(description="Only this name; * is a wildcard.")]
+Limit = Annotated[int | None, Field(ge=1, le=100, description="Maximum number of results.")]
+BudgetTokens = Annotated[
+    int | None, Field(ge=50, le=100_000, description="Approximate maximum tokens of the answer.")
+]
+Cursor = Annotated[str | None, Field(description="The cursor of the previous answer.")]
+# For programs: a model has no use for these.
+ContextLines = Annotated[int | None, Field(ge=0, le=200, json_schema_extra=UNLISTED)]
+SmartContext = Annotated[bool, Field(json_schema_extra=UNLISTED)]
+UseHybridSearch = Annotated[bool | None, Field(json_schema_extra=UNLISTED)]
+Profile = Annotated[str | None, Field(json_schema_extra=UNLISTED)]
+NoCache = Annotated[bool, Field(json_schema_extra=UNLISTED)]

@@ -1,0 +1,100 @@
+"""Adds tools to the server with small schemas.
+
+An assistant holds the list of tools in its context from the first word on, so the list has nothing
+that a model does not need: no output schemas, no bounds, no defaults that mean "not given", and
+each description of a parameter once. Calls are checked against the complete types.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import mcp_types
+from fastmcp import FastMCP
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools.base import Tool
+from fastmcp.tools.function_tool import FunctionTool
+
+# In the JSON Schema of a parameter: the parameter works, but is not in the list.
+UNLISTED: dict[str, Any] = {"unlisted": True}
+_UNLISTED_TAG = "unlisted"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class ToolRegistry:
+    """The tools of one server."""
+
+    def __init__(self, server: FastMCP) -> None:
+        self._server = server
+        self._descriptions = set[tuple[str, str]]()
+        server.add_middleware(_UnlistedTools())
+
+    def tool(
+        self, title: str, annotations: mcp_types.ToolAnnotations, *, listed: bool = True
+    ) -> Callable[[Function], Function]:
+        """Return a decorator that adds a function as a tool of its name.
+
+        A tool that is not listed can be called all the same.
+        """
+
+        def add(function: Function) -> Function:
+            tool = _CompactTool.from_function(
+                function,
+                title=title,
+                annotations=annotations,
+                output_schema=None,
+                tags=None if listed else {_UNLISTED_TAG},
+            )
+            if listed:
+                tool.parameters = compact_parameters(tool.parameters, self._descriptions)
+            self._server.add_tool(tool)
+            return function
+
+        return add
+
+
+class _CompactTool(FunctionTool):
+    """A tool without metadata of the framework."""
+
+    def get_meta(self) -> dict[str, Any]:
+        return {}
+
+
+class _UnlistedTools(Middleware):
+    """Leaves the tools out of the list that only work under their name."""
+
+    async def on_list_tools(
+        self,
+        context: MiddlewareContext[mcp_types.ListToolsRequest],
+        call_next: CallNext[mcp_types.ListToolsRequest, Sequence[Tool]],
+    ) -> Sequence[Tool]:
+        return [tool for tool in await call_next(context) if _UNLISTED_TAG not in tool.tags]
+
+
+def compact_parameters(
+    schema: Mapping[str, Any], descriptions: set[tuple[str, str]]
+) -> dict[str, Any]:
+    """Return the schema of a tool's parameters with all that a model needs to call it.
+
+    `descriptions` are the names and descriptions that other tools have; those of this tool are
+    added.
+    """
+    properties = dict[str, Any]()
+    for name, parameter in schema["properties"].items():
+        if "unlisted" in parameter:
+            continue
+        properties[name] = _compact_parameter(parameter)
+        description = parameter.get("description")
+        if description and (name, description) not in descriptions:
+            descriptions.add((name, description))
+            properties[name]["description"] = description
+    required = [name for name in schema.get("required", ()) if name in properties]
+    compact = {"type": "object", "properties": properties}
+    return compact | ({"required": required} if required else {})
+
+
+def _compact_parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    """Return type and default. Of several types the first counts: the others are for programs."""
+    first_type = parameter.get("anyOf", [parameter])[0]
+    compact = {key: first_type[key] for key in ("type", "items") if key in first_type}
+    return compact | ({"default": parameter["default"]} if parameter.get("default") else {})
