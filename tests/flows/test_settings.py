@@ -199,6 +199,30 @@ def test_rows_of_an_older_version_answer_with_a_warning(settled: Daemon, project
     assert daemon.query("sym:method retry", "--index", "project")["notes"] == []
 
 
+def test_files_of_an_older_version_are_read_again_for_their_symbols(
+    settled: Daemon, project: Path
+) -> None:
+    """No chunk is written again, so nothing is embedded."""
+    daemon = settled
+    daemon.index(project)
+    listed = daemon.query("sym:method", "--index", "project")["results"]
+    rows = "select filename, chunk_number, xmin::text from codeindex_project__project_chunks order by 1, 2"
+    older = """update cocosearch_indexes set shaping_settings = (
+        select jsonb_object_agg(key, 'of another version') from jsonb_each(shaping_settings))"""
+    with psycopg.connect(daemon.json("status")["store"]["dsn"], autocommit=True) as connection:
+        written = connection.execute(rows).fetchall()
+        connection.execute("update codeindex_project__project_files set symbols = null")
+        connection.execute(older)
+        daemon.stop()
+    daemon.start()
+    daemon.ctl("sync", "project")
+    reply = daemon.query("sym:method", "--index", "project")
+    assert (reply["results"], reply["notes"]) == (listed, [])
+    assert reply["results"][0]["symbol_signature"]
+    with psycopg.connect(daemon.json("status")["store"]["dsn"], autocommit=True) as connection:
+        assert connection.execute(rows).fetchall() == written
+
+
 def test_a_root_that_is_away_has_the_settings_it_had(settled: Daemon, tmp_path: Path) -> None:
     """Without its file it would be another project, all of whose files are to be read again:
     twice.

@@ -126,7 +126,7 @@ async def _list_symbols(
     page = symbol_page(plan, record.name)
     if page is None:
         return RankedCandidates([], snapshot.generation)
-    files = await asyncio.to_thread(find_symbol_files, lexical.symbols, snapshot, page.where)
+    files = await asyncio.to_thread(find_symbol_files, lexical.symbols, snapshot, page)
     listing = await read_symbols(db, record, page, files, overlay, snapshot.generation)
     unmet = None if files else unmet_filter(plan.where, snapshot.live_documents, record.root)
     return RankedCandidates(

@@ -1,23 +1,26 @@
 """The files with symbols that pass a filter, from memory, for the profile `code`. Pure."""
 
+import heapq
+
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.search.code.file_masks import file_mask
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
 from cocosearchd.search.lexical.segments.live_documents import select_live
 from cocosearchd.search.lexical.segments.segment import Segment
+from cocosearchd.search.listing.symbol_list import SymbolPage
 from cocosearchd.store.chunks.file_symbols import SymbolFile
 
 Mask = NDArray[np.bool_]
 
 
 def find_symbol_files(
-    symbols: SymbolMasks, snapshot: IndexSnapshot, where: Filter
+    symbols: SymbolMasks, snapshot: IndexSnapshot, page: SymbolPage
 ) -> list[SymbolFile]:
-    """Find the files as `file_symbols.symbol_files` does, in any order."""
+    """Find the first files of a page that have symbols of it, in any order."""
+    where = page.where
     views = snapshot.views
     if not views:
         return []
@@ -32,9 +35,13 @@ def find_symbol_files(
     mask = file_mask(where, living)
     if mask is not None:
         passing &= mask
+    numbers = np.flatnonzero(passing).tolist()
+    if not page.is_ranked:
+        later = (number for number in numbers if living.paths[number] >= page.first_path)
+        numbers = heapq.nsmallest(page.max_files, later, key=living.paths.__getitem__)
     return [
-        SymbolFile(living.paths[file], bool(written[file]), bool(unlike[file]))
-        for file in np.flatnonzero(passing).tolist()
+        SymbolFile(living.paths[number], bool(written[number]), bool(unlike[number]))
+        for number in numbers
     ]
 
 

@@ -15,7 +15,7 @@ from cocosearchd.languages import symbol_table
 from cocosearchd.model import Hit, IndexRecord, Symbol
 from cocosearchd.search.lexical.features import is_test
 from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
-from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.overlay import Overlay, OverlayFile
 from cocosearchd.search.plan import Plan, Query
 from cocosearchd.search.ranking import ScoredCandidate, listed_candidate
 from cocosearchd.store.chunks.file_symbols import (
@@ -28,7 +28,7 @@ from cocosearchd.store.chunks.rows import Candidate
 from cocosearchd.store.connection.database import Database
 
 MAX_FILES = 20_000  # with a matching name that are listed; those with the name as written first
-BATCH_FILES = 100  # whose symbols are read together
+BATCH_FILES = 50  # whose symbols are read together: some kilobytes each, at most two megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,19 @@ class SymbolPage:
     def is_ranked(self) -> bool:
         """True if the order is by relevance to a name, False if it is by path."""
         return bool(self.where.symbol_name)
+
+    @property
+    def first_path(self) -> str:
+        """The path of the first file that may have symbols of the page."""
+        return "" if self.is_ranked or self.after is None else self.after.path
+
+    @property
+    def max_files(self) -> int:
+        """The most files that the page needs, in the order of the list.
+
+        By path these are the file of the position, and one file for each symbol.
+        """
+        return MAX_FILES if self.is_ranked else self.limit + 1
 
     @property
     def symbols(self) -> SymbolCondition:
@@ -119,12 +132,7 @@ async def list_stored_symbols(
     if page is None:
         return SymbolList()
     stored = page.where if overlay is None else overlay.exclude_overlaid(page.where)
-    if page.is_ranked:
-        files = await symbol_files(db, record, stored, "", MAX_FILES)
-    else:
-        # by path: the file of the position, then one file for each symbol
-        first_path = "" if page.after is None else page.after.path
-        files = await symbol_files(db, record, stored, first_path, page.limit + 1)
+    files = await symbol_files(db, record, stored, page.first_path, page.max_files)
     unsaved = () if overlay is None else overlay.symbol_files(page.where)
     return await read_symbols(db, record, page, (*files, *unsaved), overlay)
 
@@ -137,12 +145,12 @@ async def read_symbols(
     overlay: Overlay | None = None,
     generation: int | None = None,
 ) -> SymbolList:
-    """Read the symbols of a page. `files` are all files that have symbols of it.
+    """Read the symbols of a page. `files` are the first `max_files` that have symbols of it.
 
     With a `generation`, the files were listed as of that one. Raises `StoreUnavailable`.
     """
     unsaved = overlay.files if overlay is not None else {}
-    groups = _order_groups(page, files)
+    groups = await asyncio.to_thread(_order_groups, page, files)
     candidates = list[Candidate]()
     complete = True
     unknown = set[str]()
@@ -151,14 +159,13 @@ async def read_symbols(
         paths = list(dict.fromkeys(group.path for group in batch if group.path not in unsaved))
         stored = await file_symbols(db, record, paths)
         complete = complete and _is_complete(paths, stored, generation)
-        files_by_path = await asyncio.to_thread(_unpack_files, stored)
-        unknown |= stored.keys() - files_by_path.keys()
-        for path in {group.path for group in batch} & unsaved.keys():
-            files_by_path[path] = _ListedFile(unsaved[path].language, unsaved[path].symbols)
-        candidates += _matching_symbols(page, batch, files_by_path)
+        remaining = page.limit - len(candidates)
+        listed = await asyncio.to_thread(_list_groups, page, batch, stored, unsaved, remaining)
+        candidates += listed.candidates
+        unknown |= listed.unknown
         if len(candidates) >= page.limit:
             break
-    return SymbolList(tuple(candidates[: page.limit]), complete, len(unknown))
+    return SymbolList(tuple(candidates), complete, len(unknown))
 
 
 class _SymbolGroup(NamedTuple):
@@ -170,19 +177,19 @@ class _SymbolGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _ListedFile:
-    """A file with all its symbols."""
+class _ListedGroups:
+    """The symbols of some groups, and the paths of files whose symbols are not known."""
 
-    language: str
-    symbols: tuple[Symbol, ...]
+    candidates: tuple[Candidate, ...]
+    unknown: frozenset[str]
 
 
 def _order_groups(page: SymbolPage, files: Sequence[SymbolFile]) -> list[_SymbolGroup]:
     """Order the groups that are not on earlier pages."""
-    ordered = sorted(files, key=lambda file: (page.is_ranked and not file.has_written, file.path))
+    ordered = sorted(files, key=lambda file: (not file.has_written, file.path))
     groups = sorted(
         _SymbolGroup(is_other, page.is_ranked and is_test(file.path), file.path)
-        for file in (ordered[:MAX_FILES] if page.is_ranked else ordered)
+        for file in (ordered[: page.max_files] if page.is_ranked else files)
         for is_other, has_symbols in ((False, file.has_written), (True, file.has_other))
         if has_symbols
     )
@@ -198,35 +205,54 @@ def _is_complete(
     )
 
 
-def _unpack_files(stored: Mapping[str, FileSymbols]) -> dict[str, _ListedFile]:
-    """Unpack the symbols of files; those of which they are not known, or broken, are left out."""
-    files = dict[str, _ListedFile]()
-    for path, file in stored.items():
-        symbols = None if file.symbols is None else symbol_table.unpack(file.symbols)
-        if symbols is not None:
-            files[path] = _ListedFile(file.language, symbols)
-    return files
+def _list_groups(
+    page: SymbolPage,
+    groups: Sequence[_SymbolGroup],
+    stored: Mapping[str, FileSymbols],
+    unsaved: Mapping[str, OverlayFile],
+    limit: int,
+) -> _ListedGroups:
+    """List at most `limit` symbols of groups.
+
+    One file is unpacked at a time, and none behind the last symbol: a file may have 20,000.
+    """
+    candidates = list[Candidate]()
+    unknown = set[str]()
+    for group in groups:
+        path = group.path
+        if len(candidates) >= limit:
+            break
+        if path in unsaved:
+            symbols: tuple[Symbol, ...] | None = unsaved[path].symbols
+            language = unsaved[path].language
+        elif path in stored:
+            packed = stored[path].symbols
+            symbols = None if packed is None else symbol_table.unpack(packed)
+            language = stored[path].language
+        else:
+            continue
+        if symbols is None:
+            unknown.add(path)
+            continue
+        matching = _matching_symbols(page, group, symbols)
+        candidates += (_make_candidate(path, language, symbol) for symbol in matching)
+    return _ListedGroups(tuple(candidates[:limit]), frozenset(unknown))
 
 
 def _matching_symbols(
-    page: SymbolPage, groups: Sequence[_SymbolGroup], files: Mapping[str, _ListedFile]
-) -> list[Candidate]:
-    """Return the symbols of groups that pass the filter and come after the position, in order."""
+    page: SymbolPage, group: _SymbolGroup, symbols: Sequence[Symbol]
+) -> list[Symbol]:
+    """Return the symbols of a group that pass the filter and come after the position, in order."""
     matches = page.symbols.matcher()
     is_written = page.symbols.written_matcher()
     rows = [
         (ListPosition(*group, symbol.start_byte, symbol.qualified_name), symbol)
-        for group in groups
-        if group.path in files
-        for symbol in files[group.path].symbols
+        for symbol in symbols
         if matches(symbol.kind, symbol.qualified_name)
         and is_written(symbol.kind, symbol.qualified_name) is not group.is_other
     ]
-    return [
-        _make_candidate(position.path, files[position.path].language, symbol)
-        for position, symbol in sorted(rows, key=lambda row: row[0])
-        if page.after is None or position > page.after
-    ]
+    rows.sort(key=lambda row: row[0])
+    return [symbol for position, symbol in rows if page.after is None or position > page.after]
 
 
 def _make_candidate(path: str, language: str, symbol: Symbol) -> Candidate:
