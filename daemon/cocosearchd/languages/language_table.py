@@ -231,6 +231,7 @@ _LANGUAGES = (
         ".dockerfile .containerfile",
         "dockerfile",
         styles.HASH,
+        symbols=True,
         handler=True,
         file_names="dockerfile containerfile",
         aliases="docker",

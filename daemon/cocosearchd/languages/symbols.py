@@ -50,7 +50,8 @@ FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
 MINOR_KINDS = frozenset(
     {"constant", "variable", "property", "prototype", "rule", "keyframes", "index"}
 )
-OTHER_KINDS = frozenset({"namespace", "impl", "test", "table", "view", "concept"})
+OTHER_KINDS = frozenset({"namespace", "impl", "test", "table", "view", "concept", "stage"})
+_SECTION_KINDS = frozenset({"namespace", "stage"})
 # Blocks at the top level of Terraform, Packer and Nomad files.
 HCL_KINDS = frozenset(
     {
@@ -120,7 +121,7 @@ def extract(
         if len(definitions) >= MAX_SYMBOLS:
             break
     items = sorted(definitions.values(), key=lambda item: (item.start, -item.end, item.pattern))
-    return tuple(_qualify(_extend_namespaces(_merge_clauses(items), len(data)), data))
+    return tuple(_qualify(_extend_statements(_merge_clauses(items), data), data))
 
 
 def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
@@ -334,12 +335,15 @@ def _merge_clauses(items: Iterable[_Definition]) -> list[_Definition]:
     return merged
 
 
-def _extend_namespaces(items: list[_Definition], size: int) -> list[_Definition]:
-    """Extend namespace statements without a body to the next one, or to the end of the file."""
-    end = size
-    end_line = max((item.end_line for item in items), default=1)
+def _extend_statements(items: list[_Definition], data: bytes) -> list[_Definition]:
+    """Extend statements that open a section to the next one, or to the end of the file.
+
+    These are namespaces without a body and the stages of a Dockerfile.
+    """
+    end = len(data)
+    end_line = data.rstrip().count(b"\n") + 1
     for item in reversed(items):
-        if item.kind == "namespace" and item.body is None:
+        if item.kind in _SECTION_KINDS and item.body is None:
             item.end = end
             item.end_line = max(item.end_line, end_line)
             end = item.start

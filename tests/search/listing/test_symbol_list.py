@@ -43,6 +43,7 @@ public class A {
     }
 }
 """,
+    "Dockerfile": "FROM python:3 AS builder\nRUN make\n\nFROM scratch\nCOPY --from=builder /a /b\n",
     "app.ts": """export interface Shape {
   area(): number;
 }
@@ -136,6 +137,8 @@ LISTS = {
     "sym:resource": ["resource.aws_s3_bucket.logs"],
     "sym:variable": ["variable.region"],
     "sym:table,view": ["users", "active"],
+    "sym:stage": ["builder", "scratch"],
+    "name:builder lang:docker": ["builder"],
     "sym:impl": ["Brush"],
     "sym:constant": ["LIMIT"],
     "name:aws_s3_bucket*": ["resource.aws_s3_bucket.logs"],
