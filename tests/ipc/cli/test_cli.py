@@ -149,7 +149,9 @@ def test_the_answer_for_a_language_model(served: Served) -> None:
 def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     options = "--index a --index b --topic t --all --limit 2 --lang go --path src/** --not-path x"
     options += " --symbol-type class"
-    options += " --symbol-name N* --min-score 0.5 --all-chunks --no-collapse --profile classic"
+    options += (
+        " --symbol-name N* --min-score 0.5 --all-chunks --no-collapse --profile classic --cursor c"
+    )
     options += " --reranker spacy --no-hybrid --no-cache"
     options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9 --budget-chars 8"
     args = parser.parser().parse_args(["query", "q", *options.split()])
