@@ -182,6 +182,7 @@ def large(shared: Daemon) -> Iterator[Path]:
 USUAL_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("search_code", {"query": "retry request with attempts"}),
     ("search_code", {"query": "retry request with attempts", "context_after": 30}),
+    ("search_code", {"query": "sym:function"}),
     ("search", {"query": "retry request with attempts"}),
     ("grep", {"pattern": "retry_count"}),
     ("get_file", {"filename": "long.py"}),

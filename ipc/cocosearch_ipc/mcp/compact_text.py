@@ -88,7 +88,7 @@ def _more_results(reply: SearchReply, budget_tokens: int | None) -> Iterator[str
 
 
 def _symbols(reply: SearchReply) -> str:
-    """Format a list of symbols in one block, one line each: location, kind and signature."""
+    """Format a list of symbols in one block, one line each: location, name and signature."""
     rows = [_symbol(result, has_index_names=reply.index is None) for result in reply.results]
     block = [CONTENT_NOTICE, fenced("\n".join(rows))] if rows else ["Nothing found."]
     more = [f"More: the same call with cursor={_json(reply.cursor)}"] if reply.cursor else []
@@ -98,7 +98,9 @@ def _symbols(reply: SearchReply) -> str:
 def _symbol(result: SearchResult, *, has_index_names: bool) -> str:
     index = f"{result.index}: " if has_index_names else ""
     lines = f"{result.start_line}-{result.end_line}"
-    names = (result.symbol_type, result.symbol_name, result.symbol_signature)
+    name = result.symbol_name or ""
+    signature = result.symbol_signature or result.symbol_type or ""
+    names = (signature,) if result.symbol_signature and name in signature else (name, signature)
     location = f"{index}{visible_name(result.path)}:{lines}"
     stale = ["STALE: the file has changed since"] if result.stale else []
     return "  ".join([location, *(visible_name(name) for name in names if name), *stale])

@@ -29,8 +29,9 @@ DESTROYS = mcp_types.ToolAnnotations(
 )
 # A call with this key in its `_meta` gets structured content beside the text.
 STRUCTURED = "cocosearch/structured"
-# Tokens of an answer beside content and headings: the notice, freshness, and the next call.
-FRAME_TOKENS = 100
+# Tokens of an answer beside content and headings: the notice, freshness, and the next call with
+# its cursor.
+FRAME_TOKENS = 150
 
 # Commands in hints for people -> the tools that do the same.
 TOOL_OF = {

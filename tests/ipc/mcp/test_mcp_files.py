@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.render.visible import CONTENT_NOTICE
 from cocosearchd.search.answers.file_listing import FileContent, fit_content
 from cocosearchd.search.answers.token_estimate import estimate_tokens
-from tests.ipc.engine import FixedEngine
+from tests.ipc.engine import RESULT, FixedEngine
 from tests.mcp_messages import STRUCTURED
 
 LINES = 4_000
@@ -202,3 +203,26 @@ def test_a_name_stays_on_its_line() -> None:
     assert text_of.file(file).split("\n")[1] == f"{visible_name}:1-1 of 1 lines"
     progress = p.IndexProgress("demo", "live", 1, 1, 1, 0)
     assert visible_name in text_of.indexed(p.IndexCodebaseReply("demo", odd, True, progress))
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "row"),
+    [
+        ("Job", "class Job(Base)", "src/retry.py:3-5  class Job(Base)"),
+        ("Client.retry", "def retry(self)", "src/retry.py:3-5  Client.retry  def retry(self)"),
+        ("Job", None, "src/retry.py:3-5  Job  method"),
+    ],
+)
+def test_a_listed_symbol_has_its_name_once(name: str, signature: str | None, row: str) -> None:
+    symbol = replace(RESULT, symbol_name=name, symbol_signature=signature)
+    reply = p.SearchReply(
+        "sym:class", (symbol,), True, None, None, "miss", {}, "demo", listing=True, cursor="next"
+    )
+    assert text_of.search(reply).splitlines() == [
+        CONTENT_NOTICE,
+        "```",
+        row,
+        "```",
+        'More: the same call with cursor="next"',
+        "Fresh.",
+    ]
