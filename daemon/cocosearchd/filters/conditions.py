@@ -176,7 +176,12 @@ def name_matcher(glob: str, *, as_written: bool = False) -> Callable[[str, str],
     """
     matches = symbol_matcher(glob, cased=as_written)
     names = written_names if as_written else searched_names
-    return lambda kind, name: any(matches(form) for form in names(kind, name))
+
+    def matches_name(kind: str, name: str) -> bool:
+        # most names that match do so as they are
+        return bool(matches(name)) or any(matches(form) for form in names(kind, name))
+
+    return matches_name
 
 
 def phrase_query(phrase: str) -> str:
