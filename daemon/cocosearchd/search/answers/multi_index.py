@@ -113,27 +113,46 @@ async def search_several(
     )
     if failed_indexes and not ranked_answers:
         raise failed_indexes[0].error
+    merge = _merge_ranked if query.words else _merge_listed
+    merged = await merge(pipeline, ranked_answers, query, traces)
+    return replace(merged, failed=failed_indexes)
+
+
+async def _merge_listed(
+    pipeline: Pipeline,
+    ranked_answers: Sequence[RankedAnswer],
+    query: Query,
+    traces: dict[str, Trace],
+) -> MergedAnswer:
+    """List the symbols of one index after the other."""
+    listed = select_listed(ranked_answers, pipeline.effective_limit(query))
+    answers = await _expand_selected(pipeline, listed.answers, listed.selected, traces)
+    hits = [answers[chosen.number].hits[chosen.rank - 1] for chosen in listed.selected]
+    fitting = _fit_budget(hits, query)
+    last_hits = fitting if len(fitting) < len(hits) else listed.last_hits
+    return MergedAnswer(fitting, answers, (), traces, cursor=next_cursor(query, last_hits))
+
+
+async def _merge_ranked(
+    pipeline: Pipeline,
+    ranked_answers: Sequence[RankedAnswer],
+    query: Query,
+    traces: dict[str, Trace],
+) -> MergedAnswer:
+    """Merge hits by relevance; those that are alike are shown once."""
     limit = pipeline.effective_limit(query)
-    if not query.words:
-        listed = select_listed(ranked_answers, limit)
-        answers = await _expand_selected(pipeline, listed.answers, listed.selected, traces)
-        hits = [answers[chosen.number].hits[chosen.rank - 1] for chosen in listed.selected]
-        fitting = _fit_budget(hits, query)
-        last_hits = fitting if len(fitting) < len(hits) else listed.last_hits
-        cursor = next_cursor(query, last_hits)
-        return MergedAnswer(fitting, answers, failed_indexes, traces, cursor)
-    ranked_answers = _deduplicate(ranked_answers, query.ranking.all_chunks)
-    hits_by_index = [ranked.ranking.hits for ranked in ranked_answers]
+    deduplicated = _deduplicate(ranked_answers, query.ranking.all_chunks)
+    hits_by_index = [ranked.ranking.hits for ranked in deduplicated]
     selected = (
         collapse_hits(hits_by_index, order_hits(hits_by_index), limit, content_words(query.words))
         if query.ranking.collapse and not query.ranking.all_chunks
         else [SelectedHit(*chosen) for chosen in order_hits(hits_by_index)[:limit]]
     )
-    answers = await _expand_selected(pipeline, ranked_answers, selected, traces)
+    answers = await _expand_selected(pipeline, deduplicated, selected, traces)
     merged_hits = merge_hits(answers, selected)
     fitting = _fit_budget(merged_hits, query)
     omitted = len(merged_hits) - len(fitting)
-    return MergedAnswer(fitting, answers, failed_indexes, traces, omitted=omitted)
+    return MergedAnswer(fitting, answers, (), traces, omitted=omitted)
 
 
 def _fit_budget(hits: Sequence[Hit], query: Query) -> tuple[Hit, ...]:

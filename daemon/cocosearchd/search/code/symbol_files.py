@@ -1,6 +1,7 @@
 """The files with symbols that pass a filter, from memory, for the profile `code`. Pure."""
 
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +36,18 @@ def find_symbol_files(
     mask = file_mask(where, living)
     if mask is not None:
         passing &= mask
-    numbers = np.flatnonzero(passing).tolist()
-    if not page.is_ranked:
-        later = (number for number in numbers if living.paths[number] >= page.first_path)
-        numbers = heapq.nsmallest(page.max_files, later, key=living.paths.__getitem__)
     return [
         SymbolFile(living.paths[number], bool(written[number]), bool(unlike[number]))
-        for number in numbers
+        for number in _first_files(page, living.paths, np.flatnonzero(passing).tolist())
     ]
+
+
+def _first_files(page: SymbolPage, paths: Sequence[str], numbers: list[int]) -> list[int]:
+    """Select the files that a list by path needs; a list by relevance needs all."""
+    if page.is_ranked:
+        return numbers
+    later = (number for number in numbers if paths[number] >= page.first_path)
+    return heapq.nsmallest(page.max_files, later, key=paths.__getitem__)
 
 
 def _files_with(segment: Segment, chunks: Mask) -> Mask:
