@@ -199,7 +199,7 @@ def test_one_question_to_several_indexes_and_topics(
 ) -> None:
     directory = tmp_path / "other"
     directory.mkdir()
-    (directory / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
+    (directory / "policy.py").write_text("def should_retry(budget):\n    return budget.left > 0\n")
     shared.ctl("up", str(project), "--topic", "net", "--wait")
     shared.ctl("up", str(directory), "--topic", "net", "--topic", "more", "--wait")
     for arguments in (("--all",), ("--topic", "net"), ("--index", "project,other")):

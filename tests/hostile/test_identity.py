@@ -159,7 +159,9 @@ def test_roots_replaced_by_links_are_replaced_roots(
         link = root if root.is_symlink() else root.parent
         link.unlink()
         link.with_name("away").rename(link)
-        answer = daemon.call("search", query=MARK, index=name, sync_timeout_ms=WITHIN_MS)
+        answer = daemon.call(
+            "search", query=MARK, index=name, sync_timeout_ms=WITHIN_MS, collapse=False
+        )
         assert answer["fresh"]
         assert {result["path"] for result in answer["results"]} >= {"main.py", "src/deep.py"}
 
