@@ -57,15 +57,17 @@ ROW = ["function", "f", "f", "def f()", None, 0, 9, 1, 2]
     "packed",
     [
         b"x",
-        zlib.compress(b"[]")[:-2],
+        zlib.compress(json.dumps(ROW).encode())[:-2],
+        zlib.compress(b"[]"),
         zlib.compress(b"nothing"),
         zlib.compress(b"7"),
-        zlib.compress(b"[[]]"),
+        zlib.compress(b""),
+        zlib.compress(json.dumps([ROW]).encode()),
         zlib.compress(b"[" * 100_000),
         zlib.compress(b"\xff"),
         zlib.compress(b" " * (symbol_table.MAX_TABLE + 1)),
         *(
-            zlib.compress(json.dumps([[*ROW[:n], {}, *ROW[n + 1 :]]]).encode())
+            zlib.compress(json.dumps([*ROW[:n], {}, *ROW[n + 1 :]]).encode())
             for n in range(len(ROW))
         ),
     ],

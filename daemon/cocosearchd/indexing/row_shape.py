@@ -24,7 +24,7 @@ _WITHOUT_PATH = 100  # added to the version of headers
 _QUERY = "query."  # prefix of a language
 # Raise it when more is stored of symbols, or when the same query gives other symbols: files with
 # symbols are then read again. `tests/versions.py` notices a forgotten raise.
-SYMBOLS_VERSION = 3
+SYMBOLS_VERSION = 4
 _KEY = "PRIVATE KEY"  # text of every file that `skip_rules.is_secret` may exclude
 
 
