@@ -125,26 +125,30 @@ def explained(reply: SearchReply, budget_tokens: int) -> str:
     ]
     results = "\n".join([NAMES_NOTICE, *heads] if heads else ["Nothing found."])
     lines = list(_explanation(reply))
-    shown_lines = list[str]()
-    room = CHARS_PER_TOKEN * budget_tokens - len(results)
-    for line in lines:
-        room -= len(line) + 1
-        if shown_lines and room < 0:
-            break
-        shown_lines.append(line[: max(room + len(line), LINE)])
-    more = len(lines) - len(shown_lines)
+    shown_lines = _first_lines(lines, CHARS_PER_TOKEN * budget_tokens - len(results))
+    block = "\n".join(shown_lines)
+    rest = len(lines) - len(shown_lines)
+    more = [f"{rest} more lines: a smaller limit explains fewer results in full."] if rest else []
     return "\n\n".join(
         [
             results,
-            f"Explanation:\n{fenced(visible(chr(10).join(shown_lines)))}",
-            *(
-                [f"{more} more lines: a smaller limit shows the rest of fewer results."]
-                * (more > 0)
-            ),
+            f"Explanation:\n{fenced(visible(block))}",
+            *more,
             *_notes(reply.notes),
             _freshness(reply),
         ]
     )
+
+
+def _first_lines(lines: Iterable[str], room: int) -> list[str]:
+    """Return the first lines that fit into `room` characters; the first one is cut if need be."""
+    fitting = list[str]()
+    for line in lines:
+        if fitting and len(line) >= room:
+            break
+        fitting.append(line[: max(room, LINE)])
+        room -= len(line) + 1
+    return fitting
 
 
 def _explanation(reply: SearchReply) -> Iterator[str]:
