@@ -203,7 +203,7 @@ def test_one_question_to_several_indexes_and_topics(
     shared.ctl("up", str(project), "--topic", "net", "--wait")
     shared.ctl("up", str(directory), "--topic", "net", "--topic", "more", "--wait")
     for arguments in (("--all",), ("--topic", "net"), ("--index", "project,other")):
-        answer = shared.query("should_retry", *arguments)
+        answer = shared.query("retry", *arguments)
         assert set(answer["indexes"]) == {"project", "other"}
         assert {hit["index"] for hit in answer["results"]} == {"project", "other"}
         assert answer["fresh"] is True

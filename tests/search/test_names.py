@@ -56,9 +56,9 @@ async def test_both_engines_find_a_name_in_the_same_spellings(corpus: Corpus, pr
 
 
 async def complete_matches(corpus: Corpus, query: str, profile: str) -> set[str]:
-    """Return the paths of the chunks that have every word of a query, so that relevance is 1."""
+    """Return the paths of the chunks that have every word of a query."""
     answer = await corpus.ask(parse_query(query, limit=20, profile=profile, use_hybrid=True))
-    return {hit.path for hit in answer.hits if dict(hit.scores)["relevance"] == 1.0}
+    return {hit.path for hit in answer.hits if dict(hit.scores)["every_word"]}
 
 
 async def test_a_private_definition_is_found_by_its_plain_name(corpus: Corpus) -> None:

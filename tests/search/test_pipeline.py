@@ -167,6 +167,17 @@ async def test_classic_is_vectors_alone_without_an_identifier(shared: Corpus) ->
     assert classic_answer.hits[0].score < 0.1  # reciprocal ranks, not a cosine
 
 
+async def test_classic_gives_as_many_results_as_asked_for(db: Database, tmp_path: Path) -> None:
+    body = "    send(mail, message)\n" * 40
+    files = {"many.py": "\n\n".join(f"def send_mail_{n}(mail):\n{body}" for n in range(40))}
+    files |= {f"few{n}.py": f"def other_{n}(): ...  # mail message number {n}\n" for n in range(12)}
+    corpus = await new_corpus(db, tmp_path / "root", files)
+    query = parse_query("send mail message", profile="classic", use_hybrid=True, limit=10)
+    answer = await corpus.ask(query)
+    assert len({hit.path for hit in answer.hits}) == len(answer.hits) == 10
+    assert answer.hits[0].path == "many.py"
+
+
 async def test_min_evidence_means_the_same_in_every_mode(shared: Corpus) -> None:
     everything = await shared.ask(parse_query("send a message", profile="classic"))
     cosines = {hit.path: hit.score for hit in everything.hits}

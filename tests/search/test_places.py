@@ -127,6 +127,7 @@ def test_a_hit_has_its_places_and_what_it_was_scored_by() -> None:
     assert (hit.index, hit.path, hit.score, hit.relevance) == ("index", "a.py", 0.1, 0.7)
     assert dict(hit.scores) == {
         "relevance": 0.7,
+        "every_word": 0.0,
         "vector_rank": 3.0,
         "keyword_rank": 1.0,
         "cosine": 0.5,

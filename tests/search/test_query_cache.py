@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.model import Hit
+from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.query_cache import MIN_SIMILARITY, CachedHits, QueryCache
 from cocosearchd.store.chunks.file_states import FileState
@@ -77,6 +78,7 @@ def test_any_other_field_misses() -> None:
         "d",
         0.5,
         True,
+        ListCursor("code", ListPosition(False, False, "a.py", 0, "name")),
     )
     for field in fields(Plan):
         assert (

@@ -21,7 +21,7 @@ _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[/.]")
 # ISO 639-1, with a region or script: en, pt-BR, zh-hant, zh_CN
 _LOCALE = re.compile(r"[a-z]{2}(?:[-_](?:[a-zA-Z]{2}|[a-zA-Z]{4}))?")
-_VERSION = re.compile(r"v?\d+(?:[._-]\d+)*|v\d+\w*|legacy|deprecated|compat|old|next|latest|stable")
+_VERSION = re.compile(r"v?\d[\d._-]*|v\d\w*|legacy|deprecated|compat|old|next|latest|stable")
 _OUTDATED = re.compile(r"legacy|deprecated|compat|old")
 _LANGUAGE_CODES = re.compile(
     "ar|az|bg|bn|ca|cs|da|de|el|en|es|et|fa|fi|fr|he|hi|hr|hu|id|it|ja|ko|lt|lv|ms|nb|nl|no|pl|pt|ro|ru"

@@ -141,6 +141,7 @@ def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()
         content=candidate.content,
         scores=(
             ("relevance", scored.relevance),
+            ("every_word", float(scored.every_word)),
             ("vector_rank", float(scored.vector_rank)),
             ("keyword_rank", float(scored.keyword_rank)),
             *(() if scored.cosine is None else (("cosine", scored.cosine),)),

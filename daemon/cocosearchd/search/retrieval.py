@@ -22,7 +22,7 @@ from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.listing.symbol_list import list_stored_symbols
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.places import ScoredResult, select_results
-from cocosearchd.search.plan import Plan
+from cocosearchd.search.plan import MAX_DEPTH, Plan
 from cocosearchd.search.ranking import (
     RetrievedCandidates,
     ScoredCandidate,
@@ -37,6 +37,9 @@ from cocosearchd.store.connection.read_snapshot import open_snapshot
 # Attempts before a transaction is worth its price: a writer commits some ten times a second, an
 # attempt takes some milliseconds.
 ATTEMPTS = 2
+# Where the candidates of PostgreSQL leave too few results, so many times more are retrieved, once.
+# They come after the first ones, whose order is the documented one.
+REFILL_FACTOR = 8
 
 COLD_WARNING = (
     "ranked by simpler rules, as words are still being read into memory: ask again in a moment"
@@ -206,19 +209,18 @@ class Retriever:
             with trace.stage("retrieve"):
                 listing = await list_stored_symbols(db, record, plan, request.overlay)
             return RankedCandidates(listing.scored, warning=listing.warning)
-        vector = request.vector
         # Without a vector, only words can be searched, whatever the profile.
-        keyword = plan.keyword or vector is None
-        with trace.stage("retrieve"):
-            retrieved = await retrieve(
-                db, record, plan, vector, keyword=keyword, overlay=request.overlay
-            )
+        plan = replace(plan, keyword=plan.keyword or request.vector is None)
+        retrieved, scored = await _retrieve_and_score(db, record, plan, request, trace)
+        most = max(len(retrieved.vector), len(retrieved.keyword))
+        # Each file is one result, so the candidates of a few files may leave too few results.
+        if most >= plan.depth and len(select_results(plan, scored)) < plan.limit:
+            deeper = replace(plan, depth=min(MAX_DEPTH, REFILL_FACTOR * plan.depth))
+            _, more = await _retrieve_and_score(db, record, deeper, request, trace)
+            keys = {entry.candidate.key for entry in scored}
+            scored += [entry for entry in more if entry.candidate.key not in keys]
         lexical = self.lexical(record, plan)
         warning = COLD_WARNING if lexical is not None and not lexical.warm else None
-        with trace.stage("rank"):
-            scored = score_candidates(
-                plan if plan.keyword == keyword else replace(plan, keyword=keyword), retrieved
-            )
         return RankedCandidates(scored, warning=warning, retrieved=retrieved)
 
     async def _rerank(
@@ -230,6 +232,18 @@ class Retriever:
             return await anyio.to_thread.run_sync(
                 self._rerankers.rerank, plan.reranker, plan.text, scored
             )
+
+
+async def _retrieve_and_score(
+    db: Database, record: IndexRecord, plan: Plan, request: RetrievalRequest, trace: Trace
+) -> tuple[RetrievedCandidates, list[ScoredCandidate]]:
+    """Return the candidates of each retriever of PostgreSQL, and all of them with scores."""
+    with trace.stage("retrieve"):
+        retrieved = await retrieve(
+            db, record, plan, request.vector, keyword=plan.keyword, overlay=request.overlay
+        )
+    with trace.stage("rank"):
+        return retrieved, score_candidates(plan, retrieved)
 
 
 def _select_files(paths: list[str], files: Mapping[str, FileState]) -> list[FileState]:

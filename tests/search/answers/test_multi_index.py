@@ -225,6 +225,9 @@ def test_hits_of_one_index_keep_their_order() -> None:
 
 def test_an_index_without_an_answer_adds_nothing() -> None:
     assert names_of(in_order([answer("a", 0.9, 0.2), answer("b", 0.2, 0.1)], 10)) == "a0 a1"
+    (weak,) = answer("b", 0.1).hits
+    literal = Answer("b", (replace(weak, scores=(("every_word", 1.0),)),), 1)
+    assert names_of(in_order([answer("a", 0.9), literal], 10)) == "a0 b0"
     unsure = [answer("a", 0.2, 0.1), answer("b", 0.15)]
     assert names_of(in_order(unsure, 10)) == "a0 b0 a1"  # nothing is sure, so all are shown
 

@@ -286,13 +286,13 @@ def order_hits(hits_by_index: Sequence[Sequence[Hit]]) -> list[tuple[int, int]]:
     """Order the hits of all indexes, as (number of the index, rank there, from 1).
 
     The most relevant first; the hits of one index keep their order. An index adds nothing where
-    its best hit is far less relevant than the best of all.
+    its best hit is far less relevant than the best of all, and none has every word of the query.
     """
     best = max((hit.relevance for hits in hits_by_index for hit in hits), default=0.0)
     keys = [
         (-relevance, rank, number)
         for number, hits in enumerate(hits_by_index)
-        if hits and max(hit.relevance for hit in hits) >= best * MIN_SHARE_OF_BEST
+        if _adds_hits(hits, best)
         for rank, relevance in enumerate(_relevance_from_rank(hits), 1)
     ]
     return [(number, rank) for _, rank, number in sorted(keys)]
@@ -316,6 +316,14 @@ def collapse_hits(
         similar = tuple(path for hit in alternates for path in (hit.path, *hit.similar_paths))
         selected.append(SelectedHit(*group.representative, similar))
     return selected
+
+
+def _adds_hits(hits: Sequence[Hit], best: float) -> bool:
+    """Return True if an index adds hits to an answer whose best hit has the relevance `best`."""
+    return any(
+        hit.relevance >= best * MIN_SHARE_OF_BEST or dict(hit.scores).get("every_word")
+        for hit in hits
+    )
 
 
 def _relevance_from_rank(hits: Sequence[Hit]) -> list[float]:
