@@ -178,7 +178,7 @@ def query_words(plan: Plan) -> frozenset[str]:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the words of a text without stop words, unless it has no more_places."""
+    """Return the words of a text without stop words; all of them where it has no others."""
     words = frozenset(identifiers.split_text(text).split())
     return words - STOP_WORDS or words
 

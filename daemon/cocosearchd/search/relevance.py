@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 INTERCEPT = "intercept"
-# Below this, nothing matches well: 7 % of the first results of annotated queries lie below it, and 75 %
-# of those of queries about another repository (the questions of training/ranking/places.py).
+# An answer whose most relevant result lies below this says that nothing matches well. Of the questions
+# of training/ranking/places.py, 7 % of the annotated ones have no result above it, and 75 % of those
+# that are about another repository.
 WEAK = 0.25
 
 

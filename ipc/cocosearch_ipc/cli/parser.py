@@ -371,7 +371,7 @@ def _watch(p: argparse.ArgumentParser) -> None:
         "--min-score",
         type=argument_types.number,
         metavar="SCORE",
-        help="with --query: minimum relevance of a result; default: 0.25",
+        help="with --query: least similarity of a result, 0 to 1; 1: it has every word; default: 0.25",
     )
     p.add_argument(
         "--all-chunks", action="store_true", help="with --query: allow several results per file"

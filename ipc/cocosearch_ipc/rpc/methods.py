@@ -1,7 +1,7 @@
-"""The table of both front ends: JSON-RPC method -> (engine method, request type).
+"""The table of JSON-RPC methods: method -> (engine method, request type).
 
-A method of `WorkspaceEngine` gets a row when the daemon implements it; tools and documents are
-generated from the rows.
+A method of `WorkspaceEngine` gets a row when the daemon implements it. The dispatcher, the OpenRPC
+document and docs/rpc.md follow from the rows; MCP tools call the engine themselves.
 """
 
 from typing import Any

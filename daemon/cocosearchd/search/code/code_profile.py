@@ -171,10 +171,10 @@ def rank_code(
     """Rank the best `limit` files by their best chunks, each followed by its other good chunks.
 
     Other chunks are those among the best chunks of all these files (`best_places_threshold`), at
-    most `MAX_OTHER_PLACES` of each. With `all_chunks`, all
-    `limit` most relevant chunks are ranked by themselves. `holds_phrases`: the allowed chunks contain the
-    quoted phrases, so no other evidence is needed. Statistics are those of the whole index: a
-    filter changes which files are shown, not their relative order.
+    most `MAX_OTHER_PLACES` of each. With `all_chunks`, the `limit` most relevant chunks of these
+    files are ranked by themselves. `holds_phrases`: the allowed chunks contain the quoted phrases,
+    so no other evidence is needed. Statistics are those of the whole index: a filter changes which
+    files are shown, not their relative order.
     """
     if not len(matrix.paths):
         return ()
