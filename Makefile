@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Parts of the tests, the longest first.
 PARTS := flows-g-z attacks-g-z attacks-a-f flows-a-f indexing storage rest searching front-ends watching
-JOBS := 5
+JOBS := 6
 
 .PHONY: up down test lint format types unit $(PARTS) newcomer bench quality clients conformance page soak hostile slow map lock sbom password clean help
 
