@@ -16,6 +16,7 @@ T = TypeVar("T")
 COPY_SIMILARITY = 0.7
 VERSION_SIMILARITY = 0.3
 SHINGLE_WORDS = 3
+MAX_COMPARED_GROUPS = 40  # with each result: more than a page of results
 MAX_CHARACTERS = 8000  # of a text that are compared: a chunk has fewer
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[/.]")
@@ -61,12 +62,14 @@ def group_alike(
 ) -> list[AlikeGroup[T]]:
     """Group results that are alike, in the order of the first of each group.
 
-    `words` are those of the query: a part of a path that is among them is preferred.
+    `words` are those of the query: a part of a path that is among them is preferred. Each result
+    is compared with the first `MAX_COMPARED_GROUPS` groups, so the cost is linear.
     """
     groups: list[list[_Compared[T]]] = []
     for number, result in enumerate(results):
         compared = _Compared(result, text_of(result), number)
-        group = next((group for group in groups if compared.is_alike(group[0])), None)
+        heads = groups[:MAX_COMPARED_GROUPS]
+        group = next((group for group in heads if compared.is_alike(group[0])), None)
         if group is None:
             groups.append([compared])
         else:
@@ -104,6 +107,8 @@ class _Compared(Generic[T]):
         self.text = text
         self.number = number
         self.parts = _PART.split(text.path.lower())
+        self.file_name = text.path.rpartition("/")[2]
+        self.has_variant = any(map(_is_variant, self.parts))
         self._words: list[str] | None = None
         self._shingles: frozenset[int] | None = None
 
@@ -116,7 +121,7 @@ class _Compared(Generic[T]):
 
     @property
     def shingles(self) -> frozenset[int]:
-        """Hashes of each `SHINGLE_WORDS` words that follow each second."""
+        """Hashes of each `SHINGLE_WORDS` words that follow each other."""
         if self._shingles is None:
             words = self.words
             self._shingles = frozenset(
@@ -126,7 +131,7 @@ class _Compared(Generic[T]):
         return self._shingles
 
     def is_alike(self, second: "_Compared[T]") -> bool:
-        """Return True if one of both can stand for the second."""
+        """Return True if either can stand for the other."""
         if self.text.language != second.text.language:
             return False
         if self.text.content == second.text.content:
@@ -136,7 +141,7 @@ class _Compared(Generic[T]):
         return self._is_variant_of(second)
 
     def _has_same_name(self, second: "_Compared[T]") -> bool:
-        same_file = self.text.path.rpartition("/")[2] == second.text.path.rpartition("/")[2]
+        same_file = self.file_name == second.file_name
         same_symbol = self.text.symbol_name == second.text.symbol_name
         return same_file or (same_symbol and self.text.symbol_name is not None)
 
@@ -145,6 +150,8 @@ class _Compared(Generic[T]):
         return common / max(1, len(self.shingles) + len(second.shingles) - common)
 
     def _is_variant_of(self, second: "_Compared[T]") -> bool:
+        if not (self.has_variant or second.has_variant):
+            return False
         swapped = _swapped_parts(self.parts, second.parts)
         if swapped is None:
             return False
