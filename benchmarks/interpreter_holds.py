@@ -21,10 +21,10 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.skip_rules import is_secret
 from cocosearchd.languages import detect
 from cocosearchd.languages.identifiers import split_text
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import spellings
 from cocosearchd.search.answers.context import clip_lines
 from cocosearchd.search.answers.disk_files import make_contents
-from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.search.lexical.analysis.analysis_messages import (
     AnalysisRequest,
     analysis_from_bytes,

@@ -26,8 +26,7 @@ from benchmarks.spine import everything, idling, restarting, say
 from cocosearchd.config.settings import DatabaseSettings, IndexingSettings, WatchingSettings
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk_keywords
 from cocosearchd.languages.parse import parse
-from cocosearchd.model import Fingerprint, IndexRecord
-from cocosearchd.search.answers.disk_files import hash_content
+from cocosearchd.model import Fingerprint, IndexRecord, hash_content
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import FileWrite, replace_files
 from cocosearchd.store.connection.database import Database

@@ -32,11 +32,10 @@ from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.filters.filter_fields import Filter
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file, chunk_keywords
+from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
-from cocosearchd.languages.scopes import pack
-from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.model import Commit, IndexRecord, hash_content
 from cocosearchd.runtime import interpreter
-from cocosearchd.search.answers.disk_files import hash_content
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.code.file_masks import file_mask
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
@@ -292,7 +291,7 @@ async def with_writer(bench: Bench) -> None:
                 vectors,
                 parsed.report,
                 None,
-                pack(parsed.symbols),
+                pack_code(parsed.symbols, b""),
                 keywords=chunk_keywords,
             )
             generation = await replace_file(bench.db, bench.record, write)

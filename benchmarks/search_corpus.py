@@ -29,10 +29,9 @@ from cocosearchd.indexing.pipeline.chunker import (
 )
 from cocosearchd.indexing.pipeline.skip_rules import content_skip_reason
 from cocosearchd.languages.detect import HEAD_BYTES, detect, is_supported
+from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
-from cocosearchd.languages.scopes import pack
-from cocosearchd.model import IndexIdentity, IndexRecord
-from cocosearchd.search.answers.disk_files import hash_content
+from cocosearchd.model import IndexIdentity, IndexRecord, hash_content
 from cocosearchd.store.chunks.queries import FileWrite, replace_files
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import migrate_registry
@@ -139,7 +138,6 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
         vectors = await embedder.embed_documents(
             [f"{chunk.header}\n{chunk.text}" for chunk in pieces]
         )
-        scopes = pack(parsed.symbols)
         yield Source(
             path,
             FileWrite(
@@ -150,7 +148,7 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
                 pieces,
                 vectors,
                 parsed.report,
-                scopes=scopes,
+                code=pack_code(parsed.symbols, b""),
                 keywords=chunk_keywords,
             ),
         )
@@ -219,7 +217,7 @@ def _moved(write: FileWrite, path: str, noise: np.random.Generator | None) -> Fi
         write.chunks,
         np.asarray(vectors, np.float32),
         write.report,
-        scopes=write.scopes,
+        code=write.code,
         keywords=write.keywords,
     )
 

@@ -27,13 +27,26 @@ def rooms(package: Path) -> Iterator[Path]:
 
 
 def room_lines(room: Path, package: Path) -> Iterator[str]:
-    """Yield the lines of one room: a heading, and a line for each module."""
+    """Yield the lines of one room: a heading, and a line for each module and its data."""
     yield f"**`{room.relative_to(package.parent)}`**: {summary(room / '__init__.py')}"
     yield ""
     modules = [path for path in sorted(room.glob("*.py")) if path.name != "__init__.py"]
     yield from (f"- `{path.stem}`: {summary(path)}" for path in modules)
-    if modules:
+    data = list(data_lines(room))
+    yield from data
+    if modules or data:
         yield ""
+
+
+def data_lines(room: Path) -> Iterator[str]:
+    """Yield a line for each data file of a room, and one for each folder that has only data."""
+    for path in sorted(room.iterdir()):
+        if path.is_file() and path.suffix not in {".py", ".pyc"}:
+            yield f"- `{path.name}`"
+        elif path.is_dir() and path.name != "__pycache__" and not (path / "__init__.py").exists():
+            files = [file.name for file in path.iterdir() if file.is_file()]
+            suffixes = " ".join(sorted({Path(name).suffix for name in files} - {".pyc"}))
+            yield f"- `{path.name}/`: data files ({suffixes})"
 
 
 def code_map() -> str:

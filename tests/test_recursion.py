@@ -9,6 +9,37 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("daemon/cocosearchd", "ipc/cocosearch_ipc")
 
+# Functions of one class that infer values for each other.
+_INFERENCE = (
+    "_attribute_of_scope",
+    "_bases",
+    "_bound_value",
+    "_call",
+    "_content",
+    "_declared_result",
+    "_element",
+    "_enclosing_object",
+    "_evaluate",
+    "_find_member",
+    "_first_value",
+    "_instance",
+    "_member_of_content",
+    "_member_of_definitions",
+    "_named_type",
+    "_own_member",
+    "_owner_elsewhere",
+    "_parent_object",
+    "_reserved_value",
+    "_result",
+    "_same_named_variable",
+    "_type_elsewhere",
+    "_value_of_binding",
+    "_value_of_text",
+    "evaluate",
+    "instance_of",
+    "member",
+    "member_of_scope",
+)
 # (File name, function) -> what bounds how deep it goes. Functions that call each other in a circle
 # are listed as well. What the event loop calls, or runs as a task, begins at its level again and is
 # none.
@@ -48,6 +79,16 @@ BOUNDED = {
     ("shapes.py", "_value"): "goes as deep as the protocol's own types",
     ("shapes.py", "decode"): "goes as deep as the protocol's own types",
     ("shapes.py", "schema"): "goes as deep as the protocol's own types",
+    **{
+        ("scope_lookup.py", f"ScopeLookup.{name}"): (
+            "a package has at most chain_text.MAX_TEXT characters, and each call takes a part of it"
+        )
+        for name in ("_search_package", "find_in_package")
+    },
+    **{
+        ("type_inference.py", f"TypeInference.{name}"): "goes at most MAX_DEPTH values deep"
+        for name in _INFERENCE
+    },
 }
 TASKS = frozenset(["create_task", "ensure_future"])
 

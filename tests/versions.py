@@ -20,7 +20,7 @@ from cocosearchd.indexing.pipeline import chunker, recursive_chunker
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.languages import blocks, language_table, scopes, symbol_table
 from cocosearchd.languages.parse import Parsed, parse
-from cocosearchd.languages.symbols import query_text
+from cocosearchd.languages.symbols import query_texts
 from cocosearchd.model import Chunk, ParseReport, Symbol
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache
@@ -111,14 +111,16 @@ def golden_files() -> Iterator[tuple[str, Parsed]]:
 
 
 def symbols() -> dict[str, Part]:
-    """Extract the symbols of all golden sources, as they are stored.
+    """Extract the symbols and facts of all golden sources.
 
-    The query is an input: files of its language are read again when it changes.
+    The queries are inputs: files of their language are read again when they change.
     """
     return {
         path: Part(
-            digest(parsed.data, query_text(blocks.base_language(parsed.language), ())),
-            digest(parsed.symbols, scopes.pack(parsed.symbols), _symbol_table(parsed)),
+            digest(parsed.data, *query_texts(blocks.base_language(parsed.language))),
+            digest(
+                parsed.symbols, scopes.pack(parsed.symbols), _symbol_table(parsed), parsed.facts
+            ),
         )
         for path, parsed in golden_files()
     }

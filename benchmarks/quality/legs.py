@@ -31,7 +31,7 @@ from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.search.answers.token_estimate import estimate_tokens
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.search.code.code_profile import RankedChunk, Weights, load_weights, rank_code
 from cocosearchd.search.lexical.analysis.documents import FileText, make_document
 from cocosearchd.search.lexical.analysis.terms import TermCache

@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 
 from cocosearch_ipc import address
-from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.failure import Failure
 from cocosearchd import service
 from cocosearchd.api import settings_check
 from cocosearchd.config.index_settings import list_values

@@ -4,13 +4,14 @@ Driver errors are translated to these where the driver is used. The first argume
 the hint says what to do next.
 """
 
-from cocosearch_ipc import protocol
+from cocosearch_ipc import error_codes
+from cocosearch_ipc.failure import Failure
 
 # a code for any of these errors: the work is possible, but not within the time limit
-TIMED_OUT = protocol.TIMED_OUT
+TIMED_OUT = error_codes.TIMED_OUT
 
 
-class CocoSearchError(protocol.Failure):
+class CocoSearchError(Failure):
     """The base of every error this project raises on purpose."""
 
     unresponsive = False  # True: the server exists and did not answer in time
@@ -19,49 +20,49 @@ class CocoSearchError(protocol.Failure):
 class NotFound(CocoSearchError):
     """No index, file or directory has the name."""
 
-    code = protocol.NOT_FOUND
+    code = error_codes.NOT_FOUND
 
 
 class Conflict(CocoSearchError):
     """The name, the root or the state directory is in use already."""
 
-    code = protocol.CONFLICT
+    code = error_codes.CONFLICT
 
 
 class Refused(CocoSearchError):
     """A request that is understood and not allowed."""
 
-    code = protocol.REFUSED
+    code = error_codes.REFUSED
 
 
 class InvalidInput(CocoSearchError):
     """A value outside of its documented range; the hint names the nearest valid one, if any."""
 
-    code = protocol.INVALID_PARAMS
+    code = error_codes.INVALID_PARAMS
 
 
 class BadSettings(CocoSearchError):
     """A setting that cannot be used. The daemon exits with 78 (EX_CONFIG)."""
 
-    code = protocol.INVALID_PARAMS
+    code = error_codes.INVALID_PARAMS
 
 
 class StoreUnavailable(CocoSearchError):
     """PostgreSQL does not answer, or is not one that can be used."""
 
-    code = protocol.UNAVAILABLE
+    code = error_codes.UNAVAILABLE
 
 
 class EmbedderUnavailable(CocoSearchError):
     """The embedder does not answer or lacks its model. Indexing waits; words are still found."""
 
-    code = protocol.UNAVAILABLE
+    code = error_codes.UNAVAILABLE
 
 
 class NotStarted(CocoSearchError):
     """One index could not be started; the others run, and it is tried again."""
 
-    code = protocol.UNAVAILABLE
+    code = error_codes.UNAVAILABLE
 
 
 class StoreUnresponsive(StoreUnavailable):
@@ -79,4 +80,4 @@ class EmbedderUnresponsive(EmbedderUnavailable):
 class IdentityMismatch(CocoSearchError):
     """An index was built with another embedder, chunker or header than the configured one."""
 
-    code = protocol.MISMATCH
+    code = error_codes.MISMATCH

@@ -183,6 +183,17 @@ def unparsed_sentence(path: str, detail: str) -> str:
     return f"{path} is searched as plain text, without definitions: {row.cause} ({detail}); {row.remedy}"
 
 
+def embedder_failure(error: str) -> str:
+    """The error of a file that waits for the embedder; `embedder_error` reads it."""
+    return f"{EXCLUSIONS['embedder_away'].cause}: {error}"
+
+
+def embedder_error(failure: str) -> str | None:
+    """The embedder's error in the error of a file; None if the file failed for another reason."""
+    prefix = embedder_failure("")
+    return failure.removeprefix(prefix) if failure.startswith(prefix) else None
+
+
 def exclusion_sentence(path: str, code: str, detail: str = "") -> str:
     """One sentence: the path, the cause, made exact by `detail`, and the remedy."""
     row = find_exclusion(code)

@@ -10,6 +10,7 @@ Conventions of all modules:
   PostgreSQL and in JSON. Only code that opens files turns it back into bytes, with `decode_path`.
 """
 
+import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, field
@@ -25,6 +26,16 @@ _MARK = r"[^\w\x00-\x7f]|[\uff9e\uff9f]"
 _LONG_RUN = re.compile(rf"((?:{_MARK}){{30}})(?={_MARK})")
 _SURROGATE = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
+
+
+def hash_content(data: bytes) -> bytes:
+    """Return the content hash of a file: blake2b of its bytes, 16 bytes."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def describe_root(root: bytes) -> str:
+    """Return the absolute path of a root for people."""
+    return root.decode("utf-8", "backslashreplace")
 
 
 def encode_path(raw: bytes) -> str:
@@ -92,6 +103,22 @@ class Symbol:
     end_byte: int
     start_line: int
     end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCode:
+    """The columns of a file that follow from its parsed code; None: not known.
+
+    Each is packed by the module of `languages` that its comment names.
+    """
+
+    scopes: bytes | None = None  # `scopes`
+    symbols: bytes | None = None  # `symbol_table`
+    facts: bytes | None = None  # `fact_table`
+    name_hashes: bytes | None = None  # `name_hashes`
+
+
+NO_CODE = PackedCode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +249,8 @@ def stream_safe(text: str) -> str:
 class Place:
     """Another place of a hit's file that answers. Lines are 1-based, inclusive; bytes half-open.
 
-    `line` is the line to open, and `text` is that line.
+    `line` is the line to open, and `text` is that line. `similar_lines` are the first lines of
+    nearly equal places, for which this one stands.
     """
 
     start_line: int
@@ -235,6 +263,7 @@ class Place:
     relevance: float
     line: int
     text: str
+    similar_lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,4 +299,5 @@ class Hit:
     line: int = 0
     also: tuple[Place, ...] = ()
     similar_paths: tuple[str, ...] = ()  # other files that are alike
+    similar_lines: tuple[int, ...] = ()  # first lines of nearly equal places of the file
     symbol_parent: str | None = None  # of a listed symbol

@@ -33,7 +33,7 @@ from cocosearch_ipc.trust.credentials import TokenFile
 from cocosearchd.api.engine import Engine
 from cocosearchd.api.health import make_dependencies
 from cocosearchd.api.verbs.status import DaemonInfo
-from cocosearchd.config.project import OWN
+from cocosearchd.config.setting_effects import needs_restart
 from cocosearchd.config.settings import (
     ADDRESSES,
     LoadedSettings,
@@ -65,6 +65,7 @@ from cocosearchd.store.connection.instance_lock import hold_instance_lock
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.server_log import ServerLog
+from cocosearchd.store.server.used_wal import UsedWal
 from cocosearchd.watching.hints.mapped_files import watch_mappings
 
 log = logging.getLogger(__name__)
@@ -73,14 +74,11 @@ log = logging.getLogger(__name__)
 # is. A killed server is back after that and its own recovery.
 SERVER_POLL_S = 1.0
 SERVER_LOG_POLL_S = 5.0
+USED_WAL_POLL_S = 10.0
 EMBEDDER_RETRY_S = 5.0
 # Started on demand. A file server that hangs blocks a few threads for each of its roots, and other
 # roots need threads as well.
 THREADS = 64
-# Settings that running indexes follow without a restart, besides those that a project may set.
-INDEXED = OWN | {"indexing.index_secrets", "indexing.max_file_bytes", "indexing.queries_dir"}
-# Settings of queries that are read only at the start.
-STARTED = frozenset({"search.cache_bytes", "search.cache_ttl_s", "search.weights_file"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +238,9 @@ async def _serve(running: RunningParts) -> None:
     # empty until the engine exists: a signal may come before
     engines: list[tuple[Engine, IndexRegistry]] = []
     tasks.start_soon(_signals, stop, running, engines)
-    if running.store.postgres is not None:
-        tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
+    if (postgres := running.store.postgres) is not None:
+        tasks.start_soon(supervise, "store", partial(_keep_store, postgres))
+        tasks.start_soon(supervise, "used log of PostgreSQL", partial(_free_used_wal, postgres))
     # the lock of the state directory protects an embedded server
     if running.store.postgres is None:
         await tasks.start(
@@ -409,6 +408,17 @@ async def _keep_store(postgres: EmbeddedPostgres) -> None:
             log.info("postgres_back")
 
 
+async def _free_used_wal(postgres: EmbeddedPostgres) -> None:
+    """Free the log that bulk work has left, soon after its end."""
+    used_wal = UsedWal(postgres.data, postgres.superuser_dsn)
+    while True:
+        await anyio.sleep(seconds_to_tick(USED_WAL_POLL_S))
+        # a server that is stopped may never answer
+        freed = await anyio.to_thread.run_sync(used_wal.free, abandon_on_cancel=True)
+        if freed:
+            log.info("used_wal_freed", extra={"bytes": freed})
+
+
 async def _ended(postgres: EmbeddedPostgres) -> None:
     """Wait until the server has ended, or until it is time to read its log."""
     handle = postgres.handle()
@@ -499,9 +509,5 @@ async def _follow(
         for key in setting_keys()
         if get_value(settings, key) != get_value(running.settings, key)
     ]
-    later = [
-        key
-        for key in differ
-        if key in STARTED or not (key.startswith(("search.", "log.")) or key in INDEXED)
-    ]
+    later = [key for key in differ if needs_restart(key)]
     log.info("reloaded", extra={"changed": differ, "needs_restart": later})

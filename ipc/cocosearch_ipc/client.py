@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VERSION = "0.1.0"  # of the distribution; a constant, because reading its metadata costs 12 ms
 SPEAKS = 1  # protocol.PROTOCOL_VERSION; not imported, because dataclasses cost the hot path 8 ms
-# protocol's codes
+# The same as in `error_codes`, so that a copy of this module works alone.
 UNAVAILABLE = -32001
 TIMED_OUT = -32006
 NOT_RUNNING = "not running"

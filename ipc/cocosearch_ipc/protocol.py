@@ -1,42 +1,16 @@
-"""The port between front ends and daemon: requests, replies, errors and `Engine`.
+"""The port between front ends and daemon: requests, replies and `Engine`.
 
 JSON-RPC and MCP call the same methods of `Engine`; the daemon implements it. A new field always has
 a default, so that clients and daemons of different versions understand each other. Standard library
 only.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 PROTOCOL_VERSION = 1
 MAX_LINE_BYTES = 4 << 20  # limit of one MCP message through the stdio bridge
-
-# Error codes. JSON-RPC reserves -32768..-32000; our codes are stable and documented.
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-UNAVAILABLE = -32001
-NOT_FOUND = -32002
-CONFLICT = -32003
-REFUSED = -32004
-MISMATCH = -32005
-TIMED_OUT = -32006
-
-
-class Failure(Exception):
-    """An error that a person can act on: one sentence, a hint, and a stable code."""
-
-    code = INTERNAL_ERROR
-
-    def __init__(self, message: str, hint: str = "", *, code: int | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        if code is not None:
-            self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +22,13 @@ class SearchRequest:
 
     If no index, no topic and no `all_indexes` is given, `cwd` selects the index (the nearest root
     wins). Names of indexes, topics, and `index:` and `topic:` inside the query narrow each other.
-    `all_indexes` counts only without them. A query has at most 10,000 characters and 200 filters
+    `all_indexes` counts only without them. A query has at most 200,000 characters and 200 filters
     (languages, paths, symbol types and names, phrases) of at most 4,096 characters each; larger
     queries are refused.
+
+    A query of several lines, or of 300 characters and more, is read as a report: a bug report, a
+    log, a stack trace. Nothing inside of several lines is a filter, except for a first line of
+    nothing but filters.
     """
 
     query: str
@@ -106,7 +84,8 @@ class AsOf:
 class Place:
     """Another place of a result's file that answers, as indexed.
 
-    `line` is the line to open, and `text` is that line.
+    `line` is the line to open, and `text` is that line. `similar_lines` are the first lines of
+    nearly equal places, for which this one stands.
     """
 
     start_line: int
@@ -119,6 +98,7 @@ class Place:
     relevance: float
     line: int
     text: str
+    similar_lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +136,8 @@ class SearchResult:
     # other files that are alike, for which this one stands: translations, copies, versions; at most 20
     similar_paths: tuple[str, ...] = ()
     similar: int = 0  # the number of these files
+    # first lines of nearly equal places of this file, for which this one stands
+    similar_lines: tuple[int, ...] = ()
     symbol_parent: str | None = None  # of a listed symbol: the definition around it
 
 
@@ -229,6 +211,32 @@ class SyncRequest:
     timeout_ms: int = 30_000
 
 
+# The state of the root of an index; "refused": the index was not started.
+IndexState = Literal[
+    "cold",
+    "scanning",
+    "indexing",
+    "live",
+    "git_batch",
+    "lost",
+    "root_missing",
+    "degraded",
+    "failed",
+    "refused",
+]
+# Nothing changes by itself in these.
+STATES_AT_REST = frozenset[IndexState]({"live", "degraded", "root_missing", "failed", "refused"})
+FOLLOWING_STATES = frozenset[IndexState]({"live", "degraded"})  # the files are known
+UNSCANNED_STATES = frozenset[IndexState]({"cold", "scanning"})
+# They need a person, with how bad it is.
+TROUBLED_STATES: Mapping[IndexState, Literal["warn", "fail"]] = {
+    "failed": "fail",
+    "root_missing": "fail",
+    "lost": "fail",
+    "degraded": "warn",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
     """The progress of an index. `total` is None until the first scan has ended.
@@ -238,7 +246,7 @@ class IndexProgress:
     """
 
     index: str
-    state: str  # cold, scanning, indexing, live, lost, root_missing, degraded, failed, refused
+    state: IndexState
     done: int
     total: int | None
     chunks: int
@@ -280,7 +288,7 @@ class IndexStatus:
     name: str
     root: str
     topics: tuple[str, ...]
-    state: str
+    state: IndexState
     files: int
     chunks: int
     pending: int
@@ -300,6 +308,9 @@ class IndexStatus:
     # Examples of `files` that crashed or stalled their parser, at most 20: they are searched as
     # plain text.
     unparsed: tuple[ExcludedFile, ...] = ()
+    # Files with uses from a SCIP index, and those of them that have changed since: see `scip`.
+    precise_files: int = 0
+    changed_precise_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
 # Lines, or files, of one reply of `grep`, over RPC and MCP. The command line asks for full pages.
 GREP_LIMIT = 100
 GREP_MAX_LIMIT = 1000  # encoding more would hold the daemon's event loop
+GREP_MAX_CONTEXT = 20  # lines around a match
 
 
 @dataclass(frozen=True, slots=True)

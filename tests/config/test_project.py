@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.layers import load_settings
-from cocosearchd.config.project import OWN, Project, read_project, stamps
+from cocosearchd.config.project import Project, read_project, stamps
+from cocosearchd.config.setting_effects import PROJECT_SETTINGS
 from cocosearchd.config.settings import ValueOrigin, setting_keys
 from cocosearchd.errors import BadSettings
 
@@ -53,7 +54,7 @@ def test_all_that_may_stand_there(tmp_path: Path) -> None:
         "search.limit": (5, "cocosearch.yaml:11"),
     }
     assert read.warnings == ()
-    assert not OWN - set(setting_keys())
+    assert not PROJECT_SETTINGS - set(setting_keys())
 
 
 def test_project_settings_rank_between_the_users_file_and_the_environment(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_the_hidden_file_and_none(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("key", sorted(set(setting_keys()) - OWN))
+@pytest.mark.parametrize("key", sorted(set(setting_keys()) - PROJECT_SETTINGS))
 def test_no_other_setting_is_taken_from_a_project(tmp_path: Path, key: str) -> None:
     """A database, an embedder's address, a key, a directory: whoever clones a repository has not
     said these.

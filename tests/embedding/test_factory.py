@@ -65,7 +65,8 @@ async def test_a_missing_extra_says_how_to_install_it(
     # None in sys.modules is how Python itself marks a module as not importable.
     for name in ("onnxruntime", "sentence_transformers"):
         monkeypatch.setitem(sys.modules, name, None)
-    for module, _ in PROVIDERS.values():
+    for entry in PROVIDERS.values():
+        module = f"cocosearchd.embedding.providers.{entry.module}"
         monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(BadSettings) as caught:
         await open_embedder(EmbedderSettings(provider=provider))  # type: ignore[arg-type]

@@ -5,8 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from cocosearch_ipc.cli.questions.grep_options import OPTION_GROUPS
-from cocosearch_ipc.cli.questions.grep_verb import MAX_PAGE
+from cocosearch_ipc.cli.questions.grep_options import MAX_PAGE, OPTION_GROUPS
 from cocosearch_ipc.cli.questions.search_options import SEARCH_OPTIONS, parameters
 from cocosearch_ipc.protocol import SearchRequest
 from cocosearch_ipc.rpc import shapes

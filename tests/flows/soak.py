@@ -29,7 +29,7 @@ from typing import Any
 
 from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.config.settings import DatabaseSettings, SearchSettings
-from cocosearchd.model import decode_path
+from cocosearchd.model import decode_path, encode_path
 from cocosearchd.search.answers.context import clip_lines
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import file_chunks
@@ -44,6 +44,7 @@ KILLS = ("daemon", "worker", "postgres", "daemon and postgres")
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 SYNC_S = 300.0  # niced, and beside others: only somebody who never gets there takes this long
 PLAIN = re.compile(rb"[a-zA-Z.]+")
+WHOLE = re.compile(rb"(def word\d+\(\):\n    return \d+\n)+")  # `Operations.content`, not cut off
 ANSWERS = 3  # questions for each root after a round
 
 
@@ -333,9 +334,8 @@ class Soak:
         """
         plain = sorted(path for path in disk if PLAIN.fullmatch(path.rpartition(b"/")[2]))
         for path in self.rng.sample(plain, min(ANSWERS, len(plain))):
-            definitions = (
-                Path(os.fsdecode(plot.path), os.fsdecode(path)).read_bytes().split(b"def ")
-            )
+            data = Path(os.fsdecode(plot.path), os.fsdecode(path)).read_bytes()
+            definitions = data.split(b"def ")
             if len(definitions) < 2 or b"(" not in definitions[1]:
                 continue
             word = definitions[1].partition(b"(")[0].decode()
@@ -346,6 +346,25 @@ class Soak:
                 where, plot, word, same_name
             ):
                 self.tally.differs(f"{where}: {word} of {path!r} is not found")
+            if path.endswith(b".py") and WHOLE.fullmatch(data):
+                self._define(where, plot, word, encode_path(path))
+
+    def _define(self, where: str, plot: Plot, word: str, path: str) -> None:
+        """The code graph knows the definition in a file, and none that is not on the disk."""
+        request = {"target": word, "index": plot.name, "sync_timeout_ms": 60_000}
+        try:
+            reply = call(self.socket, "definition", request)
+        except CallFailed as error:
+            self.tally.differs(f"{where}: {word} of {path!r} is not defined: {error.message}")
+            return
+        paths = {item["path"] for name in reply["names"] for item in name["definitions"]}
+        self.tally.count("definitions compared", len(paths))
+        if path not in paths:
+            self.tally.differs(f"{where}: {word} is not defined in {path!r}, but in {paths}")
+        for defining in paths:
+            file = Path(os.fsdecode(plot.path), os.fsdecode(decode_path(defining)))
+            if not file.exists() or word.encode() not in file.read_bytes():
+                self.tally.differs(f"{where}: {word} is not on disk in {defining!r}")
 
     def _finds(self, where: str, plot: Plot, word: str, more: dict[str, Any]) -> bool:
         """Return whether a word is among the best results, after comparing them with the disk."""

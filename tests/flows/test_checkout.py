@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import DatabaseSettings
-from cocosearchd.search.answers.disk_files import hash_content
+from cocosearchd.model import hash_content
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from tests.daemon import Daemon, git
@@ -121,24 +121,23 @@ def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Pa
 
 
 @pytest.mark.timeout(180)
-def test_there_and_back(daemon: Daemon, other_daemon: Daemon, tmp_path: Path) -> None:
+def test_there_and_back(daemon: Daemon, shared: Daemon, tmp_path: Path) -> None:
     root = tmp_path / "root"
     two_branches(root)
     daemon.index(root, "sample")
     in_sync(daemon)
     previous = digest(daemon)
-    other_daemon.start()
 
     git(root, "switch", "--quiet", "other")
     in_sync(daemon)
     switched, computed_count = digest(daemon), computed(daemon)
     assert switched != previous
-    assert switched == fresh_digest(other_daemon, root)
+    assert switched == fresh_digest(shared, root)
 
     git(root, "switch", "--quiet", "main")
     in_sync(daemon)
     assert digest(daemon) == previous
-    assert previous == fresh_digest(other_daemon, root)
+    assert previous == fresh_digest(shared, root)
     assert computed(daemon) == computed_count  # nothing was embedded to come back
 
     git(root, "switch", "--quiet", "other")

@@ -98,7 +98,6 @@ def crash_rounds(
         strike(daemon, VICTIMS[strike_number % 3])
     in_sync(daemon)
     survived = digest(daemon)
-    fresh.start()
     fresh.index(root, "sample")
     in_sync(fresh)
     assert survived == digest(fresh)
@@ -106,17 +105,15 @@ def crash_rounds(
 
 @pytest.mark.timeout(180)
 def test_after_kills_the_index_equals_a_fresh_one(
-    daemon: Daemon, other_daemon: Daemon, tmp_path: Path
+    daemon: Daemon, shared: Daemon, tmp_path: Path
 ) -> None:
-    crash_rounds(daemon, other_daemon, tmp_path / "root", seed=20261121, strikes=6, files=120)
+    crash_rounds(daemon, shared, tmp_path / "root", seed=20261121, strikes=6, files=120)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_after_many_kills_too(
-    daemon: Daemon, other_daemon: Daemon, tmp_path: Path, seed: int
-) -> None:
-    crash_rounds(daemon, other_daemon, tmp_path / "root", seed=seed, strikes=12, files=600)
+def test_after_many_kills_too(daemon: Daemon, shared: Daemon, tmp_path: Path, seed: int) -> None:
+    crash_rounds(daemon, shared, tmp_path / "root", seed=seed, strikes=12, files=600)
 
 
 def test_nothing_is_read_while_a_killed_daemon_may_still_commit(

@@ -172,6 +172,16 @@ def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> Non
         recovers(daemon, f"written_without_handles{number}")
 
 
+def lasting_handles(pid: int) -> set[int]:
+    """Return the file handles that stay open: one that is closed soon would be free again."""
+    handles = set[int]()
+    for look in range(20):
+        names = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+        handles = handles & names if look else names
+        time.sleep(0.1)
+    return handles
+
+
 @pytest.mark.skipif(
     not hasattr(resource, "prlimit"), reason="limits of another process: Linux only"
 )
@@ -180,7 +190,7 @@ def test_a_daemon_without_file_handles_says_so(shared: Daemon, project: Path) ->
     shared.index(project)
     pid = shared.call("status")["pid"]
     previous_limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    used = lasting_handles(pid)
     free = next(number for number in itertools.count() if number not in used)
     # one is left: for whoever asks
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, previous_limits[1]))

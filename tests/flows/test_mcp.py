@@ -17,7 +17,7 @@ from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from cocosearchd.search.answers.token_estimate import estimate_tokens
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from tests.daemon import Daemon
 from tests.mcp_messages import STRUCTURED
 

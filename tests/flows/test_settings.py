@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from cocosearch_ipc.cli.setup.config_verbs import starter
-from cocosearchd.config.project import OWN, TOP, read_project
+from cocosearchd.config.project import TOP, read_project
+from cocosearchd.config.setting_effects import PROJECT_SETTINGS
 from tests.daemon import Daemon, passing_daemon
 from tests.flows.test_faults import until
 
@@ -167,7 +168,7 @@ def test_the_starter_names_every_setting_and_holds_when_all_of_it_is_set(tmp_pat
         "\n".join(match[1] for line in lines if (match := SETTING.match(line)))
     )
     project = read_project(os.fsencode(tmp_path), {})
-    assert {value.key for value in project.values} == OWN
+    assert {value.key for value in project.values} == PROJECT_SETTINGS
     assert {key for key, _ in project.origins} == set(TOP)
     assert (project.name, project.warnings) == ("shop", ())
     (tmp_path / "cocosearch.yaml").write_text(starter("shop"))

@@ -7,8 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from cocosearch_ipc import address, client
-from cocosearch_ipc import protocol as p
+from cocosearch_ipc import address, client, error_codes
 from cocosearch_ipc.cli import exits
 from tests.daemon import Daemon
 from tests.embedding.ollama_server import Script, ollama_server
@@ -217,7 +216,7 @@ def refused(daemon: Daemon, method: str, **parameters: Any) -> str:
     """Return the error of a call that is refused."""
     with pytest.raises(client.CallFailed) as failed:
         daemon.call(method, index="project", **parameters)
-    assert failed.value.code == p.INVALID_PARAMS
+    assert failed.value.code == error_codes.INVALID_PARAMS
     assert failed.value.hint
     return failed.value.message
 
@@ -226,7 +225,7 @@ def test_requests_that_would_hold_up_others_are_refused(shared: Daemon, project:
     shared.index(project)
     globs = [f"*x{number}*" for number in range(3000)]
     for profile in ("code", "classic"):
-        many = {"query": " ".join(f"word_{number}" for number in range(8000)), "profile": profile}
+        many = {"query": " ".join(f"word_{number}" for number in range(30_000)), "profile": profile}
         assert "characters" in refused(shared, "search", **many)
         assert "3,000 filters" in refused(
             shared, "search", query="retry", profile=profile, paths=globs
@@ -239,6 +238,21 @@ def test_requests_that_would_hold_up_others_are_refused(shared: Daemon, project:
             is None
         )
     assert "a filter has 5,000 characters" in refused(shared, "list_files", pattern="*" * 5000)
+
+
+def test_a_report_of_any_size_and_content_is_answered(shared: Daemon, project: Path) -> None:
+    """The largest one, ones without a word of the index."""
+    shared.index(project)
+    frames = "".join(f'  File "/srv/src/retry.py", line {n}, in f{n}\n' for n in range(1, 9000))
+    largest = f"Retries stop\n```\nTraceback (most recent call last):\n{frames}```\n"[:200_000]
+    for profile in ("code", "classic"):
+        answer = shared.call("search", index="project", query=largest, profile=profile)
+        assert answer["results"], profile
+        for text in ("qzxv wvqk\nzzqq xxvv\n", "?!\n...\n" * 100):
+            answer = shared.call("search", index="project", query=text, profile=profile)
+            assert all(hit["relevance"] < 0.5 for hit in answer["results"]), (profile, text)
+    assert "the query is empty" in refused(shared, "search", query="```\n```\n---\n")
+    assert "200,001 characters" in refused(shared, "search", query="x" * 200_001)
 
 
 def test_an_index_without_a_name_is_not_the_one_around_here(shared: Daemon, project: Path) -> None:

@@ -13,6 +13,7 @@ import functools
 import importlib
 import importlib.util
 import json
+import math
 import pkgutil
 import random
 import re
@@ -357,12 +358,24 @@ def growth(
         try:
             if seconds(run, encode(attack.text(length))) < SLOW_S:
                 continue
-            ratio = min(_ratio(run, attack, encode, length) for _ in range(2))
+            ratio = _measure_lowest_ratio(run, attack, encode, length)
         except TimedOutError:
             return f"over {LIMIT_S:g} s at {length} characters"
         if ratio > GROWTH**2:
             return f"{ratio:.1f} times the cost for 4 times the text, at {length} characters"
     return None
+
+
+def _measure_lowest_ratio(
+    run: Callable[[Any], object], attack: Attack, encode: Callable[[str], Any], length: int
+) -> float:
+    """Measure again what looks too steep: a busy machine stretches a run, but not each of five."""
+    lowest_ratio = math.inf
+    for _ in range(5):
+        lowest_ratio = min(lowest_ratio, _ratio(run, attack, encode, length))
+        if lowest_ratio <= GROWTH**2:
+            break
+    return lowest_ratio
 
 
 def _ratio(

@@ -20,7 +20,7 @@ class Neighbour:
 
     def watch(self, daemon: Daemon) -> None:
         """Index it and wait until it is searchable."""
-        daemon.ctl("up", str(self.root), "--wait")
+        daemon.index(self.root)
 
     def save_and_query(self, daemon: Daemon, **options: Any) -> float:
         """Save a new function, query it once; return the seconds. Fails where the answer lacks it

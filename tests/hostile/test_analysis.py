@@ -97,7 +97,7 @@ def test_more_texts_that_spin_than_may_be_slow_keep_the_neighbour_fresh(
         daemon.start()
         neighbour.watch(daemon)
         for root in roots:
-            daemon.ctl("up", str(root), "--wait")
+            daemon.index(root)
         neighbour.assert_fresh(daemon, rounds=1)
         for root in roots:
             (root / "spins.py").write_text("def of_the_spinning():\n    pass\n")

@@ -121,7 +121,7 @@ def test_a_restless_root_costs_its_neighbour_nothing(
         )
     git(hostile_root, "init", "-q")
     neighbour.watch(shared)
-    shared.ctl("up", str(hostile_root), "--wait")
+    shared.index(hostile_root)
     with repeating(lambda turn: churn(hostile_root, turn)):
         neighbour.assert_fresh(shared, rounds=2 if files == FILES else 4)
     (hostile_root / "at_rest.py").write_text("def written_at_rest():\n    pass\n")

@@ -421,7 +421,7 @@ def test_a_daemon_indexes_and_answers_as_that_role(shared: Daemon, tmp_path: Pat
     root = tmp_path / "project"
     root.mkdir()
     (root / "main.py").write_text("def answer_of_the_private_database():\n    return 42\n")
-    shared.ctl("up", str(root), "--wait")
+    shared.index(root)
     assert shared.paths("answer_of_the_private_database")[:1] == ["main.py"]
     dsn = shared.call("status")["store"]["dsn"]
     assert f"user={DAEMON}" in dsn.split()

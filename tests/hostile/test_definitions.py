@@ -21,7 +21,7 @@ def test_pointers_of_c_stop_no_index(
     daemon: Daemon, hostile_root: Path, neighbour: Neighbour
 ) -> None:
     neighbour.watch(daemon)
-    daemon.ctl("up", str(hostile_root), "--wait")
+    daemon.index(hostile_root)
     for name, text in TEXTS.items():
         (hostile_root / f"{name}.c").write_text(text)
         neighbour.assert_fresh(daemon)

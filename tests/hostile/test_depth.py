@@ -84,7 +84,7 @@ def test_depth_in_one_root_stops_no_other(
     neighbour.watch(shared)
     path = nest(deep_root, DEEP)
     (deep_root / "cocosearch.yaml").write_text("[" * 100_000)
-    shared.ctl("up", str(deep_root), "--wait")
+    shared.index(deep_root)
     neighbour.assert_fresh(shared)
     answer = shared.call("search", query="at_the_bottom", index=deep_root.name)
     assert [result["path"] for result in answer["results"]] == [path]
@@ -97,7 +97,7 @@ def test_files_that_no_path_can_name_are_left_out_with_the_reason(
     neighbour.watch(shared)
     path = nest(deep_root, BEYOND)
     (deep_root / "top.py").write_text("def beside_the_depth():\n    pass\n")
-    shared.ctl("up", str(deep_root), "--wait")
+    shared.index(deep_root)
     neighbour.assert_fresh(shared)
     answer = shared.call("search", query="beside_the_depth", index=deep_root.name)
     assert answer["fresh"]

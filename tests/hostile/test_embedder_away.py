@@ -70,7 +70,7 @@ def test_indexed_files_stay_and_only_changed_ones_wait(
     with passing_daemon(cluster, **variables) as daemon:
         daemon.start()
         for root in roots.values():
-            daemon.ctl("up", str(root), "--wait")
+            daemon.index(root)
         assert daemon.stop() == 0
         running.close()
         change(roots)

@@ -57,6 +57,8 @@ INSIDE_FUNCTIONS = {
     "render/highlight.py name_pattern": "escaped names",
     "render/highlight.py term_pattern": "escaped words",
     "repl/code_colours.py lines": "a line end",
+    "search/grep/line_matching.py __init__": "an escaped text",
+    "api/verbs/references.py _find_column": "an escaped name",
 }
 
 

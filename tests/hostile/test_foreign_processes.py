@@ -19,7 +19,8 @@ import psycopg
 import pytest
 
 from cocosearch_ipc import client
-from cocosearch_ipc.protocol import REFUSED, Failure
+from cocosearch_ipc.error_codes import REFUSED
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.trust import ownership
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.server import processes

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cocosearch_ipc import protocol as p
+from cocosearch_ipc import error_codes
 from cocosearch_ipc.rpc import openrpc
 from cocosearch_ipc.rpc.methods import METHODS
 from tests.daemon import Daemon
 from tests.mcp_messages import INITIALIZED, initialize_request, message_line
 
-# Of a failure with a long body hypothesis warns in place of showing it.
+# Hypothesis warns of a failure with a long body in place of showing it.
 pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.filterwarnings("ignore:Generating overly large repr"),
@@ -156,7 +156,7 @@ def check(daemon: Daemon, ask: Callable[[], list[dict[str, Any]]]) -> None:
             break
         assert attempt == 1, f"answered after {took:.1f} s"
     codes = [reply["error"]["code"] for reply in replies if isinstance(reply.get("error"), dict)]
-    assert p.INTERNAL_ERROR not in codes, replies
+    assert error_codes.INTERNAL_ERROR not in codes, replies
     assert "rpc_failed" not in daemon.log, daemon.log[-3000:]
 
 

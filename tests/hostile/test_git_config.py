@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from cocosearchd.watching.git import git_command
+from cocosearchd.watching.git.git_changes import read_changes
 from cocosearchd.watching.git.git_command import (
     SWITCHED_OFF,
     GitCall,
@@ -137,7 +138,7 @@ def test_no_key_of_a_repository_runs_a_program(
     tree = armed(location, hostile_root, canary)
     lead = f"{tree.relative_to(hostile_root)}/" if tree != hostile_root else ""
     neighbour.watch(shared)
-    shared.ctl("up", str(hostile_root), "--wait")
+    shared.index(hostile_root)
     assert {f"{lead}shown.py", f"{lead}forced.py"} <= indexed(shared, "hostile")
     assert f"{lead}hidden.py" not in indexed(shared, "hostile")
     (tree / "later.py").write_text("def written_later():\n    return 1\n")
@@ -148,6 +149,17 @@ def test_no_key_of_a_repository_runs_a_program(
     answer = shared.call("search", query="written_later", index="hostile")
     assert answer["fresh"], answer
     neighbour.assert_fresh(shared)
+    assert runs(canary) == ""
+
+
+@pytest.mark.parametrize("location", PLACES)
+def test_no_key_runs_a_program_when_changes_are_asked_for(
+    hostile_root: Path, canary: Path, location: str
+) -> None:
+    tree = armed(location, hostile_root, canary)
+    (tree / "shown.py").write_text("def shown():\n    return 2\n")
+    changes = read_changes(os.fsencode(tree), "HEAD")
+    assert [change.path for change in changes.files if change.hunks] == ["shown.py"]
     assert runs(canary) == ""
 
 

@@ -471,7 +471,7 @@ def test_files_are_indexed_and_the_neighbour_is_fresh(
     hostile_root.rmdir()
     attack(repository(hostile_root), file, kind)
     neighbour.watch(shared)
-    shared.ctl("up", str(hostile_root), "--wait")
+    shared.index(hostile_root)
     neighbour.assert_fresh(shared)
     (hostile_root / "later.py").write_text("def written_later():\n    return 1\n")
     answer = shared.call("search", query="written_later", index="hostile")

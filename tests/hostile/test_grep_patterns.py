@@ -7,8 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cocosearch_ipc import client
-from cocosearch_ipc import protocol as p
+from cocosearch_ipc import client, error_codes
 from tests.daemon import Daemon
 
 pytestmark = pytest.mark.timeout(240)
@@ -53,7 +52,7 @@ def test_patterns_that_are_no_expressions_are_refused(shared: Daemon, root: Path
     for name, pattern in REFUSED.items():
         with pytest.raises(client.CallFailed) as refused:
             shared.call("grep", index="hostile", pattern=pattern)
-        assert refused.value.code == p.INVALID_PARAMS, name
+        assert refused.value.code == error_codes.INVALID_PARAMS, name
         assert refused.value.hint, name
         assert len(str(refused.value)) < 300, name
     assert shared.call("grep", index="hostile", pattern="needle")["total_lines"] == 1

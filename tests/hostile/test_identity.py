@@ -144,7 +144,7 @@ def test_roots_replaced_by_links_are_replaced_roots(
         outside = tmp_path / name / "outside"
         fill(roots[name], MARK)
         fill(outside, SECRET)
-        daemon.ctl("up", str(roots[name]), "--name", name, "--wait")
+        daemon.index(roots[name], name)
         replace(roots[name], outside)
     for name in replacements:
         assert_replaced(daemon, name)
@@ -170,7 +170,7 @@ async def test_a_replaced_root_gives_nothing_to_assistants(
     shared: Daemon, root: Path, outside: Path
 ) -> None:
     """Tools and resources of MCP: what was indexed, and nothing that is behind the link."""
-    shared.ctl("up", str(root), "--wait")
+    shared.index(root)
     token = (shared.home / "state" / "token").read_text().strip()
     url = shared.call("status")["mcp"]["url"]
     replace_root(root, outside)
@@ -193,7 +193,7 @@ async def test_a_replaced_root_gives_nothing_to_assistants(
 
 
 def test_a_root_that_is_moved_away_and_back_keeps_its_index(shared: Daemon, root: Path) -> None:
-    shared.ctl("up", str(root), "--wait")
+    shared.index(root)
     statistics = shared.call("index_stats", index="hostile")
     root.rename(root.with_name("away"))
     await_state(shared, "root_missing")
@@ -210,7 +210,7 @@ def test_a_root_registered_through_a_link_is_the_directory_behind_it(
     """A home directory that is a link, or `/tmp` on macOS: nothing is replaced there."""
     link = root.with_name("link")
     link.symlink_to(root)
-    shared.ctl("up", str(link), "--wait")
+    shared.index(link)
     (root / "main.py").write_text("def saved_through_real_path(): pass\n")
     answer = shared.call("search", query="saved_through_real_path", cwd=str(link))
     assert (answer["fresh"], answer["results"][0]["path"]) == (True, "main.py")
@@ -233,7 +233,7 @@ def test_a_directory_swapped_for_a_link_all_the_time_gives_nothing_away(
     for top, word in ((outside, SECRET), *((root, MARK) for root in roots)):
         fill(top, word)
     for root in roots:
-        daemon.ctl("up", str(root), "--name", root.parent.name, "--wait")
+        daemon.index(root, root.parent.name)
     swapped = (
         (roots[0], outside),
         (roots[1].parent, outside.parent),

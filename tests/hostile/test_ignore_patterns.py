@@ -23,7 +23,7 @@ from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
 from tests.watching.support import git
 
-# What wildmatch treats in a way of its own, and a small alphabet of names, so that both meet.
+# Characters that wildmatch treats specially, and a small alphabet of names, so that both meet.
 PIECES = [
     "a",
     "b",
@@ -267,7 +267,7 @@ def test_an_ignore_file_does_not_freeze_the_daemon(
     (hostile_root / ("a" * 120 + ".py")).write_text("def reachable():\n    return 1\n")
     (hostile_root / "hidden.py").write_text("x = 1\n")
     neighbour.watch(shared)
-    shared.ctl("up", str(hostile_root), "--wait")
+    shared.index(hostile_root)
     neighbour.assert_fresh(shared)
     files = {file["path"] for file in shared.call("list_files", index="hostile")["files"]}
     assert files == {"a" * 120 + ".py"}

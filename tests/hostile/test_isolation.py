@@ -21,8 +21,7 @@ FILES = {
     "cocosearch.yaml": b"topics: [hanging]\n",
 }
 HANGS_S = 6.0  # each of the daemon's looks at a root comes at least twice in that time
-# What the daemon has of its own, and what one root may hold (`root_threads.THREADS_PER_ROOT`),
-# twice.
+# Twice the threads of the daemon itself and of one root (`root_threads.THREADS_PER_ROOT`).
 THREADS = 60
 
 
@@ -39,7 +38,7 @@ def test_a_root_that_hangs_stops_no_other(
 ) -> None:
     with hanging_directory(hostile_root, FILES) as directory:
         neighbour.watch(shared)
-        shared.ctl("up", str(hostile_root), "--wait")
+        shared.index(hostile_root)
         previous_threads, end = threads(shared), time.monotonic() + HANGS_S
         directory.hanging = hanging
         while time.monotonic() < end:
@@ -67,7 +66,7 @@ def test_a_root_that_hangs_keeps_no_daemon_from_starting(
 ) -> None:
     with hanging_directory(hostile_root, FILES) as directory:
         neighbour.watch(daemon)
-        daemon.ctl("up", str(hostile_root), "--wait")
+        daemon.index(hostile_root)
         daemon.kill()
         directory.hanging = {"cocosearch.yaml"}
         daemon.start()
@@ -92,7 +91,7 @@ def test_an_index_that_cannot_be_started_stops_no_other(
     ):
         daemon.start()
         neighbour.watch(daemon)
-        daemon.ctl("up", str(hostile_root), "--wait")
+        daemon.index(hostile_root)
         daemon.kill()
         connection.execute(f"ALTER TABLE {TABLE} RENAME TO {TABLE}_away")
         daemon.start()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.search.answers.disk_files import VerifiedFiles, hash_content
+from cocosearchd.model import hash_content
+from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.watching.hints.mapped_files import LIST_S, mapped_files
 from tests.daemon import Daemon
 from tests.hostile.mapper import mapping

@@ -15,12 +15,13 @@ import psutil
 import pytest
 
 from cocosearch_ipc.http.app import MCP_AFTER_S
-from cocosearchd.search.answers.disk_files import VerifiedFiles, hash_content
+from cocosearchd.model import hash_content
+from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.lexical.analysis.chunk_terms import TermChunk
 from cocosearchd.search.lexical.analysis.term_table import LIMIT_BYTES, WordTable
 from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
+from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.segments.live_documents import (
-    Mask,
     MaskCache,
     collect_live_documents,
 )
@@ -112,7 +113,7 @@ def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path:
     assert not analysers & analysis_pids(daemon), (
         "a process that analyses still holds what was cleared"
     )
-    daemon.ctl("up", str(root), "--wait")
+    daemon.index(root)
     assert daemon.call("search", query="def main", index=root.name)["results"]
 
 

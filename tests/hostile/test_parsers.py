@@ -114,7 +114,7 @@ def test_saves_that_harm_their_parser_cost_one_process_each(
 ) -> None:
     daemon = odd_daemon
     (hostile_root / "good.py").write_text("def platypus():\n    return 1\n")
-    daemon.ctl("up", str(hostile_root), "--wait")
+    daemon.index(hostile_root)
     neighbour.watch(daemon)
     with PeakMemory(daemon) as peak:
         # One after the other: saves that come together are parsed together, and end one more.
@@ -142,7 +142,7 @@ def test_saves_that_harm_their_parser_cost_one_process_each(
     assert daemon.stop() == 0
     daemon.start()
     for root in (hostile_root, neighbour.root):
-        daemon.ctl("up", str(root), "--wait")
+        daemon.index(root)
     (hostile_root / "copy.py").write_bytes(HARMS["stall.py"])
     (hostile_root / "crash.py").write_text("def quokka():\n    return 1\n")
     neighbour.assert_fresh(daemon)
@@ -169,7 +169,7 @@ def test_a_first_index_with_killers_loses_no_file(
     (hostile_root / "f80_crash.py").write_bytes(HARMS["crash.py"] * 2)
     daemon.ctl("up", str(hostile_root))
     neighbour.assert_fresh(daemon, rounds=5)
-    daemon.ctl("up", str(hostile_root), "--wait")
+    daemon.index(hostile_root)
     until_unparsed(daemon, "hostile", {"f40_crash.py", "f80_crash.py"})
     assert quarantines(daemon) == 2
     assert worker_ends(daemon) <= 4, "with others, and alone"
@@ -182,7 +182,7 @@ def test_a_java_file_of_angle_brackets_is_plain_text(
     """In 80 columns and 101 KB; it took 14.8 GB in 20 s."""
     neighbour.watch(shared)
     (hostile_root / "Main.java").write_text("class Main { void run() {} }\n")
-    shared.ctl("up", str(hostile_root), "--wait")
+    shared.index(hostile_root)
     deaths = shared.call("status")["worker"]["deaths"]
     with PeakMemory(shared) as peak:
         (hostile_root / "Bomb.java").write_text(
@@ -201,7 +201,7 @@ def test_a_file_that_ends_the_parser_of_kotlin(
     """A real one, without a hook: its scanner aborts at 1,025 nested templates."""
     neighbour.watch(shared)
     (hostile_root / "a.kt").write_text('val a = "${\n' * 1_100 + "quokka")
-    shared.ctl("up", str(hostile_root), "--wait")
+    shared.index(hostile_root)
     neighbour.assert_fresh(shared)
     assert set(unparsed(shared, "hostile")) == {"a.kt"}
     assert shared.paths("quokka", "--index", "hostile", "--limit", "1") == ["a.kt"]

@@ -18,7 +18,11 @@ from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cocosearch_ipc import error_codes
+from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc import structure_protocol as sp
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import compact_text
 from cocosearch_ipc.mcp.root_policy import SECRETS, SYSTEM, RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
@@ -248,6 +252,75 @@ class HostileEngine(FixedEngine):
             (file,), 2, 1, 1, False, False, NAME, AS_OF, ("it",), cursor, (NAME,), (NAME,)
         )
 
+    async def definition(self, request: g.DefinitionRequest) -> g.DefinitionReply:
+        name = g.ResolvedName(NAME, 1, 1, (HOSTILE_SYMBOL,), "likely", "unique_name", NAME)
+        return replace(await super().definition(request), path=NAME, names=(name,), notes=(NAME,))
+
+    async def references(self, request: g.ReferencesRequest) -> g.ReferencesReply:
+        use = g.Reference(1, 1, CONTENT, "call", "likely", "unique_name", "", "function", NAME)
+        file = g.ReferenceFile(NAME, "python", 2, (use,), changed=True)
+        return replace(
+            await super().references(request),
+            cursor=json.dumps([NAME]),
+            definitions=(HOSTILE_SYMBOL,),
+            files=(file,),
+            notes=(NAME,),
+            fresh=False,
+            stale_reason=NAME,
+            pending=(NAME,),
+        )
+
+    async def callers(self, request: g.CallsRequest) -> g.CallsReply:
+        site = g.CallSite(NAME, 1, 1, CONTENT)
+        entry = g.CallEntry(HOSTILE_SYMBOL, 0, 1, -1, "likely", "unique_name", NAME, (site,), 2)
+        return replace(
+            await super().callers(request),
+            definitions=(HOSTILE_SYMBOL,),
+            calls=(entry,),
+            external=(NAME,),
+            notes=(NAME,),
+        )
+
+    async def impact(self, request: sp.ImpactRequest) -> sp.ImpactReply:
+        return replace(
+            await super().impact(request),
+            definitions=(HOSTILE_SYMBOL,),
+            affected=(HOSTILE_USER,),
+            test_files=(NAME,),
+            notes=(NAME,),
+        )
+
+    async def changes(self, request: sp.ChangesRequest) -> sp.ChangesReply:
+        return replace(
+            await super().changes(request),
+            changed=(sp.ChangedFile(NAME, "modified", (HOSTILE_SYMBOL,), 2),),
+            affected=(HOSTILE_USER,),
+            cursor=NAME,
+            fresh=False,
+            stale_reason=NAME,
+            pending=(NAME,),
+        )
+
+    async def dependencies(self, request: sp.DependenciesRequest) -> sp.DependenciesReply:
+        return replace(
+            await super().dependencies(request),
+            target=NAME,
+            imports=(sp.DependencyNode(NAME, 1),),
+            edges=(sp.DependencyEdge(NAME, NAME, 1),),
+            packages=(sp.PackageUse(NAME, 1),),
+            cycles=((NAME, NAME),),
+        )
+
+    async def outline(self, request: sp.OutlineRequest) -> sp.OutlineReply:
+        symbol = sp.OutlineSymbol("class", NAME, CONTENT, 1, 2, 0)
+        file = sp.OutlineFile(NAME, "python", (symbol,), 3)
+        return replace(await super().outline(request), files=(file,))
+
+    async def map(self, request: sp.MapRequest) -> sp.MapReply:
+        symbol = sp.OutlineSymbol("class", NAME, CONTENT, 1, 2, 0)
+        file = sp.MapFile(NAME, "python", 0.5, (symbol,))
+        return replace(await super().map(request), files=(file,), notes=(NAME,))
+
     async def list_indexes(self, request: p.Empty) -> p.IndexesReply:
         return p.IndexesReply(
             (p.IndexStatus("it", f"/r/{NAME}", (NAME,), "live", 1, 1, 0, 1, AS_OF, NAME),)
@@ -267,6 +340,12 @@ class HostileEngine(FixedEngine):
         return p.SyncReply("it", False, AS_OF, NAME, (NAME,))
 
 
+HOSTILE_SYMBOL = g.GraphSymbol(NAME, "python", "function", NAME, 1, 2, CONTENT)
+HOSTILE_USER = sp.AffectedEntry(
+    HOSTILE_SYMBOL, 1, "likely", "unique_name", NAME, NAME, 1, 1, is_test=True
+)
+VIEWS = ("map", "outline", "imports")
+RELATIONS = ("references", "definition", "callers", "callees")
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "search_code": {"query": "steal"},
     "explain_query": {"query": "steal", "why_not": "x"},
@@ -274,6 +353,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "get_file": {"filename": NAME},
     "list_files": {},
     "grep": {"pattern": "steal"},
+    "find_references": {"target": NAME},
+    "impact": {"target": NAME},
+    "code_map": {"path": NAME},
     "list_indexes": {},
     "index_stats": {"include_failures": True},
     "wait_until_fresh": {},
@@ -284,7 +366,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "list_sources": {},
 }
 UNLISTED_TOOLS = {"search", "list_topics", "list_sources"}
-CONTENT_TOOLS = {"search_code", "find_related", "get_file", "grep", "search"}
+CONTENT_TOOLS = {
+    *("search_code", "find_related", "get_file", "grep", "search", "find_references"),
+    *("impact", "code_map"),
+}
 
 
 async def test_no_tool_lets_content_out_of_its_block() -> None:
@@ -293,7 +378,13 @@ async def test_no_tool_lets_content_out_of_its_block() -> None:
         assert {
             tool.name for tool in await client.list_tools()
         } == ARGUMENTS.keys() - UNLISTED_TOOLS
-        for name, arguments in ARGUMENTS.items():
+        calls = [
+            *ARGUMENTS.items(),
+            *(("find_references", {"target": NAME, "relation": name}) for name in RELATIONS),
+            *(("code_map", {"path": NAME, "view": name}) for name in VIEWS),
+            ("impact", {"revisions": "HEAD"}),
+        ]
+        for name, arguments in calls:
             answer = said(await client.call_tool(name, arguments, raise_on_error=False))
             assert unseen(answer) == [], name
             outside = outside_of_blocks(answer).split("\n")
@@ -419,16 +510,16 @@ def test_roots_are_limited_to_what_is_allowed(tmp_path: Path) -> None:
         tmp_path / "elsewhere",
     ]
     for path in refused:
-        with pytest.raises(p.Failure, match="an assistant may not index") as failed:
+        with pytest.raises(Failure, match="an assistant may not index") as failed:
             policy.resolve(str(path), near=(str(home), "/", "/etc"))
-        assert failed.value.code == p.REFUSED
+        assert failed.value.code == error_codes.REFUSED
         assert "cocosearchctl up" in failed.value.hint
     assert RootPolicy(("/srv",), str(home)).resolve("/srv/project") == "/srv/project"
     assert RootPolicy(("/",), str(home)).resolve(str(tmp_path / "elsewhere"))
-    with pytest.raises(p.Failure, match="below no directory"):
+    with pytest.raises(Failure, match="below no directory"):
         RootPolicy((), str(home)).resolve(str(home / "work"))
     for system in ("/etc/nixos", "/proc/1", str(home)):
-        with pytest.raises(p.Failure):
+        with pytest.raises(Failure):
             RootPolicy(("/", system), str(home)).resolve(system)
     assert policy.resolve(str(tmp_path / "elsewhere"), near=(str(tmp_path / "elsewhere"),))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearch_ipc import protocol as p
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.trust.credentials import CHALLENGE, CHALLENGED_PORT, PROOF, TokenFile
 from cocosearch_ipc.trust.port_holder import PortHolder, describe_holder, find_holder
 from tests.daemon import Daemon, passing_daemon
@@ -346,7 +346,7 @@ def test_a_token_file_is_one_file_of_the_user_alone(tmp_path: Path) -> None:
         make(path)
         token = TokenFile(path)
         assert not token.accepts(b"a-token-that-somebody-knows")
-        with pytest.raises(p.Failure, match="is not a regular file of yours"):
+        with pytest.raises(Failure, match="is not a regular file of yours"):
             token.ensure()
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     token = TokenFile(tmp_path / "token")
@@ -366,5 +366,5 @@ def test_a_token_of_another_user_is_refused(tmp_path: Path) -> None:
     first = token.ensure()
     os.chown(token.path, 65_534, 65_534)
     assert not token.accepts(first.encode())
-    with pytest.raises(p.Failure, match="is not a regular file of yours"):
+    with pytest.raises(Failure, match="is not a regular file of yours"):
         token.ensure()

@@ -35,6 +35,7 @@ from cocosearchd.indexing.pool.bulk_messages import (
     unpack_task_results,
 )
 from cocosearchd.indexing.pool.parse_task import pack_response, unpack_response
+from cocosearchd.model import NO_CODE
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 from cocosearchd.sandbox.worker_pool import UNDECODABLE
@@ -169,7 +170,7 @@ def answers() -> dict[str, bytes]:
     parsed_file, lasting = parse_file("a.py", "python", CODE, ChunkLimits(), ())
     packed_manifest = pack_manifest(
         build_file_manifest(
-            parsed_file.chunks("a.py", "python", CODE), "python", parsed_file.report, b"", b"", None
+            parsed_file.chunks("a.py", "python", CODE), "python", parsed_file.report, NO_CODE, None
         )
     )
     packed = pack_parsed_file(parsed_file)

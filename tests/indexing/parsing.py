@@ -13,6 +13,7 @@ from cocosearchd.indexing.pipeline.file_reader import SourceFile
 from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import pack_parsed_file, parse_file
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
 from cocosearchd.indexing.pool.parse_task import ParseRequest, ParseResult
 from cocosearchd.indexing.pool.quarantine import Quarantine
@@ -34,11 +35,9 @@ RULES = RowRules(
     ChunkLimits(chunk_size=300),
     (),
     (),
-    1 << 20,
-    index_secrets=False,
-    any_type=True,
+    SkipRules(1 << 20, index_secrets=False, any_type=True),
 )
-# Of a file that is not stored.
+# The record of a file that is not stored.
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 
 
@@ -80,7 +79,7 @@ def parsed_here(
 ) -> Preparation:
     """Return cached results, and parse the other files."""
     contents = look_up_contents(
-        sources, manifests, parse_cache, NO_QUARANTINE, rules.limits, rules.skip_rules
+        sources, manifests, parse_cache, NO_QUARANTINE, rules.limits, rules.skip
     )
     for number, content in contents.unparsed.items():
         cut = (

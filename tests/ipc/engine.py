@@ -10,8 +10,12 @@ from dataclasses import replace
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
+from cocosearch_ipc import error_codes
+from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc import workspace_protocol as w
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.request_id import REQUEST_ID
 
 AS_OF = p.AsOf("3f0c9a52-0000-4000-8000-000000000000", 7)
@@ -35,6 +39,18 @@ RESULT = p.SearchResult(
     context_before="class Client:",
     context_after="",
 )
+RETRY = g.GraphSymbol(
+    "src/retry.py", "python", "method", "Client.retry", 3, 5, "def retry(self, times: int) -> None"
+)
+MAIN = g.GraphSymbol("src/app.py", "python", "function", "main", 6, 8, "def main()")
+AFFECTED = (
+    s.AffectedEntry(MAIN, 1, "certain", "import", "sure", "Client.retry", 7, 3),
+    s.AffectedEntry(RETRY, 2, "likely", "unique_name", "only one", "main", 4, 5, is_test=True),
+)
+OUTLINED = (
+    s.OutlineSymbol("class", "Client", "class Client:", 1, 9, 0),
+    s.OutlineSymbol("method", "Client.retry", RETRY.signature, 3, 5, 1),
+)
 PROGRESS = p.IndexProgress("demo", "live", 2, 2, 5, 0)
 
 
@@ -56,6 +72,7 @@ class FixedEngine:
         self.stopped = anyio.Event()
         self.mcp: dict[str, str] = {}
         self.watchers = list[MemoryObjectSendStream[w.WatchEvent]]()
+        self.dependencies_reply: s.DependenciesReply | None = None
 
     async def search(self, request: p.SearchRequest) -> p.SearchReply:
         self.requests.append(request)
@@ -195,6 +212,121 @@ class FixedEngine:
             notes=("src/big.py was not searched: it has grown",),
         )
 
+    async def definition(self, request: g.DefinitionRequest) -> g.DefinitionReply:
+        self.requests.append(request)
+        name = g.ResolvedName("retry", 7, 3, (RETRY,), "likely", "inferred_member", "it seems so")
+        return g.DefinitionReply("demo", True, None, AS_OF, path="src/app.py", names=(name,))
+
+    async def references(self, request: g.ReferencesRequest) -> g.ReferencesReply:
+        self.requests.append(request)
+        uses = (
+            g.Reference(
+                7,
+                3,
+                "client.retry(2)",
+                "call",
+                "certain",
+                "class_member",
+                "sure",
+                "function",
+                "main",
+            ),
+            g.Reference(9, 1, "x.retry(2)", "call", "possible", "name_only", "by its name alone"),
+        )
+        return g.ReferencesReply(
+            "demo",
+            True,
+            None,
+            AS_OF,
+            cursor="[1]",
+            definitions=(RETRY,),
+            files=(g.ReferenceFile("src/app.py", "python", 2, uses),),
+            total=3,
+            total_files=2,
+            counts={"certain": 2, "possible": 1},
+        )
+
+    async def callers(self, request: g.CallsRequest) -> g.CallsReply:
+        self.requests.append(request)
+        main = g.GraphSymbol("src/app.py", "python", "function", "main", 6, 8, "def main()")
+        site = g.CallSite("src/app.py", 7, 3, "client.retry(2)")
+        entries = (
+            g.CallEntry(main, 0, 1, -1, "certain", "class_member", "sure", (site,), 2),
+            g.CallEntry(
+                RETRY, 1, 2, 0, "likely", "unique_name", "only one", (site,), 1, is_cycle=True
+            ),
+        )
+        return g.CallsReply("demo", True, None, AS_OF, definitions=(RETRY,), calls=entries, total=2)
+
+    async def callees(self, request: g.CallsRequest) -> g.CallsReply:
+        return replace(await self.callers(request), external=("print",))
+
+    async def scip(self, request: g.ScipRequest) -> g.ScipReply:
+        self.requests.append(request)
+        if request.remove:
+            return g.ScipReply("demo", removed=3)
+        return g.ScipReply("demo", files=2, uses=1200, skipped={"changed": 1, "not_indexed": 4})
+
+    async def impact(self, request: s.ImpactRequest) -> s.ImpactReply:
+        self.requests.append(request)
+        return s.ImpactReply(
+            "demo",
+            True,
+            None,
+            AS_OF,
+            cursor="2",
+            definitions=(RETRY,),
+            affected=AFFECTED,
+            total=3,
+            total_files=3,
+            distances={"1": 1, "2": 2},
+            test_files=("tests/test_app.py",),
+            total_test_files=1,
+        )
+
+    async def changes(self, request: s.ChangesRequest) -> s.ChangesReply:
+        self.requests.append(request)
+        return s.ChangesReply(
+            "demo",
+            True,
+            None,
+            AS_OF,
+            base="1" * 40,
+            changed=(s.ChangedFile("src/retry.py", "modified", (RETRY,), 1),),
+            total_changed=1,
+            affected=AFFECTED,
+            total=2,
+            total_files=2,
+            distances={"1": 1, "2": 1},
+        )
+
+    async def dependencies(self, request: s.DependenciesRequest) -> s.DependenciesReply:
+        self.requests.append(request)
+        if self.dependencies_reply is not None:
+            return self.dependencies_reply
+        return s.DependenciesReply(
+            "demo",
+            True,
+            None,
+            AS_OF,
+            target="src/app.py",
+            imports=(s.DependencyNode("src/retry.py", 1),),
+            edges=(s.DependencyEdge("src/app.py", "src/retry.py", 2),),
+            packages=(s.PackageUse("os", 1),),
+            cycles=(("src/a.py", "src/b.py"),),
+            total_imports=1,
+        )
+
+    async def outline(self, request: s.OutlineRequest) -> s.OutlineReply:
+        self.requests.append(request)
+        file = s.OutlineFile("src/retry.py", "python", OUTLINED, omitted=1)
+        return s.OutlineReply("demo", True, None, AS_OF, files=(file,), omitted_files=2)
+
+    async def map(self, request: s.MapRequest) -> s.MapReply:
+        self.requests.append(request)
+        file = s.MapFile("src/retry.py", "python", 0.25, OUTLINED)
+        return s.MapReply("demo", True, None, AS_OF, files=(file,), total_files=9, tokens=20)
+
     async def languages(self, request: p.Empty) -> w.LanguagesReply:
         return w.LanguagesReply((w.LanguageEntry("go", (".go",), "tree-sitter", True, True),))
 
@@ -235,8 +367,10 @@ class FixedEngine:
         if name is None and len(self.indexes) == 1:
             return next(iter(self.indexes))
         if name not in self.indexes:
-            raise p.Failure(
-                f"no index {name!r}", f"there are {', '.join(self.indexes)}", code=p.NOT_FOUND
+            raise Failure(
+                f"no index {name!r}",
+                f"there are {', '.join(self.indexes)}",
+                code=error_codes.NOT_FOUND,
             )
         return name
 

@@ -19,7 +19,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
-from cocosearch_ipc import client
+from cocosearch_ipc import client, error_codes
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.http.app import OPEN_PATHS
 from cocosearch_ipc.page import site
@@ -62,8 +62,14 @@ FILES = {
     "path_prefix",
     "file",
 }
-# What a refusal looks like. INTERNAL_ERROR is none: it would be a defect.
-REFUSALS = {p.INVALID_PARAMS, p.NOT_FOUND, p.REFUSED, p.CONFLICT, p.UNAVAILABLE}
+# Codes of refusals. INTERNAL_ERROR is none: it would be a defect.
+REFUSALS = {
+    error_codes.INVALID_PARAMS,
+    error_codes.NOT_FOUND,
+    error_codes.REFUSED,
+    error_codes.CONFLICT,
+    error_codes.UNAVAILABLE,
+}
 ENDING = {"shutdown"}  # does what it says, whatever is sent
 INITIALIZE = message_line(initialize_request())
 
@@ -160,7 +166,7 @@ def test_nul_bytes_are_refused_in_every_text_parameter(target: Target) -> None:
             _first(target, method, make("a\0b"))
             accepted.append(f"{method}.{name}")
         except client.CallFailed as failed:
-            if failed.code != p.INVALID_PARAMS:
+            if failed.code != error_codes.INVALID_PARAMS:
                 accepted.append(f"{method}.{name}: {failed.message}")
     assert accepted == []
     target.answers()
@@ -307,7 +313,7 @@ def _first(target: Target, method: str, params: dict[str, Any]) -> Any:
     try:
         return next(stream, None)
     except client.CallFailed as failed:
-        if failed.code == p.TIMED_OUT:
+        if failed.code == error_codes.TIMED_OUT:
             return None  # it is subscribed, and nothing happens
         raise
     finally:
@@ -495,7 +501,10 @@ def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on(
     with bridge(target) as s:
         s.sendall(line + b"\n")
         reply = json.loads(s.recv(1 << 16))
-        assert (reply["id"], reply["error"]["code"] in (p.PARSE_ERROR, p.INVALID_REQUEST)) == (
+        assert (
+            reply["id"],
+            reply["error"]["code"] in (error_codes.PARSE_ERROR, error_codes.INVALID_REQUEST),
+        ) == (
             rid,
             True,
         )

@@ -1,4 +1,4 @@
-"""Golden cases: each file below `cases/source` gives the symbols, blocks and chunks written in
+"""Golden cases: each file below `cases/source` gives the symbols, facts, blocks and chunks written in
 `cases/expected`.
 
 A new case is a file in `source`; `UPDATE_GOLDEN=1 pytest tests/languages/test_cases.py` writes what
@@ -7,11 +7,13 @@ is forgotten.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_file
+from cocosearchd.languages.code_facts import NO_FACTS
 from cocosearchd.languages.parse import Parsed, parse
 
 CASES = Path(__file__).parent / "cases"
@@ -32,6 +34,11 @@ def rendered(parsed: Parsed) -> str:
         lines.append(
             f"  {symbol.kind} {symbol.qualified_name} {line_range} in {symbol.parent or '-'} | {symbol.signature}"
         )
+    lines += (
+        ["", "facts", *(f"  {fact}" for fact in render_facts(parsed))]
+        if parsed.facts != NO_FACTS
+        else []
+    )
     lines += ["", "blocks"] if parsed.blocks else []
     for block in parsed.blocks:
         first = parsed.data.count(b"\n", 0, block.start_byte) + 1
@@ -46,6 +53,23 @@ def rendered(parsed: Parsed) -> str:
             f"    {chunk.symbol_type or '-'} {chunk.symbol_name or '-'} | {chunk.block_type} {chunk.hierarchy}".rstrip()
         )
     return "\n".join(lines) + "\n"
+
+
+def render_facts(parsed: Parsed) -> Iterator[str]:
+    """Render imports, uses and bindings, one line for each."""
+    symbols = [*(symbol.qualified_name for symbol in parsed.symbols), "-"]
+    if parsed.facts.package:
+        yield f"package {parsed.facts.package}"
+    for item in parsed.facts.imports:
+        exported = " exported" if item.exported else ""
+        yield f"import {item.module or '-'} {item.name or '-'} {item.local or '-'} {item.line}{exported}"
+    for use in parsed.facts.uses:
+        receiver = f" of {use.receiver}{' (local)' * use.is_local}" if use.receiver else ""
+        yield f"{use.kind} {use.name}{receiver} {use.line}:{use.column} in {symbols[use.symbol]}"
+    for binding in parsed.facts.bindings:
+        owner = symbols[binding.symbol]
+        lines = f", lines {binding.first_line}-{binding.last_line}" if binding.last_line else ""
+        yield f"binding {binding.kind} {binding.name or '-'} = {binding.text} in {owner}{lines}"
 
 
 @pytest.mark.parametrize("path", PATHS)

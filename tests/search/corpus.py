@@ -15,10 +15,16 @@ from cocosearchd.indexing.pipeline.chunker import (
     chunk_keywords,
     chunker_id,
 )
-from cocosearchd.languages import scopes, symbol_table
+from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import parse
-from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, encode_path
-from cocosearchd.search.answers.disk_files import hash_content
+from cocosearchd.model import (
+    Commit,
+    IndexIdentity,
+    IndexRecord,
+    SkipReason,
+    encode_path,
+    hash_content,
+)
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_query
@@ -75,8 +81,7 @@ class Corpus:
             vectors,
             parsed.report,
             skip,
-            scopes.pack(parsed.symbols),
-            symbols=symbol_table.pack(parsed.symbols),
+            code=pack_code(parsed.symbols, b""),
             keywords=chunk_keywords,
         )
         return await self._at(path, await replace_file(self.db, self.record, write))

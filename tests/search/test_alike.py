@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search.alike import Text, group_alike
+from cocosearchd.search.alike import MAX_COMPARED_GROUPS, Text, group_alike, group_copies
 
 CODE = "def read_settings(path):\n    with open(path) as file:\n        return parse(file.read())\n"
 EDITED = CODE.replace("parse(", "load(")
@@ -35,6 +35,17 @@ def test_the_original_stands_for_a_copy_that_ranks_before_it() -> None:
     assert groups(text("vendor/x/a.py"), text("src/a.py")) == [["src/a.py", "vendor/x/a.py"]]
 
 
+def test_a_vendored_file_stands_behind_its_original_whatever_its_version() -> None:
+    vendored = text("pip/_vendor/requests/compat.py", OTHER)
+    assert groups(vendored, text("src/requests/compat.py")) == [
+        ["src/requests/compat.py", "pip/_vendor/requests/compat.py"]
+    ]
+    second = text("tools/vendor/requests/compat.py")
+    assert groups(second, vendored) == [[second.path, vendored.path]]
+    assert len(groups(vendored, text("src/other/compat.py"))) == 2
+    assert len(groups(text("vendor/compat.py", OTHER), text("src/compat.py"))) == 2
+
+
 def test_near_copies_need_the_same_name() -> None:
     long_code = CODE * 6
     edited = long_code + "x = 1\n"
@@ -53,6 +64,7 @@ def test_near_copies_need_the_same_name() -> None:
     [
         (("docs/de/hooks.md", "docs/en/hooks.md", "docs/zh-hant/hooks.md"), "docs/en/hooks.md"),
         (("README.pt-BR.md", "README.md"), "README.md"),
+        (("docs/em/hooks.md", "docs/en/hooks.md"), "docs/en/hooks.md"),  # emoji, for a joke
         (("i18n/fr/about.md", "i18n/ja/about.md"), "i18n/fr/about.md"),
     ],
 )
@@ -112,3 +124,52 @@ def test_nothing_is_lost_and_order_is_kept(rows: list[tuple[str, str]]) -> None:
     ]
     assert sorted(number for group in members for number in group) == list(range(len(texts)))
     assert [group[0] for group in members] == sorted(group[0] for group in members)
+
+
+TWIN = "def send(self, request):\n    for hook in self.hooks:\n        hook(request)\n" * 3
+
+
+def test_nearly_equal_places_of_a_file_are_one() -> None:
+    texts = [
+        text("a.py", TWIN, symbol="send"),
+        text("a.py", OTHER, symbol="Router"),
+        text("a.py", TWIN.replace("def send", "async def send", 1), symbol="send"),
+        text("a.py", TWIN * 3, symbol="send"),  # repeats its parts, and is much longer
+    ]
+    result = group_copies(list(enumerate(texts)), lambda entry: entry[1])
+    assert [
+        [number for number, _ in (group.representative, *group.alternates)] for group in result
+    ] == [[0, 2], [1], [3]]
+
+
+PARTS = ("src", "docs", "en", "de", "v1", "v2", "linux", "windows", "vendor", "legacy", "tests")
+TEXTS = st.builds(
+    lambda parts, name, content, language, symbol: Text(
+        "/".join((*parts, name)), language, symbol, content
+    ),
+    st.lists(st.sampled_from(PARTS), max_size=3),
+    st.sampled_from(("a.py", "b.py", "a.de.py", "guide.md")),
+    st.sampled_from((CODE, EDITED, CODE * 6, CODE * 6 + "x = 1\n", OTHER)),
+    st.sampled_from(("python", "markdown")),
+    st.sampled_from((None, "read", "other")),
+)
+
+
+def compare_with_each_head(texts: list[Text]) -> list[list[str]]:
+    """Compare each text with the first text of each group, in order, two at a time."""
+    grouped_texts: list[list[Text]] = []
+    for entry in texts:
+        group = next(
+            (g for g in grouped_texts[:MAX_COMPARED_GROUPS] if len(groups(g[0], entry)) == 1), None
+        )
+        if group is None:
+            grouped_texts.append([entry])
+        else:
+            group.append(entry)
+    return [sorted(entry.path for entry in group) for group in grouped_texts]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(TEXTS, max_size=60))
+def test_each_is_in_the_first_group_that_it_is_alike(texts: list[Text]) -> None:
+    assert [sorted(group) for group in groups(*texts)] == compare_with_each_head(texts)

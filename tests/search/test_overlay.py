@@ -25,7 +25,7 @@ from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.disk_files import VerifiedFiles
-from cocosearchd.search.answers.file_listing import get_file
+from cocosearchd.search.answers.file_content import get_file
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.answers.related import find_related
 from cocosearchd.search.overlay import Overlay

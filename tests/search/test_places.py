@@ -26,7 +26,11 @@ def entry(
     path: str, start: int, score: float, place_score: float, relevance: float = 0.5
 ) -> ScoredCandidate:
     return ScoredCandidate(
-        candidate(path, start), score, "both", own_place_score=place_score, relevance=relevance
+        candidate(path, start, content=f"{path} {start}"),
+        score,
+        "both",
+        own_place_score=place_score,
+        relevance=relevance,
     )
 
 
@@ -57,6 +61,23 @@ def test_other_places_are_shown_where_they_are_among_the_best() -> None:
         ("middle.py", 0, []),
         ("weak.py", 0, []),
     ]
+
+
+def test_one_place_stands_for_those_that_are_nearly_equal() -> None:
+    twins = [
+        replace(twin, candidate=replace(twin.candidate, content="def send(self): ..."))
+        for twin in (entry("a.py", 0, 9.0, 5.0), entry("a.py", 10, 9.0, 4.0))
+    ]
+    scored = [twins[0], twins[1], entry("a.py", 20, 9.0, 3.0), entry("b.py", 0, 1.0, 1.0)]
+    (result, last) = select_results(replace(PLAN, collapse=True), scored)
+    assert shape((result, last)) == [("a.py", 0, [20]), ("b.py", 0, [])]
+    assert to_hit("index", result).similar_lines == (11,)
+    separate = select_results(replace(PLAN, collapse=False), scored)
+    assert shape(separate) == [("a.py", 0, [10, 20]), ("b.py", 0, [])]
+    first, second = twins
+    behind = [entry("a.py", 30, 9.0, 6.0), first, second]
+    (result,) = select_results(replace(PLAN, collapse=True), behind)
+    assert [extra.similar_lines for extra in to_hit("index", result).also] == [(11,)]
 
 
 def test_all_chunks_are_a_plain_list_by_relevance() -> None:
@@ -97,7 +118,7 @@ def test_results_are_the_files_in_order_each_once(
     scored = [
         entry(path, 10 * number, score, rating) for number, (path, score, rating) in enumerate(rows)
     ]
-    results = group_places(scored, limit)
+    results = group_places(scored, limit, collapse=False)
     files = list(dict.fromkeys(path for path, _, _ in rows))
     assert [result.best.candidate.path for result in results] == files[:limit]
     places = [extra for result in results for extra in (result.best, *result.more_places)]

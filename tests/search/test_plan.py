@@ -20,6 +20,7 @@ from cocosearchd.search.plan import (
     paraphrase_key,
     parse_query,
 )
+from cocosearchd.search.reports.report import read_report
 
 SETTINGS = SearchSettings()
 
@@ -174,6 +175,7 @@ def test_the_digest_differs_with_every_field() -> None:
         0.5,
         False,
         cursor=cursor,
+        report=read_report("a report"),
     )
     for field in fields(Plan):
         changed = replace(plan, **{field.name: getattr(other_plan, field.name)})
@@ -205,11 +207,11 @@ def test_display_options_are_checked() -> None:
 
 
 def test_a_question_has_bounds() -> None:
-    longest = " ".join(f"a{number:03x}" for number in range(2000)) + " "
-    assert plan_of(longest).text == longest.strip()
-    with pytest.raises(InvalidInput, match="the question has 10,001 characters") as refused:
-        plan_of(longest + "b")
-    assert "10,000" in refused.value.hint
+    longest = ("word " * 40_000).strip()
+    assert plan_of(longest + "b").report is not None
+    with pytest.raises(InvalidInput, match="the question has 200,001 characters") as refused:
+        plan_of(longest + "bc")
+    assert "200,000" in refused.value.hint
     globs = tuple(f"src/{number}/**" for number in range(200))
     assert len(plan_of("a", paths=globs[:100], not_paths=globs[100:]).where.not_paths) == 100
     for text, beside in (

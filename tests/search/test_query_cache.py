@@ -13,6 +13,7 @@ from cocosearchd.model import Hit
 from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.query_cache import MIN_SIMILARITY, CachedHits, QueryCache
+from cocosearchd.search.reports.report import read_report
 from cocosearchd.store.chunks.file_states import FileState
 
 PLAN = Plan("read a file", Filter(), "code", 10, 100, True, (), "disabled", 0.0, False, False)
@@ -79,6 +80,7 @@ def test_any_other_field_misses() -> None:
         0.5,
         True,
         ListCursor("code", ListPosition(False, False, "a.py", 0, "name")),
+        read_report("a report"),
     )
     for field in fields(Plan):
         assert (

@@ -7,10 +7,17 @@ from dataclasses import replace
 import pytest
 
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.chunks.queries import replace_file
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.index_records import generation
+from cocosearchd.store.file_facts import file_code
+from cocosearchd.store.index_records import drop_index, generation
 from cocosearchd.store.index_roles import ensure_next_index, promote_index
+from cocosearchd.store.precise_use_rows import (
+    PreciseUseRow,
+    count_precise_uses,
+    replace_precise_uses,
+)
 from tests.store.support import DIMENSION, IDENTITY, file_write, new_index
 
 OTHER = replace(IDENTITY, embedder=(("dimension", str(DIMENSION)), ("model", "other")))
@@ -42,3 +49,24 @@ async def test_a_promoted_index_lies_above_both(
     assert (promoted.name, promoted.number) == (current.name, following.number)
     assert promoted.generation > max(previous)
     assert await generation(db, promoted) == promoted.generation
+
+
+async def test_precise_uses_follow_the_name_and_go_with_the_index(db: Database) -> None:
+    current = await new_index(db)
+    following = await ensure_next_index(db, current, DIMENSION, OTHER)
+    for record in (current, following):
+        await replace_file(db, record, file_write("a.py", "text"))
+    content_hash = (await file_states(db, current, ["a.py"])).files["a.py"].content_hash
+    rows = [PreciseUseRow("a.py", content_hash, b"uses"), PreciseUseRow("b.py", b"", b"")]
+    await replace_precise_uses(db, current, rows)
+    assert await count_precise_uses(db, current) == (1, 0)  # b.py is no file
+    promoted = await promote_index(db, current, following)
+    assert await count_precise_uses(db, promoted) == (1, 0)
+    (code,) = await file_code(db, promoted, ["a.py"])
+    assert (code.content_hash, code.precise_uses) == (content_hash, b"uses")
+    await replace_file(db, promoted, file_write("a.py", "other text"))
+    assert await count_precise_uses(db, promoted) == (1, 1)
+    (code,) = await file_code(db, promoted, ["a.py"])
+    assert code.precise_uses == b""
+    await drop_index(db, promoted)
+    assert await count_precise_uses(db, await new_index(db)) == (0, 0)

@@ -7,7 +7,8 @@ import contextlib
 import os
 import random
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -326,6 +327,21 @@ class Idle(MemoryIndex):
         await anyio.sleep_forever()
 
 
+async def test_files_that_failed_while_the_root_was_away_are_retried_when_it_is_back(
+    root: Path, tmp_path: Path
+) -> None:
+    put(root, a="1", b="1")
+    index = MemoryIndex(os.fsencode(root))
+    index.failing = dict.fromkeys(("a.py", "b.py"), "the root cannot be opened")
+    watching = replace(QUICK, retry_base_s=600, retry_max_s=600)
+    async with following(root, tmp_path / "sync", watching=watching, index=index) as (live, _):
+        assert (await live.sync(10)).code == "files_failed"
+        index.failing = {}
+        live._lose(stale_reason("root_replaced"))
+        await in_sync(live)
+        assert held(index) == {"a.py", "b.py"}
+
+
 async def test_a_question_that_waits_hears_that_the_root_went(root: Path, tmp_path: Path) -> None:
     put(root, a="1")
     async with (
@@ -383,6 +399,46 @@ async def test_a_root_that_was_away_with_a_directory_above_it_while_somebody_loo
         monkeypatch.setattr("cocosearchd.watching.watched_root.compare_paths", looked)
         put(root, a="2")
         await in_sync(live)  # a question of before the renaming: it may be told of the moment of it
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+@linux
+async def test_a_root_whose_watch_began_behind_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link above the root for the moment in which the watch begins, and again for each look."""
+    root, link = tmp_path / "some" / "where" / "root", tmp_path / "some"
+    outside = tmp_path / "outside"
+    (outside / "where" / "root").mkdir(parents=True)
+    put(root, a="1")
+
+    @contextlib.contextmanager
+    def replaced() -> Iterator[None]:
+        link.rename(tmp_path / "away")
+        link.symlink_to(outside)
+        try:
+            yield
+        finally:
+            link.unlink()
+            (tmp_path / "away").rename(link)
+
+    def open_behind_link(*arguments: Any) -> tuple[Hints, str | None]:
+        monkeypatch.setattr("cocosearchd.watching.watched_root.open_hints", open_hints)
+        with replaced():
+            return open_hints(*arguments)
+
+    def look_behind_link(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
+        monkeypatch.undo()
+        with replaced():
+            return compare_paths(scope, paths)
+
+    monkeypatch.setattr("cocosearchd.watching.watched_root.open_hints", open_behind_link)
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        monkeypatch.setattr("cocosearchd.watching.watched_root.compare_paths", look_behind_link)
+        put(root, a="2")
+        await in_sync(live)  # a question of before the replacement: see above
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
 

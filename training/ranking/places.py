@@ -33,9 +33,14 @@ from benchmarks.quality.metric import Result, Target, found_by
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.search.code.code_profile import Weights, rank_code, score_files
+from cocosearchd.search.code.code_profile import (
+    Weights,
+    rank_code,
+    score_files,
+    sole_definitions,
+)
 from cocosearchd.search.code.place_scores import (
-    PLACE_SIGNALS,
+    FITTED_PLACE_SIGNALS,
     RELEVANCE_SIGNALS,
     place_signals,
     relevance_signals,
@@ -47,7 +52,7 @@ from cocosearchd.search.lexical.index_snapshot import (
     compute_features,
 )
 from cocosearchd.search.relevance import INTERCEPT, probability
-from training.ranking.fit import WEIGHTS
+from training.ranking.fit import FIXED, WEIGHTS
 from training.ranking.sentences import SENTENCE, without_comments
 from training.ranking.signals import NAME, Place, read
 
@@ -55,7 +60,7 @@ Floats = NDArray[np.float64]
 SHOWN = 10  # files that are looked at: a page of results
 SAMPLES, FOREIGN = 20, 20  # of each repository: names, sentences; queries about other repositories
 PLACE_L2, RELEVANCE_L2, STEPS = 3e-3, 1.0, 50
-PLACES = tuple(sorted(PLACE_SIGNALS))
+PLACES = tuple(sorted(FITTED_PLACE_SIGNALS))
 RELEVANCE = tuple(sorted(RELEVANCE_SIGNALS - {INTERCEPT}))
 FOREIGN_QUERY = "foreign"
 
@@ -198,7 +203,7 @@ def shown_chunks(
     ranked = rank_code(matrix, symbol, weights, SHOWN)
     paths = {chunk.path for chunk in ranked}
     shown = np.flatnonzero([matrix.paths[file] in paths for file in matrix.chunks.files.tolist()])
-    signals = place_signals(matrix)
+    signals = place_signals(matrix, score_files(matrix, symbol, weights)[0])
     right = np.array(
         [
             (matrix.paths[int(matrix.chunks.files[chunk])], int(matrix.chunks.keys[chunk, 0]))
@@ -217,7 +222,7 @@ def shown_results(
     ranked = rank_code(matrix, symbol, weights, SHOWN)
     best = {chunk.path: chunk.start_byte for chunk in reversed(ranked)}
     scores, by_signal = score_files(matrix, symbol, weights)
-    sole = by_signal.get("sole", np.zeros(len(matrix.paths), np.float32))
+    sole = sole_definitions(matrix, symbol, weights, by_signal)
     signals = relevance_signals(matrix, symbol, scores, sole)
     numbers = {
         (matrix.paths[file], start): number
@@ -246,7 +251,8 @@ def fit(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
         if example.category == SENTENCE and example.right_chunks.any()
     ]
     return {
-        "places": dict(zip(PLACES, fit_softmax(sentences).round(4).tolist(), strict=True)),
+        "places": dict(zip(PLACES, fit_softmax(sentences).round(4).tolist(), strict=True))
+        | FIXED["places"],
         "relevance": fit_relevance(
             np.concatenate([example.results for example in examples]),
             np.concatenate([example.right for example in examples]),

@@ -1,15 +1,21 @@
 """The engine behind all front ends: `protocol.Engine`, composed of one object a family of verbs."""
 
+from cocosearchd.api.graph.graph_questions import GraphQuestions
+from cocosearchd.api.graph.line_texts import LineTexts
 from cocosearchd.api.health import Dependencies
 from cocosearchd.api.index_reports import IndexReports
 from cocosearchd.api.index_sync import IndexSync
 from cocosearchd.api.overlay_sessions import OverlaySessions
+from cocosearchd.api.verbs.change_impact import ImpactVerbs
 from cocosearchd.api.verbs.files import FileVerbs
 from cocosearchd.api.verbs.grep import GrepVerbs
 from cocosearchd.api.verbs.indexes import IndexVerbs
 from cocosearchd.api.verbs.overlays import OverlayVerbs
+from cocosearchd.api.verbs.precise_index import PreciseIndexVerbs
+from cocosearchd.api.verbs.references import ReferenceVerbs
 from cocosearchd.api.verbs.search import SearchVerbs
 from cocosearchd.api.verbs.status import DaemonInfo, StatusVerbs
+from cocosearchd.api.verbs.structure import StructureVerbs
 from cocosearchd.api.verbs.watch import WatchVerbs
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.embedder_registry import EmbedderRegistry
@@ -24,7 +30,7 @@ from cocosearchd.store.connection.database import Database
 
 
 class Engine:
-    """Implements `protocol.Engine` and `workspace_protocol.WorkspaceEngine`. One per daemon.
+    """Implements the ports `Engine`, `WorkspaceEngine` and `GraphEngine`. One per daemon.
 
     Each verb is a bound method of the object of its family; a new verb needs a line here.
     """
@@ -68,6 +74,11 @@ class Engine:
         grep = Grep(db, self._grep_processes)
         self.grep = GrepVerbs(indexes, self._sessions, self._sync, grep).grep
 
+        questions = GraphQuestions(db, indexes, self._sessions, self._sync)
+        self._add_graph_verbs(questions, LineTexts(db, pipeline.disk), search_verbs)
+
+        self.scip = PreciseIndexVerbs(db, indexes, self._sync, pipeline.disk).scip
+
         self.watch = WatchVerbs(db, indexes, search_verbs.search).watch
 
         overlay_verbs = OverlayVerbs(indexes, self._sessions)
@@ -92,6 +103,24 @@ class Engine:
         self.config = status_verbs.config
         self.languages = status_verbs.languages
         self.shutdown = status_verbs.shutdown
+
+    def _add_graph_verbs(
+        self, questions: GraphQuestions, texts: LineTexts, search_verbs: SearchVerbs
+    ) -> None:
+        reference_verbs = ReferenceVerbs(questions, texts)
+        self.definition = reference_verbs.definition
+        self.references = reference_verbs.references
+        self.callers = reference_verbs.callers
+        self.callees = reference_verbs.callees
+
+        impact_verbs = ImpactVerbs(questions)
+        self.impact = impact_verbs.impact
+        self.changes = impact_verbs.changes
+
+        structure_verbs = StructureVerbs(questions, search_verbs.search)
+        self.dependencies = structure_verbs.dependencies
+        self.outline = structure_verbs.outline
+        self.map = structure_verbs.map
 
     def configure(self, settings: SearchSettings) -> None:
         """Use these settings for later queries; other settings are read at the start only."""

@@ -14,9 +14,9 @@ from cocosearchd.indexing.pool.quarantine import NOT_PARSED
 from cocosearchd.runtime.deadlines import call_within, call_within_or, ends_within
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
+from cocosearchd.store.precise_use_rows import PreciseUseCounts, count_precise_uses
 
 EXCLUDED_REPORTED = 20  # files of a kind in a reply; the command line prints fewer
-FOLLOWING = frozenset({"live", "degraded"})  # states of a root whose files are known
 STATUS_S = 2.0  # `status` is what people ask for when something hangs
 
 
@@ -30,9 +30,10 @@ class IndexReports:
     async def progress(self, index: RunningIndex) -> p.IndexProgress:
         """Progress of an index, or of its replacement while that one is filled."""
         filling = index.replacement or index
+        error = filling.error  # read once: a retry clears it while the counts are awaited
         counts = await self._counts(filling)
-        if filling.error is not None:
-            return replies.refused_progress(index.record, error_text(filling.error), counts)
+        if error is not None:
+            return replies.refused_progress(index.record, error_text(error), counts)
         status = filling.root.status()
         if status.pending and not status.reason:
             status = replace(status, reason=self._updater.status.paused)
@@ -44,20 +45,28 @@ class IndexReports:
         """Status of an index in `list` and `status`: its root (`WatchedRoot.status`), what is stored,
         warnings, and samples of files that are not searched.
         """
-        counts = await self._counts(index)
-        if index.error is not None:
-            return replies.refused_status(index.record, error_text(index.error), counts)
-        excluded = await call_within_or(
-            (),
-            index_records.excluded_files(
-                self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_REPORTED
+        error = index.error  # read once: a retry clears it while the counts are awaited
+        if error is not None:
+            counts = await self._counts(index)
+            return replies.refused_status(index.record, error_text(error), counts)
+        # Side by side: where PostgreSQL is away, each waits as long as it may.
+        counts, excluded, unparsed, precise = await asyncio.gather(
+            self._counts(index),
+            call_within_or(
+                (),
+                index_records.excluded_files(
+                    self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_REPORTED
+                ),
+                STATUS_S,
             ),
-            STATUS_S,
-        )
-        unparsed = await call_within_or(
-            (),
-            index_records.unparsed_files(self._db, index.record, NOT_PARSED, EXCLUDED_REPORTED),
-            STATUS_S,
+            call_within_or(
+                (),
+                index_records.unparsed_files(self._db, index.record, NOT_PARSED, EXCLUDED_REPORTED),
+                STATUS_S,
+            ),
+            call_within_or(
+                PreciseUseCounts(), count_precise_uses(self._db, index.record), STATUS_S
+            ),
         )
         warnings = (
             *await self._empty_warning(index, counts),
@@ -70,6 +79,8 @@ class IndexReports:
             unparsed=replies.unparsed(unparsed),
             notes=(*index.warnings, *warnings),
             linked=index.settings.project.linked_indexes,
+            precise_files=precise.files,
+            changed_precise_files=precise.changed,
         )
 
     async def empty_warning(self, index: RunningIndex) -> tuple[str, ...]:
@@ -82,7 +93,7 @@ class IndexReports:
         self, index: RunningIndex, counts: index_records.Counts
     ) -> tuple[str, ...]:
         status = index.root.status()
-        if counts.files or status.pending or status.state not in FOLLOWING:
+        if counts.files or status.pending or status.state not in p.FOLLOWING_STATES:
             return ()
         counting = asyncio.ensure_future(index.root.exclusions.left_out_files())
         if not await ends_within(counting, STATUS_S):

@@ -22,7 +22,8 @@ from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_parsed_file
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules, skip_reason
 from cocosearchd.indexing.pool.overlay_parser import OverlayParser
-from cocosearchd.languages import detect, scopes
+from cocosearchd.languages import detect
+from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexRecord
 from cocosearchd.search.answers.disk_files import make_contents
@@ -133,7 +134,7 @@ class OverlaySessions:
                 language=language,
                 chunks=chunks,
                 vectors=vectors,
-                scopes=scopes.pack(parsed.symbols),
+                code=pack_code(parsed.symbols, parsed.facts),
                 symbols=parsed.symbols,
             )
             unsaved.embedders[key] = record.identity.embedder

@@ -1,26 +1,12 @@
 """Convert search requests to what the search flow takes: indexes and a `Query`."""
 
-from dataclasses import replace
 from typing import Protocol
 
 from cocosearch_ipc import protocol as p
-from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import NotFound
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.search.plan import QUERY_OPTIONS, Query, parse_query
-
-
-def with_defaults(query: Query, settings: SearchSettings) -> Query:
-    """Fill the options that the query leaves open from the settings of an index."""
-    options = query.ranking
-    ranking = replace(
-        options,
-        limit=settings.limit if options.limit is None else options.limit,
-        profile=options.profile or settings.profile,
-        reranker=options.reranker or settings.reranker,
-    )
-    return replace(query, ranking=ranking)
 
 
 def wants_explanation(request: p.SearchRequest) -> bool:

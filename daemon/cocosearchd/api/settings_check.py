@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from cocosearch_ipc import address
-from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render.finding import Finding
 from cocosearchd.config.index_settings import IndexSettings, read_index_settings
 from cocosearchd.config.settings import LoadedSettings

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cocosearchd.config.layers import FREE, PREFIX, expand_variables, variable_names
+from cocosearchd.config.setting_effects import PROJECT_SETTINGS
 from cocosearchd.config.settings import (
     Layer,
     LayerValue,
@@ -28,23 +29,7 @@ from cocosearchd.runtime.files.nofollow import directory_identity
 
 FILES = ("cocosearch.yaml", ".cocosearch.yaml")  # the first existing file counts
 # all names of files with settings in a root
-SOURCES = frozenset(map(os.fsencode, (*FILES, ".env")))
-# The settings that may stand in a project's file; every other one is the daemon's.
-OWN = frozenset(
-    {
-        "indexing.chunker",
-        "indexing.chunk_size",
-        "indexing.chunk_overlap",
-        "indexing.include",
-        "indexing.exclude",
-        "indexing.extend_include",
-        "indexing.extend_exclude",
-        "indexing.respect_gitignore",
-        "search.profile",
-        "search.limit",
-        "search.reranker",
-    }
-)
+SETTINGS_FILE_NAMES = frozenset(map(os.fsencode, (*FILES, ".env")))
 TOP = ("name", "topics", "linked_indexes")
 # Sections and keys of CocoSearch's files that have no meaning for an index here: ignored with a
 # warning.
@@ -55,7 +40,7 @@ _PLAIN = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Settings of a root's own files. `values` are settings of `OWN`."""
+    """Settings of a root's own files. `values` are settings of `PROJECT_SETTINGS`."""
 
     file: str = ""  # the file that counts; "" for none
     name: str | None = None
@@ -161,7 +146,7 @@ def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterat
     foreign_entries: list[SettingEntry] = []
     for entry in entries:
         key = {"index_name": "name"}.get(canonical_key(entry.key), canonical_key(entry.key))
-        if key in OWN or key in TOP:
+        if key in PROJECT_SETTINGS or key in TOP:
             yield SettingEntry(key, entry.value, entry.place)
         elif key in setting_keys():
             daemon_entries.append(entry)
@@ -169,7 +154,7 @@ def _own_entries(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterat
             foreign_entries.append(entry)
         else:
             raise unknown_setting(
-                entry.key, [*TOP, *sorted(OWN)], ValueOrigin("project", entry.place)
+                entry.key, [*TOP, *sorted(PROJECT_SETTINGS)], ValueOrigin("project", entry.place)
             )
     warnings += _ignored(daemon_entries, "not for a project; set it in the user's config.yaml")
     warnings += _ignored(foreign_entries, "CocoSearch's, and means nothing here")
@@ -187,7 +172,7 @@ def _variables(entries: Iterable[SettingEntry], warnings: list[str]) -> Iterator
     names = variable_names()
     ignored: list[SettingEntry] = []
     for entry in entries:
-        if names.get(entry.key) in OWN:
+        if names.get(entry.key) in PROJECT_SETTINGS:
             yield SettingEntry(names[entry.key], entry.value, entry.place)
         elif entry.key.startswith(PREFIX) and not entry.key.startswith(FREE):
             ignored.append(entry)

@@ -8,7 +8,7 @@ import numpy as np
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.errors import EmbedderUnavailable
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 # In characters. A shorter text that is refused is not cut further: its length is not the cause.
 SHORTEST_CUT = 400
@@ -95,7 +95,7 @@ async def _embed_shorter(
             return check_vectors(await embed([text]), 1, dimension)
         except BatchRefused as again:
             refusal = again
-    logger.warning("text_not_embedded", extra={"reason": str(refusal), "characters": len(text)})
+    log.warning("text_not_embedded", extra={"reason": str(refusal), "characters": len(text)})
     return np.zeros((1, dimension), dtype=np.float32)
 
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.config.settings import EmbedderSettings, Provider
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.factory import PROVIDERS, SERVERS, query_timeout_s
+from cocosearchd.embedding.factory import PROVIDERS, query_timeout_s
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
@@ -68,7 +68,7 @@ class EmbedderRegistry:
 
         Raises `EmbedderUnavailable`, `BadSettings`.
         """
-        if self._settings.provider in SERVERS:
+        if PROVIDERS[self._settings.provider].is_server:
             await self.configured.reopen()
         else:
             await self.configured.open()
@@ -93,9 +93,9 @@ class EmbedderRegistry:
         if values["provider"] not in PROVIDERS:
             raise EmbedderUnavailable(f"{label} is not known to this version")
         settings = settings_for(self._settings, pairs)
-        if values["provider"] == "openai" != self._settings.provider and not settings.url:
-            # It may have been on this machine; by default, texts would go to a server on the
-            # internet.
+        is_other = values["provider"] != self._settings.provider
+        if is_other and not settings.url and PROVIDERS[values["provider"]].has_public_default:
+            # It may have been on this machine.
             raise EmbedderUnavailable(
                 f"{label} is not asked: where its server was is not in the settings any more"
             )
@@ -119,20 +119,24 @@ def settings_for(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
     is_local = values["provider"] == settings.provider and settings.model.rstrip("/").endswith(
         "/" + values["model"]
     )
-    # The URL is that of the configured server. Where no server is configured, it was left there by
-    # one like OpenAI's.
-    has_url = (
-        values["provider"] == settings.provider
-        if settings.provider in SERVERS
-        else values["provider"] == "openai"
-    )
+    provider: Provider = values["provider"]  # type: ignore[assignment]
     return replace(
         settings,
-        provider=values["provider"],  # type: ignore[arg-type]
+        provider=provider,
         model=settings.model if is_local else values["model"],
-        url=settings.url if has_url else "",
+        url=settings.url if _has_present_url(settings, provider) else "",
         dimension=int(values["dimension"]),
         document_prefix=values["document_prefix"],
         query_prefix=values["query_prefix"],
         max_tokens=int(values["max_tokens"]),
     )
+
+
+def _has_present_url(settings: EmbedderSettings, provider: Provider) -> bool:
+    """Return whether `embedder.url` is that of this provider's server.
+
+    Where no server is configured, a provider with a public default has left it there.
+    """
+    if PROVIDERS[settings.provider].is_server:
+        return provider == settings.provider
+    return PROVIDERS[provider].has_public_default

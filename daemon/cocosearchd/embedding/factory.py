@@ -6,27 +6,32 @@ the provider is chosen; so the table has names, and `importlib` loads them.
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from cocosearchd.config.settings import EmbedderSettings, Provider
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
-# provider -> (module, opener in it). An opener is `async (settings, api_key) -> Embedder`.
-PROVIDERS: dict[Provider, tuple[str, str]] = {
-    "builtin": ("cocosearchd.embedding.providers.builtin", "open_builtin"),
-    "ollama": ("cocosearchd.embedding.providers.ollama", "open_ollama"),
-    "openai": ("cocosearchd.embedding.providers.openai", "open_openai"),
-    "onnx": ("cocosearchd.embedding.providers.onnx", "open_onnx"),
-    "sentence-transformers": (
-        "cocosearchd.embedding.providers.sentence_transformers",
-        "open_sentence_transformers",
+
+class ProviderEntry(NamedTuple):
+    """A provider: `opener` in `module` is `async (settings, api_key) -> Embedder`."""
+
+    module: str  # in `embedding.providers`
+    opener: str
+    is_server: bool = False  # its requests may take any time
+    is_extra: bool = False  # its library is an extra of the distribution, with the provider's name
+    has_public_default: bool = False  # without `embedder.url`, texts go to a server on the internet
+
+
+PROVIDERS: dict[Provider, ProviderEntry] = {
+    "builtin": ProviderEntry("builtin", "open_builtin"),
+    "ollama": ProviderEntry("ollama", "open_ollama", is_server=True),
+    "openai": ProviderEntry("openai", "open_openai", is_server=True, has_public_default=True),
+    "onnx": ProviderEntry("onnx", "open_onnx", is_extra=True),
+    "sentence-transformers": ProviderEntry(
+        "sentence_transformers", "open_sentence_transformers", is_extra=True
     ),
 }
-
-
-SERVERS = {"ollama", "openai"}  # providers whose requests may take any time
-EXTRAS = {"onnx", "sentence-transformers"}
 
 
 def query_timeout_s(settings: EmbedderSettings) -> float | None:
@@ -34,7 +39,7 @@ def query_timeout_s(settings: EmbedderSettings) -> float | None:
 
     None: no limit, for a model in this process.
     """
-    return settings.query_timeout_s if settings.provider in SERVERS else None
+    return settings.query_timeout_s if PROVIDERS[settings.provider].is_server else None
 
 
 def api_key(settings: EmbedderSettings, environment: Mapping[str, str]) -> str:
@@ -55,17 +60,17 @@ async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedd
     the settings name. Raises `EmbedderUnavailable` when the model does not answer (wait and try
     again), `BadSettings` when it never can.
     """
-    module_name, opener = PROVIDERS[settings.provider]
+    provider = PROVIDERS[settings.provider]
     try:
-        module: Any = importlib.import_module(module_name)
+        module: Any = importlib.import_module(f"cocosearchd.embedding.providers.{provider.module}")
     except ImportError as error:
-        if settings.provider not in EXTRAS:
+        if not provider.is_extra:
             raise
         raise BadSettings(
             f"the embedder {settings.provider} needs {error.name}",
             f"pip install 'cocosearchd[{settings.provider}]'",
         ) from error
-    embedder = cast(Embedder, await getattr(module, opener)(settings, api_key))
+    embedder = cast(Embedder, await getattr(module, provider.opener)(settings, api_key))
     dimension = embedder.fingerprint.dimension
     if settings.dimension not in (0, dimension):
         await embedder.aclose()

@@ -5,7 +5,7 @@ Inline syntax, checks, SQL, masks, overlays and explanations follow from the row
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Protocol
 
 from cocosearchd.filters.conditions import (
     FileCondition,
@@ -69,7 +69,8 @@ class FilterField:
     file_condition: FileCondition | None = None
     # for people: why no file passes, with `{values}` and `{root}`; "" says nothing by itself
     absence: str = ""
-    # Number of matches: estimated by PostgreSQL, counted in the files table, or not known before
+    # Source of the number of matching files before a search, from which it chooses between an
+    # exact and an approximate one: PostgreSQL's estimate, a count in the files table, or none
     match_count: Literal["estimated", "counted", "unknown"] = "unknown"
 
     def values(self, where: Filter) -> tuple[str, ...]:
@@ -210,11 +211,31 @@ def chunk_restrictions(where: Filter) -> Iterator[Restriction]:
         yield from condition.restrictions()
 
 
-def file_passes(where: Filter, path: str, language: str) -> bool:
+class FileProperties(Protocol):
+    """A file with the properties that filters compare, each named as `FileCondition.subject`."""
+
+    @property
+    def path(self) -> str:
+        """The path, relative to the root."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """The language id, "" for none."""
+        ...
+
+
+class PathAndLanguage(NamedTuple):
+    """`FileProperties` where no value of the file is at hand."""
+
+    path: str
+    language: str
+
+
+def file_passes(where: Filter, file: FileProperties) -> bool:
     """Return True if a file passes the conditions of a filter on files."""
-    properties = {"path": path, "language": language}
     return all(
-        bool(condition.matcher(values)(properties[condition.subject])) is not condition.excludes
+        bool(condition.matcher(values)(getattr(file, condition.subject))) is not condition.excludes
         for condition, values in file_conditions(where)
     )
 

@@ -19,6 +19,7 @@ from cocosearchd.config.project import Project, read_stamps
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
+from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
 from cocosearchd.indexing.row_shape import collect_row_settings, find_affected_files, index_identity
 from cocosearchd.indexing.symbol_queries import SymbolQueryFiles, read_overrides, stamp_query_files
@@ -42,7 +43,7 @@ NOT_READ = (
 
 @dataclass(slots=True)
 class RunningIndex:
-    """One index of the registry, with its root, its lexical index and its effective settings.
+    """One index of the registry, with its root, its indexes in memory and its effective settings.
 
     `error` is the error of an index that is listed but not run: another embedder built it, or it
     could not be started. `record.generation` follows the commits. `record.topics` are the
@@ -52,6 +53,7 @@ class RunningIndex:
     record: IndexRecord
     root: WatchedRoot
     lexical: LexicalIndex
+    graph: CodeGraph
     tasks: anyio.CancelScope
     error: CocoSearchError | None = None
     explicit_topics: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from cocosearchd.config.index_settings import IndexSettings, read_index_settings
-from cocosearchd.config.project import SOURCES
+from cocosearchd.config.project import SETTINGS_FILE_NAMES
 from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import (
@@ -33,6 +33,7 @@ from cocosearchd.errors import (
     NotStarted,
     StoreUnavailable,
 )
+from cocosearchd.graph.code_graph import CodeGraph
 from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
 from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, embedder_mismatch, is_complete
 from cocosearchd.indexes.lookup import IndexLookup
@@ -214,6 +215,7 @@ class IndexRegistry:
             await self._abandon(index)
             await self._stop(index)
             await index.lexical.discard()
+            await index.graph.discard()
             self.removals.note()
             try:
                 return await index_records.drop_index(self._db, index.record)
@@ -283,6 +285,7 @@ class IndexRegistry:
         index = self._by_queue(commit.index)
         if index is None:
             return
+        index.graph.note(commit)
         await index.lexical.apply(commit)
         index.record = replace(
             index.record, generation=max(index.record.generation, commit.generation)
@@ -416,6 +419,7 @@ class IndexRegistry:
             lexical=LexicalIndex(
                 self._db, record, self._state_dir / "lexical" / record.slug, self.analyser
             ),
+            graph=CodeGraph(self._db, record),
             tasks=anyio.CancelScope(),
             error=error,
             explicit_topics=record.topics,
@@ -462,6 +466,7 @@ class IndexRegistry:
         await self._updater.remove(index.queue_name)
         index.tasks.cancel()
         await index.lexical.discard()
+        await index.graph.discard()
         self.removals.note()
         # no commit has brought the promoted generation
         await replacement.lexical.apply(Commit(promoted.name, promoted.generation, ()))
@@ -499,7 +504,7 @@ class IndexRegistry:
                     await self.refresh(index)
 
     def _on_hint(self, index: RunningIndex, name: bytes) -> None:
-        if name in SOURCES:
+        if name in SETTINGS_FILE_NAMES:
             index.settings_hint.set()
 
     async def refresh(self, index: RunningIndex) -> None:
@@ -538,6 +543,7 @@ class IndexRegistry:
                 runs: dict[str, Callable[[], Awaitable[object]]] = {
                     "root": index.root.run,
                     "words": index.lexical.run,
+                    "code graph": index.graph.run,
                     "settings": partial(self._watch_project, index),
                     "retained chunks": partial(clear_retained_chunks, self._db, index),
                     "vector index": partial(keep_vector_index, self._db, index),

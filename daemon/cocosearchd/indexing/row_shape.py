@@ -1,8 +1,8 @@
 """Settings that shape the rows of an index: its identity, and the row settings beside it. Pure.
 
-Row settings hold the settings that differ from the defaults, and a digest of each symbol query of
-this version. So a version that finds other symbols in a language reads the files of that language
-again.
+Row settings hold the settings that differ from the defaults, and a digest of each language's
+queries of this version. So a version that finds other symbols or facts in a language reads the
+files of that language again.
 """
 
 import hashlib
@@ -13,7 +13,8 @@ from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, ChunkLimits, c
 from cocosearchd.indexing.pipeline.embedding_text import embeds_path
 from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.languages import blocks, language_table
-from cocosearchd.languages.symbols import QueryOverrides, query_text
+from cocosearchd.languages.references import reference_query
+from cocosearchd.languages.symbols import QueryOverrides, query_texts
 from cocosearchd.model import IndexIdentity
 from cocosearchd.store.invalidation import NO_LIMIT, AffectedFiles
 
@@ -22,9 +23,9 @@ RowSettings = Mapping[str, str]
 _WITHOUT_PATH = 100  # added to the version of headers
 
 _QUERY = "query."  # prefix of a language
-# Raise it when more is stored of symbols, or when the same query gives other symbols: files with
+# Raise it when more is stored of symbols or facts, or when the same queries give others: files with
 # symbols are then read again. `tests/versions.py` notices a forgotten raise.
-SYMBOLS_VERSION = 4
+SYMBOLS_VERSION = 8
 _KEY = "PRIVATE KEY"  # text of every file that `skip_rules.is_secret` may exclude
 
 
@@ -61,12 +62,12 @@ def collect_row_settings(indexing: IndexingSettings, queries: QueryOverrides) ->
 
 
 def digest_queries(queries: QueryOverrides) -> dict[str, str]:
-    """Return a digest of each language's symbol query, with the user's additions."""
+    """Return a digest of each language's queries, with the user's additions."""
     languages = {info.name for info in language_table.languages() if info.symbols} | {
-        language for language, _ in queries
+        name.removesuffix(reference_query.SUFFIX) for name, _ in queries
     }
     return {
-        f"{_QUERY}{language}": _digest(f"{SYMBOLS_VERSION} {query_text(language, queries)}")
+        f"{_QUERY}{language}": _digest(f"{SYMBOLS_VERSION} {query_texts(language, queries)}")
         for language in sorted(languages)
     }
 

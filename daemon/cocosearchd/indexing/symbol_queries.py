@@ -1,4 +1,4 @@
-"""The user's symbol queries: `<language>.scm` files of one directory. Invalid files are skipped."""
+"""The user's queries of symbols and references: `.scm` files of a directory. Invalid ones are skipped."""
 
 from dataclasses import dataclass
 from pathlib import Path

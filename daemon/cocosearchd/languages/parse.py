@@ -1,12 +1,20 @@
-"""Parses a file for all later stages: language, tree, symbols, blocks and report.
+"""Parses a file for all later stages: language, tree, symbols, facts, blocks and report.
 
 Never raises; the report describes a broken file.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cocosearchd.languages import blocks, detect, language_table, symbols, syntax
+from cocosearchd.languages.code_facts import NO_COLUMNS, CodeFacts, FactColumns, make_columns
 from cocosearchd.languages.handlers.base import Block
+from cocosearchd.languages.patterns import grammar_gaps
+from cocosearchd.languages.patterns.comment_runs import blank_comment_runs
+from cocosearchd.languages.patterns.declaration_macros import blank_declaration_macros
+from cocosearchd.languages.references.code_matches import match_code
+from cocosearchd.languages.references.fact_extraction import extract_facts
+from cocosearchd.languages.references.manifest_facts import extract_manifest_facts
 from cocosearchd.languages.symbols import QueryOverrides
 from cocosearchd.model import ParseReport, Symbol
 
@@ -24,12 +32,18 @@ class Parsed:
     symbols: tuple[Symbol, ...]  # outer before inner, by position
     blocks: tuple[Block, ...]  # outer before inner, by position
     report: ParseReport
+    fact_columns: FactColumns = NO_COLUMNS
+
+    @property
+    def facts(self) -> CodeFacts:
+        """The facts as values, made at each call."""
+        return self.fact_columns.facts()
 
 
 def parse(
     path: str, data: bytes, overrides: QueryOverrides = (), language: str | None = None
 ) -> Parsed:
-    """Detect the language of a file, parse it, and read its symbols and blocks.
+    """Detect the language of a file, parse it, and read its symbols, facts and blocks.
 
     Bounded in time for any content (see `syntax`); never raises. `language` is the result of
     `detect`, for callers that have it.
@@ -40,15 +54,21 @@ def parse(
     grammar = grammar_of(path, language)
     tree: syntax.Tree | None = None
     file_symbols: tuple[Symbol, ...] = ()
+    columns = NO_COLUMNS
     report = _reject_reason(grammar, data)
     if report is None:
-        tree = syntax.parse_tree(grammar, data)
+        readable = blank_comment_runs(grammar, blank_declaration_macros(grammar, data))
+        tree = syntax.parse_tree(grammar, readable)
         report = ParseReport("error", 1, "parsing took too long")
     if tree is not None:
-        error_nodes = syntax.error_nodes(tree)
+        tree, error_nodes = _bridge_gaps(base, grammar, data, tree)
         report = syntax.make_report(tree, error_nodes, data)
         if syntax.is_queryable(error_nodes):
-            file_symbols = symbols.extract(base, grammar, tree, data, overrides)
+            matches = match_code(base, grammar, tree, len(data), overrides)
+            file_symbols = symbols.extract(matches.definitions, data)
+            columns = extract_facts(matches, data, file_symbols)
+    if base == "json":
+        columns = make_columns(extract_manifest_facts(path, data))
     return Parsed(
         path=path,
         data=data,
@@ -57,7 +77,28 @@ def parse(
         symbols=file_symbols,
         blocks=blocks.read_blocks(language, data, file_symbols),
         report=report,
+        fact_columns=columns,
     )
+
+
+def _bridge_gaps(
+    language: str, grammar: str, data: bytes, tree: syntax.Tree
+) -> tuple[syntax.Tree, tuple[syntax.Node, ...]]:
+    """Return a tree and its errors; a file with errors is parsed again if its grammar has gaps."""
+    error_nodes = syntax.error_nodes(tree)
+    bridged = grammar_gaps.bridge_gaps(language, grammar, data) if error_nodes else data
+    other_tree = syntax.parse_tree(grammar, bridged) if bridged != data else None
+    if other_tree is None:
+        return tree, error_nodes
+    other_nodes = syntax.error_nodes(other_tree)
+    if _size(other_nodes) < _size(error_nodes):
+        return other_tree, other_nodes
+    return tree, error_nodes
+
+
+def _size(nodes: Sequence[syntax.Node]) -> tuple[int, int]:
+    """Return the bytes in errors, and their number: missing nodes have no bytes."""
+    return sum(node.end_byte - node.start_byte for node in nodes), len(nodes)
 
 
 def grammar_of(path: str, language: str) -> str:

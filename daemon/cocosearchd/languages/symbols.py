@@ -20,6 +20,7 @@ from importlib import resources
 
 from cocosearchd.errors import BadSettings
 from cocosearchd.languages import language_table, syntax
+from cocosearchd.languages.references import reference_query
 from cocosearchd.model import Symbol
 
 MAX_SIGNATURE = 200
@@ -89,8 +90,9 @@ _SEPARATOR = re.compile(r"::|\\|->|(?<=\w):(?=\w)")
 
 _DEFINITION = re.compile(r"@definition\.\w")
 
-# Pairs of language and query text. A text that starts with `REPLACE` replaces the built-in query,
-# any other text extends it.
+# Pairs of the name of a file, without `.scm`, and its text: a language for its symbol query, a
+# language and `reference_query.SUFFIX` for its reference query. A text that starts with `REPLACE`
+# replaces the built-in query, any other text extends it.
 QueryOverrides = tuple[tuple[str, str], ...]
 REPLACE = "; replace"
 
@@ -101,19 +103,11 @@ _Captures = dict[str, list[syntax.Node]]
 _SingleTypes = dict[tuple[int, int], frozenset[str]]
 
 
-def extract(
-    language: str, grammar: str, tree: syntax.Tree, data: bytes, overrides: QueryOverrides
-) -> tuple[Symbol, ...]:
-    """Extract the symbols of a file, outer before inner, by position.
-
-    `overrides` have passed `check_overrides`.
-    """
-    text = query_text(language, overrides)
-    if not text:
-        return ()
+def extract(matches: Iterable[tuple[int, _Captures]], data: bytes) -> tuple[Symbol, ...]:
+    """Make the symbols of a file of the matches of its query: outer before inner, by position."""
     definitions: dict[tuple[int, int, str], _Definition] = {}
     single: _SingleTypes = {}
-    for pattern, captures in syntax.run_query(syntax.compile_query(grammar, text), tree.root_node):
+    for pattern, captures in matches:
         for item in _read_match(pattern, captures, data, single):
             existing = definitions.get(item.key)
             if existing is None or item.pattern < existing.pattern:
@@ -125,28 +119,39 @@ def extract(
 
 
 def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
-    """Return the user's queries if all compile.
+    """Return the user's queries, of symbols and of references, if all compile.
 
     Raises `BadSettings` naming the file, the position and the reason.
     """
-    for language, text in texts:
+    for name, text in texts:
+        language = name.removesuffix(reference_query.SUFFIX)
         info = language_table.by_name().get(language)
         if info is None or not info.grammar:
             raise BadSettings(
-                f"{language}.scm: no language '{language}' with a grammar",
+                f"{name}.scm: no language '{language}' with a grammar",
                 "See `cocosearchctl languages`.",
             )
         for grammar in grammars_of(info):
-            try:
-                syntax.compile_query(grammar, text)
-            except syntax.QueryError as error:
-                hint = "The node names are those of the language's tree-sitter grammar."
-                raise BadSettings(f"{language}.scm: {error}", hint) from error
-        if not _DEFINITION.search(text):
-            raise BadSettings(
-                f"{language}.scm captures no @definition.<kind>", "Example: @definition.function"
-            )
+            _check_compiles(name, grammar, text)
+        _check_captures(name, text, is_reference_query=language != name)
     return tuple(texts)
+
+
+def _check_compiles(name: str, grammar: str, text: str) -> None:
+    try:
+        syntax.compile_query(grammar, text)
+    except syntax.QueryError as error:
+        hint = "The node names are those of the language's tree-sitter grammar."
+        raise BadSettings(f"{name}.scm: {error}", hint) from error
+
+
+def _check_captures(name: str, text: str, *, is_reference_query: bool) -> None:
+    if is_reference_query and not reference_query.CAPTURE.search(text):
+        raise BadSettings(f"{name}.scm captures no use, binding or import", "Example: @call")
+    if not is_reference_query and not _DEFINITION.search(text):
+        raise BadSettings(
+            f"{name}.scm captures no @definition.<kind>", "Example: @definition.function"
+        )
 
 
 def query_text(language: str, overrides: QueryOverrides = ()) -> str:
@@ -157,6 +162,16 @@ def query_text(language: str, overrides: QueryOverrides = ()) -> str:
         if name == language:
             text = addition if addition.lstrip().startswith(REPLACE) else f"{text}\n{addition}"
     return text
+
+
+def query_texts(language: str, overrides: QueryOverrides = ()) -> tuple[str, ...]:
+    """Return all queries of a language with the user's additions: symbols, then references."""
+    info = language_table.by_name().get(language)
+    grammars = grammars_of(info) if info else ()
+    references = (
+        reference_query.reference_query_text(language, grammar, overrides) for grammar in grammars
+    )
+    return (query_text(language, overrides), *references)
 
 
 def grammars_of(info: language_table.LanguageInfo) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ Grammars come from the wheel of tree-sitter-language-pack; nothing is downloaded
 import re
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from time import thread_time
 from typing import Any, cast
@@ -36,6 +36,8 @@ MAX_OPEN_ANGLES = 1000
 _AMBIGUOUS_ANGLES = frozenset({"java", "csharp", "typescript", "tsx"})
 # In-progress matches of one query; our patterns need a handful.
 MATCH_LIMIT = 1024
+# Text of which all matches are in memory at once. Each takes half a KiB, and each byte may match.
+MATCH_BYTES = 1 << 17
 # Deeper in a tree, definitions are ignored: queries and parents of nodes take time in the square of
 # the depth (measured: a query takes 6 s on 24,000 nested namespaces, minutes on a chain of 32,000
 # calls).
@@ -48,16 +50,20 @@ _MAX_STEPS = 200_000
 
 __all__ = [
     "Node",
+    "Query",
     "QueryError",
     "Tree",
     "compile_query",
+    "count_patterns",
     "error_nodes",
     "has_huge_line",
     "is_queryable",
+    "iterate_matches",
     "make_report",
     "nests_too_deep",
     "opens_too_many_angles",
     "parse_tree",
+    "pattern_constants",
     "run_query",
 ]
 
@@ -183,11 +189,48 @@ def compile_query(grammar: str, text: str) -> Query:
     return Query(_language(grammar), text)
 
 
+@cache
+def count_patterns(grammar: str, text: str, length: int) -> int:
+    """Return the number of patterns in the first `length` bytes of the text of a query."""
+    query = compile_query(grammar, text)
+    # the stub of the binding says that this is a method
+    count = cast(int, query.pattern_count)
+    starts = map(query.start_byte_for_pattern, range(count))
+    return sum(start < length for start in starts)
+
+
+def pattern_constants(query: Query) -> tuple[dict[str, str], ...]:
+    """Return the values that each pattern sets by `#set!`, by the names of captures."""
+    # the stub of the binding says that this is a method
+    count = cast(int, query.pattern_count)
+    settings = map(query.pattern_settings, range(count))
+    return tuple(
+        {name: value for name, value in values.items() if value is not None} for values in settings
+    )
+
+
 def run_query(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]:
     """Return every match as (number of the pattern, captures), roughly in the order of the tree."""
     cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
     cursor.set_max_start_depth(MAX_DEPTH)
     return cursor.matches(root)
+
+
+def iterate_matches(
+    query: Query, root: Node, size: int
+) -> Iterator[tuple[int, dict[str, list[Node]]]]:
+    """Yield the matches of a query in a text of `size` bytes, in bounded memory.
+
+    The text is read in parts, so matches that reach into several parts come several times.
+    """
+    if size <= MATCH_BYTES:
+        yield from run_query(query, root)
+        return
+    for start in range(0, size, MATCH_BYTES):
+        cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
+        cursor.set_max_start_depth(MAX_DEPTH)
+        cursor.set_byte_range(start, start + MATCH_BYTES)
+        yield from cursor.matches(root)
 
 
 def error_nodes(tree: Tree) -> tuple[Node, ...]:

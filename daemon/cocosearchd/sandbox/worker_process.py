@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Self
 
-from cocosearch_ipc.protocol import UNAVAILABLE
+from cocosearch_ipc.error_codes import UNAVAILABLE
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.sandbox.frames import (
     HEADER_BYTES,

@@ -5,8 +5,10 @@ twins by paths that differ in one part: a locale, a version, a platform.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import Generic, TypeVar
 
 from cocosearchd.languages.language_table import by_name
@@ -16,8 +18,11 @@ T = TypeVar("T")
 COPY_SIMILARITY = 0.7
 VERSION_SIMILARITY = 0.3
 SHINGLE_WORDS = 3
+# Share of the length of two texts below which they are not compared as places of one file.
+SHORTER_SHARE = 0.5
 MAX_COMPARED_GROUPS = 40  # with each result: more than a page of results
 MAX_CHARACTERS = 8000  # of a text that are compared: a chunk has fewer
+CACHED_PARTS = 4096  # of paths: repositories repeat their directories; a part has at most 255 bytes
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[/.]")
 # ISO 639-1, with a region or script: en, pt-BR, zh-hant, zh_CN
@@ -32,11 +37,14 @@ _PLATFORM = re.compile(
     "unix|posix|linux|win|win32|win64|windows|darwin|macos|osx|mac|bsd|freebsd|openbsd|netbsd|solaris"
     "|sunos|aix|android|ios|wasm|wasi|x86|x64|amd64|arm|arm64|aarch64|riscv64"
 )
+# Directories of other projects' files, which keep their paths below it.
+_VENDOR = "_?vendor|_?vendored|third_party|thirdparty|_?externals?|node_modules"
+_VENDOR_DIRECTORY = re.compile(_VENDOR)
 # Directories of copies: another file of the group stands for one in these.
 _COPY_DIRECTORY = re.compile(
-    "vendor|vendored|third_party|thirdparty|external|node_modules|dist|build|generated|gen|fixtures?"
-    "|testdata|tests?|examples?"
+    f"{_VENDOR}|dist|build|generated|gen|fixtures?|testdata|tests?|examples?"
 )
+MIN_VENDORED_PARTS = 3  # of a path below such a directory: a library, a file and its type
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +73,79 @@ def group_alike(
     `words` are those of the query: a part of a path that is among them is preferred. Each result
     is compared with the first `MAX_COMPARED_GROUPS` groups, so the cost is linear.
     """
+    heads = _AlikeHeads[T](_Compared.is_alike)
+    return [_make_group(group, words) for group in _group(results, text_of, heads)]
+
+
+def group_copies(results: Sequence[T], text_of: Callable[[T], Text]) -> list[AlikeGroup[T]]:
+    """Group nearly equal texts of one file, in the order of the first of each, which stands for all.
+
+    The cost is linear, as that of `group_alike`.
+    """
+    heads = _Heads[T](_Compared.is_copy)
+    return [
+        AlikeGroup(first.result, tuple(compared.result for compared in rest))
+        for first, *rest in _group(results, text_of, heads)
+    ]
+
+
+def _group(
+    results: Sequence[T], text_of: Callable[[T], Text], heads: "_Heads[T]"
+) -> "list[list[_Compared[T]]]":
+    """Add each result to the first group whose head is the same, else to a new one."""
     groups: list[list[_Compared[T]]] = []
     for number, result in enumerate(results):
         compared = _Compared(result, text_of(result), number)
-        heads = groups[:MAX_COMPARED_GROUPS]
-        group = next((group for group in heads if compared.is_alike(group[0])), None)
-        if group is None:
-            groups.append([compared])
-        else:
-            group.append(compared)
-    return [_make_group(group, words) for group in groups]
+        group_number = heads.find(compared)
+        if group_number is not None:
+            groups[group_number].append(compared)
+            continue
+        if len(groups) < MAX_COMPARED_GROUPS:
+            heads.add(compared)
+        groups.append([compared])
+    return groups
+
+
+class _Heads(Generic[T]):
+    """The first results of groups, with which later results are compared by `is_same`."""
+
+    def __init__(self, is_same: "Callable[[_Compared[T], _Compared[T]], bool]") -> None:
+        self._is_same = is_same
+        self._heads: list[_Compared[T]] = []
+
+    def add(self, head: "_Compared[T]") -> None:
+        """Add the head of the next group."""
+        self._heads.append(head)
+
+    def find(self, compared: "_Compared[T]") -> int | None:
+        """Return the number of the first group whose head is the same, None if there is none."""
+        return self._find_among(range(len(self._heads)), compared)
+
+    def _find_among(self, numbers: Iterable[int], compared: "_Compared[T]") -> int | None:
+        return next((n for n in numbers if self._is_same(compared, self._heads[n])), None)
+
+
+class _AlikeHeads(_Heads[T]):
+    """Heads by what results have in common where they may be alike: few need be compared."""
+
+    def __init__(self, is_same: "Callable[[_Compared[T], _Compared[T]], bool]") -> None:
+        super().__init__(is_same)
+        self._variants: list[int] = []
+        self._by_key: dict[tuple[str, str], list[int]] = {}
+
+    def add(self, head: "_Compared[T]") -> None:
+        number = len(self._heads)
+        super().add(head)
+        if head.has_variant:
+            self._variants.append(number)
+        for key in head.keys:
+            self._by_key.setdefault(key, []).append(number)
+
+    def find(self, compared: "_Compared[T]") -> int | None:
+        if compared.has_variant:  # a variant of a path may be alike with any other path
+            return super().find(compared)
+        numbers = (self._by_key.get(key, ()) for key in compared.keys)
+        return self._find_among(sorted({*self._variants, *chain(*numbers)}), compared)
 
 
 def _make_group(group: "list[_Compared[T]]", words: frozenset[str]) -> AlikeGroup[T]:
@@ -91,11 +162,13 @@ def _preference(compared: "_Compared[T]", words: frozenset[str]) -> tuple[bool, 
     """Return the key of what stands for a group; False is better."""
     parts = compared.parts
     locales = [part for part in parts if _is_locale(part)]
+    is_english = any(part.startswith("en") for part in locales)
     return (
         not any(part in words for part in parts if _is_variant(part)),
         any(_COPY_DIRECTORY.fullmatch(part) for part in parts),
         any(_OUTDATED.fullmatch(part) for part in parts),
-        bool(locales) and not any(part.startswith("en") for part in locales),
+        bool(locales) and not is_english,
+        not is_english,
     )
 
 
@@ -109,6 +182,11 @@ class _Compared(Generic[T]):
         self.parts = _PART.split(text.path.lower())
         self.file_name = text.path.rpartition("/")[2]
         self.has_variant = any(map(_is_variant, self.parts))
+        self.vendored_parts = _parts_below_vendor(self.parts)
+        # Results of which neither is a variant are alike only if they have one of these in common.
+        self.keys = [("file", self.file_name), ("content", text.content)]
+        if text.symbol_name is not None:
+            self.keys.append(("symbol", text.symbol_name))
         self._words: list[str] | None = None
         self._shingles: frozenset[int] | None = None
 
@@ -138,7 +216,18 @@ class _Compared(Generic[T]):
             return True
         if self._has_same_name(second) and self._similarity(second) >= COPY_SIMILARITY:
             return True
+        if self._is_vendored_copy_of(second) or second._is_vendored_copy_of(self):
+            return True
         return self._is_variant_of(second)
+
+    def is_copy(self, second: "_Compared[T]") -> bool:
+        """Return True if the texts of two places of one file are nearly equal."""
+        length, second_length = len(self.text.content), len(second.text.content)
+        if min(length, second_length) < SHORTER_SHARE * max(length, second_length):
+            return False
+        return (
+            self.text.content == second.text.content or self._similarity(second) >= COPY_SIMILARITY
+        )
 
     def _has_same_name(self, second: "_Compared[T]") -> bool:
         same_file = self.file_name == second.file_name
@@ -149,13 +238,17 @@ class _Compared(Generic[T]):
         common = len(self.shingles & second.shingles)
         return common / max(1, len(self.shingles) + len(second.shingles) - common)
 
+    def _is_vendored_copy_of(self, second: "_Compared[T]") -> bool:
+        below = self.vendored_parts
+        return len(below) >= MIN_VENDORED_PARTS and second.parts[-len(below) :] == below
+
     def _is_variant_of(self, second: "_Compared[T]") -> bool:
         if not (self.has_variant or second.has_variant):
             return False
         swapped = _swapped_parts(self.parts, second.parts)
         if swapped is None:
             return False
-        if all(part == "" or _is_locale(part) for part in swapped):
+        if _are_locales(swapped):
             return _is_prose(self.text.language)
         same_symbol = self.text.symbol_name == second.text.symbol_name is not None
         if all(map(_PLATFORM.fullmatch, swapped)):
@@ -163,6 +256,12 @@ class _Compared(Generic[T]):
         if all(part == "" or _VERSION.fullmatch(part) for part in swapped):
             return same_symbol or self._similarity(second) >= VERSION_SIMILARITY
         return False
+
+
+def _parts_below_vendor(parts: Sequence[str]) -> list[str]:
+    """Return the parts of a path below the last directory of other projects; none without one."""
+    number = next((n for n in range(len(parts), 0, -1) if _is_vendor(parts[n - 1])), None)
+    return [] if number is None else list(parts[number:])
 
 
 def _swapped_parts(parts: Sequence[str], second: Sequence[str]) -> tuple[str, str] | None:
@@ -181,12 +280,26 @@ def _swapped_parts(parts: Sequence[str], second: Sequence[str]) -> tuple[str, st
     return (longer[at], "") if longer is parts else ("", longer[at])
 
 
+@lru_cache(maxsize=CACHED_PARTS)
 def _is_locale(part: str) -> bool:
     return bool(_LANGUAGE_CODES.fullmatch(part[:2]) and _LOCALE.fullmatch(part))
 
 
+def _are_locales(swapped: tuple[str, str]) -> bool:
+    """Return True if one is a locale, and the other looks like one (a language made up) or is ""."""
+    return any(map(_is_locale, swapped)) and all(
+        part == "" or _LOCALE.fullmatch(part) for part in swapped
+    )
+
+
+@lru_cache(maxsize=CACHED_PARTS)
 def _is_variant(part: str) -> bool:
     return _is_locale(part) or bool(_PLATFORM.fullmatch(part) or _VERSION.fullmatch(part))
+
+
+@lru_cache(maxsize=CACHED_PARTS)
+def _is_vendor(part: str) -> bool:
+    return bool(_VENDOR_DIRECTORY.fullmatch(part))
 
 
 def _is_prose(language: str) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.filters.filter_fields import Filter, chunk_conditions, chunk_matcher, file_passes
 from cocosearchd.filters.globs import exact_glob
-from cocosearchd.model import Chunk, Symbol
+from cocosearchd.model import NO_CODE, Chunk, PackedCode, Symbol
 from cocosearchd.search.answers.disk_files import FileContents
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, extract_header_names
 from cocosearchd.store.chunks.file_states import FileState
@@ -38,7 +38,7 @@ class OverlayFile:
     language: str
     chunks: tuple[Chunk, ...]
     vectors: Vector
-    scopes: bytes
+    code: PackedCode = NO_CODE
     symbols: tuple[Symbol, ...] = ()
 
 
@@ -58,7 +58,7 @@ class Overlay:
     def states(self) -> Mapping[str, FileState]:
         """The states of the files, as the index would have them."""
         return {
-            path: FileState(path, file.text.content_hash, 0, file.scopes or None)
+            path: FileState(path, file.text.content_hash, 0, file.code.scopes or None)
             for path, file in self.files.items()
         }
 
@@ -73,7 +73,7 @@ class Overlay:
         return tuple(
             (self.rows[(file.path, chunk.start_byte, chunk.end_byte)], vector)
             for file in self.files.values()
-            if file_passes(where, file.path, file.language)
+            if file_passes(where, file)
             for chunk, vector in zip(file.chunks, file.vectors, strict=True)
             if matches_chunk(chunk.text, chunk_symbols(chunk))
         )
@@ -87,7 +87,7 @@ class Overlay:
         for path, file in self.files.items():
             names = [(symbol.kind, symbol.qualified_name) for symbol in file.symbols]
             written = [is_written(*name) for name in names if matches(*name)]
-            if written and file_passes(where, path, file.language):
+            if written and file_passes(where, file):
                 files.append(SymbolFile(path, any(written), not all(written)))
         return tuple(files)
 

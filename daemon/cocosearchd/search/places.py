@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 
 from cocosearchd.languages import identifiers
 from cocosearchd.model import Hit, Place
-from cocosearchd.search.alike import Text, group_alike
+from cocosearchd.search.alike import AlikeGroup, Text, group_alike, group_copies
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import ScoredCandidate
 
-MAX_OTHER_PLACES = 5  # of one result: more would hide the files below it
+MAX_OTHER_PLACES = (
+    9  # of one result, each a line: an answer of ten results has at most ten places of a file
+)
 # Other places are those among the best of the answer, this share of its limit. Measured with
 # benchmarks.quality.legs: 0.5 to 1 differ by 0.03 of right places among the first ten.
-BEST_SHARE = 0.8
+BEST_SHARE = 1.0
 MAX_LINES = 500  # of a place that are looked at for the line to open; a chunk has fewer
 MAX_LINE_CHARACTERS = 400  # of a line
 
@@ -50,7 +52,7 @@ def select_results(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[Score
         return tuple(map(ScoredResult, ordered[: plan.limit]))
     if plan.collapse:
         return _collapse(plan, relevant)
-    return group_places(relevant, plan.limit)
+    return group_places(relevant, plan.limit, collapse=False)
 
 
 def _evidence(entry: ScoredCandidate) -> float:
@@ -65,16 +67,21 @@ def _collapse(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredResu
         best_by_path.setdefault(entry.candidate.path, entry)
     groups = group_alike(list(best_by_path.values()), _text_of, query_words(plan))[: plan.limit]
     shown_paths = [group.representative.candidate.path for group in groups]
+    unique_paths = frozenset(shown_paths)
     results = {
         result.best.candidate.path: result
         for result in group_places(
-            [entry for entry in scored if entry.candidate.path in set(shown_paths)], plan.limit
+            [entry for entry in scored if entry.candidate.path in unique_paths],
+            plan.limit,
+            collapse=True,
         )
     }
     return tuple(
         replace(
             results[path], similar_paths=tuple(entry.candidate.path for entry in group.alternates)
         )
+        if group.alternates
+        else results[path]
         for path, group in zip(shown_paths, groups, strict=True)
     )
 
@@ -84,8 +91,12 @@ def _text_of(entry: ScoredCandidate) -> Text:
     return Text(candidate.path, candidate.language, candidate.symbol_name, candidate.content)
 
 
-def group_places(scored: Sequence[ScoredCandidate], limit: int) -> tuple[ScoredResult, ...]:
+def group_places(
+    scored: Sequence[ScoredCandidate], limit: int, *, collapse: bool
+) -> tuple[ScoredResult, ...]:
     """Group the places of the first `limit` files.
+
+    With `collapse`, one place stands for all that are nearly equal in a file.
 
     The other places of these files are shown where they are among the best places of all of them.
     Measured on sentences as questions: the right function is among the first ten places
@@ -99,7 +110,9 @@ def group_places(scored: Sequence[ScoredCandidate], limit: int) -> tuple[ScoredR
     threshold = best_places_threshold(
         [entry.place_score for places in places_by_file.values() for entry in places], limit
     )
-    return tuple(_make_result(places, threshold) for places in places_by_file.values())
+    return tuple(
+        _make_result(places, threshold, collapse=collapse) for places in places_by_file.values()
+    )
 
 
 def best_places_threshold(scores: Sequence[float], limit: int) -> float:
@@ -110,13 +123,23 @@ def best_places_threshold(scores: Sequence[float], limit: int) -> float:
     return sorted(scores, reverse=True)[min(count, len(scores)) - 1]
 
 
-def _make_result(places: Sequence[ScoredCandidate], threshold: float) -> ScoredResult:
+def _make_result(
+    places: Sequence[ScoredCandidate], threshold: float, *, collapse: bool
+) -> ScoredResult:
     best, *rest = places
     more_places = sorted(
         (entry for entry in rest if entry.place_score >= threshold),
         key=lambda entry: (-entry.place_score, entry.candidate.key),
     )
+    if collapse and more_places:
+        best, *more_places = map(_make_representative, group_copies((best, *more_places), _text_of))
     return ScoredResult(best, tuple(more_places[:MAX_OTHER_PLACES]))
+
+
+def _make_representative(group: AlikeGroup[ScoredCandidate]) -> ScoredCandidate:
+    """Return the place that stands for a group, with the first lines of the others."""
+    lines = tuple(sorted(entry.candidate.start_line for entry in group.alternates))
+    return replace(group.representative, similar_lines=lines) if lines else group.representative
 
 
 def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()) -> Hit:
@@ -152,6 +175,7 @@ def to_hit(index: str, result: ScoredResult, words: frozenset[str] = frozenset()
         line=candidate.start_line + best_line(candidate.content, words),
         also=tuple(_to_place(entry, words) for entry in result.more_places),
         similar_paths=result.similar_paths,
+        similar_lines=scored.similar_lines,
     )
 
 
@@ -169,6 +193,7 @@ def _to_place(entry: ScoredCandidate, words: frozenset[str]) -> Place:
         relevance=entry.relevance,
         line=candidate.start_line + offset,
         text=candidate.content.split("\n")[offset].strip()[:MAX_LINE_CHARACTERS],
+        similar_lines=entry.similar_lines,
     )
 
 
@@ -188,9 +213,14 @@ def best_line(content: str, words: frozenset[str]) -> int:
 
     Without any word, it is the first line with text.
     """
-    lines = content.split("\n")[:MAX_LINES]
+    lines = [line[:MAX_LINE_CHARACTERS] for line in content.split("\n")[:MAX_LINES]]
+    lowered = "\n".join(lines).lower()
     # Parts of longer words count too: to split every line of every place costs a millisecond.
-    counts = [sum(map(line[:MAX_LINE_CHARACTERS].lower().__contains__, words)) for line in lines]
-    if any(counts):
-        return counts.index(max(counts))
-    return next((number for number, line in enumerate(lines) if line.strip()), 0)
+    present_words = [word for word in words if word in lowered]
+    if not present_words:
+        return next((number for number, line in enumerate(lines) if line.strip()), 0)
+    counts = [0] * len(lines)
+    for word in present_words:
+        for number, line in enumerate(lowered.split("\n")):
+            counts[number] += word in line
+    return counts.index(max(counts))

@@ -13,13 +13,15 @@ from cocosearchd.config.settings import Profile, RerankerName, SearchSettings
 from cocosearchd.errors import InvalidInput
 from cocosearchd.filters.filter_fields import FILTER_FIELDS, Filter, make_filter
 from cocosearchd.filters.filter_values import check_choice
-from cocosearchd.filters.inline_filters import parse_inline
+from cocosearchd.filters.inline_filters import InlineQuery, parse_inline
 from cocosearchd.languages.identifiers import find_names
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.search.declaration_query import declared_name
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.listing.list_cursor import ListCursor, decode_cursor
 from cocosearchd.search.query_bounds import check_filters, check_question
+from cocosearchd.search.reports.question_parts import MIN_REPORT
+from cocosearchd.search.reports.report import Report, read_report
 
 MAX_LIMIT = 200
 RRF_DEPTH = 100  # most candidates of a retriever in `classic` (CocoSearch, retrieval.md)
@@ -79,6 +81,7 @@ class Query:
     view: ViewOptions = field(default_factory=ViewOptions)
     use_cache: bool = True
     why_not: str | None = None
+    report: Report | None = None  # a long question, of which `words` are a summary
 
 
 # Names of all options of a query, whatever group they are in, as search requests name them.
@@ -109,6 +112,7 @@ class Plan:
     min_evidence: float = 0.0
     collapse: bool = False  # results that are alike are shown once
     cursor: ListCursor | None = None  # a list of symbols continues after it
+    report: Report | None = None  # a long question; `text` is its summary
 
 
 def digest(plan: Plan) -> bytes:
@@ -134,7 +138,7 @@ def parse_query(text: str, **options: Any) -> Query:
     Raises `InvalidInput` for values outside of the documented ones, naming the nearest valid one.
     """
     check_question(text)
-    inline = parse_inline(text)
+    inline, report = split_text(text)
     beside = _take(options, tuple(row.name for row in FILTER_FIELDS))
     filters = {
         row.name: [*row.to_list(beside.get(row.name)), *inline.values.get(row.name, ())]
@@ -150,8 +154,33 @@ def parse_query(text: str, **options: Any) -> Query:
         topics=tuple(inline.values.get("topics", ())),
         ranking=RankingOptions(**_take(options, _RANKING)),
         view=view,
+        report=report,
         **options,
     )
+
+
+def split_text(text: str) -> tuple[InlineQuery, Report | None]:
+    """Read the text of a question: with filters and phrases inside of it, or as a report.
+
+    A report is a long line, or several lines that are long or have no filters. Inside of several
+    lines nothing is a filter, because authors of reports do not mean any; a first line of nothing
+    but filters is.
+    """
+    stripped = text.strip()
+    if "\n" not in stripped or len(stripped) < MIN_REPORT:
+        inline = parse_inline(stripped)
+        is_report = len(inline.words) >= MIN_REPORT or ("\n" in stripped and not inline.values)
+        report_text = stripped if "\n" in stripped else inline.words
+        report = read_report(report_text) if is_report else None
+    else:
+        first, _, rest = stripped.partition("\n")
+        inline = parse_inline(first)
+        has_filters = bool(inline.values) and not inline.words and bool(rest.strip())
+        inline = inline if has_filters else InlineQuery("")
+        report = read_report(rest if has_filters else stripped)
+    if report is None:
+        return inline, None
+    return InlineQuery(report.summary, inline.values), report
 
 
 def _take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
@@ -159,24 +188,40 @@ def _take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: options.pop(name) for name in names if name in options}
 
 
+def fill_defaults(query: Query, settings: SearchSettings) -> Query:
+    """Fill the options of ranking that a query leaves open from settings: the only place for that.
+
+    The settings of an index are filled in first, where one is asked, then those of the daemon.
+    """
+    options = query.ranking
+    ranking = replace(
+        options,
+        limit=settings.limit if options.limit is None else options.limit,
+        profile=options.profile or settings.profile,
+        reranker=options.reranker or settings.reranker,
+    )
+    return replace(query, ranking=ranking)
+
+
 def make_plan(query: Query, settings: SearchSettings) -> Plan:
-    """Analyse a query. Raises `InvalidInput` for invalid options of ranking."""
+    """Analyse a query; open options are those of `settings`.
+
+    Raises `InvalidInput` for invalid options of ranking.
+    """
     listing = not query.words
     if listing and not query.where.has_symbols:
         raise InvalidInput(
             "the query is empty", "give some words, or a symbol filter to list symbols"
         )
-    options = query.ranking
-    profile = cast(
-        Profile, check_choice("profile", options.profile or settings.profile, get_args(Profile))
-    )
+    options = fill_defaults(query, settings).ranking
+    profile = cast(Profile, check_choice("profile", options.profile or "", get_args(Profile)))
     reranker = cast(
-        RerankerName,
-        check_choice("reranker", options.reranker or settings.reranker, get_args(RerankerName)),
+        RerankerName, check_choice("reranker", options.reranker or "", get_args(RerankerName))
     )
-    limit = settings.limit if options.limit is None else options.limit
+    limit = options.limit or 0
     _check_bounds(limit, options)
-    words = (declared_name(query.words) if profile == "code" else None) or query.words
+    is_declaration = profile == "code" and query.report is None
+    words = (declared_name(query.words) if is_declaration else None) or query.words
     return Plan(
         text=words,
         where=query.where,
@@ -192,6 +237,7 @@ def make_plan(query: Query, settings: SearchSettings) -> Plan:
         min_evidence=float(options.min_evidence),
         collapse=options.collapse and not (listing or options.all_chunks),
         cursor=_read_cursor(options.cursor, listing=listing),
+        report=query.report,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cocosearchd.errors import InvalidInput
 
-MAX_QUESTION = 10_000  # characters, inline filters included: some 200 lines of code
+MAX_QUESTION = 200_000  # characters, inline filters included: a report with its logs
 MAX_FILTERS = 200  # over all kinds: each glob is compared with each path
 MAX_FILTER = 4_096  # characters: no path is longer (Linux, PATH_MAX)
 MAX_BUDGET = 100_000  # tokens: estimating so many takes a tenth of a second

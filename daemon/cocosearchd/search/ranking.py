@@ -51,7 +51,8 @@ class ScoredCandidate:
     """A candidate with its score and its rank from each retriever (from 1; 0: not retrieved).
 
     `cosine` is None if unknown. `own_place_score` compares chunks of all files with each other
-    where `score` is the score of a file; None: `score` does.
+    where `score` is the score of a file; None: `score` does. `similar_lines` are the first lines of
+    nearly equal chunks of the file, for which this one stands.
     """
 
     candidate: Candidate
@@ -64,6 +65,7 @@ class ScoredCandidate:
     features: tuple[tuple[str, float], ...] = ()
     own_place_score: float | None = None
     relevance: float = 0.0  # 0 to 1: the probability that the chunk answers the query
+    similar_lines: tuple[int, ...] = ()
 
     @property
     def place_score(self) -> float:

@@ -7,9 +7,9 @@ and for the table of expected against seen.
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from cocosearchd.search.lexical.array_types import Floats
+
 INTERCEPT = "intercept"
 # An answer whose most relevant result lies below this says that nothing matches well. Of the questions
 # of training/ranking/places.py, 7 % of the annotated ones have no result above it, and 75 % of those

@@ -137,7 +137,9 @@ class Retriever:
     ) -> RetrievalAttempt | int:
         """Return the attempt if all of it is of one generation; else the current generation."""
         scored = await self._rerank(request.plan, ranked.scored, trace)
-        selected = select_results(request.plan, scored)
+        selected = ranked.selected
+        if selected is None:
+            selected = select_results(request.plan, scored)
         unsaved = request.overlay.states if request.overlay else {}
         selected_paths = list(dict.fromkeys(result.best.candidate.path for result in selected))
         saved_paths = [path for path in selected_paths if path not in unsaved]

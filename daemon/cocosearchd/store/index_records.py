@@ -12,7 +12,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from cocosearchd.errors import Conflict, NotFound
-from cocosearchd.model import FileRecord, Fingerprint, IndexIdentity, IndexRecord
+from cocosearchd.model import FileRecord, Fingerprint, IndexIdentity, IndexRecord, describe_root
 from cocosearchd.store.connection.database import Connection, Database
 from cocosearchd.store.connection.migrate import (
     drop_tables,
@@ -124,9 +124,11 @@ async def create_index(
     async with schema_change(db) as connection:
         cursor = await connection.execute(statement("index_conflict"), {"name": name, "root": root})
         for owner_name, owner_root in await cursor.fetchall():
-            conflict = f"the name {name}" if owner_name == name else f"the root {_root_text(root)}"
+            conflict = (
+                f"the name {name}" if owner_name == name else f"the root {describe_root(root)}"
+            )
             raise Conflict(
-                f"{conflict} is taken by index {owner_name} of {_root_text(owner_root)}",
+                f"{conflict} is taken by index {owner_name} of {describe_root(owner_root)}",
                 f"choose another name, or forget it with `cocosearchctl clear {owner_name}`",
             )
         values = {"name": name, "root": root, "topics": list(topics), "role": "current"}
@@ -374,7 +376,3 @@ async def require_index(connection: Connection, record: IndexRecord) -> None:
 def index_not_found(record: IndexRecord) -> NotFound:
     """Build the error for an index that is not in the registry any more."""
     return NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
-
-
-def _root_text(root: bytes) -> str:
-    return root.decode("utf-8", "backslashreplace")

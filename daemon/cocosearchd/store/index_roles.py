@@ -57,6 +57,7 @@ async def promote_index(
             "name": current.name,
             "replacement": replacement.name,
         }
+        await connection.execute(statement("move_precise_uses"), values)
         await connection.execute(statement("retire_index"), values)
         await connection.execute(statement("promote_index"), values)
         (promoted,) = await registered_indexes(connection, current.name)

@@ -37,6 +37,10 @@ begin
 end
 $$
 
+-- name: checkpoint
+-- Run as superuser.
+checkpoint
+
 -- name: begin_schema_change
 -- A schema change may wait longer than a search: for another change, whose daemon may have been killed, and for running
 -- queries.
@@ -254,7 +258,7 @@ select
         c.symbol_names)::text), '' order by c.filename, p.start, c.byte_count), ''))
      from {chunks} c join {files} f using (filename) cross join {place_in_file}),
     (select md5(coalesce(string_agg(md5(row(filename, content_hash, chunk_count, symbol_count, language_id,
-        skip_reason, scopes, symbols)::text), '' order by filename), '')) from {files}),
+        skip_reason, scopes, symbols, facts, name_hashes)::text), '' order by filename), '')) from {files}),
     (select md5(coalesce(string_agg(md5(row(filename, language, parse_status, error_count, error_message)::text), ''
         order by filename), '')) from {parses})
 
@@ -268,7 +272,7 @@ from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[
 -- Everything that a write compares with, in the order of the paths; nulls where there is nothing. Each row of chunks gives 28
 -- bytes: its number, its length, its digest (which another version may have made longer or shorter).
 select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes, f.symbols,
-       p.language, p.parse_status, p.error_count, p.error_message,
+       f.facts, f.name_hashes, p.language, p.parse_status, p.error_count, p.error_message,
        f.chunk_numbers::text, f.starts::text, f.first_lines::text, c.rows, s.chunk_numbers::text
 from unnest(%(filenames)s::text[]) with ordinality as requested(filename, n)
 left join {files} f on f.filename = requested.filename
@@ -303,19 +307,19 @@ returning generation
 -- name: upsert_files
 insert into {files}
     (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
-    chunk_numbers, starts, first_lines, generation)
+    facts, name_hashes, chunk_numbers, starts, first_lines, generation)
 select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols,
-       chunk_numbers::int8[], starts::int8[], first_lines::int4[], %(generation)s
+       facts, name_hashes, chunk_numbers::int8[], starts::int8[], first_lines::int4[], %(generation)s
 from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
     %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[],
-    %(symbols)s::bytea[], %(chunk_numbers)s::text[], %(starts)s::text[], %(first_lines)s::text[]) as input(filename,
-    content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, symbols, chunk_numbers,
-    starts, first_lines)
+    %(symbols)s::bytea[], %(facts)s::bytea[], %(name_hashes)s::bytea[], %(chunk_numbers)s::text[], %(starts)s::text[],
+    %(first_lines)s::text[]) as input(filename, content_hash, fingerprint, chunk_count, symbol_count, language_id,
+    skip_reason, scopes, symbols, facts, name_hashes, chunk_numbers, starts, first_lines)
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
     skip_reason = excluded.skip_reason, scopes = excluded.scopes, symbols = excluded.symbols,
-    chunk_numbers = excluded.chunk_numbers, starts = excluded.starts, first_lines = excluded.first_lines
+    facts = excluded.facts, name_hashes = excluded.name_hashes, chunk_numbers = excluded.chunk_numbers, starts = excluded.starts, first_lines = excluded.first_lines
 
 -- name: upsert_retained_chunks
 insert into {retained_chunks} (filename, chunk_numbers)
@@ -571,6 +575,49 @@ limit %(limit)s
 -- name: file_symbols
 select filename, generation, language_id, symbols from {files} where filename = any(%(filenames)s::text[])
 
+-- name: file_names
+-- The searched files with the hashes of their names; with paths, those among them.
+select filename, generation, coalesce(name_hashes, ''::bytea)
+from {files}
+where skip_reason is null and (%(filenames)s::text[] is null or filename = any(%(filenames)s::text[]))
+
+-- name: searched_generations
+select filename, generation from {files} where skip_reason is null
+
+-- name: file_code
+-- Precise uses count while the file has the content that they were made for.
+select f.filename, f.generation, f.language_id, coalesce(f.symbols, ''::bytea), coalesce(f.facts, ''::bytea),
+       f.content_hash, coalesce(p.uses, ''::bytea)
+from {files} f
+left join cocosearch_precise_uses p
+    on p.index_number = {number} and p.filename = f.filename and p.content_hash = f.content_hash
+where f.skip_reason is null and f.filename = any(%(filenames)s::text[])
+
+-- name: replace_precise_uses
+insert into cocosearch_precise_uses (index_number, filename, content_hash, uses)
+select {number}, * from unnest(%(filenames)s::text[], %(content_hashes)s::bytea[], %(uses)s::bytea[])
+on conflict (index_number, filename) do update set content_hash = excluded.content_hash, uses = excluded.uses
+
+-- name: delete_changed_precise_uses
+-- Those of files that have changed, or are gone.
+delete from cocosearch_precise_uses p
+where p.index_number = {number} and not exists (
+    select from {files} f where f.filename = p.filename and f.content_hash = p.content_hash
+)
+
+-- name: delete_precise_uses
+delete from cocosearch_precise_uses where index_number = {number}
+
+-- name: move_precise_uses
+update cocosearch_precise_uses set index_number = %(new)s where index_number = %(old)s
+
+-- name: count_precise_uses
+-- Files with precise uses, and those of them that have changed since.
+select count(*), count(*) filter (where f.content_hash is distinct from p.content_hash)
+from cocosearch_precise_uses p
+left join {files} f on f.filename = p.filename
+where p.index_number = {number}
+
 -- name: file_chunks
 -- Each file with its chunks in order; a file without chunks has one row of nulls.
 select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1,
@@ -645,6 +692,16 @@ from unnest(%(filenames)s::text[], %(lines)s::integer[]) as l(filename, line)
 join {files} f on f.filename = l.filename
 join {chunks} c on c.filename = f.filename and c.chunk_number = f.chunk_numbers[width_bucket(l.line, f.first_lines)]
 where c.symbol_kinds is not null
+
+-- name: chunks_at_lines
+-- The first byte of the chunk in which each line lies, in the order of the lines. Lines without a chunk are left out.
+select l.filename, f.starts[number]
+from unnest(%(filenames)s::text[], %(lines)s::integer[]) with ordinality as l(filename, line, n)
+join {files} f on f.filename = l.filename
+cross join width_bucket(l.line, f.first_lines) as number
+join {chunks} c on c.filename = f.filename and c.chunk_number = f.chunk_numbers[number]
+where l.line < f.first_lines[number] + c.line_count
+order by n
 
 -- name: count_matching_chunks
 select count(*) from {chunks} where filename = %(filename)s and {filter} and {live}

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from cocosearchd.exclusion import EXCLUSIONS
+from cocosearchd.exclusion import embedder_error
 from cocosearchd.freshness import Freshness, StaleReason, stale_reason
 from cocosearchd.model import Clock
 
@@ -21,11 +22,25 @@ class FailedPath:
     retry_in_s: float | None
 
 
+# The states of a root. "live" follows its disk, "degraded" does so by polling or in part; "lost" scans
+# anew next.
+RootState = Literal[
+    "cold",
+    "scanning",
+    "indexing",
+    "live",
+    "git_batch",
+    "lost",
+    "root_missing",
+    "degraded",
+    "failed",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class RootStatus:
     """The status of a root at one moment.
 
-    `state`: cold, scanning, indexing, live, git_batch, lost, root_missing, degraded or failed.
     `pending` counts the paths that will be applied soon. Failed files wait for their retry and are
     not pending: `failed` are at most `MAX_LISTED_FAILURES` of `failed_count`. `done` of `total` files in
     scope are not pending; `total` is None before the first scan. `watcher` names the backend and
@@ -33,7 +48,7 @@ class RootStatus:
     may not be read: what was indexed of a directory stays, and no answer shows it as current.
     """
 
-    state: str
+    state: RootState
     done: int
     total: int | None
     pending: int
@@ -45,7 +60,7 @@ class RootStatus:
     failed_count: int = 0
 
 
-def live_state(*, forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
+def live_state(*, forced: bool, git: bool, bulk: bool, degraded: bool) -> RootState:
     """Return the state to show for a root that follows its disk."""
     if forced:
         return "scanning"  # every file is about to be read again
@@ -75,10 +90,9 @@ def lag_reason(
 
 def _failure_reason(failed: Sequence[FailedPath], failing: int) -> StaleReason:
     first = failed[0]
-    away = EXCLUSIONS["embedder_away"].cause
-    if first.error.startswith(away):
+    error = embedder_error(first.error)
+    if error is not None:
         files = "1 file waits" if failing == 1 else f"{failing} files wait"
-        error = first.error.removeprefix(f"{away}: ")
         return stale_reason("embedder_away", files=files, path=first.path, error=error)
     return stale_reason("files_failed", count=failing, path=first.path, error=first.error)
 

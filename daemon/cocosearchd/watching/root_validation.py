@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from cocosearchd.errors import Conflict, InvalidInput, NotFound, Refused
+from cocosearchd.model import describe_root
 from cocosearchd.runtime.files.nofollow import without_links
 from cocosearchd.watching.hints.mounts import KERNEL, file_system
 
@@ -132,7 +133,7 @@ def _checked_name(name: str, root: bytes, roots: Mapping[str, bytes]) -> str:
         )
     if name in roots and roots[name] != root:
         raise Conflict(
-            f"the name {name!r} of {_text(root)} is taken by {_text(roots[name])}",
+            f"the name {name!r} of {describe_root(root)} is taken by {describe_root(roots[name])}",
             "choose another one with --name, or clear the other index",
         )
     return name
@@ -163,7 +164,3 @@ def _holds(root: bytes, path: bytes) -> bool:
 
 def _inside(path: bytes, directory: bytes) -> bool:
     return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
-
-
-def _text(root: bytes) -> str:
-    return root.decode("utf-8", "backslashreplace")

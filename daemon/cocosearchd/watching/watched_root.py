@@ -34,6 +34,7 @@ from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import (
     MAX_LISTED_FAILURES,
     MAX_LISTED_PATHS,
+    RootState,
     RootStatus,
     in_sync,
     lag_reason,
@@ -102,7 +103,7 @@ class WatchedRoot:
         self._open = asyncio.Event()  # set while the root is there and its hints are running
         self._lost = asyncio.Event()
         self._lost.set()
-        self._state = "cold"
+        self._state: RootState = "cold"
         self._reason: StaleReason | None = None
         self._watcher = ""
         self._fallen_back = False  # the hints backend is not the preferred one
@@ -171,6 +172,8 @@ class WatchedRoot:
         self._hints = hints
         self._fallen_back = fallback_reason is not None
         self._dirty.mark_tree("", urgent=False)
+        # A root that was away for a moment fails the files that were read then.
+        self._dirty.retry_due(math.inf)
         self._enter("scanning", None)
         log.info(
             "watching",
@@ -196,7 +199,7 @@ class WatchedRoot:
             # A waiting sync asks again, in the next epoch or at a missing root.
             self._dirty.clock.interrupt()
 
-    def _enter(self, state: str, reason: StaleReason | None) -> None:
+    def _enter(self, state: RootState, reason: StaleReason | None) -> None:
         self._state = state
         self._reason = reason
         self.on_status()
@@ -538,7 +541,7 @@ class WatchedRoot:
             failed_count=len(self._dirty.failures),
         )
 
-    def _live_state(self, limit: str | None) -> str:
+    def _live_state(self, limit: str | None) -> RootState:
         return live_state(
             forced=self._coordinator.force,
             git=self._checkout_hold.waiting,

@@ -15,6 +15,8 @@ sysexits(3) is the source of 69, 75 and 78.
 `down` returns 0, with a note on standard error, if it had to kill a frozen daemon.
 """
 
+from cocosearch_ipc import error_codes
+
 SUMMARY = (
     "Exit codes: 0 success, 1 the daemon returned an error, 2 wrong usage, 69 the daemon is not "
     "running or not reachable, 75 it is already running, 78 a setting is invalid, 130 interrupted."
@@ -27,8 +29,11 @@ ALREADY_RUNNING = 75
 BAD_SETTINGS = 78
 INTERRUPTED = 130
 
-# Error codes of `protocol`: INVALID_PARAMS, METHOD_NOT_FOUND, UNAVAILABLE.
-_OF_CODE = {-32602: USAGE, -32601: FAILED, -32001: NOT_RUNNING}
+_OF_CODE = {
+    error_codes.INVALID_PARAMS: USAGE,
+    error_codes.METHOD_NOT_FOUND: FAILED,
+    error_codes.UNAVAILABLE: NOT_RUNNING,
+}
 
 
 def from_rpc_code(code: int) -> int:

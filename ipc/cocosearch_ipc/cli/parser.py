@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 from cocosearch_ipc.cli import argument_types, exits
+from cocosearch_ipc.cli.graph import graph_options, structure_options
 from cocosearch_ipc.cli.questions import grep_options, search_options
 from cocosearch_ipc.client import VERSION
 from cocosearch_ipc.render import output
@@ -33,6 +34,23 @@ class _Parser(argparse.ArgumentParser):
         hint = f"did you mean {matches[0]}?" if matches else f"{self.prog} --help"
         output.error(message.partition(" (choose from")[0], hint, as_json="--json" in sys.argv)
         raise SystemExit(exits.USAGE)
+
+    def add_late_values(self, args: argparse.Namespace, arguments: Sequence[str]) -> Sequence[str]:
+        """Add values that stand behind an option to the arguments they belong to; return the others.
+
+        argparse itself ends an optional argument at the first option after it.
+        """
+        if any(argument.startswith("-") for argument in arguments):
+            return arguments
+        remaining = list(arguments)
+        for action in self._actions:
+            is_text = not action.option_strings and action.type is None and action.choices is None
+            if is_text and action.nargs == "?" and getattr(args, action.dest) == action.default:
+                setattr(args, action.dest, remaining.pop(0) if remaining else action.default)
+            elif is_text and action.nargs == "*":
+                setattr(args, action.dest, [*getattr(args, action.dest), *remaining])
+                remaining.clear()
+        return remaining
 
     def unrecognized(self, arguments: Sequence[str]) -> NoReturn:
         """Report arguments that no option accepts."""
@@ -79,8 +97,8 @@ def run(arguments: list[str], env: Env) -> int:
         return exits.USAGE
     args, unknown = parser().parse_known_args(arguments)
     verb: Verb = args.verb
-    if unknown:
-        args.complain(unknown)
+    if unknown and (remaining := args.verb_parser.add_late_values(args, unknown)):
+        args.verb_parser.unrecognized(remaining)
     return verb.function()(args, env)
 
 
@@ -109,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument(
             "--json", action="store_true", help="print JSON; errors go to standard error as JSON"
         )
-        sub.set_defaults(verb=verb, complain=sub.unrecognized)
+        sub.set_defaults(verb=verb, verb_parser=sub)
     return top
 
 
@@ -147,7 +165,11 @@ def _query(p: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="WORDS",
-        help="what to find; without words, a symbol filter lists all its matches",
+        help="what to find; without words, a symbol filter lists all its matches; "
+        "`-` reads a report, a log or a stack trace from standard input",
+    )
+    p.add_argument(
+        "--file", metavar="FILE", help="read the question from a file: a report, a log, a trace"
     )
     groups = {title: p.add_argument_group(title) for title in search_options.OPTION_GROUPS}
     for title, options in search_options.OPTION_GROUPS.items():
@@ -427,6 +449,11 @@ def explain(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - every 
 # Groups of `--help`; verbs without a group come last.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("find code", ("query", "grep", "repl", "related", "files", "cat")),
+    (
+        "code graph",
+        ("definition", "references", "callers", "callees", "impact", "changes", "scip"),
+    ),
+    ("structure", ("dependencies", "outline", "map")),
     ("indexes", ("up", "list", "stats", "sync", "watch", "reindex", "clear", "languages")),
     (
         "the daemon",
@@ -456,6 +483,76 @@ VERBS: tuple[Verb, ...] = (
         "cocosearchctl grep 'def \\w+_retry' src --lang python",
         _grep,
         "questions.grep_verb:run",
+    ),
+    Verb(
+        "definition",
+        "Find the definition of a name, or of what is used at a place.",
+        "cocosearchctl definition src/retry.py:12:9",
+        graph_options.add_definition,
+        "graph.reference_verbs:definition",
+    ),
+    Verb(
+        "references",
+        "List all uses of a definition, or the files that import a file.",
+        "cocosearchctl references Client.retry",
+        graph_options.add_references,
+        "graph.reference_verbs:references",
+    ),
+    Verb(
+        "callers",
+        "List what calls a function, and its callers.",
+        "cocosearchctl callers Client.retry --depth 3",
+        graph_options.add_calls,
+        "graph.reference_verbs:callers",
+    ),
+    Verb(
+        "callees",
+        "List what a function calls.",
+        "cocosearchctl callees src/retry.py:12",
+        graph_options.add_calls,
+        "graph.reference_verbs:callees",
+    ),
+    Verb(
+        "impact",
+        "List what a change of a definition or a file affects, and the tests to run.",
+        "cocosearchctl impact Client.retry --depth 2",
+        structure_options.add_impact,
+        "graph.structure_verbs:impact",
+    ),
+    Verb(
+        "changes",
+        "List the definitions that a change in git touches, and what it affects.",
+        "cocosearchctl changes main...HEAD",
+        structure_options.add_changes,
+        "graph.structure_verbs:changes",
+    ),
+    Verb(
+        "scip",
+        "Import a SCIP index, so that the uses in it are certain.",
+        "cocosearchctl scip index.scip --index project",
+        graph_options.add_scip,
+        "graph.scip_verb:scip",
+    ),
+    Verb(
+        "dependencies",
+        "List what files or modules import, and import cycles.",
+        "cocosearchctl dependencies src --format mermaid",
+        structure_options.add_dependencies,
+        "graph.structure_verbs:dependencies",
+    ),
+    Verb(
+        "outline",
+        "Print the definitions of a file or a directory.",
+        "cocosearchctl outline src/retry.py",
+        structure_options.add_outline,
+        "graph.structure_verbs:outline",
+    ),
+    Verb(
+        "map",
+        "Print the central definitions of an index.",
+        "cocosearchctl map --query retries --budget 1000",
+        structure_options.add_map,
+        "graph.structure_verbs:code_map",
     ),
     Verb(
         "repl",

@@ -17,6 +17,7 @@ import anyio.lowlevel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.http.guard import (
     App,
     Drainable,
@@ -29,7 +30,7 @@ from cocosearch_ipc.http.guard import (
 from cocosearch_ipc.http.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.page import site
-from cocosearch_ipc.protocol import PROTOCOL_VERSION, Empty, Engine, Failure
+from cocosearch_ipc.protocol import PROTOCOL_VERSION, UNSCANNED_STATES, Empty, Engine
 from cocosearch_ipc.request_id import REQUEST_ID
 from cocosearch_ipc.rpc.dispatcher import DEFAULT_DEADLINE_S, Dispatcher
 from cocosearch_ipc.trust.credentials import (
@@ -193,7 +194,7 @@ class FrontEnd:
             status = await self.engine.status(Empty())
         except Failure as failure:
             return PlainTextResponse(f"{failure.message}\n", 503)
-        waiting = [index.name for index in status.indexes if index.state in ("cold", "scanning")]
+        waiting = [index.name for index in status.indexes if index.state in UNSCANNED_STATES]
         return PlainTextResponse(
             f"not scanned yet: {', '.join(waiting)}\n" if waiting else "ready\n"
         )

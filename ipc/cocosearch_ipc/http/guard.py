@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from cocosearch_ipc.error_codes import REFUSED, UNAVAILABLE
 from cocosearch_ipc.request_id import REQUEST_ID, new_request_id
 from cocosearch_ipc.trust.credentials import TokenFile
 
@@ -33,7 +34,7 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 
 
 async def refuse(
-    send: Send, status: int, message: str, hint: str = "", *, code: int = -32004
+    send: Send, status: int, message: str, hint: str = "", *, code: int = REFUSED
 ) -> None:
     """Send a short JSON error in JSON-RPC's shape, which all our clients can read."""
     error = {"code": code, "message": message, "data": {"hint": hint}}
@@ -175,7 +176,7 @@ class Drainable:
                 503,
                 "cocosearchd is stopping",
                 "start it with `cocosearchctl up PATH`",
-                code=-32001,
+                code=UNAVAILABLE,
             )
         else:
             await self._serve(scope, receive, send)
@@ -208,7 +209,7 @@ class Drainable:
             await (
                 _finish(send)
                 if started
-                else refuse(send, 503, "cocosearchd is stopping", code=-32001)
+                else refuse(send, 503, "cocosearchd is stopping", code=UNAVAILABLE)
             )
 
 

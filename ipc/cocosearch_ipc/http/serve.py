@@ -26,11 +26,11 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cocosearch_ipc.client import peer_pid, peer_uid
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.http.app import FrontEnd
 from cocosearch_ipc.http.connection_slots import PeerFinder, Slot, choose_victim
 from cocosearch_ipc.http.guard import HAS_TOKEN
 from cocosearch_ipc.http.sockets import BACKLOG, BoundSockets, renew
-from cocosearch_ipc.protocol import Failure
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cocosearch_ipc.address import SOCKET_PATH_BYTES
-from cocosearch_ipc.protocol import CONFLICT, REFUSED, Failure
+from cocosearch_ipc.error_codes import CONFLICT, REFUSED
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.trust.ownership import private_directory
 from cocosearch_ipc.trust.port_holder import describe_holder
 
@@ -38,7 +39,7 @@ class PortTaken(Failure):
 class BoundSockets:
     """Listening sockets.
 
-    `tcp` is None if the TCP listener is off or not available: see `lacking`.
+    `tcp` is None if the TCP listener is off or not available: see `tcp_error`.
     """
 
     rpc: socket.socket
@@ -49,7 +50,7 @@ class BoundSockets:
     files: Mapping[Path, Identity | None]
     # socket files that `close` removes; a service manager keeps its own
     owned: tuple[Path, ...]
-    lacking: str = ""  # the reason why a configured TCP listener is missing
+    tcp_error: str = ""  # the reason why a configured TCP listener is missing
     tls: bool = False  # `tcp` speaks TLS
 
     @property
@@ -60,12 +61,12 @@ class BoundSockets:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for people about the sockets."""
-        return (self.lacking,) if self.lacking else ()
+        return (self.tcp_error,) if self.tcp_error else ()
 
     def urls(self) -> dict[str, str]:
         """Return the field `mcp` of `status`: URLs, or the `error` of a missing TCP listener."""
         if self.tcp is None:
-            return {"error": self.lacking} if self.lacking else {}
+            return {"error": self.tcp_error} if self.tcp_error else {}
         host = self.tcp.getsockname()[0]
         base = f"http{'s' if self.tls else ''}://{f'[{host}]' if ':' in host else host}:{self.port}"
         return {"url": f"{base}/mcp", "sse_url": f"{base}/sse", "page_url": f"{base}/status"}
@@ -95,7 +96,7 @@ def bind(
 
     `port` None leaves TCP out. If another program holds the port, no other port is used: clients
     would still send their token to that program. Without `port_needed`, the TCP listener is then
-    left out and `BoundSockets.lacking` says so, because a second instance must be able to start.
+    left out and `BoundSockets.tcp_error` says so, because a second instance must be able to start.
     Raises `Failure`: `PortTaken`, CONFLICT if another daemon holds the lock, REFUSED for a
     directory that others can write to.
     """
@@ -110,9 +111,9 @@ def bind(
             for name, path in paths.items()
         }
         tcp = inherited.get("mcp")
-        lacking = ""
+        tcp_error = ""
         if tcp is None:
-            tcp, lacking = _listener(host, port, is_needed=port_needed)
+            tcp, tcp_error = _listener(host, port, is_needed=port_needed)
         stack.pop_all()
     own_paths = [path for name, path in paths.items() if _path(sockets[name]) == path]
     return BoundSockets(
@@ -122,7 +123,7 @@ def bind(
         lock=lock,
         files={path: _identity(path) for path in (_lock_path(rpc_path), *own_paths)},
         owned=tuple(path for name, path in paths.items() if name not in inherited),
-        lacking=lacking,
+        tcp_error=tcp_error,
         tls=tls,
     )
 

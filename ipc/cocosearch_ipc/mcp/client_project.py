@@ -29,22 +29,22 @@ _CHANGES = "cocosearch changes of roots"
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """The directory of a stdio bridge, "" for none. `said` is True if the user chose it.
+    """The directory of a stdio bridge, "" for none. `is_chosen`: by the user.
 
     `connected` is False for clients that use HTTP.
     """
 
     directory: str = ""
-    said: bool = False
+    is_chosen: bool = False
     connected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Candidate directories, most relevant first. `said`: the user is known to work there."""
+    """Candidate directories, most relevant first. `is_chosen`: the user is known to work there."""
 
     directories: tuple[str, ...]
-    said: bool
+    is_chosen: bool
 
 
 BRIDGE: ContextVar[Bridge] = ContextVar("bridge", default=Bridge())  # noqa: B039 - frozen; of the connection served
@@ -61,7 +61,7 @@ async def detect(ctx: Context) -> Asked:
     bridge = BRIDGE.get()
     return Project(
         (*local_roots, bridge.directory) if bridge.directory else local_roots,
-        said=bool(local_roots) or bridge.said,
+        is_chosen=bool(local_roots) or bridge.is_chosen,
     )
 
 

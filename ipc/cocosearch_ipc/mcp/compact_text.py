@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from cocosearch_ipc.graph_protocol import GraphReply
 from cocosearch_ipc.protocol import (
     ClearReply,
     IndexCodebaseReply,
@@ -61,9 +62,9 @@ def search(reply: SearchReply, budget_tokens: int | None = None) -> str:
         [
             *(["Nothing matches well; these are the nearest."] if reply.weak else []),
             *([CONTENT_NOTICE, *hits] if hits else ["Nothing found."]),
-            *_notes(reply.notes),
+            *note_lines(reply.notes),
             *_more_results(reply, budget_tokens),
-            _freshness(reply),
+            freshness(reply),
         ]
     )
 
@@ -91,8 +92,8 @@ def _symbols(reply: SearchReply) -> str:
     """Format a list of symbols in one block, one line each: location, name and signature."""
     rows = [_symbol(result, has_index_names=reply.index is None) for result in reply.results]
     block = [CONTENT_NOTICE, fenced("\n".join(rows))] if rows else ["Nothing found."]
-    more = [f"More: the same call with cursor={_json(reply.cursor)}"] if reply.cursor else []
-    return "\n".join([*block, *more, *_notes(reply.notes), _freshness(reply)])
+    more = [f"More: the same call with cursor={json_text(reply.cursor)}"] if reply.cursor else []
+    return "\n".join([*block, *more, *note_lines(reply.notes), freshness(reply)])
 
 
 def _symbol(result: SearchResult, *, has_index_names: bool) -> str:
@@ -134,8 +135,8 @@ def explained(reply: SearchReply, budget_tokens: int) -> str:
             results,
             f"Explanation:\n{fenced(visible(block))}",
             *more,
-            *_notes(reply.notes),
-            _freshness(reply),
+            *note_lines(reply.notes),
+            freshness(reply),
         ]
     )
 
@@ -163,17 +164,17 @@ def _explanation(reply: SearchReply) -> Iterator[str]:
 def _stage(name: str, details: Any) -> Iterator[str]:
     """Yield the single values of a stage on one line, and each object of a list on its own."""
     if not isinstance(details, dict):
-        yield f"{name}: {_json(details)}"
+        yield f"{name}: {json_text(details)}"
         return
     tables = {
         key: rows
         for key, rows in details.items()
         if isinstance(rows, list) and rows and isinstance(rows[0], dict)
     }
-    yield f"{name}: {_json({key: details[key] for key in details.keys() - tables.keys()})}"
+    yield f"{name}: {json_text({key: details[key] for key in details.keys() - tables.keys()})}"
     for key, rows in sorted(tables.items(), key=lambda entry: entry[0] != "results"):
         for number, row in enumerate(rows, 1):
-            yield f"{name} {key} {number}: {_json(row)}"
+            yield f"{name} {key} {number}: {json_text(row)}"
 
 
 def _significant(value: Any) -> Any:
@@ -185,7 +186,8 @@ def _significant(value: Any) -> Any:
     )
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Format a value as JSON on one line."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
@@ -205,11 +207,11 @@ def matches(reply: GrepReply, mode: str = "lines") -> str:
     ]
     block = [CONTENT_NOTICE, fenced(visible("\n".join(rows)))] if rows else []
     more = (
-        [f"More: the same call with cursor={_json(reply.cursor)}; path and language narrow it."]
+        [f"More: the same call with cursor={json_text(reply.cursor)}; path and language narrow it."]
         if reply.cursor
         else []
     )
-    return "\n".join([head, *block, *more, *_notes(reply.notes), _freshness(reply)])
+    return "\n".join([head, *block, *more, *note_lines(reply.notes), freshness(reply)])
 
 
 def _matching_file(file: GrepFile, mode: str, *, has_index_names: bool) -> Iterator[str]:
@@ -237,7 +239,7 @@ def files(reply: ListFilesReply) -> str:
             "No such file is indexed: "
             "path_prefix and pattern are relative to the root of the index."
         )
-        return f"{missing}\n{_freshness(reply)}"
+        return f"{missing}\n{freshness(reply)}"
     has_index_names = len({f.index for f in reply.files}) > 1
     lines = [
         f"{f'{f.index}: ' * has_index_names}{visible_name(f.path)}  {f.language}"
@@ -245,11 +247,11 @@ def files(reply: ListFilesReply) -> str:
     ]
     more = (
         f"{len(reply.files)} of {reply.total} files. "
-        f"More: the same call with cursor={_json(reply.cursor)}"
+        f"More: the same call with cursor={json_text(reply.cursor)}"
         if reply.cursor
         else f"{len(reply.files)} files."
     )
-    return "\n".join([NAMES_NOTICE, *lines, more, _freshness(reply)])
+    return "\n".join([NAMES_NOTICE, *lines, more, freshness(reply)])
 
 
 def file(reply: GetFileReply, last: int | None = None, *, has_index_name: bool = False) -> str:
@@ -299,7 +301,7 @@ def stats(reply: StatsReply) -> str:
         f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: "
         f"{reply.last_change or 'never'}."
     )
-    return "\n".join([counts, _freshness(reply), *_notes(reply.notes), *_failures(reply)])
+    return "\n".join([counts, freshness(reply), *note_lines(reply.notes), *_failures(reply)])
 
 
 def _failures(reply: StatsReply) -> Iterator[str]:
@@ -318,7 +320,7 @@ def indexed(reply: IndexCodebaseReply) -> str:
     return "\n".join(
         [
             f"{head} {progress(reply.progress)}",
-            *_notes((*reply.notes, *reply.progress.notes)),
+            *note_lines((*reply.notes, *reply.progress.notes)),
         ]
     )
 
@@ -350,7 +352,7 @@ def synced(reply: SyncReply) -> str:
     )
 
 
-def _notes(notes: Iterable[str]) -> Iterator[str]:
+def note_lines(notes: Iterable[str]) -> Iterator[str]:
     """Format each note on one line: it may contain names from a project's settings."""
     return map(_line, notes)
 
@@ -392,20 +394,24 @@ def _also(result: SearchResult) -> str:
     """Format the lines of a file's other places with their symbols, on one line; "" without any."""
     places = ", ".join(
         f"{entry.start_line}-{entry.end_line} {visible_name(entry.symbol_name or '')}".rstrip()
+        + (f" (alike: {', '.join(map(str, entry.similar_lines))})" if entry.similar_lines else "")
         for entry in result.also
     )
     return f"also {places}" if places else ""
 
 
 def _similar(result: SearchResult) -> str:
-    """Format how many files are alike, and the first of their paths; "" without any."""
-    if not result.similar:
-        return ""
-    paths = ", ".join(map(visible_name, result.similar_paths[:SIMILAR_PATHS]))
-    return f"{result.similar} alike: {paths}{', …' * (result.similar > SIMILAR_PATHS)}"
+    """Format what a result stands for: lines of its file, and files; "" for nothing."""
+    lines = ", ".join(map(str, result.similar_lines))
+    parts = [f"alike in this file: {lines}"] if lines else []
+    if result.similar:
+        paths = ", ".join(map(visible_name, result.similar_paths[:SIMILAR_PATHS]))
+        parts.append(f"{result.similar} alike: {paths}{', …' * (result.similar > SIMILAR_PATHS)}")
+    return "; ".join(parts)
 
 
-def _freshness(reply: SearchReply | ListFilesReply | StatsReply | GrepReply) -> str:
+def freshness(reply: SearchReply | ListFilesReply | StatsReply | GrepReply | GraphReply) -> str:
+    """Format if an answer is fresh, with its clock and the first pending paths."""
     at = f" as of {reply.as_of.epoch[:8]}/{reply.as_of.seq}" if reply.as_of else ""
     pending = (
         f" Pending: {visible_name(', '.join(reply.pending[:PENDING]))}." if reply.pending else ""

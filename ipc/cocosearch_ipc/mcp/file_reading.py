@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from cocosearch_ipc import protocol as p
+from cocosearch_ipc import error_codes
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render.line_range import in_results, parse_location
 from cocosearch_ipc.workspace_protocol import FindRelatedRequest, GetFileReply, GetFileRequest
 
@@ -21,9 +22,14 @@ async def read(engine: Any, request: GetFileRequest, page_tokens: int) -> GetFil
     """Return the named lines, or a page of the file. Raises `Failure`."""
     try:
         return await by_shown_path(engine.get_file, _with_budget(request, page_tokens))
-    except p.Failure as failure:
+    except Failure as failure:
         path, first, last = parse_location(request.path)
-        if failure.code != p.NOT_FOUND or first is None or request.start_line or request.end_line:
+        if (
+            failure.code != error_codes.NOT_FOUND
+            or first is None
+            or request.start_line
+            or request.end_line
+        ):
             raise
     request = replace(request, path=path, start_line=first, end_line=last)
     return await by_shown_path(engine.get_file, _with_budget(request, page_tokens))
@@ -41,8 +47,8 @@ async def by_shown_path(ask: Callable[[Request], Awaitable[Reply]], request: Req
     """Look up a path in the notation of results, else of an answer's text. Raises `Failure`."""
     try:
         return await ask(request)
-    except p.Failure as failure:
+    except Failure as failure:
         path = in_results(request.path)
-        if failure.code != p.NOT_FOUND or path == request.path or "\0" in path:
+        if failure.code != error_codes.NOT_FOUND or path == request.path or "\0" in path:
             raise
     return await ask(replace(request, path=path))

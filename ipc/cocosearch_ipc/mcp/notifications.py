@@ -24,8 +24,8 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from cocosearch_ipc import workspace_protocol
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import uris
-from cocosearch_ipc.protocol import Failure
 
 log = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import tool_calls, uris
 from cocosearch_ipc.render.visible import visible, visible_name
 
@@ -48,7 +49,7 @@ def _numbers(server: FastMCP, engine: p.Engine) -> None:
             reply = await engine.index_stats(
                 tool_calls.validate_request(p.StatsRequest(index=name))
             )
-        except p.Failure as failure:
+        except Failure as failure:
             raise ResourceError(
                 str(tool_calls.tool_error(failure)), log_level=logging.DEBUG
             ) from failure
@@ -72,7 +73,7 @@ def _files(server: FastMCP, engine: workspace_protocol.WorkspaceEngine) -> None:
             reply = await engine.get_file(
                 tool_calls.validate_request(workspace_protocol.GetFileRequest(path, index=name))
             )
-        except p.Failure as failure:
+        except Failure as failure:
             raise ResourceError(
                 str(tool_calls.tool_error(failure)), log_level=logging.DEBUG
             ) from failure

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from cocosearch_ipc.protocol import REFUSED, Failure
+from cocosearch_ipc.error_codes import REFUSED
+from cocosearch_ipc.failure import Failure
 
 # System directories: configuration, files of the kernel, devices.
 SYSTEM = (

@@ -18,6 +18,7 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from cocosearch_ipc.error_codes import INVALID_REQUEST, PARSE_ERROR
 from cocosearch_ipc.mcp import (
     arguments,
     client_project,
@@ -26,9 +27,16 @@ from cocosearch_ipc.mcp import (
     root_policy,
     tool_calls,
 )
-from cocosearch_ipc.mcp.tools import aliases, file_tools, index_tools, search_tools
+from cocosearch_ipc.mcp.tools import (
+    aliases,
+    file_tools,
+    graph_tools,
+    index_tools,
+    search_tools,
+    structure_tools,
+)
 from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
-from cocosearch_ipc.protocol import INVALID_REQUEST, MAX_LINE_BYTES, PARSE_ERROR
+from cocosearch_ipc.protocol import MAX_LINE_BYTES
 from cocosearch_ipc.request_id import REQUEST_ID, new_request_id
 
 INSTRUCTIONS = """\
@@ -65,6 +73,8 @@ class McpServer:
         registry = ToolRegistry(self.fastmcp)
         page_tokens = answer_tokens - tool_calls.FRAME_TOKENS
         search_tools.register(registry, engine, page_tokens)
+        graph_tools.register(registry, engine, page_tokens)
+        structure_tools.register(registry, engine, page_tokens)
         file_tools.register(registry, engine, page_tokens)
         index_tools.register(registry, engine, roots)
         aliases.register(registry, engine, page_tokens)

@@ -13,8 +13,8 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 
-from cocosearch_ipc import protocol as p
-from cocosearch_ipc import workspace_protocol
+from cocosearch_ipc import error_codes, workspace_protocol
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import client_project, compact_text
 from cocosearch_ipc.render.visible import visible, visible_name
 from cocosearch_ipc.rpc import shapes
@@ -84,7 +84,7 @@ async def resolve_scope(
     )
     if located.index is not None:
         return SearchScope(located.index)
-    if project.said:
+    if project.is_chosen:
         directory = project.directories[0]
         raise ToolError(
             f"{visible_name(escape_names(directory))} is not indexed yet.\n{offer(directory)}\n"
@@ -108,7 +108,7 @@ async def await_reply(call: Awaitable[Reply], directory: str | None = None) -> R
     """Await an engine call. Raises `ToolError` with the hint."""
     try:
         return await call
-    except p.Failure as failure:
+    except Failure as failure:
         raise tool_error(failure, directory) from failure
 
 
@@ -177,9 +177,9 @@ def _spelled_all(value: Any) -> Any:
     return escape_names(value) if isinstance(value, str) else value
 
 
-def tool_error(failure: p.Failure, directory: str | None = None) -> ToolError:
+def tool_error(failure: Failure, directory: str | None = None) -> ToolError:
     """Return the failure with its hint, and for an unindexed directory the call that helps."""
-    change = f"\n{offer(directory)}" if directory and failure.code == p.NOT_FOUND else ""
+    change = f"\n{offer(directory)}" if directory and failure.code == error_codes.NOT_FOUND else ""
     hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
     text = visible(escape_names(f"{failure.message}{hint}{change}"))
     return ToolError(text, log_level=logging.DEBUG)  # an error of the caller, not of the daemon
@@ -204,5 +204,5 @@ def validate_request(request: Any) -> Any:
     values = {name: value for name, value in shapes.plain(request).items() if value is not None}
     try:
         return shapes.decode(type(request), json.loads(shapes.to_json(values)))
-    except p.Failure as failure:
+    except Failure as failure:
         raise tool_error(failure) from failure

@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function shape(name, attributes = {}, ...children) {
+export function shape(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
@@ -13,7 +13,7 @@ function picture(width, height, label, ...children) {
   return shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...children);
 }
 
-function text(x, y, words, attributes = {}) {
+export function text(x, y, words, attributes = {}) {
   return shape("text", { x, y, ...attributes }, words);
 }
 
@@ -66,7 +66,8 @@ export function latency(values, p50, p95) {
   }
   for (const [name, ms, kind] of [["p95", p95, "p95"], ["median", p50, "p50"]]) {
     parts.push(shape("line", { x1: left, x2: width - 90, y1: y(ms), y2: y(ms), class: `mark ${kind}` }));
-    parts.push(text(width - 84, y(ms) + 4, `${name} ${round(ms)}`, { class: `note ${kind}` }));
+    const isClose = name === "p95" && Math.abs(y(p95) - y(p50)) < 14; // their texts would overlap
+    parts.push(text(width - 84, isClose ? y(p50) - 10 : y(ms) + 4, `${name} ${round(ms)}`, { class: `note ${kind}` }));
   }
   values.forEach((ms, at) => {
     const dot = shape("circle", { cx: x(at), cy: y(ms), r: 3.5, class: "dot" });

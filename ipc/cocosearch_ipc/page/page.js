@@ -2,6 +2,7 @@
 
 import { bars, latency, round, shares } from "./charts.js";
 import { ask, rememberToken } from "./daemon.js";
+import { modulesAddress, showGraph, symbolAddress } from "./graph_view.js";
 
 const LOOK_MS = 3000;
 const TYPING_MS = 250;
@@ -134,7 +135,9 @@ function showIndexes(indexes) {
   at("where").value = indexes.some((index) => index.name === chosen) ? chosen : "";
   const none = element("p", { class: "card quiet", text: "Nothing is indexed yet: cocosearchctl up ~/code/project" });
   const open = new Set([...document.querySelectorAll("#indexes details[open]")].map((found) => found.dataset.index));
+  const focused = document.activeElement?.closest("#indexes a")?.getAttribute("href");
   at("indexes").replaceChildren(...(indexes.length ? indexes.map((index) => card(index, open.has(index.name))) : [none]));
+  if (focused) [...document.querySelectorAll("#indexes a")].find((link) => link.getAttribute("href") === focused)?.focus();
 }
 
 function card(index, open) {
@@ -152,6 +155,7 @@ function card(index, open) {
   }
   if (index.reason) made.append(element("p", { class: "trouble", text: index.reason }));
   if (stats) made.append(charts(stats));
+  if (index.files > 0) made.append(element("p", {}, element("a", { href: modulesAddress(index.name), text: "modules", "aria-label": `Modules of ${index.name}` })));
   if (index.failed.length) made.append(failures(index, open));
   return made;
 }
@@ -239,9 +243,15 @@ function answer(result, words, several) {
   const shown = [result.context_before, result.content, result.context_after].filter(Boolean).map((text) => text.replace(/\n$/, "")).join("\n");
   const before = result.context_before ? result.context_before.replace(/\n$/, "").split("\n").length : 0;
   const made = element("details", { open: "" }, head, code(shown, result.start_line - before, words));
-  const also = result.also.map((place) => `${place.start_line}-${place.end_line} ${place.symbol_name ?? ""}`.trim()).join(", ");
+  const alike = (place) => (place.similar_lines.length ? ` (alike: ${place.similar_lines.join(", ")})` : "");
+  const also = result.also.map((place) => `${place.start_line}-${place.end_line} ${place.symbol_name ?? ""}`.trim() + alike(place)).join(", ");
   if (also) made.append(element("p", { class: "quiet", text: `also ${also}` }));
+  if (result.similar_lines.length) made.append(element("p", { class: "quiet", text: `alike in this file: ${result.similar_lines.join(", ")}` }));
   if (result.similar) made.append(element("p", { class: "quiet", text: `${result.similar} alike: ${result.similar_paths.join(", ")}` }));
+  if (result.symbol_name) {
+    const address = symbolAddress(result.index, result.path, result.line || result.start_line);
+    made.append(element("p", { class: "links" }, element("a", { href: address, text: "callers and callees" })));
+  }
   return element("li", {}, made);
 }
 
@@ -301,4 +311,5 @@ async function keepLooking() {
 window.addEventListener("hashchange", () => rememberToken() && look());
 rememberToken();
 keepLooking();
+showGraph();
 at("query").focus();

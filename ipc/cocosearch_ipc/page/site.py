@@ -6,7 +6,7 @@ from pathlib import Path
 PREFIX = "/status"
 RPC = f"{PREFIX}/rpc"
 # Methods that the page may call: all of them only read.
-METHODS = frozenset({"status", "index_stats", "search"})
+METHODS = frozenset({"status", "index_stats", "search", "callers", "callees", "dependencies"})
 
 _KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -15,7 +15,16 @@ _KINDS = {
     ".svg": "image/svg+xml",
 }
 _PAGE = "index.html"
-_NAMES = (_PAGE, "page.css", "page.js", "charts.js", "daemon.js", "icon.svg")
+_NAMES = (
+    _PAGE,
+    "page.css",
+    "page.js",
+    "charts.js",
+    "daemon.js",
+    "graph_drawing.js",
+    "graph_view.js",
+    "icon.svg",
+)
 PATHS = frozenset({PREFIX, *(f"{PREFIX}/{name}" for name in _NAMES if name != _PAGE)})
 
 # Load only our own files, and forbid framing.

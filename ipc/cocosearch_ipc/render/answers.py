@@ -120,8 +120,15 @@ def format_also(places: Sequence[Mapping[str, Any]]) -> str:
     """Return the lines of a file's other places with their symbols, on one line."""
     return ", ".join(
         f"{entry['start_line']}-{entry['end_line']} {visible_name(entry['symbol_name'] or '')}".rstrip()
+        + format_lines_alike(entry)
         for entry in places
     )
+
+
+def format_lines_alike(entry: Mapping[str, Any]) -> str:
+    """Return where nearly equal code of the file begins, in parentheses; "" without any."""
+    lines = entry.get("similar_lines")
+    return f" (alike: {', '.join(map(str, lines))})" if lines else ""
 
 
 def describe_staleness(reason: str, pending: Sequence[str]) -> str:
@@ -207,18 +214,24 @@ def _other_places(hit: Mapping[str, Any], style: output.Style) -> Iterator[str]:
         symbol = output.printable(entry["symbol_name"] or "", keep="")
         name = style.paint(symbol, output.MAGENTA) + "  " if symbol else ""
         room = max(20, style.columns - len(symbol) - 20)
-        yield f"    also {line}  {name}{output.printable(entry['text'], keep='')[:room]}"
+        code = output.printable(entry["text"], keep="")[:room]
+        yield f"    also {line}  {name}{code}{format_lines_alike(entry)}"
     if similar := format_similar(hit):
         yield style.paint(f"    {similar}", output.DIM)
 
 
 def format_similar(hit: Mapping[str, Any]) -> str:
-    """Return how many files are alike, and the first of their paths; "" without any."""
-    count = hit.get("similar") or 0
-    if not count:
-        return ""
-    paths = [visible_name(path) for path in hit["similar_paths"][:SIMILAR_PATHS]]
-    return f"{count} alike: {', '.join(paths)}{', …' if count > len(paths) else ''}"
+    """Return what this result stands for; "" for nothing.
+
+    That is where nearly equal code of its file begins, the number of files that are alike, and the
+    first of their paths.
+    """
+    lines = hit.get("similar_lines") or ()
+    parts = [f"alike in this file: {', '.join(map(str, lines))}"] if lines else []
+    if count := hit.get("similar") or 0:
+        paths = [visible_name(path) for path in hit["similar_paths"][:SIMILAR_PATHS]]
+        parts.append(f"{count} alike: {', '.join(paths)}{', …' if count > len(paths) else ''}")
+    return "; ".join(parts)
 
 
 def _quoted(path: str) -> str:

@@ -59,16 +59,12 @@ def warnings(reply: dict[str, Any]) -> Iterator[str]:
 def _summary(reply: dict[str, Any], mode: str) -> str:
     lines = reply["total_lines"]
     files = reply["total_files"]
-    of_indexes = f"{_count(reply['searched_files'], 'file')} of {', '.join(reply['indexes'])}"
+    of_indexes = f"{output.format_quantity(reply['searched_files'], 'file')} of {', '.join(reply['indexes'])}"
     if not files:
         return f"no match in {of_indexes}"
     if mode == "files":
-        return f"{_count(files, 'file')} of {of_indexes}"
-    return f"{_count(lines, 'line')} in {_count(files, 'file')} of {of_indexes}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+        return f"{output.format_quantity(files, 'file')} of {of_indexes}"
+    return f"{output.format_quantity(lines, 'line')} in {output.format_quantity(files, 'file')} of {of_indexes}"
 
 
 def _file_heading(

@@ -129,3 +129,13 @@ def discard_output() -> None:
 def _encodable(text: str, stream: TextIO) -> str:
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)
+
+
+def format_number(number: int) -> str:
+    """Return a number with separators of thousands; "?" for -1: PostgreSQL does not answer."""
+    return "?" if number < 0 else f"{number:,}"
+
+
+def format_quantity(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 file", "2 files"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

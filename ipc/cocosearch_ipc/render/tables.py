@@ -66,11 +66,11 @@ def indexes(entries: Sequence[dict[str, Any]], style: output.Style) -> Iterator[
     rows = [("name", "state", "files", "skipped", "chunks", "pending", "root")]
     rows += [
         (
-            *(i["name"], i["state"], count(i["files"])),
+            *(i["name"], i["state"], output.format_number(i["files"])),
             *(
-                count(-1 if i["files"] < 0 else sum(i.get("skipped", {}).values())),
-                count(i["chunks"]),
-                count(i["pending"]),
+                output.format_number(-1 if i["files"] < 0 else sum(i.get("skipped", {}).values())),
+                output.format_number(i["chunks"]),
+                output.format_number(i["pending"]),
             ),
             _line(i["root"]),
         )
@@ -84,11 +84,6 @@ def indexes(entries: Sequence[dict[str, Any]], style: output.Style) -> Iterator[
         yield row[:width] + row[width:].replace(index["state"], state, 1)
     for index in entries:
         yield from _trouble(index, style)
-
-
-def count(number: int) -> str:
-    """Format a count; "?" for a negative one, which means that PostgreSQL does not answer."""
-    return "?" if number < 0 else f"{number:,}"
 
 
 def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
@@ -111,8 +106,18 @@ def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
         listed = "lists them" if count == len(troubled) else f"lists {len(troubled)}"
         more = f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}"
         yield style.paint(more, output.RED)
+    yield from _precise(index, style)
     yield from _unparsed(index, style)
     yield from _excluded(index, style)
+
+
+def _precise(index: dict[str, Any], style: output.Style) -> Iterator[str]:
+    """Yield the number of files with uses from a SCIP index."""
+    if files := index.get("precise_files"):
+        changed = index.get("changed_precise_files", 0)
+        since = f", of which {output.format_number(changed)} changed since" if changed else ""
+        text = f"  {index['name']}: a SCIP index has the uses of {output.format_number(files)} files{since}"
+        yield style.paint(text, output.DIM)
 
 
 def _unparsed(index: dict[str, Any], style: output.Style) -> Iterator[str]:

@@ -108,8 +108,8 @@ def _indexes(status: Status, state: FrameState, style: output.Style) -> Iterator
             (
                 index["name"],
                 index["state"],
-                tables.count(index["files"]),
-                tables.count(index["chunks"]),
+                output.format_number(index["files"]),
+                output.format_number(index["chunks"]),
                 "-" if size is None else tables.size(size),
                 f"{index['pending']:,}",
                 str(index["as_of"]["seq"]) if index["as_of"] else "-",

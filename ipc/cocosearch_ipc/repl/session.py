@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from cocosearch_ipc.cli.questions.search_options import INLINE_FILTERS, RERANKER
 from cocosearch_ipc.cli.running import termination
 from cocosearch_ipc.render import answers, grep_lines, output, tables
 from cocosearch_ipc.render.explain_view import explanation
+from cocosearch_ipc.render.graph import reference_answers, structure_text
 from cocosearch_ipc.repl.code_colours import lines as coloured
 
 Env = Mapping[str, str]
@@ -42,6 +44,15 @@ HELP = (
     ("/explain", "turn explanations of answers on or off"),
     ("/open N", "open the Nth result in $EDITOR"),
     ("/grep PATTERN", "find the lines that match a regular expression"),
+    ("/definition TARGET", "find the definition of a name or of path:line:column"),
+    ("/references TARGET", "list all uses of a definition"),
+    ("/callers TARGET", "list what calls a function"),
+    ("/callees TARGET", "list what a function calls"),
+    ("/impact TARGET", "list what a change of it affects"),
+    ("/changes", "list what the changes since the last commit affect"),
+    ("/dependencies PATH", "list what a file or directory imports"),
+    ("/outline PATH", "print the definitions of a file or directory"),
+    ("/map", "print the central definitions"),
     ("/sources", "list the indexes"),
     ("/topics", "list the topics and their indexes"),
     ("/reset", "reset all of the options above"),
@@ -143,6 +154,17 @@ class ReplSession:
             "/context": lambda rest: self._choose(context=_number(rest, 0)),
             "/explain": lambda _: self._choose(explain=not self.choices.explain),
             "/grep": self._grep,
+            "/definition": partial(self._ask_graph, "definition", reference_answers.definition),
+            "/references": partial(self._ask_graph, "references", reference_answers.references),
+            "/callers": partial(self._ask_graph, "callers", reference_answers.callers),
+            "/callees": partial(self._ask_graph, "callees", reference_answers.callees),
+            "/impact": partial(self._ask_graph, "impact", structure_text.impact),
+            "/changes": partial(self._ask_structure, "changes", structure_text.changes),
+            "/dependencies": partial(
+                self._ask_structure, "dependencies", structure_text.dependencies
+            ),
+            "/outline": partial(self._ask_structure, "outline", structure_text.outline),
+            "/map": partial(self._ask_structure, "map", structure_text.repository_map),
             "/open": self._open,
             "/reset": self._reset,
             "/quit": _quit,
@@ -218,6 +240,34 @@ class ReplSession:
             yield output.compact(reply)
         else:
             yield from grep_lines.grouped(reply, self.style, "lines")
+
+    def _ask_graph(
+        self,
+        method: str,
+        render: Callable[[dict[str, Any], output.Style], Iterator[str]],
+        rest: str,
+    ) -> Iterator[str]:
+        """Ask the code graph of the chosen index, in the chosen languages."""
+        if not rest:
+            raise InvalidLine(f"give a name or a place, for example /{method} Client.retry")
+        yield from self._ask_structure(method, render, rest)
+
+    def _ask_structure(
+        self,
+        method: str,
+        render: Callable[[dict[str, Any], output.Style], Iterator[str]],
+        rest: str,
+    ) -> Iterator[str]:
+        """Ask about a file or a directory, or about all of the chosen index."""
+        if len(self.choices.indexes) > 1:
+            raise InvalidLine("the code graph is of one index: /index NAME chooses it")
+        chosen = ("index", "languages", "limit")
+        params = {name: value for name, value in self.choices.params("").items() if name in chosen}
+        reply = self.call(method, query.with_cwd({}) | params | {"target": rest})
+        if self.as_json:
+            yield output.compact(reply)
+        else:
+            yield from render(reply, self.style)
 
     def _help(self, _: str) -> Iterator[str]:
         for name, meaning in HELP:

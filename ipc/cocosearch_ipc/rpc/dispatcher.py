@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 import anyio
 
 from cocosearch_ipc import spans
-from cocosearch_ipc.protocol import (
+from cocosearch_ipc.error_codes import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -25,9 +25,9 @@ from cocosearch_ipc.protocol import (
     REFUSED,
     TIMED_OUT,
     UNAVAILABLE,
-    Engine,
-    Failure,
 )
+from cocosearch_ipc.failure import Failure
+from cocosearch_ipc.protocol import Engine
 from cocosearch_ipc.request_id import REQUEST_ID
 from cocosearch_ipc.rpc import openrpc, shapes
 from cocosearch_ipc.rpc.methods import METHODS

@@ -6,8 +6,8 @@ document and docs/rpc.md follow from the rows; MCP tools call the engine themsel
 
 from typing import Any
 
+from cocosearch_ipc import graph_protocol, structure_protocol, workspace_protocol
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import workspace_protocol
 
 METHODS: dict[str, tuple[str, type]] = {
     "search": ("search", p.SearchRequest),
@@ -21,6 +21,16 @@ METHODS: dict[str, tuple[str, type]] = {
     "get_file": ("get_file", workspace_protocol.GetFileRequest),
     "find_related": ("find_related", workspace_protocol.FindRelatedRequest),
     "grep": ("grep", workspace_protocol.GrepRequest),
+    "definition": ("definition", graph_protocol.DefinitionRequest),
+    "references": ("references", graph_protocol.ReferencesRequest),
+    "callers": ("callers", graph_protocol.CallsRequest),
+    "callees": ("callees", graph_protocol.CallsRequest),
+    "scip": ("scip", graph_protocol.ScipRequest),
+    "impact": ("impact", structure_protocol.ImpactRequest),
+    "changes": ("changes", structure_protocol.ChangesRequest),
+    "dependencies": ("dependencies", structure_protocol.DependenciesRequest),
+    "outline": ("outline", structure_protocol.OutlineRequest),
+    "map": ("map", structure_protocol.MapRequest),
     "config": ("config", workspace_protocol.ConfigRequest),
     "languages": ("languages", p.Empty),
     "models": ("models", p.Empty),
@@ -38,4 +48,10 @@ METHODS: dict[str, tuple[str, type]] = {
 def verb(method: str) -> Any:
     """Return the port's method for a JSON-RPC method; its docstring and types describe both."""
     name, _ = METHODS[method]
-    return getattr(p.Engine, name, None) or getattr(workspace_protocol.WorkspaceEngine, name)
+    ports = (
+        p.Engine,
+        workspace_protocol.WorkspaceEngine,
+        graph_protocol.GraphEngine,
+        structure_protocol.StructureEngine,
+    )
+    return next(getattr(port, name) for port in ports if hasattr(port, name))

@@ -12,23 +12,24 @@ import sys
 import typing
 from typing import Any
 
-from cocosearch_ipc import protocol
+from cocosearch_ipc import error_codes
+from cocosearch_ipc.protocol import PROTOCOL_VERSION
 from cocosearch_ipc.rpc import shapes
 from cocosearch_ipc.rpc.methods import METHODS, verb
 
 ERRORS = {
-    protocol.PARSE_ERROR: "the body is not JSON",
-    protocol.INVALID_REQUEST: "not a JSON-RPC 2.0 request, or a batch of more than 100",
-    protocol.METHOD_NOT_FOUND: "no such method",
-    protocol.INVALID_PARAMS: "a parameter is unknown, missing or of the wrong type; the hint "
+    error_codes.PARSE_ERROR: "the body is not JSON",
+    error_codes.INVALID_REQUEST: "not a JSON-RPC 2.0 request, or a batch of more than 100",
+    error_codes.METHOD_NOT_FOUND: "no such method",
+    error_codes.INVALID_PARAMS: "a parameter is unknown, missing or of the wrong type; the hint "
     "names the nearest one",
-    protocol.INTERNAL_ERROR: "a defect of the daemon; its log has the details",
-    protocol.UNAVAILABLE: "the daemon is stopping, or its store or embedder does not answer",
-    protocol.NOT_FOUND: "no index, file or directory of that name",
-    protocol.CONFLICT: "something else already holds the name or the root",
-    protocol.REFUSED: "the request is valid but not allowed",
-    protocol.MISMATCH: "the index was built with another embedder, chunker or header",
-    protocol.TIMED_OUT: "the call exceeded its deadline",
+    error_codes.INTERNAL_ERROR: "a defect of the daemon; its log has the details",
+    error_codes.UNAVAILABLE: "the daemon is stopping, or its store or embedder does not answer",
+    error_codes.NOT_FOUND: "no index, file or directory of that name",
+    error_codes.CONFLICT: "something else already holds the name or the root",
+    error_codes.REFUSED: "the request is valid but not allowed",
+    error_codes.MISMATCH: "the index was built with another embedder, chunker or header",
+    error_codes.TIMED_OUT: "the call exceeded its deadline",
 }
 
 
@@ -44,6 +45,16 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "get_file": {"index": "project", "path": "src/retry.py", "start_line": 10, "end_line": 40},
     "find_related": {"index": "project", "path": "src/retry.py", "line": 12},
     "grep": {"index": "project", "pattern": "retr(y|ies)", "languages": ["python"]},
+    "definition": {"index": "project", "target": "src/retry.py:12:9"},
+    "references": {"index": "project", "target": "Client.retry", "kinds": ["call"]},
+    "callers": {"index": "project", "target": "Client.retry", "depth": 3},
+    "callees": {"index": "project", "target": "Client.retry"},
+    "scip": {"index": "project", "path": "/home/me/code/project/index.scip"},
+    "impact": {"index": "project", "target": "Client.retry", "depth": 3},
+    "changes": {"index": "project", "revisions": "main...HEAD"},
+    "dependencies": {"index": "project", "target": "src/retry.py", "direction": "importers"},
+    "outline": {"index": "project", "target": "src", "budget_tokens": 1000},
+    "map": {"index": "project", "budget_tokens": 1000},
     "locate": {"paths": ["/home/me/code/project/src"]},
     "watch": {"index": "project", "lifecycle": True},
     "overlay.put": {
@@ -66,7 +77,7 @@ def document() -> dict[str, Any]:
     """Return the OpenRPC 1.3.2 document. Callers must not change it."""
     return {
         "openrpc": "1.3.2",
-        "info": {"title": "cocosearchd", "version": str(protocol.PROTOCOL_VERSION)},
+        "info": {"title": "cocosearchd", "version": str(PROTOCOL_VERSION)},
         "methods": [_described(name) for name in METHODS],
         "components": {
             "errors": {text: {"code": code, "message": text} for code, text in ERRORS.items()}

@@ -15,13 +15,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal
 
-from cocosearch_ipc.protocol import INVALID_PARAMS, Failure
+from cocosearch_ipc.error_codes import INVALID_PARAMS
+from cocosearch_ipc.failure import Failure
 
 T = typing.TypeVar("T")
 
 # These parameters are file names, which may contain bytes that are not UTF-8: Python's lone
 # surrogates U+DC80..U+DCFF (PEP 383).
-_FILE_NAMES = {"path", "paths", "not_paths", "under", "pattern", "why_not", "cwd", "root"}
+_FILE_NAMES = {"path", "paths", "not_paths", "under", "pattern", "why_not", "cwd", "root", "target"}
 MAX_WHOLE = 2**53 - 1  # the largest integer that all JSON parsers read exactly
 _JSON_NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
 _SCHEMA_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -13,7 +13,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from cocosearch_ipc.protocol import REFUSED, Failure
+from cocosearch_ipc.error_codes import REFUSED
+from cocosearch_ipc.failure import Failure
 
 # Headers of a request to /healthz, and of its response.
 CHALLENGE = "X-Cocosearch-Challenge"

@@ -8,7 +8,8 @@ import os
 import stat
 from pathlib import Path
 
-from cocosearch_ipc.protocol import REFUSED, Failure
+from cocosearch_ipc.error_codes import REFUSED
+from cocosearch_ipc.failure import Failure
 
 
 def private_directory(path: Path) -> None:

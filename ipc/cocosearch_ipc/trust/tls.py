@@ -6,7 +6,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from cocosearch_ipc.protocol import REFUSED, Failure
+from cocosearch_ipc.error_codes import REFUSED
+from cocosearch_ipc.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)

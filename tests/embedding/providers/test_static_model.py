@@ -211,6 +211,7 @@ def documented(path: Path) -> Iterator[tuple[str, str]]:
     sentence.
     """
     source = path.read_text("utf-8")
+    lines = source.splitlines(keepends=True)
     for scope in ast.walk(ast.parse(source)):
         for node in (
             getattr(scope, "body", []) if isinstance(scope, ast.Module | ast.ClassDef) else []
@@ -221,8 +222,8 @@ def documented(path: Path) -> Iterator[tuple[str, str]]:
                 else ""
             )
             if len(sentence.split()) >= 4 and not sentence.startswith(("See ", "As `")):
-                code = ast.get_source_segment(source, node) or ""
-                docstring = ast.get_source_segment(source, node.body[0]) or ""
+                code = "".join(lines[node.lineno - 1 : node.end_lineno])
+                docstring = "".join(lines[node.body[0].lineno - 1 : node.body[0].end_lineno])
                 owner = scope.name if isinstance(scope, ast.ClassDef) else ""
                 yield sentence, f"{path.name} {owner} {node.name}\n{code.replace(docstring, '')}"
 

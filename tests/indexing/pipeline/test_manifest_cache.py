@@ -80,8 +80,7 @@ def of_extract(extract: FileExtract) -> FileManifest:
         extract.chunks,
         extract.language,
         extract.report,
-        extract.scopes,
-        extract.symbols,
+        extract.code,
         extract.skip,
     )
 
@@ -165,11 +164,11 @@ def test_a_cached_manifest_equals_a_new_one(disk_cache: DiskCache, tmp_path: Pat
         path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000
     ]
     files = [source(f"cases/{path.name}", path.read_bytes(), tmp_path) for path in paths]
-    files = [source for source in files if not skip_reason(source.data, "any", RULES.skip_rules)]
+    files = [source for source in files if not skip_reason(source.data, "any", RULES.skip)]
     rows, manifests = [NOTHING] * len(files), cached_manifests(disk_cache)
     first = differing_here(files, rows, RULES, open_parse_cache(None), manifests)
-    assert [(source.chunks, source.language, source.report, source.scopes) for source in first] == [
-        (source.chunks, source.language, source.report, source.scopes) for source in whole(files)
+    assert [(source.chunks, source.language, source.report, source.code) for source in first] == [
+        (source.chunks, source.language, source.report, source.code) for source in whole(files)
     ]
     disk_cache.flush()
     cached = [
@@ -261,9 +260,9 @@ def test_every_input_that_shapes_rows_is_part_of_the_key(
         replace(RULES, limits=ChunkLimits()),
         replace(RULES, overrides=(("python", "; none"),)),
         replace(RULES, queries=(("query.python", "other"),)),
-        replace(RULES, max_file_bytes=7),
-        replace(RULES, index_secrets=True),
-        replace(RULES, any_type=False),
+        replace(RULES, skip=replace(RULES.skip, max_file_bytes=7)),
+        replace(RULES, skip=replace(RULES.skip, index_secrets=True)),
+        replace(RULES, skip=replace(RULES.skip, any_type=False)),
     ):
         assert not cached_manifests(disk_cache, rules).get([file])[0]
     assert not cached_manifests(disk_cache, code=b"other code").get([file])[0]

@@ -12,6 +12,7 @@ from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache, digest_pipeline_code
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.worker.row_maker import FileExtract, RowRules
 from cocosearchd.languages.detect import HEAD_BYTES, detect
 from cocosearchd.model import IndexIdentity
@@ -44,7 +45,12 @@ def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
 def rules(limits: ChunkLimits) -> RowRules:
     """All files are looked into."""
     return RowRules(
-        1, IndexIdentity((), "", 0), limits, (), (), 1 << 20, index_secrets=True, any_type=True
+        1,
+        IndexIdentity((), "", 0),
+        limits,
+        (),
+        (),
+        SkipRules(1 << 20, index_secrets=True, any_type=True),
     )
 
 

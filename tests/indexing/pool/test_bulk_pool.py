@@ -479,10 +479,10 @@ async def test_some_files_are_not_given_to_workers(tmp_path: Path) -> None:
     async with open_pool(1) as pool:
         await ready(pool, 1)
         windows = replace(RULES, limits=ChunkLimits("recursive"))
-        for rules, selected in ((windows, files[:1]), (RULES, files[1:]), (RULES, files)):
-            await maker(None, pool, replace(rules, max_file_bytes=9 << 20))(
-                selected, [NOTHING] * len(selected), urgent=False
-            )
+        few = replace(RULES, limits=ChunkLimits(chunk_size=100_000))  # chunks of the large file
+        for rules, selected in ((windows, files[:1]), (few, files[1:]), (few, files)):
+            large = replace(rules, skip=replace(RULES.skip, max_file_bytes=9 << 20))
+            await maker(None, pool, large)(selected, [NOTHING] * len(selected), urgent=False)
             assert pool.done == (len(selected) == 2)
 
 
@@ -514,10 +514,12 @@ def test_batches_are_small_and_all_of_it() -> None:
 async def test_the_indexer_has_workers_that_end_with_it(
     db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
-    """The indexer is killed during a first index of some megabytes: its workers end with it."""
-    for number in range(130):
-        text = "".join(python(f"name{number}_{part}", part) for part in range(50))
-        (root / f"large{number}.py").write_text(text)
+    """The indexer is killed during a first index of two megabytes: its workers end with it."""
+    # Two workers are due. One long string is the cheapest content, 0.06 s of CPU a megabyte: it has
+    # no symbols and no uses.
+    string = '"""' + "Nothing is decided here, and nothing is counted.\n" * 600 + '"""\n'
+    for number in range(75):
+        (root / f"large{number}.py").write_text(python(f"name{number}") + string)
     alone = replace(spec, indexing=IndexingSettings(processes=0))
     expected = await fresh_digest(db, root, alone, tmp_path / "other")
     spec = replace(spec, indexing=IndexingSettings(processes=2))

@@ -15,6 +15,7 @@ from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
 from cocosearchd.indexing.pipeline.parse_cache import ParseCache
+from cocosearchd.indexing.pipeline.skip_rules import SkipRules
 from cocosearchd.indexing.worker import row_maker
 from cocosearchd.indexing.worker.index_threads import IndexThreads
 from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
@@ -27,7 +28,12 @@ from tests.indexing.parsing import ParserHere
 pytestmark = pytest.mark.anyio
 
 RULES = RowRules(
-    1, IndexIdentity((), "", 0), ChunkLimits(), (), (), 1 << 16, index_secrets=False, any_type=False
+    1,
+    IndexIdentity((), "", 0),
+    ChunkLimits(),
+    (),
+    (),
+    SkipRules(1 << 16, index_secrets=False, any_type=False),
 )
 
 

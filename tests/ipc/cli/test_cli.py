@@ -18,7 +18,7 @@ from typing import Any
 import anyio.from_thread
 import pytest
 
-from cocosearch_ipc import address, workspace_protocol
+from cocosearch_ipc import address, error_codes, workspace_protocol
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import exits, parser
 from cocosearch_ipc.cli.main import plain_query, run
@@ -36,7 +36,7 @@ CTL = [
     "-c",
     "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())",
 ]
-# What a plain query may load, beside what a bare interpreter has. Nothing here without a look at
+# Modules that a plain query may load, beside those of a bare interpreter. Nothing here without a look at
 # its cost.
 ALLOWED = {
     *(
@@ -73,6 +73,7 @@ ALLOWED = {
     *("_socket", "struct", "_struct", "collections.abc"),
     *("unicodedata", "__future__"),
     *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
+    "cocosearch_ipc.error_codes",
     *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.query"),
     *(
         "cocosearch_ipc.render.line_range",
@@ -276,7 +277,10 @@ def test_clear_asks_first(served: Served) -> None:
     assert (refusal.returncode, "clear demo --yes" in refusal.stderr) == (exits.USAGE, True)
     assert ctl(served, "clear", "demo", "--yes").stdout == "demo is deleted (2 files, 5 chunks)\n"
     gone = ctl(served, "clear", "demo", "--yes", "--json")
-    assert (gone.returncode, json.loads(gone.stderr)["code"]) == (exits.FAILED, p.NOT_FOUND)
+    assert (gone.returncode, json.loads(gone.stderr)["code"]) == (
+        exits.FAILED,
+        error_codes.NOT_FOUND,
+    )
 
 
 def test_clear_takes_one_index_or_all(served: Served) -> None:
@@ -385,6 +389,31 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
 def test_errors_are_one_line(served: Served, line: str, code: int, message: str) -> None:
     done = ctl(served, *line.split())
     assert (done.returncode, done.stdout, done.stderr) == (code, "", message + "\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("grep retry -c src", {"pattern": "retry", "under": "src", "mode": "counts"}),
+        ("grep -i retry -w src -C 2", {"pattern": "retry", "under": "src", "context": 2}),
+        ("grep retry src -l", {"pattern": "retry", "under": "src", "mode": "files"}),
+        ("query one --limit 3 two --json three", {"query": "one two three", "limit": 3}),
+    ],
+)
+def test_values_may_stand_behind_options(
+    served: Served, line: str, values: dict[str, object]
+) -> None:
+    assert ctl(served, *line.split()).returncode == 0
+    request = served.engine.requests[-1]
+    assert {name: getattr(request, name) for name in values} == values
+
+
+def test_a_value_too_many_is_refused(served: Served) -> None:
+    done = ctl(served, "grep", "retry", "-c", "src", "-i", "tests")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: unrecognized arguments: tests — hint: cocosearchctl grep --help\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -724,7 +753,7 @@ def test_a_check_that_hangs_is_given_up_in_one_sentence(monkeypatch: pytest.Monk
     monkeypatch.setattr("cocosearch_ipc.cli.setup.config_verbs.LONG_S", 0.1)
     with pytest.raises(CallFailed, match=r"did not end within 0\.1 s") as failed:
         run(["config", "check"], {"HOME": "/"})
-    assert failed.value.code == p.TIMED_OUT
+    assert failed.value.code == error_codes.TIMED_OUT
 
 
 def test_numbers_for_people() -> None:

@@ -23,8 +23,8 @@ from cocosearch_ipc.client import CallFailed
 from cocosearch_ipc.render import answers, line_range, output
 from cocosearchd.model import encode_path
 from tests.ipc.cli.test_cli import CTL, ctl
-from tests.ipc.cli.test_render import hit, reply
 from tests.ipc.conftest import Served
+from tests.ipc.render.test_render import hit, reply
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

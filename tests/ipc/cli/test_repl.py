@@ -237,7 +237,7 @@ def test_without_a_daemon_a_terminal_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed_text", "offered"),
     [
-        ("/re", {"/reranker ", "/reset"}),
+        ("/re", {"/references ", "/reranker ", "/reset"}),
         ("/index d", {"demo"}),
         ("/index demo,", {"demo"}),
         ("/topic ", {"backend"}),

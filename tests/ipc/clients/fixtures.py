@@ -173,11 +173,15 @@ def _requests(server: FastMCP) -> None:
     async def test_sampling(prompt: str, ctx: Context) -> str:
         """Sampling."""
         message = t.SamplingMessage(role="user", content=t.TextContent(type="text", text=prompt))
-        reply = await ctx.session.create_message([message], max_tokens=100)
+        reply = await ctx.session.create_message(
+            [message], max_tokens=100, related_request_id=ctx.request_id
+        )
         return f"LLM response: {getattr(reply.content, 'text', '')}"
 
     async def elicited(ctx: Context, message: str, schema: dict[str, Any]) -> str:
-        reply = await ctx.session.elicit_form(message, schema)
+        # Without the request it belongs to, it would go to the client's own stream, and be lost where
+        # the client has not opened that yet.
+        reply = await ctx.session.elicit_form(message, schema, ctx.request_id)
         return f"action={reply.action}, content={json.dumps(reply.content)}"
 
     @server.tool

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc import client
-from cocosearch_ipc import protocol as p
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.http import serve
 from cocosearch_ipc.http.sockets import bind, renew
 from tests.ipc.conftest import Served
@@ -74,7 +74,7 @@ def test_the_daemon_is_reached_again(served: Served, what: str) -> None:
         assert client.call(served.rpc, "search", {"query": "x", "index": "demo"})["results"]
         Session(served.run).close()
         stays.ask("ping", {})
-        with pytest.raises(p.Failure, match="is already running"):
+        with pytest.raises(Failure, match="is already running"):
             bind(served.run / "rpc.sock", served.run / "mcp.sock", port=None)
     until(lambda: handles() <= previous)
     stays.close()
@@ -87,7 +87,7 @@ def test_the_daemon_is_reached_again(served: Served, what: str) -> None:
 def test_a_lock_that_was_cleaned_away_is_taken_again(served: Served) -> None:
     (served.run / "rpc.lock").unlink()
     until((served.run / "rpc.lock").exists)
-    with pytest.raises(p.Failure, match="is already running"):
+    with pytest.raises(Failure, match="is already running"):
         bind(served.run / "rpc.sock", served.run / "mcp.sock", port=None)
     assert remade(served)
 
@@ -121,7 +121,7 @@ def test_the_place_of_another_daemon_is_left_to_it(tmp_path: Path) -> None:
     first = bind(run / "rpc.sock", run / "mcp.sock", port=None)
     shutil.rmtree(run)
     second = bind(run / "rpc.sock", run / "mcp.sock", port=None)
-    with pytest.raises(p.Failure, match="is already running"):
+    with pytest.raises(Failure, match="is already running"):
         renew(first)
     first.close()
     assert client.reachable(str(run / "rpc.sock"))
@@ -151,6 +151,6 @@ def test_a_directory_of_another_user_is_not_taken(tmp_path: Path) -> None:
     shutil.rmtree(run)
     run.mkdir(mode=0o700)
     os.chown(run, 65534, 65534)
-    with pytest.raises(p.Failure, match="belongs to another user"):
+    with pytest.raises(Failure, match="belongs to another user"):
         renew(bound)
     bound.close()

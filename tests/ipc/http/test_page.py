@@ -3,6 +3,7 @@ page`).
 """
 
 import http.client
+import itertools
 import json
 import re
 import stat
@@ -13,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from cocosearch_ipc import error_codes
+from cocosearch_ipc import graph_protocol as g
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc import structure_protocol as s
 from cocosearch_ipc.page import site
 from tests.ipc.clients.browser import PROGRAM, Page, browser
 from tests.ipc.conftest import Served
@@ -79,9 +83,17 @@ def test_every_file_is_sent_and_none_needs_another_origin() -> None:
 
 def test_the_page_can_read_and_change_nothing(served: Served) -> None:
     assert _ask(served, "status", {})[1]["result"]["version"] == "0.1.0"
-    for method in ("clear_index", "shutdown", "index_codebase", "reindex", "get_file", "watch"):
+    for method in (
+        "clear_index",
+        "shutdown",
+        "index_codebase",
+        "reindex",
+        "get_file",
+        "watch",
+        "impact",
+    ):
         status, reply = _ask(served, method, {"index": "demo"} if method != "shutdown" else {})
-        assert (status, reply["error"]["code"]) == (200, p.REFUSED), method
+        assert (status, reply["error"]["code"]) == (200, error_codes.REFUSED), method
     assert served.engine.indexes == {"demo": "/srv/demo"}
     assert _ask(served, "status", {}, Authorization="Bearer wrong")[0] == 401
     assert _ask(served, "status", {}, Origin="https://evil.example")[0] == 403
@@ -168,6 +180,62 @@ def test_in_a_browser(served: Served, page: Page) -> None:
     assert {request.split("/status")[0] for request in page.requests} == {served.url}
     assert not [request for request in page.requests if served.token in request.partition("#")[0]]
     assert page.messages == []  # no error, no breach of the policy
+
+
+@needs_chromium
+def test_the_code_graph_is_drawn_with_links(served: Served, page: Page) -> None:
+    page.call("Page.navigate", url=f"{served.url}/status#token={served.token}")
+    page.until("document.querySelectorAll('#indexes svg').length === 2")
+    page.type("retry times")
+    page.until("document.querySelectorAll('#results .links a').length === 1")
+    page.run("document.querySelector('#results .links a').click()")
+    page.until("document.querySelectorAll('#graph svg a').length === 2")
+    assert "Callers and callees of method Client.retry" in page.run(
+        "document.getElementById('graph-title').textContent"
+    )
+    assert page.run("location.hash") == "#symbol=src%2Fretry.py%3A3&index=demo"
+    calls = [request for request in served.engine.requests if isinstance(request, g.CallsRequest)]
+    assert {(request.target, request.index, request.depth) for request in calls} == {
+        ("src/retry.py:3", "demo", 1)
+    }
+    # a node leads to its own neighbours
+    page.run("document.querySelector('#graph svg a').focus()")
+    page.press("Enter")
+    page.until("location.hash === '#symbol=src%2Fapp.py%3A6&index=demo'")
+    page.run("document.querySelector('#indexes a').click()")
+    page.until("document.getElementById('graph-title').textContent === 'Imports of src/app.py'")
+    page.until("document.querySelectorAll('#graph svg a').length === 1")
+    page.run("document.querySelector('#graph .close a').click()")
+    page.until("document.getElementById('graph').hidden")
+    assert page.messages == []
+
+
+@needs_chromium
+def test_modules_are_drawn_in_columns_and_circles_end(served: Served, page: Page) -> None:
+    """A hostile tree may have any graph: names as texts, circles, edges to unknown modules."""
+    names = ["<img src=x onerror=alert(1)>", *(f"m{number}" for number in range(40))]
+    served.engine.dependencies_reply = s.DependenciesReply(
+        "demo",
+        True,
+        None,
+        None,
+        kind="directory",
+        modules=tuple(s.DependencyNode(name) for name in names),
+        edges=(
+            *(s.DependencyEdge(a, b) for a, b in itertools.pairwise(names)),
+            s.DependencyEdge(names[-1], names[0]),
+            s.DependencyEdge(names[3], names[3]),
+            s.DependencyEdge(names[3], "unknown"),
+        ),
+        cycles=(tuple(names),),
+    )
+    page.call("Page.navigate", url=f"{served.url}/status#token={served.token}")
+    page.until("document.querySelectorAll('#indexes a').length === 1")
+    page.run("document.querySelector('#indexes a').click()")
+    page.until("document.querySelectorAll('#graph svg a').length === 24")
+    assert "17 more modules" in page.run("document.getElementById('graph-facts').textContent")
+    assert page.run("document.querySelectorAll('#graph img').length") == 0
+    assert page.messages == []
 
 
 @needs_chromium

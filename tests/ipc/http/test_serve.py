@@ -17,8 +17,8 @@ from typing import Any
 import anyio.from_thread
 import pytest
 
-from cocosearch_ipc import client
-from cocosearch_ipc import protocol as p
+from cocosearch_ipc import client, error_codes
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.http import guard, serve
 from cocosearch_ipc.http.sockets import PortTaken, bind, inherited, lock
 from cocosearch_ipc.trust.credentials import TokenFile
@@ -74,7 +74,7 @@ def test_a_client_refuses_a_socket_of_another_user(
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "rpc.sock"))
     listening.listen()
-    # As root every peer is root or an account that this test would have to own; the kernel's word
+    # For root every peer is root or an account that this test would have to own; the kernel's word
     # is replaced here.
     monkeypatch.setattr(client, "peer_uid", lambda _: 4_000_000)
     with pytest.raises(client.CallFailed, match="belongs to another user"):
@@ -85,28 +85,28 @@ def test_a_client_refuses_a_socket_of_another_user(
 def test_directories_that_others_can_use_are_refused(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
     (tmp_path / "open").chmod(0o755)
-    with pytest.raises(p.Failure, match="others can enter") as failed:
+    with pytest.raises(Failure, match="others can enter") as failed:
         private_directory(tmp_path / "open")
     assert failed.value.hint == f"chmod 700 {tmp_path / 'open'}"
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(p.Failure, match="a symbolic link is refused"):
+    with pytest.raises(Failure, match="a symbolic link is refused"):
         private_directory(tmp_path / "link")
     (tmp_path / "file").write_text("")
-    with pytest.raises(p.Failure, match="is not a directory"):
+    with pytest.raises(Failure, match="is not a directory"):
         private_directory(tmp_path / "file")
     if os.geteuid() == 0:
         (tmp_path / "foreign").mkdir(mode=0o700)
         os.chown(tmp_path / "foreign", 65534, 65534)
-        with pytest.raises(p.Failure, match="belongs to another user"):
+        with pytest.raises(Failure, match="belongs to another user"):
             private_directory(tmp_path / "foreign")
 
 
 def test_a_second_daemon_is_refused_and_a_left_over_socket_is_not(tmp_path: Path) -> None:
     first = bind(tmp_path / "run" / "rpc.sock", tmp_path / "run" / "mcp.sock", port=0)
-    with pytest.raises(p.Failure, match="is already running") as failed:
+    with pytest.raises(Failure, match="is already running") as failed:
         bind(tmp_path / "run" / "rpc.sock", tmp_path / "run" / "mcp.sock", port=0)
-    assert failed.value.code == p.CONFLICT
+    assert failed.value.code == error_codes.CONFLICT
     first.close()
     assert not (tmp_path / "run" / "rpc.sock").exists()
     leftover = socket.socket(socket.AF_UNIX)
@@ -131,19 +131,19 @@ def test_a_taken_port_is_an_error_that_names_its_holder_and_never_another_port(
             bind(run / "rpc.sock", run / "mcp.sock", port=port)
         bound = bind(run / "rpc.sock", run / "mcp.sock", port=port, port_needed=False)
         assert (bound.tcp, bound.port) == (None, None)
-        assert bound.lacking.startswith(
+        assert bound.tcp_error.startswith(
             f"MCP over TCP is off, because port {port} of 127.0.0.1 is held by "
         )
-        assert (bound.warnings, bound.urls()) == ((bound.lacking,), {"error": bound.lacking})
+        assert (bound.warnings, bound.urls()) == ((bound.tcp_error,), {"error": bound.tcp_error})
         bound.close()
-    with pytest.raises(p.Failure, match=r"cannot listen on 203\.0\.113\.1:80"):
+    with pytest.raises(Failure, match=r"cannot listen on 203\.0\.113\.1:80"):
         bind(run / "rpc.sock", run / "mcp.sock", host="203.0.113.1", port=80)
     bind(run / "rpc.sock", run / "mcp.sock", port=0).close()  # nothing was left locked
 
 
 def test_a_path_too_long_for_the_kernel_is_a_sentence(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100)
-    with pytest.raises(p.Failure, match="is longer than"):
+    with pytest.raises(Failure, match="is longer than"):
         bind(deep / "rpc.sock", deep / "mcp.sock", port=0)
 
 
@@ -196,12 +196,12 @@ def test_a_token_file_that_is_no_secret_is_refused(tmp_path: Path, content: str)
     assert not token.accepts(b"")
     (tmp_path / "token").write_text(content)
     assert not token.accepts(content.encode())
-    with pytest.raises(p.Failure, match="empty or too short"):
+    with pytest.raises(Failure, match="empty or too short"):
         token.ensure()
     token.rotate()
     (tmp_path / "token").chmod(0o644)
     assert not token.accepts((tmp_path / "token").read_bytes().strip())
-    with pytest.raises(p.Failure, match="others can read"):
+    with pytest.raises(Failure, match="others can read"):
         token.ensure()
 
 
@@ -275,7 +275,10 @@ def test_a_query_that_does_not_end_is_cut_off(
             time.sleep(0.01)
         served.stop()
         asking.join(5)
-    assert (failed[0].message, failed[0].code) == ("cocosearchd is stopping", p.UNAVAILABLE)
+    assert (failed[0].message, failed[0].code) == (
+        "cocosearchd is stopping",
+        error_codes.UNAVAILABLE,
+    )
     assert served.engine.cancelled == 1
 
 

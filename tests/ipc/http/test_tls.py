@@ -22,10 +22,10 @@ from cryptography.x509.oid import NameOID
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 
-from cocosearch_ipc import client
-from cocosearch_ipc import protocol as p
+from cocosearch_ipc import client, error_codes
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.trust import tls
 from tests.daemon import passing_daemon
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
@@ -157,9 +157,9 @@ def test_other_machines_take_a_word_and_a_certificate(
     tmp_path: Path, host: str, remote: bool, certified: bool
 ) -> None:
     certificate, key = certify(tmp_path) if certified else ("", "")
-    with pytest.raises(p.Failure, match=r"needs server\.remote: true and a certificate") as failed:
+    with pytest.raises(Failure, match=r"needs server\.remote: true and a certificate") as failed:
         tls.context(tls.Exposure(host, remote, str(certificate), str(key)))
-    assert failed.value.code == p.REFUSED
+    assert failed.value.code == error_codes.REFUSED
     assert "\n" not in failed.value.message
 
 
@@ -187,7 +187,7 @@ def test_a_certificate_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None
         (certificate, foreign, "KEY_VALUES_MISMATCH"),
         (certificate, open_key, "others can read the private key"),
     ):
-        with pytest.raises(p.Failure) as failed:
+        with pytest.raises(Failure) as failed:
             tls.context(tls.Exposure("127.0.0.1", False, str(cert), str(secret)))
         assert words in failed.value.message
         assert failed.value.hint

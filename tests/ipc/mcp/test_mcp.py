@@ -18,9 +18,10 @@ from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from mcp.shared.exceptions import MCPDeprecationWarning
 
+from cocosearch_ipc import error_codes, workspace_protocol
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import workspace_protocol
 from cocosearch_ipc.cli.running import bridge
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import client_project, compact_text, tool_calls
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
@@ -577,8 +578,8 @@ def test_the_bridge_answers_what_it_cannot_pass_on(monkeypatch: pytest.MonkeyPat
     bridge.SessionRelay({}, {}, io.BytesIO(lines), target).run()
     replies = [json.loads(line) for line in target.getvalue().splitlines()]
     assert [(reply["id"], reply["error"]["code"]) for reply in replies] == [
-        (2, p.INVALID_REQUEST),
-        (1, p.UNAVAILABLE),
+        (2, error_codes.INVALID_REQUEST),
+        (1, error_codes.UNAVAILABLE),
     ]
 
 
@@ -659,12 +660,12 @@ def test_freshness_of_several_names_them() -> None:
 
 
 def test_hints_name_tools() -> None:
-    failure = p.Failure("index demo has no file x", "`cocosearchctl files` lists what is indexed")
+    failure = Failure("index demo has no file x", "`cocosearchctl files` lists what is indexed")
     assert (
         str(tool_calls.tool_error(failure))
         == "index demo has no file x\nHint: list_files lists what is indexed"
     )
-    conflict = p.Failure(
+    conflict = Failure(
         "this directory is the index 'demo' already", "clear it first, or leave --name other out"
     )
     assert str(tool_calls.tool_error(conflict)).endswith(

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
+from cocosearch_ipc import error_codes
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import compact_text as text_of
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.render.visible import CONTENT_NOTICE
-from cocosearchd.search.answers.file_listing import FileContent, fit_content
-from cocosearchd.search.answers.token_estimate import estimate_tokens
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
+from cocosearchd.search.answers.file_content import FileContent, fit_content
 from tests.ipc.engine import RESULT, FixedEngine
 from tests.mcp_messages import STRUCTURED
 
@@ -31,7 +33,7 @@ class OneFile(FixedEngine):
             "odd:3": ["three\n"],
         }.get(request.path)
         if lines is None:
-            raise p.Failure(f"index demo has no file {request.path}", code=p.NOT_FOUND)
+            raise Failure(f"index demo has no file {request.path}", code=error_codes.NOT_FOUND)
         first = request.start_line or 1
         last = min(request.end_line or len(lines), len(lines))
         content = FileContent(

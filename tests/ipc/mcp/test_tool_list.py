@@ -11,7 +11,7 @@ from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.mcp.tools.tool_registry import compact_parameters
 from cocosearch_ipc.protocol import SearchRequest
-from cocosearchd.search.answers.token_estimate import estimate_tokens
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from tests.ipc.engine import FixedEngine
 
 MAX_LIST_TOKENS = 1600

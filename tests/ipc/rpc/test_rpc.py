@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 import structlog
 
-from cocosearch_ipc import client
+from cocosearch_ipc import client, error_codes
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.rpc import openrpc, shapes
 from cocosearch_ipc.rpc.methods import METHODS
@@ -70,7 +71,10 @@ def test_a_search_over_the_socket(served: Served) -> None:
 
 def test_the_client_and_the_protocol_are_of_one_version() -> None:
     assert client.SPEAKS == p.PROTOCOL_VERSION
-    assert (client.UNAVAILABLE, client.TIMED_OUT) == (p.UNAVAILABLE, p.TIMED_OUT)
+    assert (client.UNAVAILABLE, client.TIMED_OUT) == (
+        error_codes.UNAVAILABLE,
+        error_codes.TIMED_OUT,
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,7 @@ def test_the_client_and_the_protocol_are_of_one_version() -> None:
 )
 def test_bad_parameters_are_named(served: Served, params: object, message: str, hint: str) -> None:
     error = ask(served, "search", params)["error"]
-    assert error["code"] == p.INVALID_PARAMS
+    assert error["code"] == error_codes.INVALID_PARAMS
     assert error["message"].startswith(message)
     assert hint in error.get("data", {}).get("hint", "")
     assert served.engine.requests == []
@@ -117,19 +121,19 @@ def test_parameters_by_position_and_file_names_that_are_no_utf8(served: Served) 
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (b"{", p.PARSE_ERROR),
-        (b"\xff\xfe\xfd", p.PARSE_ERROR),
-        (b"[" * 100_000, p.PARSE_ERROR),
-        (b"3", p.INVALID_REQUEST),
-        (b"[]", p.INVALID_REQUEST),
-        (b'{"jsonrpc": "1.0", "id": 1, "method": "status"}', p.INVALID_REQUEST),
-        (b'{"jsonrpc": "2.0", "id": {}, "method": "status"}', p.INVALID_REQUEST),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": 3}', p.INVALID_REQUEST),
-        (b'{"jsonrpc": "2.0", "id": NaN, "method": "status"}', p.PARSE_ERROR),
-        (b'{"jsonrpc": "2.0", "id": 1e999, "method": "status"}', p.INVALID_REQUEST),
+        (b"{", error_codes.PARSE_ERROR),
+        (b"\xff\xfe\xfd", error_codes.PARSE_ERROR),
+        (b"[" * 100_000, error_codes.PARSE_ERROR),
+        (b"3", error_codes.INVALID_REQUEST),
+        (b"[]", error_codes.INVALID_REQUEST),
+        (b'{"jsonrpc": "1.0", "id": 1, "method": "status"}', error_codes.INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": {}, "method": "status"}', error_codes.INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 3}', error_codes.INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": NaN, "method": "status"}', error_codes.PARSE_ERROR),
+        (b'{"jsonrpc": "2.0", "id": 1e999, "method": "status"}', error_codes.INVALID_REQUEST),
         (
             json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "status"}] * 101).encode(),
-            p.INVALID_REQUEST,
+            error_codes.INVALID_REQUEST,
         ),
     ],
 )
@@ -141,18 +145,21 @@ def test_bodies_that_are_no_requests(served: Served, body: bytes, code: int) -> 
 
 def test_an_unknown_method_gets_the_nearest_name(served: Served) -> None:
     error = ask(served, "serach")["error"]
-    assert (error["code"], error["data"]["hint"]) == (p.METHOD_NOT_FOUND, "did you mean 'search'?")
+    assert (error["code"], error["data"]["hint"]) == (
+        error_codes.METHOD_NOT_FOUND,
+        "did you mean 'search'?",
+    )
 
 
 def test_failures_carry_code_and_hint_and_defects_do_not_leak(served: Served) -> None:
     error = ask(served, "index_stats", {"index": "nothing"})["error"]
     assert error == {
-        "code": p.NOT_FOUND,
+        "code": error_codes.NOT_FOUND,
         "message": "no index 'nothing'",
         "data": {"hint": "there are demo"},
     }
     error = ask(served, "search", {"query": "defect", "index": "demo"})["error"]
-    assert (error["code"], error["message"]) == (p.INTERNAL_ERROR, "internal error")
+    assert (error["code"], error["message"]) == (error_codes.INTERNAL_ERROR, "internal error")
     assert "a defect" not in json.dumps(error)
 
 
@@ -163,7 +170,7 @@ def test_an_answer_that_has_no_json_is_a_defect_and_costs_no_other(
         return p.ShutdownReply(pid=math.inf)  # type: ignore[arg-type]
 
     monkeypatch.setattr(served.engine, "shutdown", endless)
-    assert ask(served, "shutdown")["error"]["code"] == p.INTERNAL_ERROR
+    assert ask(served, "shutdown")["error"]["code"] == error_codes.INTERNAL_ERROR
     batch = [
         {"jsonrpc": "2.0", "id": 1, "method": "shutdown"},
         {"jsonrpc": "2.0", "id": 2, "method": "status"},
@@ -191,8 +198,8 @@ def test_a_batch_and_notifications(served: Served) -> None:
     assert status == 200
     assert [(r["id"], r.get("error", {}).get("code")) for r in reply] == [
         ("a", None),
-        (None, p.METHOD_NOT_FOUND),
-        (None, p.INVALID_REQUEST),
+        (None, error_codes.METHOD_NOT_FOUND),
+        (None, error_codes.INVALID_REQUEST),
     ]
     assert post(served, json.dumps(batch[1]).encode()) == (204, b"")
     assert len(served.engine.requests) == 3
@@ -269,7 +276,7 @@ def test_a_daemon_that_says_nothing_is_waited_for_as_long_as_asked(tmp_path: Pat
             client.call(
                 str(tmp_path / "silent"), "search", {"query": "x", "index": "demo"}, timeout_s=0.3
             )
-    assert failed.value.code == p.TIMED_OUT
+    assert failed.value.code == error_codes.TIMED_OUT
 
 
 def test_a_deadline_of_the_caller_is_kept_by_the_daemon(served: Served) -> None:
@@ -278,7 +285,7 @@ def test_a_deadline_of_the_caller_is_kept_by_the_daemon(served: Served) -> None:
         {"jsonrpc": "2.0", "id": 1, "method": "search", "params": ["x", "demo"]}
     ).encode()
     _, reply = post(served, body, **{"X-Cocosearch-Deadline-Ms": "100"})
-    assert (reply["error"]["code"], served.engine.cancelled) == (p.TIMED_OUT, 1)
+    assert (reply["error"]["code"], served.engine.cancelled) == (error_codes.TIMED_OUT, 1)
 
 
 @pytest.mark.parametrize("deadline", ["9" * 400, "9" * 5000, "soon", "-1"])
@@ -298,7 +305,11 @@ def test_the_table_of_methods_is_published(served: Served) -> None:
     assert search["params"][0] == {"name": "query", "required": True, "schema": {"type": "string"}}
     assert set(search["result"]["schema"]["required"]) >= {"query", "results", "fresh", "cache"}
     assert all(method["summary"] for method in document["methods"])
-    assert set(openrpc.ERRORS) >= {p.TIMED_OUT, p.UNAVAILABLE, p.CONFLICT}
+    assert set(openrpc.ERRORS) >= {
+        error_codes.TIMED_OUT,
+        error_codes.UNAVAILABLE,
+        error_codes.CONFLICT,
+    }
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
@@ -422,6 +433,15 @@ def _until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_the_example_in_python_compiles() -> None:
+    example = re.search(r"  In Python:\n\n((?: {6}.*\n|\n)+)", openrpc.reference())
+    assert example is not None
+    code = textwrap.dedent(example[1])
+    assert code.startswith("from cocosearch_ipc import")
+    assert "session.clear(" in code
+    compile(code, "docs/rpc.md", "exec")
 
 
 def test_the_reference_is_current() -> None:

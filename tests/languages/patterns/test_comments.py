@@ -113,7 +113,7 @@ def test_comments_are_bounded() -> None:
     assert len(extract_comments("# word word word\nx = 1\n" * 10_000, "python")) <= 20_000
 
 
-# As one would write them: the others say where a comment may begin behind its marker, which is
+# Patterns as one would write them: the others say where a comment may begin behind its marker, which is
 # quicker to search for.
 OBVIOUS = {
     "go": r"/\*.*?\*/|(?:^|(?<=\s))//[^\n]*",

@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cocosearchd.config.settings import LARGEST_FILE_BYTES
 from cocosearchd.languages import scopes, syntax
 from cocosearchd.languages.parse import parse
-from cocosearchd.model import Hit, encode_path
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
+from cocosearchd.model import Hit, Place, encode_path, hash_content
 from cocosearchd.search.answers import disk_files as disk_module
 from cocosearchd.search.answers.context import (
     GAP,
@@ -23,8 +24,7 @@ from cocosearchd.search.answers.context import (
     fit_budget,
     hit_heading,
 )
-from cocosearchd.search.answers.disk_files import MAX_TEXTS, VerifiedFiles, hash_content
-from cocosearchd.search.answers.token_estimate import estimate_tokens
+from cocosearchd.search.answers.disk_files import MAX_TEXTS, VerifiedFiles
 from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.chunks.file_states import FileState
 
@@ -287,6 +287,26 @@ def test_a_budget_drops_context_first_and_cuts_the_first_hit_only() -> None:
     fitting = fit_budget(hits, 32)
     assert [(len(hit.content), len(hit.context_before)) for hit in fitting] == [(10, 10), (10, 0)]
     assert [hit.content for hit in fit_budget(hits, 5)] == ["aa..."]
+
+
+def test_every_field_of_a_hit_is_kept_when_its_context_is_dropped() -> None:
+    """The copy names each field, so that one which is added later may be forgotten."""
+    other_place = Place(
+        3, 4, 30, 40, "function", "other", "def other()", 0.25, 3, "def other():", (9,)
+    )
+    hit = Hit(
+        index="code", path="a.py", start_byte=10, end_byte=20, start_line=1, end_line=2,
+        language="python", score=1.5, match_type="both", block_type="function",
+        hierarchy="Loader/run", symbol_type="method", symbol_name="run",
+        symbol_signature="def run()", content="def run(): pass", context_before="above",
+        context_after="below", scores=(("bm25", 2.0),), stale=True, overlay=True, relevance=0.5,
+        line=2, also=(other_place,), similar_paths=("b.py",), similar_lines=(7,), symbol_parent="Loader",
+    )  # fmt: skip
+    defaults = [field for field in fields(Hit) if field.default is not MISSING]
+    assert all(getattr(hit, field.name) != field.default for field in defaults)
+    (fitting,) = fit_budget((hit,), len(hit.content))
+    assert fitting == replace(hit, context_before="", context_after="")
+    assert fitting.scores == hit.scores
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------

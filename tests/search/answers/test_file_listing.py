@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.search.answers.disk_files import VerifiedFiles
-from cocosearchd.search.answers.file_listing import (
+from cocosearchd.search.answers.file_content import (
     GAP,
     FileContent,
     assemble_lines,
     fit_content,
     get_file,
-    list_files,
 )
+from cocosearchd.search.answers.file_listing import list_files
 from cocosearchd.search.answers.related import find_related
-from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.store.chunks.rows import StoredChunk
 from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus

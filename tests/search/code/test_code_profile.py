@@ -14,7 +14,9 @@ from cocosearchd.search.code.code_profile import (
     load_weights,
     rank_code,
     rank_files,
+    score_files,
 )
+from cocosearchd.search.code.place_scores import place_signals
 from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, compute_features, make_snapshot
 from cocosearchd.search.lexical.scoring import candidate_selection
@@ -155,10 +157,66 @@ def test_a_file_has_its_other_places_where_they_are_among_the_best() -> None:
     assert scores == sorted(scores, reverse=True)
 
 
+TESTED = {
+    "src/client.py": "def build_redirect(request): ...\n---\ndef send(request): redirect(request)",
+    "tests/test_redirects.py": "def test_redirect_request(): redirect(request)\n---\n"
+    "def test_redirect_build(): redirect(request)",
+    "src/other.py": "x = 1",
+}
+
+
+def test_tests_stand_behind_code_unless_a_sentence_asks_for_them() -> None:
+    for question, first in (
+        ("how are redirects of a request built", "src/client.py"),
+        ("tests of redirects of a request", "tests/test_redirects.py"),
+        ("test_redirect_request", "tests/test_redirects.py"),
+    ):
+        matrix, symbol = ask(question, files=TESTED)
+        assert rank_code(matrix, symbol, load_weights(), 3)[0].path == first
+    without = replace(load_weights(), plain_without_vectors={"s3": 1.0, "p_s": 1.0})
+    matrix, symbol = ask("how are redirects of a request built", files=TESTED)
+    assert rank_code(matrix, symbol, without, 3)[0].path == "tests/test_redirects.py"
+
+
+def test_places_of_tests_leave_room_for_places_of_code() -> None:
+    shares = {}
+    for question in ("redirects of a request", "tests of redirects of a request"):
+        matrix, symbol = ask(question, files=TESTED)
+        places = rank_code(matrix, symbol, load_weights(), 3)
+        shares[question] = [entry.path for entry in places].count("tests/test_redirects.py")
+    assert list(shares.values()) == [1, 2]
+
+
+def test_places_of_the_first_files_are_preferred() -> None:
+    files = {"router.py": "def route(): user\n---\ndef routes(): user", "zzz.py": "def a(): user"}
+    matrix, symbol = ask("route of the user", files=files)
+    scores, _ = score_files(matrix, symbol, load_weights())
+    signals = place_signals(matrix, scores)
+    assert signals["file"].max() == 0
+    of_last = signals["file"][matrix.chunks.files == matrix.paths.index("zzz.py")]
+    assert of_last.tolist() == pytest.approx([float(scores.min() - scores.max())])
+    assert load_weights().places["file"] > 0
+
+
 def test_relevance_tells_a_sure_answer_from_a_guess() -> None:
     sure = ranked("Router")[0].relevance
     guess = ranked("session of unrelated quantum baking")[0].relevance
     assert 0 <= guess < 0.3 < 0.6 < sure <= 1
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("more_files", [{}, {"b.py": "import shop\nx = shop.Basket()"}])
+def test_a_definition_is_a_sure_answer_to_its_name_in_any_case(
+    vector: bool, more_files: dict[str, str]
+) -> None:
+    files = {"shop.py": "class Basket:\n    def add(self): ..."} | more_files
+    for name in ("Basket", "basket", "BASKET"):
+        matrix, symbol = ask(name, vector, files)
+        best, *rest = rank_code(matrix, symbol, load_weights(), 10)
+        assert best.path == "shop.py"
+        assert best.relevance > 0.6 > 0.3 > max((entry.relevance for entry in rest), default=0)
+    matrix, symbol = ask("where is the basket", vector, files)  # no name
+    assert rank_code(matrix, symbol, load_weights(), 10)[0].relevance < 0.6
 
 
 @pytest.mark.parametrize("vector", [False, True])
@@ -299,3 +357,25 @@ def test_words_that_say_little_count_less() -> None:
         assert not clear[f"{name}_weak"].any()  # a chunk has all that is asked
         assert weak[f"{name}_weak"].any()
     assert np.all(np.abs(weak["s3_weak"]) < np.abs(weak["s3"]).max())
+
+
+@pytest.mark.parametrize("allowed_count", [5, 30, 150, None])
+@pytest.mark.parametrize("limit", [40, 120])
+def test_a_matrix_that_suffices_for_more_results_is_the_same(
+    allowed_count: int | None, limit: int
+) -> None:
+    """A filter that few files pass, and a high limit, each add candidates."""
+    files = {f"src/f{number:03}.py": f"router = {number}\n" * 3 for number in range(300)}
+    state = make_snapshot((SegmentView(build_segment(documents(files, {}), DIMENSION)),), 1)
+    terms = TermCache()
+    query = terms.parse_query("router")
+
+    def compute(result_count: int) -> FeatureMatrix:
+        passing = None if allowed_count is None else np.arange(300) < allowed_count
+        return compute_features(state, query, terms, None, lambda _: passing, result_count)
+
+    fewer, more = compute(10), compute(limit)
+    assert fewer.suffices(limit) == (limit == 40 and allowed_count in (150, None))
+    if fewer.suffices(limit):
+        assert fewer.paths == more.paths
+    assert (fewer.paths != more.paths) == (limit == 120)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.search.grep.line_matches import LineOptions
 from cocosearchd.search.grep.line_matching import MAX_LINE, LineMatcher
 from cocosearchd.search.grep.line_pattern import MAX_PATTERN, LinePattern, check_pattern
+from cocosearchd.search.grep.matching_lines import LineOptions
 
 ALL = LineOptions(max_lines=1000)
 TEXT = b"import os\n\ndef load(path):\n    return open(path)\n\nload('a')\n"
@@ -75,6 +75,20 @@ def test_context_shows_no_line_twice() -> None:
         ((), "7", ("8", "9", "10")),
         (("17", "18", "19"), "20", ()),
     ]
+
+
+@pytest.mark.parametrize("pattern", ["a+", "a", "a.", "(a|b)"])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_count_is_the_same_however_many_lines_are_returned(pattern: str, fixed: bool) -> None:
+    content = b"\na a\nb\n\na+ a. (a|b)\r\n\xff a\nba\naa (a|b)(a|b)\na+\nlast a"
+    matcher = LineMatcher(LinePattern(pattern, fixed))
+    for after_line in (0, 1, 5, 9, 50):
+        lines = matcher.find(content, LineOptions(100), after_line).lines
+        for limit in range(len(lines) + 2):
+            matches = matcher.find(content, LineOptions(limit), after_line)
+            assert (matches.count, matches.lines) == (len(lines), lines[:limit])
+            first = matcher.find(content, LineOptions(limit, first_only=True), after_line)
+            assert (first.count, first.lines) == (min(1, len(lines)), lines[: min(1, limit)])
 
 
 def test_all_lines_are_counted_and_the_first_are_returned() -> None:

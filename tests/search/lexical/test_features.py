@@ -162,30 +162,6 @@ def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
     assert features.joined_stem(stem) == re.sub(r"[-_.]", "", stem)
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from(
-            ["test", "Tests", "spec", "mocks", "x", "_", ".", "/", "suite", "py", "ts"]
-        ),
-        max_size=7,
-    )
-)
-def test_a_fast_path_leaves_out_no_test_file(parts: list[str]) -> None:
-    path = "".join(parts)
-    *directories, name = path.lower().split("/")
-    slowly = bool(features._TEST_FILE.match(name)) or not features._TEST_DIRECTORY.isdisjoint(
-        directories
-    )
-    assert features.is_test(path) is slowly
-
-
-def test_every_directory_of_tests_has_a_word_that_is_looked_for() -> None:
-    assert all(
-        any(word in name for word in features._TEST_WORDS) for name in features._TEST_DIRECTORY
-    )
-
-
 @pytest.mark.parametrize(
     ("stem", "identifier", "value"),
     [
@@ -234,24 +210,19 @@ def test_a_long_word_is_looked_up_only_up_to_the_length_of_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "test"),
+    ("question", "asks"),
     [
-        ("tests/a.py", True),
-        ("src/test_a.py", True),
-        ("src/a_test.go", True),
-        ("web/a.spec.ts", True),
-        ("web/a.test.tsx", True),
-        ("src/UserTest.java", True),
-        ("pkg/testdata/x.json", True),
-        ("src/bench/run.rs", True),
-        ("src/testing.py", False),  # flask's client for tests is code
-        ("src/contest.py", False),
-        ("src/latest/x.py", False),
-        ("src/attest.java", True),  # a rule by name has its price: it ends like a test
+        ("tests of the router", True),
+        ("how is the session mocked", True),
+        ("benchmark of parsing", True),
+        ("where is test_router", True),
+        ("specs of the parser", True),
+        ("the latest route", False),
+        ("specification of the protocol", False),
     ],
 )
-def test_tests_by_name(path: str, test: bool) -> None:
-    assert features.is_test(path) is test
+def test_questions_about_tests(question: str, asks: bool) -> None:
+    assert features.asks_for_tests(TermCache().parse_query(question).words) is asks
 
 
 @settings(max_examples=60, deadline=None)

@@ -590,6 +590,15 @@ def segments_in(folder: Path) -> list[Path]:
     return list(folder.glob("*.segment"))
 
 
+async def saved_as_one_segment(index: LexicalIndex, folder: Path) -> None:
+    """Wait until all commits are saved and merged, after which no save replaces files."""
+    with anyio.fail_after(30):
+        while generation_in(folder) < index.generation or not (  # noqa: ASYNC110 - there is no event
+            index.sizes()["segments"] == len(segments_in(folder)) == 1
+        ):
+            await anyio.sleep(0.01)
+
+
 async def run_until_warm(index: LexicalIndex) -> None:
     """Run the index as the daemon does and end it, which saves the snapshot."""
     await index.catch_up()
@@ -612,13 +621,12 @@ async def test_much_that_is_new_is_saved_at_rest(
     index = await fresh(db, record, folder)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(index.run)
+        await saved_as_one_segment(index, folder)  # as each start ends; the rest is saved at rest
         for number in range(3):
             await index.apply(
                 await write(db, record, f"src/more{number}.py", "session_0: one more session")
             )
-        with anyio.fail_after(10):
-            while generation_in(folder) < index.generation:  # noqa: ASYNC110 - there is no event
-                await anyio.sleep(0.01)
+        await saved_as_one_segment(index, folder)
         crashed = tmp_path / "as a crash leaves it"
         shutil.copytree(folder, crashed)
         tasks.cancel_scope.cancel()

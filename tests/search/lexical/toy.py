@@ -18,7 +18,7 @@ DIMENSION = 4
 
 SIGNALS = (
     "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq",
-    "test", "prose", "hub", "depth", "lsize",
+    "test", "test_unasked", "prose", "hub", "depth", "lsize",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import CocoSearchError, IdentityMismatch, NotFound
-from cocosearchd.model import Chunk, IndexRecord, ParseReport
+from cocosearchd.model import Chunk, IndexRecord, PackedCode, ParseReport
 from cocosearchd.store.chunks.queries import (
     FileChunks,
     delete_file,
@@ -207,7 +207,9 @@ async def test_every_difference_is_a_new_generation(db: Database) -> None:
     changes = [
         replace(write, content_hash=b"another hash 123"),
         replace(write, language="ruby"),
-        replace(write, scopes=b"packed"),
+        replace(write, code=PackedCode(scopes=b"packed")),
+        replace(write, code=PackedCode(facts=b"packed")),
+        replace(write, code=PackedCode(name_hashes=b"packed")),
         replace(write, report=ParseReport("partial", 2, "unexpected )")),
         replace(write, chunks=(replace(write.chunks[0], header="class A"),)),
         replace(write, chunks=(replace(write.chunks[0], symbol_signature=None),)),

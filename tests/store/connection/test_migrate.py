@@ -34,7 +34,7 @@ select c.relname, c.relkind, c.reloptions,
         attcollation, replace(pg_get_expr(adbin, adrelid), 'other.', ''))::text order by attnum)
      from pg_attribute a left join pg_attrdef on adrelid = attrelid and adnum = attnum
      where attrelid = c.oid and attnum > 0 and not attisdropped),
-    (select array_agg(pg_get_constraintdef(k.oid) order by pg_get_constraintdef(k.oid))
+    (select array_agg(replace(pg_get_constraintdef(k.oid), 'other.', '') order by pg_get_constraintdef(k.oid))
      from pg_constraint k where conrelid = c.oid),
     pg_get_indexdef(c.oid)
 from pg_class c
@@ -77,7 +77,9 @@ async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:
     settings = DatabaseSettings(pool_min=4, pool_max=4)
     async with Database.open(dsn, settings) as db:
         async with db.connection() as connection:
-            await connection.execute("drop table cocosearch_registry, cocosearch_indexes")
+            await connection.execute(
+                "drop table cocosearch_precise_uses, cocosearch_registry, cocosearch_indexes"
+            )
         await asyncio.gather(*(migrate_registry(db) for _ in range(4)))
         async with db.connection() as connection:
             rows = await (
@@ -107,7 +109,7 @@ async def test_tables_of_an_index_catch_up(db: Database) -> None:
     assert await catalogue(db) == previous
 
 
-# What version 1 of the schema left behind, made by the code of then: three files of code and a
+# Rows of version 1 of the schema, made by the code of then: three files of code and a
 # note.
 OLD = Path(__file__).parents[1] / "fixtures" / "schema_1.sql"
 
@@ -115,7 +117,9 @@ OLD = Path(__file__).parents[1] / "fixtures" / "schema_1.sql"
 async def old_index(db: Database) -> IndexRecord:
     """The index of the fixture, brought to the schema of now."""
     async with db.connection() as connection, connection.transaction():
-        await connection.execute("drop table cocosearch_registry, cocosearch_indexes")
+        await connection.execute(
+            "drop table cocosearch_precise_uses, cocosearch_registry, cocosearch_indexes"
+        )
         await connection.execute(OLD.read_bytes())
     await migrate_registry(db)
     (record,) = await index_records.list_indexes(db)
@@ -210,7 +214,8 @@ alter table {chunks}
     alter column location set not null, alter column start_line set not null, alter column end_line set not null,
     add constraint {chunks_key} primary key (filename, location);
 alter table {files} reset (toast_tuple_target);
-alter table {files} drop column chunk_numbers, drop column starts, drop column first_lines, drop column symbols;
+alter table {files} drop column chunk_numbers, drop column starts, drop column first_lines, drop column symbols,
+    drop column facts, drop column name_hashes;
 drop table {retained_chunks};
 update cocosearch_indexes set version = 3;
 """
@@ -259,8 +264,10 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     assert await index_records.table_digest(db, record) == previous
 
 
-# The reverse of migration 4 of the registry, with an index that waits for its tables to be dropped.
+# The reverse of migrations 5 and 4 of the registry, with an index that waits for its tables to be
+# dropped.
 REGISTRY_3 = """
+drop table cocosearch_precise_uses;
 drop index cocosearch_indexes_root;
 alter table cocosearch_indexes drop constraint cocosearch_indexes_role_check;
 alter table cocosearch_indexes rename column role to standing;

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import WatchingSettings
+from cocosearchd.runtime.files.nofollow import open_absolute
+from cocosearchd.watching.hints import inotify
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import (
     Cookie,
@@ -225,6 +227,54 @@ def test_a_directory_above_the_root_that_goes_is_said(tmp_path: Path, above: int
     parent = root.parents[above]
     parent.rename(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").rename(parent)
+    heard.wait(lambda _: bool(heard.losses()))
+    hints.close()
+
+
+@linux
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_a_start_behind_a_link_is_said(tmp_path: Path, above: int) -> None:
+    """The watches would be those of other directories, which hear nothing of the root's."""
+    root, outside = tmp_path / "some" / "where" / "root", tmp_path / "outside"
+    (outside / "where" / "root").mkdir(parents=True)
+    root.mkdir(parents=True)
+    sync, heard = tmp_path / "sync", Heard()
+    sync.mkdir()
+    replaced = (root, *root.parents)[above]
+    replaced.rename(tmp_path / "away")
+    replaced.symlink_to(outside / "where" / "root" if above == 0 else outside)
+    if above == 1:
+        (outside / "root").mkdir()
+    hints = InotifyHints(os.fsencode(root), os.fsencode(sync))
+    hints.start(heard)
+    heard.wait(lambda _: bool(heard.losses()))
+    hints.close()
+
+
+@linux
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_a_link_in_the_middle_of_a_start_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: int
+) -> None:
+    """A directory is another one after its watch, so its next move would not be heard."""
+    root = tmp_path / "some" / "where" / "root"
+    root.mkdir(parents=True)
+    sync, heard = tmp_path / "sync", Heard()
+    sync.mkdir()
+    replaced = (root, *root.parents)[above]
+
+    def open_replaced(path: bytes, flags: int) -> int:
+        """Open a directory and replace it before its watch begins."""
+        handle = open_absolute(path, flags)
+        if path == os.fsencode(replaced):
+            monkeypatch.undo()
+            replaced.rename(tmp_path / "away")
+            root.mkdir(parents=True)
+        return handle
+
+    monkeypatch.setattr(inotify, "open_absolute", open_replaced)
+    hints = InotifyHints(os.fsencode(root), os.fsencode(sync))
+    hints.start(heard)
     heard.wait(lambda _: bool(heard.losses()))
     hints.close()
 

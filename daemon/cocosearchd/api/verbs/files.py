@@ -15,7 +15,7 @@ from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.model import IndexRecord, named_glob, named_path
-from cocosearchd.search.answers import file_listing
+from cocosearchd.search.answers import file_content, file_listing
 from cocosearchd.search.answers.context import fit_budget
 from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.related import find_related
@@ -97,7 +97,7 @@ class FileVerbs:
         check_budget(request.budget_tokens)
         deadline = self._sync.deadline(None)
 
-        async def read(indexes: tuple[RunningIndex, ...], path: str) -> file_listing.FileContent:
+        async def read(indexes: tuple[RunningIndex, ...], path: str) -> file_content.FileContent:
             with suppress(NotFound):
                 content = await self._read(request, indexes, path)
                 if content.source != "index":
@@ -109,7 +109,7 @@ class FileVerbs:
             self._indexes.lookup, request.path, request.index, request.cwd, request.topic, read
         )
         if request.budget_tokens is not None:
-            content = file_listing.fit_content(content, request.budget_tokens)
+            content = file_content.fit_content(content, request.budget_tokens)
         stale = stale_reason("content_outdated") if content.source == "index" else None
         return w.GetFileReply(
             index=content.index,
@@ -127,9 +127,9 @@ class FileVerbs:
 
     async def _read(
         self, request: w.GetFileRequest, indexes: tuple[RunningIndex, ...], path: str
-    ) -> file_listing.FileContent:
+    ) -> file_content.FileContent:
         records = _records(indexes)
-        return await file_listing.get_file(
+        return await file_content.get_file(
             self._db,
             records,
             path,
@@ -177,10 +177,10 @@ class FileVerbs:
         """The index that has a file; waits for pending changes if none has it yet."""
         records = _records(indexes)
         try:
-            name = await file_listing.find_owner(self._db, records, path, overlays)
+            name = await file_content.find_owner(self._db, records, path, overlays)
         except NotFound:
             await self._sync.catch_up(indexes, deadline)
-            name = await file_listing.find_owner(self._db, records, path, overlays)
+            name = await file_content.find_owner(self._db, records, path, overlays)
         return self._indexes.lookup.get(name)
 
 

@@ -15,14 +15,13 @@ from cocosearchd.errors import InvalidInput
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import named_glob, named_path
-from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.search.grep.file_selection import make_scope
 from cocosearchd.search.grep.grep_search import Grep, GrepQuery, IndexMatches, MatchingFile
 from cocosearchd.search.grep.line_pattern import LinePattern, check_pattern
 
 MODES = ("lines", "counts", "files")
-MAX_CONTEXT = 20  # lines around a match
 SEARCH_S = 20.0  # for all indexes of a request; the command line waits for a minute
 PROBLEMS_SHOWN = 5  # files
 PENDING_SHOWN = 20  # paths
@@ -134,7 +133,7 @@ def _make_query(request: w.GrepRequest) -> GrepQuery:
         raise InvalidInput(f"unknown mode {request.mode!r}", f"use one of {', '.join(MODES)}")
     for name, value, low, high in (
         ("limit", request.limit, 1, w.GREP_MAX_LIMIT),
-        ("context", request.context, 0, MAX_CONTEXT),
+        ("context", request.context, 0, w.GREP_MAX_CONTEXT),
     ):
         if not low <= value <= high:
             raise InvalidInput(f"{name} is {value}", f"use {low} to {high}")

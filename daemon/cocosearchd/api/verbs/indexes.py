@@ -22,7 +22,6 @@ from cocosearchd.store.connection.database import Database
 
 FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five updates a second
 FAILURES_SHOWN = 200
-AT_REST = frozenset({"live", "degraded", "root_missing", "failed", "refused"})
 
 
 class IndexVerbs:
@@ -65,7 +64,9 @@ class IndexVerbs:
         while True:
             status = index.root.status()  # first, so that the last progress is of a root at rest
             yield await self._reports.progress(index)
-            rests = index.error is not None or (status.state in AT_REST and not status.pending)
+            rests = index.error is not None or (
+                status.state in p.STATES_AT_REST and not status.pending
+            )
             if index.replacement is None and rests:
                 return
             await anyio.sleep(FOLLOW_S)

@@ -16,7 +16,6 @@ from cocosearchd.api.requests import (
     query_of,
     searched_indexes,
     wants_explanation,
-    with_defaults,
 )
 from cocosearchd.freshness import Freshness, stale_reason
 from cocosearchd.indexes.config_sync import RunningIndex
@@ -25,7 +24,7 @@ from cocosearchd.search.answers.multi_index import FailedIndex, MergedAnswer, se
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.listing.symbol_list import next_cursor
 from cocosearchd.search.pipeline import Answer, Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import Query, fill_defaults
 from cocosearchd.search.trace import Trace
 
 MAX_LISTED_PATHS = 20
@@ -74,7 +73,7 @@ class SearchVerbs:
             if deadline is not None:
                 with anyio.CancelScope(deadline=deadline):
                     await self._indexes.refresh(indexes[0])
-            query = with_defaults(query, indexes[0].settings.search)
+            query = fill_defaults(query, indexes[0].settings.search)
             if request.linked:
                 linked, warnings = self._indexes.lookup.linked_to(indexes[0])
                 indexes += linked

@@ -12,7 +12,6 @@ from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import replies
 from cocosearchd.api.requests import query_of, searched_indexes
 from cocosearchd.api.saved_queries import MIN_EVIDENCE, SavedQuery, Search, next_batch
-from cocosearchd.api.verbs.indexes import AT_REST
 from cocosearchd.errors import NotFound
 from cocosearchd.indexes.config_sync import RunningIndex
 from cocosearchd.indexes.registry import IndexRegistry
@@ -119,7 +118,9 @@ class WatchVerbs:
         version = self._indexes.notifier.version
         notified = True
         while True:
-            changing = notified or any(event.state not in AT_REST for event in states.values())
+            changing = notified or any(
+                event.state not in p.STATES_AT_REST for event in states.values()
+            )
             notified = False
             with anyio.move_on_after(RECHECK_S if changing else None):
                 version = await self._indexes.notifier.wait(version)

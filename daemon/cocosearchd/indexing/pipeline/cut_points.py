@@ -75,13 +75,19 @@ _MAX_ROUNDS = 60
 
 # Lines that belong to the definition below: comments, decorators, attributes, annotations.
 _ATTACHED = re.compile(rb"[ \t]*(?:#|//|/\*|\*|--|;;|@|<!--|\{-|\[[A-Z#]|template\b|%)")
+# Words that continue or end a block. Most lines begin with none of their first letters.
+_CONTINUING_WORDS = (
+    *(b"end", b"else", b"elif", b"elsif", b"except", b"catch", b"finally", b"fi", b"done"),
+    *(b"esac", b"then", b"do", b"begin", b"rescue", b"ensure"),
+)
+_CONTINUING = re.compile(rb"(?:%s)\b" % b"|".join(_CONTINUING_WORDS))
+_CONTINUING_LETTERS = frozenset(word[0] for word in _CONTINUING_WORDS)
+# By first byte of a line: whether the line may close a block, or go on with one.
 _CLOSING = 1
 _CONTINUING_FIRST = 2
 _FIRST = bytes(
-    _CLOSING * (byte in b")]}") or _CONTINUING_FIRST * (byte in b"edfctbr") for byte in range(256)
-)
-_CONTINUING = re.compile(
-    rb"(?:end|else|elif|elsif|except|catch|finally|fi|done|esac|then|do|begin|rescue|ensure)\b"
+    _CLOSING * (byte in b")]}") or _CONTINUING_FIRST * (byte in _CONTINUING_LETTERS)
+    for byte in range(256)
 )
 _BREAK = re.compile(rb"[\s,;>})\]](?=[^\s,;>})\]])")
 

@@ -10,13 +10,14 @@ from cocosearchd.indexing.pipeline.parse_result import (
     add_checksum,
     has_valid_checksum,
 )
-from cocosearchd.model import Chunk, ParseReport, SkipReason, Symbol
+from cocosearchd.model import Chunk, PackedCode, ParseReport, SkipReason, Symbol
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 from cocosearchd.store.chunks.manifest import ChunkManifest, build_manifest, stored_chunk_order
 
-_REPORT, _SYMBOL = (
-    attrgetter(*(field.name for field in fields(kind))) for kind in (ParseReport, Symbol)
+_REPORT, _SYMBOL, _CODE = (
+    attrgetter(*(field.name for field in fields(kind)))
+    for kind in (ParseReport, Symbol, PackedCode)
 )
 _CHUNK = attrgetter(
     *("end_line", "header", "block_type", "hierarchy"),
@@ -31,8 +32,7 @@ class FileManifest:
     chunk_manifest: ChunkManifest
     language: str
     report: ParseReport
-    scopes: bytes | None
-    symbols: bytes | None  # packed by `languages.symbol_table`
+    code: PackedCode
     # by position: the values of a chunk that `chunk_manifest` does not have, packed with `marshal`
     packed_chunks: tuple[bytes, ...]
     skip: SkipReason | None = None
@@ -58,8 +58,7 @@ def build_file_manifest(
     chunks: Sequence[Chunk],
     language: str,
     report: ParseReport,
-    scopes: bytes | None,
-    symbols: bytes | None,
+    code: PackedCode,
     skip: SkipReason | None,
 ) -> FileManifest:
     """Return the manifest of a file from all its chunks."""
@@ -69,8 +68,7 @@ def build_file_manifest(
         chunk_manifest=build_manifest(chunks, order),
         language=language,
         report=report,
-        scopes=scopes,
-        symbols=symbols,
+        code=code,
         packed_chunks=described,
         skip=skip,
     )
@@ -80,10 +78,9 @@ def pack_manifest(file: FileManifest) -> bytes:
     """Return a manifest as bytes with a checksum. The file must not be skipped."""
     manifest = file.chunk_manifest
     values = (manifest.starts, manifest.lines, manifest.contents, manifest.symbol_count)
-    definitions = (file.scopes, file.symbols)
     return add_checksum(
         marshal.dumps(
-            (values, file.language, _REPORT(file.report), definitions, file.packed_chunks)
+            (values, file.language, _REPORT(file.report), _CODE(file.code), file.packed_chunks)
         )
     )
 
@@ -93,15 +90,12 @@ def unpack_manifest(raw: bytes | None) -> FileManifest | None:
     if raw is None or not has_valid_checksum(raw):
         return None
     try:
-        manifest, language, report, (scopes, symbols), packed_chunks = read_values(
-            raw[CHECKSUM_BYTES:]
-        )
+        manifest, language, report, code, packed_chunks = read_values(raw[CHECKSUM_BYTES:])
         return FileManifest(
             chunk_manifest=ChunkManifest(*manifest),
             language=language,
             report=ParseReport(*report),
-            scopes=scopes,
-            symbols=symbols,
+            code=PackedCode(*code),
             packed_chunks=packed_chunks,
         )
     except (InvalidFrame, ValueError, TypeError):

@@ -6,14 +6,20 @@ root is ever read.
 """
 
 import errno
-import hashlib
 import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cocosearchd.model import RACY_NS, READ_YOUNG, Fingerprint, SkipReason, decode_path
+from cocosearchd.model import (
+    RACY_NS,
+    READ_YOUNG,
+    Fingerprint,
+    SkipReason,
+    decode_path,
+    hash_content,
+)
 from cocosearchd.runtime.files.nofollow import LOOKUP, open_absolute, open_below, status_below
 
 # a file that grows during three reads is a log in use: the source offers it again later
@@ -103,7 +109,7 @@ def _skip_unreadable(status: os.stat_result, path: str, force: int) -> Reading:
     file_fingerprint = fingerprint(status)
     return SourceFile(
         path,
-        _hash(f"unreadable {file_fingerprint!r}".encode()),
+        hash_content(f"unreadable {file_fingerprint!r}".encode()),
         file_fingerprint,
         b"",
         force,
@@ -121,7 +127,7 @@ def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
         if status.st_size > limit:
             return SourceFile(
                 path,
-                _hash(repr(file_fingerprint).encode()),
+                hash_content(repr(file_fingerprint).encode()),
                 file_fingerprint,
                 b"",
                 force,
@@ -130,7 +136,7 @@ def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
         data = os.pread(handle, status.st_size + 1, 0)
         if len(data) == status.st_size and fingerprint(os.fstat(handle)) == file_fingerprint:
             return SourceFile(
-                path, _hash(data), _mark_young(file_fingerprint, began_ns), data, force
+                path, hash_content(data), _mark_young(file_fingerprint, began_ns), data, force
             )
     return UnreadFile(path, "it changes while it is read")
 
@@ -157,7 +163,3 @@ def fingerprint(status: os.stat_result) -> Fingerprint:
         status.st_ctime_ns,
         status.st_mode,
     )
-
-
-def _hash(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()

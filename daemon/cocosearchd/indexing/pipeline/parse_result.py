@@ -9,6 +9,7 @@ from operator import attrgetter
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits, chunk_ranges, describe_chunks
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
+from cocosearchd.languages.references import fact_table
 from cocosearchd.model import Chunk, ParseReport, Symbol
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
@@ -29,6 +30,7 @@ class ParsedFile:
     symbols: tuple[Symbol, ...]
     blocks: tuple[Block, ...]
     report: ParseReport
+    facts: bytes = b""  # packed by `languages.references.fact_table`
 
     def chunks(self, path: str, language: str, data: bytes) -> tuple[Chunk, ...]:
         """Return the described chunks of a file with this parse result."""
@@ -57,7 +59,13 @@ def parse_file(
     The time grows with the size of the file.
     """
     parsed = parse(path, data, overrides, language)
-    parsed_file = ParsedFile(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
+    parsed_file = ParsedFile(
+        cut(parsed, limits),
+        parsed.symbols,
+        parsed.blocks,
+        parsed.report,
+        fact_table.pack_columns(parsed.fact_columns),
+    )
     # A parser that took too long may not do so the next time.
     return parsed_file, parsed.tree is not None or parsed.report.status == "no_grammar"
 
@@ -108,6 +116,7 @@ def pack_parsed_file(parsed_file: ParsedFile) -> bytes:
         tuple(map(_SYMBOL, parsed_file.symbols)),
         tuple(map(_BLOCK, parsed_file.blocks)),
         _REPORT(parsed_file.report),
+        parsed_file.facts,
     )
     return add_checksum(marshal.dumps((parsed_file.ranges, *values)))
 
@@ -117,12 +126,15 @@ def unpack_parsed_file(raw: bytes | None) -> ParsedFile | None:
     if raw is None or not has_valid_checksum(raw):
         return None
     try:
-        cut, symbols, blocks, report = read_values(raw[CHECKSUM_BYTES:])
+        cut, symbols, blocks, report, facts = read_values(raw[CHECKSUM_BYTES:])
+        if not isinstance(facts, bytes):
+            return None
         return ParsedFile(
             cut,
             tuple(Symbol(*symbol) for symbol in symbols),
             tuple(Block(*block) for block in blocks),
             ParseReport(*report),
+            facts,
         )
     except (InvalidFrame, ValueError, TypeError):
         return None

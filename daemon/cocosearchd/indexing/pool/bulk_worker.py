@@ -22,7 +22,7 @@ from cocosearchd.indexing.pool.bulk_messages import (
     pack_task_results,
     unpack_task_request,
 )
-from cocosearchd.languages import scopes, symbol_table
+from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.model import Chunk
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.store.chunks.manifest import new_positions, stored_chunk_order
@@ -66,8 +66,7 @@ def _describe_file(task: TaskInput, request: TaskRequest) -> _DescribedFile:
         chunks,
         task.language,
         parsed_file.report,
-        scopes.pack(parsed_file.symbols),
-        symbol_table.pack(parsed_file.symbols),
+        pack_code(parsed_file.symbols, parsed_file.facts),
         None,
     )
     positions = new_positions(manifest.chunk_manifest, task.stored)

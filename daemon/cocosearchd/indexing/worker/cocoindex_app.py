@@ -22,7 +22,7 @@ from typing import Any, Self
 import cocoindex as coco
 
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable
-from cocosearchd.exclusion import EXCLUSIONS
+from cocosearchd.exclusion import embedder_failure
 from cocosearchd.indexing.index_queue import max_files_in_flight
 from cocosearchd.indexing.pipeline.file_reader import (
     MissingFile,
@@ -183,7 +183,7 @@ class IndexApp:
         count = -1
         reading = partial(
             readings.extend,
-            read_files(self.record.root, paths, self._tools.rules.max_file_bytes, force),
+            read_files(self.record.root, paths, self._tools.rules.skip.max_file_bytes, force),
         )
         task = asyncio.ensure_future(self._tools.threads.run_in_thread(reading, urgent=urgent))
         while not await ends_within(task, NO_ANSWER_S):
@@ -264,8 +264,4 @@ def describe_error(error: BaseException) -> str:
     if not isinstance(error, CocoSearchError):
         return f"{type(error).__name__}: {error}"
     text = f"{error}; {error.hint}" if error.hint else str(error)
-    return (
-        f"{EXCLUSIONS['embedder_away'].cause}: {text}"
-        if isinstance(error, EmbedderUnavailable)
-        else text
-    )
+    return embedder_failure(text) if isinstance(error, EmbedderUnavailable) else text

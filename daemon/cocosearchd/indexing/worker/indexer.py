@@ -371,9 +371,7 @@ def _make_row_rules(index: OpenIndex, embedder: Embedder) -> RowRules:
         limits=chunker_limits(settings),
         overrides=index.rules.queries,
         queries=tuple(digest_queries(index.rules.queries).items()),
-        max_file_bytes=settings.max_file_bytes,
-        index_secrets=settings.index_secrets,
-        any_type=skip_rules(settings).any_type,
+        skip=skip_rules(settings),
     )
 
 

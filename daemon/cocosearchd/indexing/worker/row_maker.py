@@ -48,9 +48,16 @@ from cocosearchd.indexing.worker.known_contents import (
     look_up_contents,
 )
 from cocosearchd.indexing.worker.work_priority import WorkPriority
-from cocosearchd.languages import scopes, symbol_table
+from cocosearchd.languages.packed_code import pack_code
 from cocosearchd.languages.parse import QueryOverrides
-from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
+from cocosearchd.model import (
+    NO_CODE,
+    Chunk,
+    IndexIdentity,
+    PackedCode,
+    ParseReport,
+    SkipReason,
+)
 from cocosearchd.store.chunks.manifest import (
     ManifestDiff,
     StoredFile,
@@ -76,14 +83,7 @@ class RowRules:
     limits: ChunkLimits
     overrides: QueryOverrides
     queries: tuple[tuple[str, str], ...]  # digests of symbol queries: `row_shape.digest_queries`
-    max_file_bytes: int
-    index_secrets: bool
-    any_type: bool  # the user includes files by name: an unknown language is plain text
-
-    @property
-    def skip_rules(self) -> SkipRules:
-        """The rules that decide which files are skipped."""
-        return SkipRules(self.max_file_bytes, self.index_secrets, self.any_type)
+    skip: SkipRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,7 @@ class FileExtract:
     chunks: tuple[Chunk, ...]
     report: ParseReport
     skip: SkipReason | None = None
-    scopes: bytes | None = None
-    symbols: bytes | None = None
+    code: PackedCode = NO_CODE
     # with a diff, `chunks` has only the chunks that are not stored
     diff: ManifestDiff | None = None
     task_result: TaskResult | None = None  # of a bulk worker: keywords and vectors of `chunks`
@@ -149,7 +148,7 @@ class RowMaker:
                 self._parse_cache,
                 self._parser.quarantine,
                 self._rules.limits,
-                self._rules.skip_rules,
+                self._rules.skip,
             )
             preparation = await self._threads.run_in_thread(preparing, urgent=urgent)
             results = dict[int, TaskResult]()
@@ -419,8 +418,7 @@ def extract_new_chunks(
             extract.chunks,
             extract.language,
             extract.report,
-            extract.scopes,
-            extract.symbols,
+            extract.code,
             extract.skip,
         )
         for extract in extracts
@@ -470,8 +468,7 @@ def _extract_from_manifest(
         chunks,
         manifest.report,
         skip=manifest.skip,
-        scopes=manifest.scopes,
-        symbols=manifest.symbols,
+        code=manifest.code,
         diff=diff,
     )
 
@@ -493,8 +490,7 @@ def extract_file(source: SourceFile, language: str, parsed_file: ParsedFile) -> 
         language,
         chunks,
         parsed_file.report,
-        scopes=scopes.pack(parsed_file.symbols),
-        symbols=symbol_table.pack(parsed_file.symbols),
+        code=pack_code(parsed_file.symbols, parsed_file.facts),
     )
 
 
@@ -512,7 +508,6 @@ def make_file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) 
         if extract.task_result is None
         else _make_keyword_lookup(extract.chunks, extract.task_result),
         skip_reason=extract.skip,
-        scopes=extract.scopes,
-        symbols=extract.symbols,
+        code=extract.code,
         diff=extract.diff,
     )

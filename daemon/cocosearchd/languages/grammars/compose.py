@@ -32,12 +32,7 @@ class Compose:
 
         Other keys at the top are blocks of their own.
         """
-        entries = yaml_keys.read_entries(data)
-        return tuple(
-            block
-            for top in yaml_keys.children(entries, None)
-            for block in _blocks_of_key(entries, top)
-        )
+        return yaml_keys.map_top_keys(data, _blocks_of_key)
 
 
 def _blocks_of_key(entries: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:

@@ -28,12 +28,7 @@ class GithubActions:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Return jobs with their steps inside."""
-        entries = yaml_keys.read_entries(data)
-        return tuple(
-            block
-            for top in yaml_keys.children(entries, None)
-            for block in _blocks_of_key(entries, top)
-        )
+        return yaml_keys.map_top_keys(data, _blocks_of_key)
 
 
 def _blocks_of_key(entries: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:

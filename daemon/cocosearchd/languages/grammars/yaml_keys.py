@@ -4,7 +4,11 @@ This works for broken files and for templates of YAML.
 """
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 # Every part ends at a fixed character, so that no line can make it backtrack for long.
 _PLAIN_KEY = r"[^\s#'\"\[\]{}&*!|>%@:-][^\n:]*(?::[^\s:][^\n:]*)*"
@@ -123,6 +127,14 @@ def _unquote(text: str) -> str:
     quoted = _QUOTED.fullmatch(text)
     text = quoted[2] if quoted else _COMMENT.sub("", text).strip("\"'")
     return text.encode("latin-1").decode("utf-8", "replace")
+
+
+def map_top_keys(
+    data: bytes, describe: Callable[[list[YamlEntry], YamlEntry], Iterable[Value]]
+) -> tuple[Value, ...]:
+    """Return what `describe` yields for each key at the top, given all entries and that key."""
+    entries = read_entries(data)
+    return tuple(value for top in children(entries, None) for value in describe(entries, top))
 
 
 def children(entries: list[YamlEntry], parent: YamlEntry | None) -> list[YamlEntry]:

@@ -1,1 +1,1 @@
-"""Comments and definitions found by patterns in lines of text, without a syntax tree."""
+"""Comments, definitions, tokens and kinds of files, found by patterns without a syntax tree."""

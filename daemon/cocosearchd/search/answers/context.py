@@ -8,12 +8,13 @@ context.
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from threading import Lock
 
 from cocosearchd.languages import scopes
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
 from cocosearchd.model import Hit
 from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
-from cocosearchd.search.answers.token_estimate import estimate_tokens
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.chunks.file_states import FileState
@@ -299,7 +300,8 @@ def hit_heading(hit: Hit) -> str:
     lines = f"{hit.start_line}-{hit.end_line}"
     symbol = f"{hit.symbol_type} {hit.symbol_name}" if hit.symbol_name else ""
     also = (f"{entry.start_line}-{entry.end_line} {entry.symbol_name or ''}" for entry in hit.also)
-    below = ", ".join((*also, *hit.similar_paths[:3]))
+    alike = chain(hit.similar_lines, *(entry.similar_lines for entry in hit.also))
+    below = ", ".join((*also, *hit.similar_paths[:3], *map(str, alike)))
     return (
         f"{hit.path}:{lines} (hit: {lines})  {symbol}  [50%]\n"
         f"```{hit.language}\nx\n```\n{below}\n\n"
@@ -393,5 +395,6 @@ def _with_context(
         line=hit.line,
         also=hit.also,
         similar_paths=hit.similar_paths,
+        similar_lines=hit.similar_lines,
         symbol_parent=hit.symbol_parent,
     )

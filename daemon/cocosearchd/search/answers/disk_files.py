@@ -6,7 +6,6 @@ outside of a root is ever read.
 """
 
 import asyncio
-import hashlib
 import os
 import stat
 from collections import OrderedDict
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.config.settings import LARGEST_FILE_BYTES
-from cocosearchd.model import decode_path
+from cocosearchd.model import decode_path, hash_content
 from cocosearchd.runtime.files.nofollow import open_absolute, status_of
 
 MAX_TEXTS = 128
@@ -80,11 +79,6 @@ class _ReadRecord:
 def make_contents(data: bytes) -> FileContents:
     """Make the contents of a file from its bytes."""
     return FileContents(hash_content(data), data, _line_starts(data))
-
-
-def hash_content(data: bytes) -> bytes:
-    """Hash content like `model.FileRecord.content_hash`."""
-    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class VerifiedFiles:

@@ -1,20 +1,43 @@
 """JSON-able descriptions of a run, for `explain`."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from cocosearchd.search.places import ScoredResult
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import RRF_K, RetrievedCandidates, ScoredCandidate
+from cocosearchd.search.reports.report import Report
 
+PARTS_SHOWN = 40  # parts of a long question, and paths or frames in it
+PART_SHOWN = 100  # characters of a part
 SHOWN_CANDIDATES = 20  # of each retriever: enough to see why a result came first
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
     """Return every field of a plan, without filters that do not restrict."""
-    fields = asdict(plan)
+    fields = asdict(replace(plan, report=None))
+    fields["report"] = None if plan.report is None else _describe_report(plan.report)
     fields["where"] = {name: value for name, value in fields["where"].items() if value}
     return fields
+
+
+def _describe_report(report: Report) -> dict[str, Any]:
+    """Describe the first parts of a long question, and what they mention."""
+    mentions = report.mentions
+    parts = [
+        {"line": part.line, "kind": part.kind, "text": " ".join(part.text.split())[:PART_SHOWN]}
+        for part in report.parts[:PARTS_SHOWN]
+    ]
+    return {
+        "parts": parts,
+        "further_parts": len(report.parts) - len(parts),
+        "paths": {group: list(paths[:PARTS_SHOWN]) for group, paths in mentions.paths.items()},
+        "messages": [message[:PART_SHOWN] for message in report.messages],
+        "frames": [
+            f"{frame.path}:{frame.line} {frame.function}".strip()
+            for frame in mentions.frames[:PARTS_SHOWN]
+        ],
+    }
 
 
 def describe_results(

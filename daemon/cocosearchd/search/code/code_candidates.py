@@ -12,13 +12,18 @@ from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import unmet_filter
 from cocosearchd.search.code.phrase_filter import PhraseMatches, rank_phrase_matches
 from cocosearchd.search.code.symbol_files import find_symbol_files
-from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
+from cocosearchd.search.lexical.analysis.terms import QueryTerms
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.listing.symbol_list import read_symbols, symbol_page
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.places import select_results
+from cocosearchd.search.places import ScoredResult, select_results
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import RetrievedCandidates, ScoredCandidate
+from cocosearchd.search.reports.frame_places import Places, find_frame_places
+from cocosearchd.search.reports.mention_signals import MentionedFiles
+from cocosearchd.search.reports.report_signals import ReportScorer, make_scorer
+from cocosearchd.search.reports.report_terms import report_query_terms
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import FileStates
@@ -38,8 +43,9 @@ class RankedCandidates:
 
     `generation` is None if PostgreSQL retrieved them, as `retrieved`. `complete` is True if every
     candidate still has its row. `states` are those of their files, read with the rows; None: not
-    read yet. `warning` is a sentence for people, None for nothing; `cacheable` is False if the same
-    question may get a better answer later.
+    read yet. `selected` are the results, None where a reranker is still to choose them. `warning`
+    is a sentence for people, None for nothing; `cacheable` is False if the same question may get a
+    better answer later.
     """
 
     scored: list[ScoredCandidate]
@@ -49,6 +55,7 @@ class RankedCandidates:
     warning: str | None = None
     cacheable: bool = True
     retrieved: RetrievedCandidates | None = None
+    selected: tuple[ScoredResult, ...] | None = None
 
 
 async def code_candidates(
@@ -82,36 +89,83 @@ async def code_candidates(
         lexical=lexical,
         snapshot=snapshot,
         plan=plan,
-        terms=lexical.parse_query(plan.text),
+        terms=await _query_terms(lexical, plan),
         vector=vector,
         weights=weights,
         limit=max(result_count, plan.depth if trace.explain else 0),
         needed=result_count,
         overlay=overlay,
+        report_signals=await _report_signals(lexical, plan),
+        pointed_out=await _pointed_out(db, newest, plan, snapshot, overlay),
     )
-    candidates = await _rank(db, newest, code_query, trace)
-    if _lacks_results(plan, candidates.scored, code_query.limit):
+    candidates, matrix = await _rank(db, newest, code_query, trace)
+    if plan.reranker != "disabled":
+        return candidates
+    candidates = _select(plan, candidates)
+    if _lacks_results(plan, candidates, code_query.limit):
         more = min(MAX_COLLAPSED_DEPTH, COLLAPSE_FACTOR * code_query.limit)
-        candidates = await _rank(db, newest, replace(code_query, limit=more, needed=more), trace)
+        deeper_query = replace(code_query, limit=more, needed=more)
+        candidates, _ = await _rank(db, newest, deeper_query, trace, matrix)
+        candidates = _select(plan, candidates)
     return candidates
 
 
+def _select(plan: Plan, candidates: RankedCandidates) -> RankedCandidates:
+    return replace(candidates, selected=select_results(plan, candidates.scored))
+
+
+async def _report_signals(lexical: LexicalIndex, plan: Plan) -> ReportScorer | None:
+    if plan.report is None:
+        return None
+    return await asyncio.to_thread(
+        make_scorer, plan.report, lexical.terms, lexical.name, lexical.common_language
+    )
+
+
+async def _pointed_out(
+    db: Database,
+    record: IndexRecord,
+    plan: Plan,
+    snapshot: IndexSnapshot,
+    overlay: Overlay | None,
+) -> Places:
+    """Return the places that a long question names by their lines."""
+    if plan.report is None or not plan.report.mentions.frames:
+        return {}
+    names = MentionedFiles(snapshot.live_documents.paths)
+    return await find_frame_places(db, record, plan.report, names, overlay)
+
+
+async def _query_terms(lexical: LexicalIndex, plan: Plan) -> QueryTerms:
+    """Return the terms of a plan's text, or of the parts of a long question."""
+    if plan.report is None:
+        return lexical.parse_query(plan.text)
+    return await asyncio.to_thread(
+        report_query_terms, plan.report, lexical.terms, lexical.name, lexical.common_language
+    )
+
+
 async def _rank(
-    db: Database, record: IndexRecord, code_query: CodeQuery, trace: Trace
-) -> RankedCandidates:
+    db: Database,
+    record: IndexRecord,
+    code_query: CodeQuery,
+    trace: Trace,
+    matrix: FeatureMatrix | None = None,
+) -> tuple[RankedCandidates, FeatureMatrix | None]:
+    """Rank with the matrix of fewer results, if there is one. Return the matrix for more."""
     if code_query.plan.where.phrases:
         matches = await rank_phrase_matches(db, record, code_query, code_query.needed, trace)
     else:
-        matches = PhraseMatches(await code_query.rank())
-    return await _add_rows(db, record, code_query, matches)
+        chunks, matrix = await code_query.rank_all(matrix)
+        matches = PhraseMatches(chunks)
+    return await _add_rows(db, record, code_query, matches), matrix
 
 
-def _lacks_results(plan: Plan, scored: list[ScoredCandidate], limit: int) -> bool:
+def _lacks_results(plan: Plan, candidates: RankedCandidates, limit: int) -> bool:
     """Return True if results that are alike leave fewer than the limit, and there may be more."""
-    file_count = len({entry.candidate.path for entry in scored})
-    if not plan.collapse or plan.reranker != "disabled" or file_count < limit:
+    if not plan.collapse or len(candidates.selected or ()) >= plan.limit:
         return False
-    return len(select_results(plan, scored)) < plan.limit
+    return len({entry.candidate.path for entry in candidates.scored}) >= limit
 
 
 async def _list_symbols(

@@ -23,43 +23,78 @@ from cocosearchd.search.code.place_scores import (
     score_places,
 )
 from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical.array_types import Floats
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.scoring.candidate_selection import select_top
 from cocosearchd.search.places import MAX_OTHER_PLACES, best_places_threshold
+from cocosearchd.search.reports.report_signals import REPORT_SIGNALS
 
-Floats = NDArray[np.float32]
 _FULL_VALUE = 3.0  # of a definition: a type
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
-_SIGNALS = {
-    "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq", "test",
-    "prose", "hub", "depth", "lsize", "chunk", "file", "lsize_unnamed", "s_mean_unnamed", "chunk_unnamed",
-    "s3_weak", "f_all_weak", "lsize_weak", "chunk_weak",
-}  # fmt: skip
+# Signal of a file -> its meaning. Words are scored by BM25; lexical signals are shares of the
+# best file's, unless the text says another scale.
+SIGNALS: Mapping[str, str] = {
+    "s3": "words of its best three chunks",
+    "s_mean": "mean words of its chunks",
+    "s_raw": "points of s3 for each term of the query, not compared with other files",
+    "f_all": "words of its whole text",
+    "f_def": "words of its definitions",
+    "f_com": "words of its comments",
+    "f_path": "words of its path",
+    "p_s": "words of its name that the query has",
+    "symF": "it defines a name of the query as written; a type counts most",
+    "symI": "the same, without regard to case",
+    "sole": "its share of the files that define, or else use, the name of the query",
+    "stemeq": "its name without suffix is the name that the query has",
+    "test": "1 for tests",
+    "test_unasked": "1 for tests if the query is a sentence that does not ask for tests",
+    "prose": "1 for documents",
+    "hub": "1 for files that only pass on what others define, such as `__init__.py`",
+    "depth": "levels below the mean depth of all files",
+    "lsize": "z-score of the logarithm of its size",
+    "chunk": "z-score of the cosine of its best chunk",
+    "file": "z-score of the cosine of its mean vector",
+    "lsize_unnamed": "lsize, by the share of the query that no file name explains",
+    "s_mean_unnamed": "s_mean, by the same",
+    "chunk_unnamed": "chunk, by the same",
+    "s3_weak": "s3, by the weight of the words that no chunk has together",
+    "f_all_weak": "f_all, by the same",
+    "lsize_weak": "lsize, by the same",
+    "chunk_weak": "chunk, by the same",
+}
 _FILE_SETS = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
-_PLACE_SETS = {
+# `aside`: 1 for files in directories of documents and examples.
+_OF_REPORTS = REPORT_SIGNALS | {"aside"}
+_SIGNALS_OF_SET = {
+    "report": SIGNALS.keys() | _OF_REPORTS,
+    "report_without_vectors": SIGNALS.keys() | _OF_REPORTS,
     "places": PLACE_SIGNALS,
     "relevance": RELEVANCE_SIGNALS,
     "relevance_without_vectors": RELEVANCE_SIGNALS,
 }
-_UNSCALED = ("p_s", "sole", "stemeq", "test", "prose", "hub", "depth", "lsize")
+_UNSCALED = ("p_s", "sole", "stemeq", "test", "test_unasked", "prose", "hub", "depth", "lsize")
 _LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Signal -> weight of files, for the four kinds of question; of places; of their relevance."""
+    """Signal -> weight of files, for six kinds of question; of places; of their relevance."""
 
     plain: Mapping[str, float]
     symbol: Mapping[str, float]
     plain_without_vectors: Mapping[str, float]
     symbol_without_vectors: Mapping[str, float]
+    report: Mapping[str, float]
+    report_without_vectors: Mapping[str, float]
     places: Mapping[str, float]
     relevance: Mapping[str, float]
     relevance_without_vectors: Mapping[str, float]
 
-    def select(self, symbol: bool, vectors: bool) -> Mapping[str, float]:
+    def select(self, symbol: bool, vectors: bool, report: bool = False) -> Mapping[str, float]:
         """Return the set for a question."""
+        if report:
+            return self.report if vectors else self.report_without_vectors
         if vectors:
             return self.symbol if symbol else self.plain
         return self.symbol_without_vectors if symbol else self.plain_without_vectors
@@ -92,7 +127,7 @@ class RankedChunk:
 def load_weights(file: str = "") -> Weights:
     """Load the weights of a file, or the shipped ones. Raises `BadSettings`.
 
-    Sets of places and relevance that the file does not have are the shipped ones.
+    Sets that the file does not have are the shipped ones, but for the four of short questions.
     """
     shipped = resources.files("cocosearchd.search.code") / "code_weights.json"
     source = Path(file) if file else shipped
@@ -100,7 +135,7 @@ def load_weights(file: str = "") -> Weights:
         sets = json.loads(shipped.read_text("utf-8"))["weights"]
         own_sets = json.loads(source.read_text("utf-8"))["weights"]
         sets |= {name: own_sets[name] for name in _FILE_SETS}
-        sets |= {name: own_sets[name] for name in _PLACE_SETS if name in own_sets}
+        sets |= {name: own_sets[name] for name in _SIGNALS_OF_SET if name in own_sets}
         weights = Weights(
             **{
                 name: {str(signal): float(weight) for signal, weight in sets[name].items()}
@@ -115,7 +150,7 @@ def load_weights(file: str = "") -> Weights:
         signal
         for name in Weights.__slots__
         for signal in getattr(weights, name)
-        if signal not in _PLACE_SETS.get(name, _SIGNALS)
+        if signal not in _SIGNALS_OF_SET.get(name, SIGNALS)
     }
     if unknown_signals:
         raise BadSettings(
@@ -134,6 +169,8 @@ def compute_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
     corpus = matrix.corpus
     scaled = {name: features.scale_to_maximum(values[name]) for name in _LEXICAL}
     scaled |= {name: values[name] for name in _UNSCALED}
+    if matrix.is_report:
+        scaled |= {name: values[name] for name in sorted(_OF_REPORTS)}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
     scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
     if matrix.best_cosines is not None and matrix.file_cosines is not None:
@@ -167,13 +204,15 @@ def rank_code(
     allowed_chunks: NDArray[np.bool_] | None = None,
     all_chunks: bool = False,
     holds_phrases: bool = False,
+    pointed_out: NDArray[np.bool_] | None = None,
 ) -> tuple[RankedChunk, ...]:
     """Rank the best `limit` files by their best chunks, each followed by its other good chunks.
 
     Other chunks are those among the best chunks of all these files (`best_places_threshold`), at
     most `MAX_OTHER_PLACES` of each. With `all_chunks`, the `limit` most relevant chunks of these
     files are ranked by themselves. `holds_phrases`: the allowed chunks contain the quoted phrases,
-    so no other evidence is needed. Statistics are those of the whole index: a filter changes which
+    so no other evidence is needed. `pointed_out`: chunks that the question names by a line, (C,),
+    which are the best places of their files. Statistics are those of the whole index: a filter changes which
     files are shown, not their relative order.
     """
     if not len(matrix.paths):
@@ -183,12 +222,14 @@ def rank_code(
     if allowed_chunks is not None:
         eligible &= np.logical_or.reduceat(allowed_chunks, matrix.chunks.starts)
     files = _sort_files(matrix, scores, eligible, limit)
-    place_scores = score_places(matrix, symbol, weights.places)
+    place_scores = score_places(matrix, symbol, scores, weights.places)
+    if pointed_out is not None and len(place_scores):
+        place_scores[pointed_out] += np.ptp(place_scores)
     relevances = estimate_relevance(
         matrix,
         symbol,
         scores,
-        by_signal.get("sole", np.zeros(len(matrix.paths), np.float32)),
+        sole_definitions(matrix, symbol, weights, by_signal),
         weights.select_relevance(matrix.chunks.cosines is not None),
     )
     chunks = (
@@ -196,7 +237,7 @@ def rank_code(
         if all_chunks
         else _choose_chunks(matrix, files, place_scores, allowed_chunks, limit)
     )
-    signals = {file: _largest_signals(by_signal, file) for file in files}
+    signals = _largest_signals(by_signal, files)
     return tuple(
         _make_ranked_chunk(matrix, chunk, scores, place_scores, relevances, signals)
         for chunk in chunks
@@ -249,14 +290,22 @@ def _sort_chunks(
     return chunks
 
 
-def _largest_signals(by_signal: Mapping[str, Floats], file: int) -> tuple[tuple[str, float], ...]:
-    """Return weight x value of each signal of a file, the largest first."""
-    return tuple(
-        sorted(
-            ((name, float(values[file])) for name, values in by_signal.items() if values[file]),
-            key=lambda item: -abs(item[1]),
+def _largest_signals(
+    by_signal: Mapping[str, Floats], files: Sequence[int]
+) -> dict[int, tuple[tuple[str, float], ...]]:
+    """Map each file to weight x value of each of its signals, the largest first."""
+    # (F, S) as Python floats in one step: to read each from its array costs more than all else here
+    columns = np.array([values[files] for values in by_signal.values()], np.float32)
+    rows = columns.reshape(len(by_signal), len(files)).T.tolist()
+    return {
+        file: tuple(
+            sorted(
+                (item for item in zip(by_signal, row, strict=True) if item[1]),
+                key=lambda item: -abs(item[1]),
+            )
         )
-    )
+        for file, row in zip(files, rows, strict=True)
+    }
 
 
 def _make_ranked_chunk(
@@ -307,12 +356,30 @@ def score_files(
 ) -> tuple[Floats, dict[str, Floats]]:
     """Return the scores of the files, (F,), and their summands by signal."""
     by_signal = weighted_signals(
-        compute_signals(matrix), weights.select(symbol, matrix.chunks.cosines is not None)
+        compute_signals(matrix),
+        weights.select(symbol, matrix.chunks.cosines is not None, matrix.is_report),
     )
     scores = np.zeros(len(matrix.paths), np.float32)
     for values in by_signal.values():
         scores += values
     return scores, by_signal
+
+
+def sole_definitions(
+    matrix: FeatureMatrix, symbol: bool, weights: Weights, by_signal: Mapping[str, Floats]
+) -> Floats:
+    """Return what a name with one definition adds to the score of its file, (F,), for relevance.
+
+    A name that no file defines as written counts as written for the files that define it in another
+    case: their order is no surer for that, but that they are what was meant is.
+    """
+    values = by_signal.get("sole", np.zeros(len(matrix.paths), np.float32))
+    if not symbol or values.any():
+        return values
+    weight = weights.select(symbol, matrix.chunks.cosines is not None).get("sole", 0.0)
+    return features.definition_shares(matrix.values["symI"], matrix.values["symI"]) * np.float32(
+        weight
+    )
 
 
 def _eligible_files(matrix: FeatureMatrix, *, holds_phrases: bool) -> NDArray[np.bool_]:

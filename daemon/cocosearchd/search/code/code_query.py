@@ -1,7 +1,8 @@
 """A query in the profile `code` against one snapshot of a lexical index."""
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -11,7 +12,12 @@ from numpy.typing import NDArray
 from cocosearchd.search.code.code_profile import RankedChunk, Weights, rank_code
 from cocosearchd.search.code.file_masks import chunk_mask, file_mask
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot
+from cocosearchd.search.lexical.array_types import Mask
+from cocosearchd.search.lexical.index_snapshot import (
+    FeatureMatrix,
+    IndexSnapshot,
+    ReportSignals,
+)
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments.live_documents import (
     FileFilter,
@@ -24,7 +30,6 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.store.chunks.phrase_matches import Starts
 
 T = TypeVar("T")
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class CodeQuery:
     limit: int
     needed: int
     overlay: Overlay | None = None
+    report_signals: ReportSignals | None = None
+    pointed_out: Starts = field(default_factory=dict)  # places that the question names by lines
 
     async def evaluate(self, scorer: Callable[[FeatureMatrix], T], choice: FileFilter) -> T:
         """Return the result of `scorer` on the feature matrix, in a thread.
@@ -51,13 +58,32 @@ class CodeQuery:
         `choice` returns the mask of the files that may be shown.
         """
         return await self.lexical.score(
-            self.snapshot, scorer, self.terms, self.vector, choice, self.needed
+            self.snapshot,
+            scorer,
+            self.terms,
+            self.vector,
+            choice,
+            self.needed,
+            self.report_signals,
         )
 
-    async def rank(self, chunks: Starts | None = None) -> tuple[RankedChunk, ...]:
-        """Rank the best of the given chunks; None: of those that pass the filter on symbols."""
+    async def rank(self, chunks: Starts) -> tuple[RankedChunk, ...]:
+        """Rank the best of the given chunks."""
         return await self.evaluate(
             partial(self.rank_compared, chunks=chunks), partial(self.allowed_files, chunks=chunks)
+        )
+
+    async def rank_all(
+        self, matrix: FeatureMatrix | None = None
+    ) -> tuple[tuple[RankedChunk, ...], FeatureMatrix]:
+        """Rank the best chunks that pass the filter, and return them with the feature matrix.
+
+        `matrix` is that of the same query for fewer results; it is used again where it suffices.
+        """
+        if matrix is not None and matrix.suffices(self.needed):
+            return await asyncio.to_thread(self.rank_compared, matrix, None), matrix
+        return await self.evaluate(
+            lambda computed: (self.rank_compared(computed, None), computed), self.allowed_files
         )
 
     def rank_compared(
@@ -74,6 +100,7 @@ class CodeQuery:
             else chunk_mask(matrix, chunks),
             all_chunks=self.plan.all_chunks,
             holds_phrases=chunks is not None,
+            pointed_out=chunk_mask(matrix, self.pointed_out) if self.pointed_out else None,
         )
 
     def allowed_files(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:

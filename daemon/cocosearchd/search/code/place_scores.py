@@ -8,14 +8,13 @@ annotated queries, and on queries about other repositories, which have no answer
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cocosearchd.search.lexical.array_types import Floats, Mask
 from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.relevance import INTERCEPT, probability
 
-Floats = NDArray[np.float32]
-Mask = NDArray[np.bool_]
-PLACE_SIGNALS = frozenset({"lexical", "cosine", "coverage", "name", "defines"})
+FITTED_PLACE_SIGNALS = frozenset({"lexical", "cosine", "coverage", "name", "defines", "file"})
+PLACE_SIGNALS = FITTED_PLACE_SIGNALS | {"test_unasked"}
 RELEVANCE_SIGNALS = frozenset(
     {"score", "behind_first", "coverage", "cosine", "symbol", "sole", INTERCEPT}
 )
@@ -24,12 +23,14 @@ RELEVANCE_SIGNALS = frozenset(
 _NAME_WEIGHTS = {"lexical": 1.0, "name": 0.9, "cosine": 1.5}
 
 
-def score_places(matrix: FeatureMatrix, symbol: bool, weights: Mapping[str, float]) -> Floats:
-    """Score every compared chunk, (C,): how well it answers, whatever its file is.
+def score_places(
+    matrix: FeatureMatrix, symbol: bool, file_scores: Floats, weights: Mapping[str, float]
+) -> Floats:
+    """Score every compared chunk, (C,): how well it answers, on one scale for all files.
 
-    `symbol`: the query is a name. The weights are for plain language.
+    `symbol`: the query is a name. The weights are for plain language. `file_scores` are (F,).
     """
-    signals = place_signals(matrix)
+    signals = place_signals(matrix, file_scores)
     if symbol:
         weights = _NAME_WEIGHTS
     scores = np.zeros(len(matrix.chunks.keys), np.float32)
@@ -38,14 +39,16 @@ def score_places(matrix: FeatureMatrix, symbol: bool, weights: Mapping[str, floa
     return scores
 
 
-def place_signals(matrix: FeatureMatrix) -> dict[str, Floats]:
+def place_signals(matrix: FeatureMatrix, file_scores: Floats) -> dict[str, Floats]:
     """Return what speaks for each compared chunk: signal -> (C,)."""
     return {
+        "file": _distances_to_first(matrix, file_scores),
         "lexical": matrix.chunks.scores / np.float32(matrix.chunks.scores.max(initial=0) or 1),
         "cosine": _cosines(matrix),
         "coverage": matrix.chunks.coverage,
         "name": matrix.chunks.names,
         "defines": _defining_chunks(matrix).astype(np.float32),
+        "test_unasked": matrix.values["test_unasked"][matrix.chunks.files],
     }
 
 
@@ -68,15 +71,21 @@ def relevance_signals(
     matrix: FeatureMatrix, symbol: bool, file_scores: Floats, sole: Floats
 ) -> dict[str, Floats]:
     """Return what tells a sure answer from a guess, for each compared chunk: signal -> (C,)."""
-    first_score = file_scores.max() if len(file_scores) else np.float32(0)
     return {
         "score": file_scores[matrix.chunks.files],
-        "behind_first": (file_scores - first_score)[matrix.chunks.files],
+        "behind_first": _distances_to_first(matrix, file_scores),
         "coverage": matrix.chunks.coverage,
         "cosine": _cosines(matrix),
         "symbol": np.full(len(matrix.chunks.keys), symbol, np.float32),
         "sole": sole[matrix.chunks.files],
     }
+
+
+def _distances_to_first(matrix: FeatureMatrix, file_scores: Floats) -> Floats:
+    """Return the score of each chunk's file less that of the first file, (C,); at most 0."""
+    first_score = file_scores.max() if len(file_scores) else np.float32(0)
+    distances: Floats = (file_scores - first_score)[matrix.chunks.files]
+    return distances
 
 
 def _cosines(matrix: FeatureMatrix) -> Floats:

@@ -4,17 +4,15 @@ import heapq
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cocosearchd.search.code.file_masks import file_mask
+from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
 from cocosearchd.search.lexical.segments.live_documents import select_live
 from cocosearchd.search.lexical.segments.segment import Segment
 from cocosearchd.search.listing.symbol_list import SymbolPage
 from cocosearchd.store.chunks.file_symbols import SymbolFile
-
-Mask = NDArray[np.bool_]
 
 
 def find_symbol_files(

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
-from cocosearchd.search.grep.line_matches import LineMatches, LineOptions, MatchingLine
 from cocosearchd.search.grep.line_pattern import LinePattern
+from cocosearchd.search.grep.matching_lines import LineMatches, LineOptions, MatchingLine
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ from cocosearchd.search.grep.enclosing_definitions import (
 from cocosearchd.search.grep.file_selection import FileScope, SelectedFile, select_files
 from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile
 from cocosearchd.search.grep.grep_processes import GrepProcesses
-from cocosearchd.search.grep.line_matches import LineOptions, MatchingLine
 from cocosearchd.search.grep.line_pattern import LinePattern
+from cocosearchd.search.grep.matching_lines import LineOptions, MatchingLine
 from cocosearchd.search.grep.required_literals import required_literals
 from cocosearchd.search.grep.signature_cache import FileSignature, SignatureCache
 from cocosearchd.search.lexical.lexical_index import LexicalIndex

@@ -5,20 +5,19 @@ the daemon nothing, and ends with this process.
 """
 
 import errno
-import hashlib
 import os
 import stat
 from dataclasses import replace
 
 import re2
 
-from cocosearchd.model import decode_path
+from cocosearchd.model import decode_path, hash_content
 from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, open_absolute, open_below
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.search.grep.grep_messages import FileTask, GrepTask, SearchedFile, pack_response
-from cocosearchd.search.grep.line_matches import LineMatches
 from cocosearchd.search.grep.line_matching import LineMatcher
 from cocosearchd.search.grep.line_pattern import LinePattern
+from cocosearchd.search.grep.matching_lines import LineMatches
 from cocosearchd.search.grep.trigram_signature import make_signature
 
 _ATTEMPTS = 3  # a file that grows during three reads is a log in use
@@ -101,7 +100,7 @@ def _search_file(
     return SearchedFile(
         number,
         matches,
-        hashlib.blake2b(content, digest_size=16).digest(),
+        hash_content(content),
         make_signature(content) if file.signed else b"",
     )
 

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.grep.required_literals import Alternatives
 from cocosearchd.search.grep.trigram_signature import trigram_hashes
+from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.segments.live_documents import select_live
 
 MAX_BYTES = 64 << 20  # of the signatures of one index: some 60,000 files of ten kilobytes
 MAX_TRIGRAMS = 64  # of one literal that are compared: the first ones
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

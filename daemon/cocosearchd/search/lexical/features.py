@@ -8,13 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cocosearchd.languages import blocks
 from cocosearchd.languages.language_table import by_name
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
+from cocosearchd.search.lexical.array_types import Floats, Ints
 
 # best chunks of a file that are summed: a file with three matching chunks beats one with one
 TOP_CHUNKS = 3
@@ -39,16 +36,8 @@ ABBREVIATIONS = {
     "certificate": "cert", "authentication": "auth", "authorization": "auth", "javascript": "js", "regular": "reg",
     "regex": "re", "websocket": "ws",
 }  # fmt: skip
-_TEST_FILE = re.compile(
-    r"^(?:test_.*|.*_(?:test|spec)\.\w+|.*\.(?:test|spec)\.[jt]sx?|.*tests?\.(?:java|php|kt|swift|cs|scala)"
-    r"|.*spec\.(?:kt|swift|scala)|.*suite\.scala|test_helpers?.*)$"
-)
-# each name of a test contains one of these
-_TEST_WORDS = ("test", "spec", "suite", "fixture", "bench", "mock")
-_TEST_DIRECTORY = {
-    "test", "tests", "__tests__", "spec", "specs", "testing", "testdata", "fixture", "fixtures", "bench", "benchmark",
-    "benchmarks", "mock", "mocks",
-}  # fmt: skip
+# A question with a word that begins like these asks for tests.
+_TEST_QUESTION = re.compile(r"test|specs?$|suite|fixture|bench|mock")
 # Stems of files that gather or name what others do: `index.ts`, `mod.rs`, `utils.py`.
 HUBS = {
     "index", "__init__", "mod", "lib", "main", "init", "type", "types", "constant", "constants", "base", "common",
@@ -194,13 +183,9 @@ def name_match(stem: str, identifier: str) -> float:
     )
 
 
-def is_test(path: str) -> bool:
-    """Detect a test, a fixture or a benchmark by the name of the file or of a directory."""
-    lowered = path.lower()
-    if not any(map(lowered.__contains__, _TEST_WORDS)):
-        return False
-    *directories, name = lowered.split("/")
-    return bool(_TEST_FILE.match(name)) or not _TEST_DIRECTORY.isdisjoint(directories)
+def asks_for_tests(words: Iterable[str]) -> bool:
+    """Detect a question about tests by its lower-case words."""
+    return any(map(_TEST_QUESTION.match, words))
 
 
 def common_language(files: Mapping[str, int]) -> tuple[str, ...]:

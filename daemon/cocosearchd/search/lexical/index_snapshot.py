@@ -7,15 +7,15 @@ index only the candidate files are scored chunk by chunk; see `candidate_selecti
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.scoring.bm25 import (
     FieldStatistics,
     FileHits,
@@ -29,6 +29,7 @@ from cocosearchd.search.lexical.scoring.candidate_selection import (
     CandidateFiles,
     locate_chunks,
     select_candidates,
+    suffices,
 )
 from cocosearchd.search.lexical.scoring.name_scores import (
     DefinitionMatches,
@@ -58,9 +59,6 @@ from cocosearchd.search.lexical.segments.segment_merge import (
     perform_merges,
 )
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _FILE_SIGNALS = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
 
 
@@ -159,9 +157,20 @@ class FeatureMatrix:
     corpus: CorpusStatistics
     chunks: ChunkSignals
     candidates: Sequence[CandidateFiles]  # by view of the snapshot
+    is_report: bool  # a long question, which has signals of its own
     # (F,): of the mean vector of each file; NaN without vectors
     file_cosines: Floats | None
     best_cosines: Floats | None  # (F,): of a file's best chunk
+
+    def suffices(self, limit: int) -> bool:
+        """Return whether a matrix made for more files to show, `limit`, would be the same."""
+        if self.allowed is None:
+            return suffices(len(self.paths), limit)
+        return suffices(int(np.count_nonzero(self.allowed)), limit)
+
+
+# Signals of a long question for all live files of a snapshot: name -> (F,), from 0.
+ReportSignals = Callable[[IndexSnapshot], Mapping[str, Floats]]
 
 
 def make_snapshot(
@@ -222,10 +231,12 @@ def compute_features(
     vector: Floats | None = None,
     file_filter: FileFilter | None = None,
     limit: int = 0,
+    report_signals: ReportSignals | None = None,
 ) -> FeatureMatrix:
     """Compute the feature matrix of the candidate files.
 
     `vector`: of the query, (dimension,). `file_filter`: which files may be shown.
+    `report_signals`: of a long question, which become signals of the matrix.
 
     In a large index the candidate files are scored: those of the whole index, so that a filter
     does not change how files compare with each other, and those that pass the filter. `limit`
@@ -237,7 +248,10 @@ def compute_features(
     values = _file_signals(snapshot, query, terms, definitions, hits)
     nearness = None if vector is None else compare_vectors(snapshot.views, live, vector)
     allowed = None if file_filter is None else file_filter(live)
-    files = select_candidates(values, nearness, allowed, limit, live.paths)
+    of_report = {} if report_signals is None else dict(report_signals(snapshot))
+    mentioned = np.sum(list(of_report.values()), axis=0) if of_report else None
+    values |= of_report
+    files = select_candidates(values, nearness, allowed, limit, live.paths, mentioned)
     candidates = [
         locate_chunks(view.segment, numbers)
         for view, numbers in zip(snapshot.views, live.by_segment(files), strict=True)
@@ -245,6 +259,7 @@ def compute_features(
     fields = score_fields(hits, snapshot.statistics, query, candidates)
     chunks = _chunk_signals(snapshot, query, definitions, candidates, vector)
     cosines = None if nearness is None else nearness.means(files)
+    question_signals = _question_signals(live, query, is_report=report_signals is not None)
     return FeatureMatrix(
         generation=snapshot.generation,
         paths=tuple(map(live.paths.__getitem__, files.tolist())),
@@ -252,18 +267,33 @@ def compute_features(
         allowed=None if allowed is None else allowed[files],
         values={
             name: values_of_signal[files]
-            for name, values_of_signal in (values | live.path_signals).items()
+            for name, values_of_signal in (values | question_signals).items()
         }
         | fields
         | chunks.of_files,
         corpus=_corpus_statistics(values["p_s"], nearness, live.sample),
         chunks=chunks,
         candidates=candidates,
+        is_report=report_signals is not None,
         file_cosines=cosines,
         best_cosines=None
         if chunks.nearest is None or cosines is None
         else np.fmax(chunks.nearest, cosines),
     )
+
+
+def _question_signals(
+    live: LiveDocuments, query: QueryTerms, *, is_report: bool
+) -> dict[str, Floats]:
+    """Return the signals of live files for a question: signal -> (F,).
+
+    A test is no answer to a sentence that does not ask for tests: "test_unasked". A report may
+    speak of tests, as where one fails, and is about the code that they test.
+    """
+    is_sentence = not query.symbol and not features.asks_for_tests(query.words)
+    is_unasked = is_report or is_sentence
+    tests = live.file_signals["test"]
+    return live.file_signals | {"test_unasked": tests if is_unasked else np.zeros_like(tests)}
 
 
 def _corpus_statistics(

@@ -28,7 +28,12 @@ from cocosearchd.search.lexical.analysis.analyser import Analyser, ReducedFiles
 from cocosearchd.search.lexical.analysis.documents import Documents
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.apply_journal import FROZE, ApplyJournal
-from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, compute_features
+from cocosearchd.search.lexical.index_snapshot import (
+    FeatureMatrix,
+    IndexSnapshot,
+    ReportSignals,
+    compute_features,
+)
 from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
 from cocosearchd.search.lexical.segments import segment_files
 from cocosearchd.search.lexical.segments.live_documents import FileFilter
@@ -183,11 +188,17 @@ class LexicalIndex:
 
     def parse_query(self, text: str) -> QueryTerms:
         """Parse a query with the project name and the common language of this index."""
-        return self.terms.parse_query(
-            text,
-            self._record.name,
-            () if self._snapshot is None else self._snapshot.common_language,
-        )
+        return self.terms.parse_query(text, self._record.name, self.common_language)
+
+    @property
+    def name(self) -> str:
+        """Name of the index, which queries mention for the reader."""
+        return self._record.name
+
+    @property
+    def common_language(self) -> tuple[str, ...]:
+        """Names of the language that nearly all code is written in; () while cold."""
+        return () if self._snapshot is None else self._snapshot.common_language
 
     async def snapshot(self, overlay: Overlay | None = None) -> IndexSnapshot | None:
         """Return the current snapshot, for all lookups of one query; None while cold.
@@ -206,15 +217,17 @@ class LexicalIndex:
         vector: NDArray[np.float32] | None = None,
         file_filter: FileFilter | None = None,
         limit: int = 0,
+        report_signals: ReportSignals | None = None,
     ) -> T:
         """Compute the feature matrix of a snapshot, and score it in the same thread.
 
         `file_filter`: which files may be shown; `limit`: how many are going to be.
+        `report_signals`: those of a long question.
         """
         terms = self.terms
         return await asyncio.to_thread(
             lambda: score_features(
-                compute_features(snapshot, query, terms, vector, file_filter, limit)
+                compute_features(snapshot, query, terms, vector, file_filter, limit, report_signals)
             )
         )
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from cocosearchd.filters.conditions import SymbolCondition
 from cocosearchd.filters.filter_fields import Filter, chunk_conditions
 from cocosearchd.languages import symbol_table
+from cocosearchd.languages.patterns.path_kinds import is_test
 from cocosearchd.model import Hit, IndexRecord, Symbol
-from cocosearchd.search.lexical.features import is_test
 from cocosearchd.search.listing.list_cursor import ListCursor, ListPosition
 from cocosearchd.search.overlay import Overlay, OverlayFile
 from cocosearchd.search.plan import Plan, Query

@@ -59,6 +59,19 @@ async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -
     )
 
 
+async def chunks_at_lines(
+    db: Database, record: IndexRecord, lines: Sequence[tuple[str, int]]
+) -> list[tuple[str, int]]:
+    """Read path and first byte of the chunks in which lines of files lie, from 1, in their order.
+
+    Lines without a chunk are left out.
+    """
+    values = {"filenames": [path for path, _ in lines], "lines": [line for _, line in lines]}
+    async with db.connection() as connection:
+        cursor = await connection.execute(statement("chunks_at_lines", record), values)
+        return [(path, start) for path, start in await cursor.fetchall()]
+
+
 async def count_matching_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:
     """Count the chunks of one file that pass a filter."""
     condition, values = filter_sql(where)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
-from cocosearchd.model import Chunk, Fingerprint, ParseReport, SkipReason
+from cocosearchd.model import NO_CODE, Chunk, Fingerprint, PackedCode, ParseReport, SkipReason
 from cocosearchd.store.chunks.arrays import array_literal, number_array_literal
 from cocosearchd.store.chunks.manifest import (
     ManifestDiff,
@@ -41,6 +41,8 @@ FILE_COLUMNS = {
     "skip_reasons": "skip_reason",
     "scopes": "scopes",
     "symbols": "symbols",
+    "facts": "facts",
+    "name_hashes": "name_hashes",
     **{name: name for name in PLACES},
 }
 PARSE_COLUMNS = {
@@ -55,7 +57,7 @@ FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
 # by itself it is no change.
 COMPARED = (
     *("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes"),
-    "symbols",
+    *("symbols", "facts", "name_hashes"),
 )
 
 
@@ -80,8 +82,7 @@ class FileWrite:
     vectors: NDArray[np.float32]
     report: ParseReport
     skip_reason: SkipReason | None = None
-    scopes: bytes | None = None  # packed by `languages.scopes`
-    symbols: bytes | None = None  # packed by `languages.symbol_table`
+    code: PackedCode = NO_CODE
     diff: ManifestDiff | None = None
     keywords: Callable[[Chunk], str] = field(kw_only=True)
 
@@ -268,8 +269,10 @@ def file_values(
         "symbol_count": symbols,
         "language": write.language,
         "skip_reason": write.skip_reason,
-        "scopes": write.scopes,
-        "symbols": write.symbols,
+        "scopes": write.code.scopes,
+        "symbols": write.code.symbols,
+        "facts": write.code.facts,
+        "name_hashes": write.code.name_hashes,
         "fingerprint": pack_fingerprint(write.fingerprint),
         **dict(zip(PLACES, positions, strict=True)),
     }

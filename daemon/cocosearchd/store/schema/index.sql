@@ -62,6 +62,10 @@ create table {files} (
     first_lines integer[] not null default '{{}}',
     -- Its definitions with names, signatures and ranges, packed by languages.symbol_table, to list them; null: not known.
     symbols bytea,
+    -- Its imports, uses and bindings, packed by languages.fact_table, for the code graph; null: not known.
+    facts bytea,
+    -- Hashes of the names that it defines and uses, packed by languages.name_hashes; null: not known.
+    name_hashes bytea,
     constraint {files_key} primary key (filename)
 ) with (toast_tuple_target = 8160);
 -- They are read chunk by chunk, so up to about 400 chunks they stay in the row uncompressed.
@@ -69,6 +73,8 @@ alter table {files}
     alter column chunk_numbers set storage main,
     alter column starts set storage main,
     alter column first_lines set storage main;
+-- Facts are compressed already.
+alter table {files} alter column facts set storage external;
 
 -- Parse health of each file that was parsed.
 create table {parses} (

@@ -3,7 +3,7 @@
 `peer` (PostgreSQL's manual, 20.9) asks the kernel for the user at the other end of the socket. The
 map lets in a single user, that of the daemon. The daemon connects as a role that owns its tables
 and may run no program and read no file of the server; the superuser creates that role and the
-extension, and is used for nothing else.
+extension, orders checkpoints (`used_wal`), and is used for nothing else.
 """
 
 import os

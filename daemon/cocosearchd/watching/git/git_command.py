@@ -86,6 +86,7 @@ _FIXED: Mapping[str, str] = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_EDITOR": "false",
     "GIT_FLUSH": "0",
+    "GIT_LITERAL_PATHSPECS": "1",  # a path is no pattern
     # git 2.45 and later; without a promisor in its configuration no git fetches
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -135,9 +136,11 @@ class GitCall:
     """One run of git in a git directory of ours.
 
     That directory gets a file for each of `texts` (name -> content), and a symbolic link for each
-    of `links` (name -> descriptor). `index` is a descriptor that git reads as its index. With
-    `user` git reads the system's and the user's configuration, and compares the conditions of its
-    includes with `git_dir`, of which it reads HEAD alone. `output_limit` and `memory` are in bytes.
+    of `links` (name -> descriptor) and of `path_links` (name -> absolute path). `index` is a
+    descriptor that git reads as its index, `objects` a directory of objects, `work_tree` the
+    directory that git compares with them. With `user` git reads the system's and the user's
+    configuration, and compares the conditions of its includes with `git_dir`, of which it reads
+    HEAD alone. `output_limit` and `memory` are in bytes.
     """
 
     arguments: tuple[str, ...]
@@ -146,6 +149,9 @@ class GitCall:
     object_format: str = "sha1"
     texts: Mapping[str, bytes] = field(default_factory=dict)
     links: Mapping[str, int] = field(default_factory=dict)
+    path_links: Mapping[str, bytes] = field(default_factory=dict)
+    objects: bytes | None = None
+    work_tree: bytes | None = None
     index: int | None = None
     git_dir: bytes | None = None
     user: bool = False
@@ -216,7 +222,8 @@ def _git_directory(call: GitCall) -> Iterator[str]:
     ) as directory:
         git_dir = os.path.join(directory, ".git")
         for name in ("", "info", "objects", "refs"):
-            os.mkdir(os.path.join(git_dir, name))
+            if name not in call.path_links:
+                os.mkdir(os.path.join(git_dir, name))
         texts = {
             "HEAD": b"ref: refs/heads/none\n",
             "config": sha256.encode() if call.object_format == "sha256" else b"",
@@ -226,6 +233,8 @@ def _git_directory(call: GitCall) -> Iterator[str]:
                 file.write(text)
         for name, descriptor in call.links.items():
             os.symlink(f"/dev/fd/{descriptor}", os.path.join(git_dir, name))
+        for name, path in call.path_links.items():
+            os.symlink(path, os.path.join(os.fsencode(git_dir), os.fsencode(name)))
         yield directory
 
 
@@ -237,7 +246,11 @@ def _variables(call: GitCall, directory: str) -> dict[str, str]:
         variables |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     if call.index is not None:
         variables["GIT_INDEX_FILE"] = f"/dev/fd/{call.index}"
-    # configuration, objects and references always come from our own directory
+    if call.objects is not None:
+        variables["GIT_OBJECT_DIRECTORY"] = os.fsdecode(call.objects)
+    if call.work_tree is not None:
+        variables["GIT_WORK_TREE"] = os.fsdecode(call.work_tree)
+    # configuration always comes from our own directory
     ours = os.path.join(directory, ".git")
     git_dir = ours if call.git_dir is None else os.fsdecode(call.git_dir)
     return variables | {"PATH": _search_path(), "GIT_DIR": git_dir, "GIT_COMMON_DIR": ours}
@@ -254,7 +267,7 @@ def _run(call: GitCall, program: str, directory: str) -> bytes:
     descriptors = [*call.links.values(), *([call.index] if call.index is not None else [])]
     with subprocess.Popen(
         _command(call, program),
-        cwd=directory,
+        cwd=directory if call.work_tree is None else call.work_tree,
         env=_variables(call, directory),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -6,10 +6,7 @@ refused, those are empty. Any other failure of git says nothing of the repositor
 """
 
 import contextlib
-import itertools
-import mmap
 import os
-import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -18,21 +15,18 @@ from dataclasses import dataclass, field, replace
 from cocosearchd.model import encode_path
 from cocosearchd.runtime.files.regular_files import (
     IrregularFile,
-    open_regular,
     passes,
     read_regular,
 )
 from cocosearchd.watching.git.git_command import (
-    MEMORY_BYTES,
-    GitCall,
     GitRefused,
     GitUnresponsive,
-    run_git,
     trusted_owners,
     user_config_files,
     user_excludes_file,
 )
 from cocosearchd.watching.git.git_config import GitConfig, UserConfig, read_git_config
+from cocosearchd.watching.git.git_index import tracked_paths
 from cocosearchd.watching.git.ignore_files import (
     IgnoreText,
     read_ignore_file,
@@ -44,21 +38,7 @@ from cocosearchd.watching.git.ignore_files import (
 RETRY_S = 0.5
 RETRY_MAX_S = 30.0
 REFUSED_S = 600.0
-MAX_INDEX_BYTES = 256 << 20  # chromium's, of 480,000 files, has 70 MB
 MAX_POINTER_BYTES = 8192  # of a `.git` file: a path and `gitdir: `; PATH_MAX is 4096
-MAX_SHARED = 16  # parts of a split index that are read
-# The extension that names the other part of a split index: its size, and an object id
-# (gitformat-index(5)). The options let git leave the directories of a sparse index (`sdir`) as they
-# are, for which it needs no objects.
-_SPARSE = (
-    "-c",
-    "core.sparseCheckout=true",
-    "-c",
-    "core.sparseCheckoutCone=true",
-    "-c",
-    "index.sparse=true",
-)
-_LINK = re.compile(rb"link.{4}(.{20})(.{12})?", re.DOTALL)
 Stamp = tuple[int, int, int, int]  # inode, size, mtime and ctime
 Signature = tuple[Stamp | None, ...]
 
@@ -212,7 +192,7 @@ def read_rules(
     try:
         if refusal is not None:
             raise refusal
-        return replace(rules, tracked=_tracked(repository, rules.config.object_format))
+        return replace(rules, tracked=tracked_paths(repository.git_dir, rules.config.object_format))
     except GitRefused as error:
         return replace(rules, failure=GitFailure.from_error(error, last_failure))
     except GitUnresponsive as error:
@@ -332,7 +312,7 @@ def _read_config(
         user_config = UserConfig()
         user_refusal = error
     try:
-        owner_refusal = _refuse_owner(repository, user_config)
+        owner_refusal = refuse_owner(repository, user_config)
         config = read_git_config(*directories, user_config, trusted=owner_refusal is None)
         return config, user_refusal or owner_refusal
     except GitRefused as error:
@@ -343,7 +323,7 @@ def _read_config(
         ) from error
 
 
-def _refuse_owner(repository: Repository, user_config: UserConfig) -> GitRefused | None:
+def refuse_owner(repository: Repository, user_config: UserConfig) -> GitRefused | None:
     """Refuse a repository of another user, as git does: CVE-2022-24765, `safe.directory`."""
     top = os.path.realpath(repository.top)
     for path in (repository.top, os.path.join(repository.top, b".git"), repository.git_dir):
@@ -373,71 +353,3 @@ def _exclude_texts(repository: Repository, config: GitConfig) -> Iterator[tuple[
         raise GitUnresponsive(
             f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
         ) from error
-
-
-def _tracked(repository: Repository, object_format: str) -> tuple[bytes, ...]:
-    """Return the sorted paths in the index of a repository.
-
-    Raises `GitRefused` and `GitUnresponsive`.
-    """
-    path = os.path.join(repository.git_dir, b"index")
-    with contextlib.ExitStack() as stack:
-        try:
-            index = _open_index(path, stack)
-            size = os.fstat(index).st_size
-            sparse, identifiers = _extensions(index, object_format)
-            shared = dict(_shared_indexes(repository, identifiers, stack))
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
-        except OSError as error:
-            failure = GitUnresponsive if passes(error) else GitRefused
-            raise failure(f"{encode_path(path)}: {error.strerror}") from error
-        size += sum(os.fstat(descriptor).st_size for descriptor in shared.values())
-        call = GitCall(
-            arguments=(
-                *(_SPARSE if sparse else ()),
-                "ls-files",
-                "-z",
-                "--cached",
-                *(["--sparse"] if sparse else []),
-            ),
-            texts={"info/sparse-checkout": b"/*\n!/*/\n"} if sparse else {},
-            index=index,
-            links=shared,
-            object_format=object_format,
-            memory=MEMORY_BYTES + 8 * size,
-            output_limit=MEMORY_BYTES + 8 * size,
-        )
-        return tuple(sorted(set(filter(None, run_git(call).split(b"\0")))))
-
-
-def _open_index(path: bytes, stack: contextlib.ExitStack) -> int:
-    descriptor = open_regular(path, limit=MAX_INDEX_BYTES)
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
-def _extensions(index: int, object_format: str) -> tuple[bool, tuple[bytes, ...]]:
-    """Return whether an index may be sparse, and the ids of the other parts if it may be split.
-
-    Bytes that only look like an extension do no harm: there is no such file, or no directory is
-    left out.
-    """
-    if not os.fstat(index).st_size:
-        return False, ()
-    with mmap.mmap(index, 0, access=mmap.ACCESS_READ) as content:
-        links = itertools.islice(_LINK.finditer(content), MAX_SHARED)
-        identifiers = [
-            link[1] + (link[2] or b"") if object_format == "sha256" else link[1] for link in links
-        ]
-        return content.find(b"sdir\0\0\0\0") >= 0, tuple(dict.fromkeys(identifiers))
-
-
-def _shared_indexes(
-    repository: Repository, identifiers: tuple[bytes, ...], stack: contextlib.ExitStack
-) -> Iterator[tuple[str, int]]:
-    """Yield name and descriptor of each other part of a split index, `sharedindex.<object id>`."""
-    for identifier in identifiers:
-        name = f"sharedindex.{identifier.hex()}"
-        with contextlib.suppress(FileNotFoundError):
-            yield name, _open_index(os.path.join(repository.git_dir, name.encode()), stack)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from cocosearchd.runtime.files.nofollow import without_links
+from cocosearchd.runtime.files.nofollow import ABSENT, LOOKUP, open_absolute, without_links
 from cocosearchd.watching.hints.base import (
     Cookie,
     DirtyHint,
@@ -44,6 +44,7 @@ if sys.platform == "linux":
         | _DIRECTORY
     )
     _SYNC_MASK = flags.CREATE | flags.DELETE_SELF | flags.MOVE_SELF | _DIRECTORY
+    _ROOT_MASK = _MASK & ~flags.DONT_FOLLOW  # opened without links, and watched by its descriptor
     _ABOVE_MASK = flags.MOVE_SELF | flags.ONLYDIR
     _PARENT_MASK = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | _ABOVE_MASK
 
@@ -127,11 +128,12 @@ class InotifyHints:
         try:
             self._mounts = MountWatch(self._root)
             self._sync = self._inotify.add_watch(self._sync_dir, _SYNC_MASK)
-            self._path_of[self._inotify.add_watch(self._root, _MASK)] = b""
+            steady = self._is_root_steady()
         except OSError as error:
             self._release()
             raise HintsUnavailable(_watch_error(error)) from error
-        self._watch_above()
+        if not steady:
+            sink((HintsLost("the root was replaced"),))
         self._thread = threading.Thread(
             target=self._drain, args=(sink,), name="inotify", daemon=True
         )
@@ -195,24 +197,49 @@ class InotifyHints:
         if self._mounts is not None:
             self._mounts.close()
 
-    def _watch_above(self) -> None:
-        """Watch the directories above the root, so that its renaming and removal are noticed.
+    def _is_root_steady(self) -> bool:
+        """Watch the root and all above it. Return whether they are the directories of its path.
+
+        Raises `OSError` if the root is there and cannot be watched.
+        """
+        # A directory that gives way to a link and comes back between its opening and its watch is
+        # heard of from here on; one that stays away differs the second time.
+        try:
+            return self._watch_root() == self._watch_root()
+        except OSError as error:
+            if error.errno in ABSENT:
+                return False
+            raise
+
+    def _watch_root(self) -> list[int]:
+        """Watch the root and the directories above it, and return the descriptors of the watches.
 
         A root that is moved away with a directory above it for a moment is the same before and
-        after, but a scan meanwhile would meet no files.
+        after, but a scan meanwhile would meet no files. Raises `OSError` if the root cannot be
+        watched.
         """
+        descriptors = [self._watch_opened(self._root, _ROOT_MASK)]
+        self._path_of[descriptors[0]] = b""
         directory = self._root
         while (above := os.path.dirname(directory)) != directory:
             # An unwatched directory is no loss: the root's identity is checked on every sync and
             # every second as well.
             with contextlib.suppress(OSError):
                 nearest = directory == self._root
-                descriptor = self._inotify.add_watch(
-                    above, _PARENT_MASK if nearest else _ABOVE_MASK
-                )
+                descriptor = self._watch_opened(above, _PARENT_MASK if nearest else _ABOVE_MASK)
                 self._ancestors.add(descriptor)
                 self._parent = descriptor if nearest else self._parent
+                descriptors.append(descriptor)
             directory = above
+        return descriptors
+
+    def _watch_opened(self, directory: bytes, mask: int) -> int:
+        """Watch the directory at an absolute path without links. Raises `OSError`."""
+        handle = open_absolute(directory, LOOKUP)
+        try:
+            return int(self._inotify.add_watch(b"/proc/self/fd/%d" % handle, mask))
+        finally:
+            os.close(handle)
 
     def _add_blind(self, directory: bytes, reason: str) -> None:
         self._blind.add(directory)

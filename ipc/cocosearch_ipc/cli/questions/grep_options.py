@@ -8,6 +8,8 @@ from cocosearch_ipc.cli.questions.search_options import (
     SearchOption,
 )
 
+MAX_PAGE = 1000  # lines of one call: workspace_protocol.GREP_MAX_LIMIT, which a start would pay for
+DEFAULT_LIMIT = MAX_PAGE  # lines, or files: one page
 _FILE_FILTERS = {"languages", "paths", "not_paths"}
 
 PATTERN_OPTIONS = (
@@ -32,7 +34,7 @@ MATCH_OPTIONS = (
     SearchOption(
         ("--limit",),
         ("limit",),
-        "maximum number of lines, or of files; default: 1000",
+        f"maximum number of lines, or of files; default: {DEFAULT_LIMIT}",
         metavar="N",
         type=argument_types.count,
     ),

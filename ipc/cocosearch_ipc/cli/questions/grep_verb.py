@@ -11,14 +11,13 @@ from cocosearch_ipc.cli.questions import grep_options, search_options
 from cocosearch_ipc.render import grep_lines, output
 
 Env = Mapping[str, str]
-MAX_PAGE = 1000  # lines of one call: workspace_protocol.GREP_MAX_LIMIT, which a start would pay for
-DEFAULT_LIMIT = MAX_PAGE  # lines, or files: one page
+FRESHNESS = ("fresh", "stale_code", "stale_reason", "as_of", "pending")  # fields of a reply
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Print matches: grouped by file on a terminal, one per line on a pipe."""
     params = _params(args)
-    limit = params.pop("limit", DEFAULT_LIMIT)
+    limit = params.pop("limit", grep_options.DEFAULT_LIMIT)
     mode = params.setdefault("mode", "lines")
     reply = _all_pages(params, env, limit, mode)
     if args.json:
@@ -44,14 +43,16 @@ def _params(args: argparse.Namespace) -> dict[str, Any]:
 
 def _all_pages(params: dict[str, Any], env: Env, limit: int, mode: str) -> dict[str, Any]:
     """Return the pages of an answer as one reply, with the counts of the first page."""
-    merged = query.call_and_wait(env, "grep", params | {"limit": min(MAX_PAGE, limit)})
+    merged = query.call_and_wait(env, "grep", params | {"limit": min(grep_options.MAX_PAGE, limit)})
     remaining = limit - _size(merged, mode)
     while merged["cursor"] and remaining > 0 and "budget_tokens" not in params:
         page = query.call_and_wait(
-            env, "grep", params | {"limit": min(MAX_PAGE, remaining), "cursor": merged["cursor"]}
+            env,
+            "grep",
+            params | {"limit": min(grep_options.MAX_PAGE, remaining), "cursor": merged["cursor"]},
         )
         remaining -= _size(page, mode)
-        merged = _merge(merged, page)
+        merged = merge_pages(merged, page)
     return merged
 
 
@@ -60,7 +61,8 @@ def _size(reply: dict[str, Any], mode: str) -> int:
     return sum(len(file["lines"]) for file in files) if mode == "lines" else len(files)
 
 
-def _merge(merged: dict[str, Any], page: dict[str, Any]) -> dict[str, Any]:
+def merge_pages(merged: dict[str, Any], page: dict[str, Any]) -> dict[str, Any]:
+    """Return a reply with the next page of the same answer: stale as soon as one of both is."""
     files = list(merged["files"])
     for file in page["files"]:
         last = files[-1] if files else None
@@ -69,11 +71,13 @@ def _merge(merged: dict[str, Any], page: dict[str, Any]) -> dict[str, Any]:
         else:
             files.append(file)
     stale = page if merged["fresh"] and not page["fresh"] else merged
-    return merged | {
-        "files": files,
-        "cursor": page["cursor"],
-        "complete": merged["complete"] and page["complete"],
-        "fresh": stale["fresh"],
-        "stale_reason": stale["stale_reason"],
-        "pending": stale["pending"],
-    }
+    return (
+        merged
+        | {
+            "files": files,
+            "cursor": page["cursor"],
+            "complete": merged["complete"] and page["complete"],
+            "notes": list(dict.fromkeys([*merged["notes"], *page["notes"]])),
+        }
+        | {name: stale[name] for name in FRESHNESS}
+    )

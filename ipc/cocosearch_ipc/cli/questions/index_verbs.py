@@ -113,7 +113,7 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
 
 def _counts(last: dict[str, Any]) -> str:
     skipped = f" ({last['skipped']:,} of them skipped)" if last.get("skipped") else ""
-    return f"{last['done']:,} files{skipped}, {tables.count(last['chunks'])} chunks"
+    return f"{last['done']:,} files{skipped}, {output.format_number(last['chunks'])} chunks"
 
 
 def list_indexes(args: argparse.Namespace, env: Env) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 from cocosearch_ipc.cli import exits, query
 from cocosearch_ipc.cli.questions import search_options
+from cocosearch_ipc.cli.questions.question_text import read_question
 from cocosearch_ipc.render import answers, output
 from cocosearch_ipc.render.explain_view import explanation
 from cocosearch_ipc.render.line_range import on_disk
@@ -94,7 +95,7 @@ def goto_command(program: str, path: str, line: int) -> list[str]:
 
 def search_params(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of `search`: only those that the user set."""
-    params = {"query": " ".join(args.words)}
+    params = {"query": read_question(args)}
     params |= search_options.parameters(args, search_options.SEARCH_OPTIONS)
     indexes = params.pop("indexes", ())
     if len(indexes) == 1:

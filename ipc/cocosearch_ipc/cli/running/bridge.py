@@ -22,13 +22,14 @@ from typing import Any, BinaryIO
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.running import daemon_process
-from cocosearch_ipc.protocol import INVALID_REQUEST, MAX_LINE_BYTES
+from cocosearch_ipc.error_codes import INVALID_REQUEST, UNAVAILABLE
+from cocosearch_ipc.protocol import MAX_LINE_BYTES
 from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
 
 LOST = {
-    "code": -32001,
+    "code": UNAVAILABLE,
     "message": "cocosearchd restarted during the answer; send the request again",
 }
 TOO_LONG = {

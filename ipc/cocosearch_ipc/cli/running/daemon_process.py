@@ -11,7 +11,7 @@ from pathlib import Path
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
 from cocosearch_ipc.cli.running import service_manager, termination
-from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.trust import ownership
 
 Env = Mapping[str, str]

@@ -13,13 +13,14 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.running import service_manager
 from cocosearch_ipc.cli.setup import listener
-from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.failure import Failure
+from cocosearch_ipc.protocol import TROUBLED_STATES
 from cocosearch_ipc.render import output, tables
 from cocosearch_ipc.render.finding import Finding
 from cocosearch_ipc.trust import ownership
@@ -310,11 +311,10 @@ def _part(name: str, value: dict[str, Any]) -> Finding:
 def _index(index: dict[str, Any]) -> Iterator[Finding]:
     name = f"index {index['name']}"
     state = index["state"]
-    if state in ("failed", "root_missing", "lost", "degraded"):
-        worst: Literal["warn", "fail"] = "warn" if state == "degraded" else "fail"
+    if state in TROUBLED_STATES:
         yield Finding(
             name,
-            worst,
+            TROUBLED_STATES[state],
             f"{state}: {index.get('reason') or ''}",
             f"cocosearchctl reindex {index['name']}",
         )

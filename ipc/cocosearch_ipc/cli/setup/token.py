@@ -7,7 +7,7 @@ from pathlib import Path
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.setup import listener
-from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.render import output
 from cocosearch_ipc.trust.credentials import TokenFile
 from cocosearch_ipc.trust.port_holder import find_holder

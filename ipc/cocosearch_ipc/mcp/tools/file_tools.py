@@ -21,7 +21,11 @@ def register(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
 
 
 def _get_file(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
-    @registry.tool("Get a file", tool_calls.READS)
+    @registry.tool(
+        "Get a file",
+        tool_calls.READS,
+        unlisted=("start_line", "end_line", *parameters.AS_SEARCH_CODE),
+    )
     async def get_file(
         ctx: Context,
         filename: Annotated[str, Field(description="A path, as in results; also path:12-40.")],
@@ -54,7 +58,7 @@ def _get_file(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
 
 
 def _list_files(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
-    @registry.tool("List files", tool_calls.READS)
+    @registry.tool("List files", tool_calls.READS, unlisted=("limit", *parameters.AS_SEARCH_CODE))
     async def list_files(
         ctx: Context,
         path_prefix: Annotated[str, Field(description="A directory, e.g. src/api.")] = "",

@@ -12,6 +12,7 @@ from fastmcp import Context
 from pydantic import Field
 
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc.failure import Failure
 from cocosearch_ipc.mcp import client_project, compact_text, consent, tool_calls
 from cocosearch_ipc.mcp.root_policy import RootPolicy, real_path
 from cocosearch_ipc.mcp.tools import parameters
@@ -53,7 +54,7 @@ def _indexes(registry: ToolRegistry, engine: p.Engine) -> None:
 
 
 def _fresh(registry: ToolRegistry, engine: p.Engine) -> None:
-    @registry.tool("Wait until fresh", tool_calls.READS)
+    @registry.tool("Wait until fresh", tool_calls.READS, unlisted=("timeout_s",))
     async def wait_until_fresh(
         ctx: Context,
         index_name: parameters.IndexName = None,
@@ -70,7 +71,7 @@ def _fresh(registry: ToolRegistry, engine: p.Engine) -> None:
 
 
 def _index_codebase(registry: ToolRegistry, engine: p.Engine, roots: RootPolicy) -> None:
-    @registry.tool("Index a codebase", tool_calls.ADDS)
+    @registry.tool("Index a codebase", tool_calls.ADDS, unlisted=("wait",))
     async def index_codebase(
         ctx: Context,
         path: Annotated[str, Field(description="Absolute path of a directory.")],
@@ -93,7 +94,7 @@ def _index_codebase(registry: ToolRegistry, engine: p.Engine, roots: RootPolicy)
             if wait:
                 last = await _follow(ctx, engine.follow(p.IndexRequest(index=reply.index)))
                 reply = replace(reply, progress=last or reply.progress)
-        except p.Failure as failure:
+        except Failure as failure:
             raise tool_calls.tool_error(failure) from failure
         return tool_calls.result(reply, compact_text.indexed(reply))
 
@@ -134,7 +135,7 @@ async def _permitted(
             real = await anyio.to_thread.run_sync(
                 roots.resolve, request.path, near, abandon_on_cancel=True
             )
-        except p.Failure as failure:
+        except Failure as failure:
             raise tool_calls.tool_error(failure) from failure
     directory = tool_calls.escape_names(real)
     question = f"Index {directory}, watch it from now on, and let assistants search it?"

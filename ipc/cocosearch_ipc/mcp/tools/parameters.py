@@ -26,6 +26,13 @@ Limit = Annotated[int | None, Field(ge=1, le=100, description="Maximum number of
 BudgetTokens = Annotated[
     int | None, Field(ge=50, le=100_000, description="Approximate maximum tokens of the answer.")
 ]
+GraphTarget = Annotated[
+    str,
+    Field(description="A name (Client.retry), path:line, path:line:column or a path."),
+]
+MinConfidence = Annotated[
+    str, Field(description="certain, likely or possible: leave out what is less sure.")
+]
 Cursor = Annotated[str | None, Field(description="The cursor of the previous answer.")]
 # For programs: a model has no use for these.
 ContextLines = Annotated[int | None, Field(ge=0, le=200, json_schema_extra=UNLISTED)]
@@ -33,3 +40,6 @@ SmartContext = Annotated[bool, Field(json_schema_extra=UNLISTED)]
 UseHybridSearch = Annotated[bool | None, Field(json_schema_extra=UNLISTED)]
 Profile = Annotated[str | None, Field(json_schema_extra=UNLISTED)]
 NoCache = Annotated[bool, Field(json_schema_extra=UNLISTED)]
+
+# Parameters that only search_code lists: they work alike in all tools, and few calls need them.
+AS_SEARCH_CODE = ("index_names", "topic", "budget_tokens")

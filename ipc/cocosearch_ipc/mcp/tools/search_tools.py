@@ -16,6 +16,11 @@ from cocosearch_ipc.mcp import compact_text, file_reading, tool_calls
 from cocosearch_ipc.mcp.tools import parameters
 from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
 
+# `explain_query` says that it takes them.
+_FILTERS_OF_SEARCH = (
+    *("language", "paths", "symbol_type", "symbol_name"),
+    *("index_name", "index_names", "topic", "limit"),
+)
 EXPLAINED = 3  # results, unless the call says more: each has dozens of values
 
 
@@ -92,7 +97,7 @@ def _search(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
 
 
 def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
-    @registry.tool("Find lines", tool_calls.READS)
+    @registry.tool("Find lines", tool_calls.READS, unlisted=("limit", *parameters.AS_SEARCH_CODE))
     async def grep(
         ctx: Context,
         pattern: Annotated[str, Field(description="RE2, within one line.")],
@@ -103,7 +108,14 @@ def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         ignore_case: bool = False,
         whole_words: bool = False,
         mode: Annotated[str, Field(description="lines, counts or files.")] = "lines",
-        context: Annotated[int, Field(ge=0, le=20, description="Lines around each match.")] = 0,
+        context: Annotated[
+            int,
+            Field(
+                ge=0,
+                le=workspace_protocol.GREP_MAX_CONTEXT,
+                description="Lines around each match.",
+            ),
+        ] = 0,
         index_name: parameters.IndexName = None,
         index_names: parameters.IndexNames = None,
         topic: parameters.Topic = None,
@@ -116,9 +128,7 @@ def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
         budget_tokens: parameters.BudgetTokens = None,
         cursor: parameters.Cursor = None,
     ) -> Any:
-        """List every line that matches a regular expression, with its definition and the count of
-        all matches. Use it for complete lists, such as all calls of a function.
-        """
+        """List every line that matches a regular expression, and the count of all matches."""
         scope = await tool_calls.resolve_scope(
             ctx, engine, index_name, narrowed=bool(index_names or topic)
         )
@@ -150,7 +160,9 @@ def _grep(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
 
 
 def _find_related(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
-    @registry.tool("Find related code", tool_calls.READS)
+    @registry.tool(
+        "Find related code", tool_calls.READS, unlisted=("limit", *parameters.AS_SEARCH_CODE)
+    )
     async def find_related(
         ctx: Context,
         filename: Annotated[str, Field(description="A path, as in results.")],
@@ -180,7 +192,7 @@ def _find_related(registry: ToolRegistry, engine: Any, page_tokens: int) -> None
 
 
 def _explain(registry: ToolRegistry, engine: p.Engine, page_tokens: int) -> None:
-    @registry.tool("Explain a query", tool_calls.READS)
+    @registry.tool("Explain a query", tool_calls.READS, unlisted=_FILTERS_OF_SEARCH)
     async def explain_query(
         ctx: Context,
         query: str,

@@ -5,7 +5,7 @@ that a model does not need: no output schemas, no bounds, no defaults that mean 
 each description of a parameter once. Calls are checked against the complete types.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import mcp_types
@@ -30,11 +30,17 @@ class ToolRegistry:
         server.add_middleware(_UnlistedTools())
 
     def tool(
-        self, title: str, annotations: mcp_types.ToolAnnotations, *, listed: bool = True
+        self,
+        title: str,
+        annotations: mcp_types.ToolAnnotations,
+        *,
+        listed: bool = True,
+        unlisted: Collection[str] = (),
     ) -> Callable[[Function], Function]:
         """Return a decorator that adds a function as a tool of its name.
 
-        A tool that is not listed can be called all the same.
+        A tool that is not listed can be called all the same, and so do parameters that are
+        `unlisted`: those that the description of another tool explains, or that few calls need.
         """
 
         def add(function: Function) -> Function:
@@ -46,7 +52,7 @@ class ToolRegistry:
                 tags=None if listed else {_UNLISTED_TAG},
             )
             if listed:
-                tool.parameters = compact_parameters(tool.parameters, self._descriptions)
+                tool.parameters = compact_parameters(tool.parameters, self._descriptions, unlisted)
             self._server.add_tool(tool)
             return function
 
@@ -56,8 +62,8 @@ class ToolRegistry:
 class _CompactTool(FunctionTool):
     """A tool without metadata of the framework."""
 
-    def get_meta(self) -> dict[str, Any]:
-        return {}
+    def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
+        return super().to_mcp_tool(**overrides, _meta=None)
 
 
 class _UnlistedTools(Middleware):
@@ -72,7 +78,9 @@ class _UnlistedTools(Middleware):
 
 
 def compact_parameters(
-    schema: Mapping[str, Any], descriptions: set[tuple[str, str]]
+    schema: Mapping[str, Any],
+    descriptions: set[tuple[str, str]],
+    unlisted: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the schema of a tool's parameters with all that a model needs to call it.
 
@@ -81,7 +89,7 @@ def compact_parameters(
     """
     properties = dict[str, Any]()
     for name, parameter in schema["properties"].items():
-        if "unlisted" in parameter:
+        if "unlisted" in parameter or name in unlisted:
             continue
         properties[name] = _compact_parameter(parameter)
         description = parameter.get("description")

@@ -1,5 +1,6 @@
 """The interface of rerankers, which reorder candidates after fusion."""
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -8,6 +9,8 @@ from cocosearchd.search.ranking import ScoredCandidate
 # CocoRAG, reranker-design.md, "Scoring Model": weights of the vector's score and of the features.
 VECTOR_SHARE = 0.40
 FEATURE_SHARE = 0.60
+# Keywords of definitions in common languages: a text with one says what something is.
+DEFINITION_KEYWORD = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
 
 
 class Reranker(Protocol):

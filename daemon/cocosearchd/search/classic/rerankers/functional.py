@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from cocosearchd.languages.identifiers import find_names, split_text
-from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
+from cocosearchd.search.classic.rerankers.base import (
+    DEFINITION_KEYWORD,
+    FEATURE_SHARE,
+    VECTOR_SHARE,
+    vector_scores,
+)
 from cocosearchd.search.classic.rerankers.question_words import (
     DOMAINS,
     FILE_KINDS,
@@ -54,7 +59,6 @@ LONG_LINE = 120
 _COMMENT = re.compile(r"^[^\S\n]*+(?:#|//|/\*|\*|--)|<!--", re.MULTILINE)
 _DOCSTRING = re.compile(r'"""|\'\'\'|/\*\*|^[^\S\n]*+///', re.MULTILINE)
 _TEACHING = re.compile(r"\b(?:example|tutorial|usage|note|returns?|>>>)", re.IGNORECASE)
-_DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +211,7 @@ def _educational_value(candidate: AnalysedCandidate) -> float:
 def _code_quality(candidate: AnalysedCandidate) -> float:
     lines = candidate.text.splitlines()
     checks = (
-        bool(_DEFINES.search(candidate.text)),
+        bool(DEFINITION_KEYWORD.search(candidate.text)),
         bool(_COMMENT.search(candidate.text) or _DOCSTRING.search(candidate.text)),
         "\n\n" in candidate.text or len(lines) <= 12,  # short, or set in paragraphs
         all(len(line) <= LONG_LINE for line in lines),

@@ -5,7 +5,6 @@ megabytes. Its model is in no package index, so it is installed separately; the 
 blank English pipeline, without a parser.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,12 @@ from cocosearchd.languages.identifiers import split_text
 from cocosearchd.languages.patterns.comment_styles import CommentStyle
 from cocosearchd.languages.patterns.comments import comment_style
 from cocosearchd.languages.patterns.delimited_text import Enclosure
-from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
+from cocosearchd.search.classic.rerankers.base import (
+    DEFINITION_KEYWORD,
+    FEATURE_SHARE,
+    VECTOR_SHARE,
+    vector_scores,
+)
 from cocosearchd.search.classic.rerankers.question_words import DOMAINS
 from cocosearchd.search.ranking import ScoredCandidate, sort_candidates, with_score
 
@@ -35,7 +39,6 @@ NOUN_SHARE = 0.3
 MAX_PROSE_CHARS = 2000
 
 _TECHNICAL = frozenset().union(*DOMAINS.values())
-_DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
 
 
 class SpacyReranker:
@@ -125,7 +128,7 @@ def features(question: Any, doc: Any, code: str) -> dict[str, float]:
             _tagged_lemmas(question, "NOUN", "PROPN"), _tagged_lemmas(doc, "NOUN", "PROPN")
         ),
         "technical_relevance": len(technical & vocabulary) / len(technical) if technical else 0.0,
-        "code_quality": (bool(len(doc)) + bool(_DEFINES.search(code))) / 2,
+        "code_quality": (bool(len(doc)) + bool(DEFINITION_KEYWORD.search(code))) / 2,
     }
 
 

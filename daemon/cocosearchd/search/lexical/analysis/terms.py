@@ -35,7 +35,7 @@ STOP_WORDS = {
 }  # fmt: skip
 # Weights of a word of the project's name in a sentence: it is in the question for the reader, not
 # for the search. Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
-_PROJECT_TERM_WEIGHT = 0.3
+PROJECT_TERM_WEIGHT = 0.3
 _PROJECT_NAME_WEIGHT = 0.5
 
 
@@ -135,7 +135,7 @@ class TermCache(Splitter):
             else {term for word in WORD.findall(project) for term in self.split_word(word)}
         )
         for term in {term_hash(term) for term in project_terms} & frequencies.keys():
-            frequencies[term] *= _PROJECT_TERM_WEIGHT
+            frequencies[term] *= PROJECT_TERM_WEIGHT
         simple = [
             part
             for word in words

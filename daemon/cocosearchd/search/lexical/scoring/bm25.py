@@ -7,18 +7,16 @@ scored at once, because many small array steps would cost more than the numbers 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
+from cocosearchd.search.lexical.array_types import Floats, Ints, concatenate
 from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 # k1 and b by field: tuned on the dev half within the usual ranges, flat around these values.
 _CHUNK_BM25 = (1.5, 0.75)
 _FILE_BM25 = (2.5, 0.6)
@@ -79,7 +77,7 @@ def mark_files_with_all_terms(hits: Sequence[FileHits]) -> list[Floats]:
     """Mark by view the live files that have all terms of the query with 1, (F,)."""
     counts = [
         np.bincount(
-            _concatenate([files for files, _ in view_hits.terms], np.int32),
+            concatenate([files for files, _ in view_hits.terms], np.int32),
             minlength=view_hits.view.segment.file_count,
         )
         for view_hits in hits
@@ -99,8 +97,8 @@ def score_files(
     scores = []
     for view_hits, counted in zip(hits, counts, strict=True):
         segment = view_hits.view.segment
-        files = _concatenate([files for files, _ in view_hits.terms], np.int32)
-        tf = _concatenate(
+        files = concatenate([files for files, _ in view_hits.terms], np.int32)
+        tf = concatenate(
             [segment.posting_everything[rows] for _, rows in view_hits.terms], np.float32
         )
         lengths = segment.file_lengths[:, 0].take(files)
@@ -142,7 +140,7 @@ def score_fields(
                 weights[terms], tf, lengths, statistics.file_averages[number], k1, b
             )
             rows.append(np.bincount(positions, shares, len(candidate.files)))
-        scores[name] = _concatenate(rows, np.float32)
+        scores[name] = concatenate(rows, np.float32)
     return scores
 
 
@@ -159,7 +157,7 @@ def score_chunks(
     hashes = _term_hashes(query)
     rows = [view.segment.chunk_rows(hashes) for view in views]
     document_counts = [
-        [_count_live_rows(view, term_rows) for term_rows in view_rows]
+        [count_live_rows(view, term_rows) for term_rows in view_rows]
         for view, view_rows in zip(views, rows, strict=True)
     ]
     idfs = _idfs(_sum_by_term(document_counts, query), statistics.chunks)
@@ -174,8 +172,8 @@ def score_chunks(
         scores.append(np.bincount(positions, shares, len(candidate.chunks)))
         coverage.append(np.bincount(positions, idfs[terms], len(candidate.chunks)))
     ideal = float(idfs.sum()) or 1.0
-    shares_of_ideal: Floats = (_concatenate(coverage, np.float32) / ideal).astype(np.float32)
-    return _concatenate(scores, np.float32), shares_of_ideal
+    shares_of_ideal: Floats = (concatenate(coverage, np.float32) / ideal).astype(np.float32)
+    return concatenate(scores, np.float32), shares_of_ideal
 
 
 def _match_chunks(
@@ -190,9 +188,9 @@ def _match_chunks(
         for term_rows, (matches, _) in zip(rows, matches_by_term, strict=True)
     ]
     return (
-        _concatenate([positions for _, positions in matches_by_term], np.int32),
+        concatenate([positions for _, positions in matches_by_term], np.int32),
         np.repeat(np.arange(len(counts)), [len(matches) for matches, _ in matches_by_term]),
-        _concatenate(counts, np.float32),
+        concatenate(counts, np.float32),
     )
 
 
@@ -210,8 +208,8 @@ def _find_candidate_rows(
         np.arange(len(matches_by_term)), [len(matches) for matches, _ in matches_by_term]
     )
     return (
-        _concatenate(rows, np.int64),
-        _concatenate([positions for _, positions in matches_by_term], np.int32),
+        concatenate(rows, np.int64),
+        concatenate([positions for _, positions in matches_by_term], np.int32),
         terms,
     )
 
@@ -225,7 +223,7 @@ def _find_live_files(view: SegmentView, rows: slice) -> tuple[NDArray[np.int32],
     return files.take(live), live + rows.start
 
 
-def _count_live_rows(view: SegmentView, rows: slice) -> int:
+def count_live_rows(view: SegmentView, rows: slice) -> int:
     """Count the live chunks among rows of a term."""
     if view.alive_chunks is None:
         return int(rows.stop) - int(rows.start)
@@ -255,7 +253,3 @@ def _idfs(counts: Ints, total: int) -> Floats:
     return np.array(
         list(starmap(features.idf, ((count, total) for count in counts.tolist()))), np.float32
     )
-
-
-def _concatenate(arrays: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
-    return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.segments.segment import Segment
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 # Files by words, and as many by vector. Measured on 25 repositories as one index of 2,919 files and
 # 73,944 chunks: the same NDCG@10 of 499 questions, and the same first answer to each, as when all
 # files are compared.
@@ -25,6 +22,7 @@ MIN_CANDIDATES = 96
 # In a very large index more files score alike: one of so many is a candidate.
 _CANDIDATE_RATIO = 500
 NAME_CANDIDATES = 64  # best files by their names: most of them score well by words, too
+MENTION_CANDIDATES = 200  # files that a long question mentions most
 _TIE_BREAK = 1e-3  # share of the name score: the most that words add to it
 
 
@@ -64,13 +62,14 @@ def select_candidates(
     allowed: Mask | None,
     limit: int,
     paths: Sequence[str],
+    mentioned: Floats | None = None,
 ) -> Ints:
     """Select the candidate files, as ascending numbers of live files.
 
     `values`: signal of words or names -> (F,). `allowed`: a filter; the best files that pass
     are candidates as well. `paths`: (F,). Selects at least `limit` files by words and as many
     by vector, where there are so many. With a filter, it selects at least `limit` allowed
-    files, by any signal.
+    files, by any signal. `mentioned`: how much a long question mentions each file, (F,).
     """
     words = values["f_all"]
     count = max(MIN_CANDIDATES, limit, len(words) // _CANDIDATE_RATIO)
@@ -88,10 +87,20 @@ def select_candidates(
         selected[_top_files(name_scores, among, NAME_CANDIDATES, paths)] = True
         if nearness is not None:
             selected[nearness.nearest(among, count)] = True
+    if mentioned is not None:
+        selected[_top_files(mentioned, None, MENTION_CANDIDATES, paths)] = True
     if allowed is not None:  # a quoted phrase may have no word
         shortage = max(limit - np.count_nonzero(selected & allowed), 0)
         selected[np.flatnonzero(allowed & ~selected)[:shortage]] = True
     return np.flatnonzero(selected)
+
+
+def suffices(eligible_count: int, limit: int) -> bool:
+    """Return whether `select_candidates` selects the same files for a higher limit, `limit`.
+
+    `eligible_count`: how many of the candidates for the lower limit pass the filter.
+    """
+    return limit <= min(MIN_CANDIDATES, eligible_count)
 
 
 def select_top(numbers: Ints, values: Floats, count: int, names: Sequence[str]) -> Ints:

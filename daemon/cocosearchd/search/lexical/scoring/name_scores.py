@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from cocosearchd.languages.identifiers import fold_name
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, term_hash
+from cocosearchd.search.lexical.array_types import Floats, Ints
 from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles
 from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 # Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what
 # OpenBLAS would share among threads, whose waiting for each other costs 15 times the work on a busy
 # machine (measured).
@@ -171,3 +170,17 @@ def _best_per_file(segment: Segment, chunks: NDArray[np.int32], values: Floats) 
     best = np.zeros(segment.file_count, np.float32)
     np.maximum.at(best, segment.chunk_files[chunks], values)
     return best
+
+
+def find_defining_files(snapshot_views: Sequence[SegmentView], name: str) -> list[Ints]:
+    """Find by view the live files that define a name as written, ascending."""
+    return [_defining_files(view, name) for view in snapshot_views]
+
+
+def _defining_files(view: SegmentView, name: str) -> Ints:
+    segment = view.segment
+    chunks, _ = _find_definitions(
+        segment.exact_names, segment.exact_chunks, segment.exact_values, [name]
+    )
+    files = np.unique(segment.chunk_files[chunks]).astype(np.int64)
+    return files if view.alive is None else files[view.alive[files]]

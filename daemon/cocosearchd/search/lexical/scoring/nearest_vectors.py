@@ -11,14 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.scoring.candidate_selection import locate_chunks, select_top
 from cocosearchd.search.lexical.scoring.name_scores import file_cosines
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, concatenate
 from cocosearchd.search.lexical.segments.segment import SegmentView, quantise_to_bits
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Distances = NDArray[np.uint8]
 # bits of a vector: enough to leave few chunks for a close comparison; a byte can count them
 ROUGH_BITS = 128

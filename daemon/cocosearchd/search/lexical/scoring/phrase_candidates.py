@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from cocosearchd.languages.identifiers import split_parts
 from cocosearchd.model import spellings
 from cocosearchd.search.lexical.analysis.terms import WORD, TermCache, term_hash
+from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
-Mask = NDArray[np.bool_]
 Forms = tuple[int, ...]  # hashes of terms: a word is there under one of them
 Key = tuple[str, int, int]  # path, first byte, end
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from cocosearchd.filters.conditions import name_matcher
 from cocosearchd.filters.globs import longest_literal
 from cocosearchd.search.lexical.analysis.terms import term_hash
+from cocosearchd.search.lexical.array_types import Mask
 from cocosearchd.search.lexical.segments.live_documents import MaskCache
 from cocosearchd.search.lexical.segments.segment import Segment
 
-Mask = NDArray[np.bool_]
 _ASCII = 0x80  # bytes below it
 
 

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical.array_types import Floats, Ints, Mask
 from cocosearchd.search.lexical.segments.path_names import PathNames
 from cocosearchd.search.lexical.segments.segment import SegmentView
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 # Files whose cosines estimate the mean and the deviation of the index. The mean is off by 0.03
 # deviations, for all files alike.
 SAMPLE = 1024
@@ -58,7 +56,7 @@ class LiveDocuments:
     segment_files: tuple[Ints, ...]
     ends: Ints  # by view: the number after its last live file
     sample: Ints  # at most about `SAMPLE` files, chosen by their paths
-    path_signals: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)
+    file_signals: dict[str, Floats]  # test, aside, prose, hub, depth, lsize: (F,)
     # freed with the snapshot, as nothing else holds the masks
     masks: MaskCache = field(default_factory=MaskCache, repr=False)
 
@@ -94,14 +92,14 @@ def collect_live_documents(
         segment_files=segment_files,
         ends=np.cumsum([len(files) for files in segment_files], dtype=np.int64),
         sample=np.flatnonzero(hashes <= SAMPLE / max(len(hashes), 1)),
-        path_signals=_path_signals(views, names),
+        file_signals=_file_signals(views, names),
     )
 
 
-def _path_signals(views: Sequence[SegmentView], names: Sequence[PathNames]) -> dict[str, Floats]:
+def _file_signals(views: Sequence[SegmentView], names: Sequence[PathNames]) -> dict[str, Floats]:
     signals = {
         name: select_live(views, [getattr(view, name) for view in names])
-        for name in ("test", "prose", "hub", "depth")
+        for name in ("test", "aside", "prose", "hub", "depth")
     }
     sizes = [np.log1p(view.segment.characters).astype(np.float32) for view in views]
     signals["depth"] = features.relative_depths(signals["depth"])

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.languages.patterns.path_kinds import is_aside, is_test
+from cocosearchd.search.lexical.array_types import Floats, Ints
 from cocosearchd.search.lexical.features import (
     HUBS,
     directory_depths,
     file_stem,
     is_prose,
-    is_test,
     joined_stem,
     name_forms,
     name_match,
 )
 from cocosearchd.search.lexical.segments.segment import Segment
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 _MIN_STEM_LENGTH = 3  # characters: a shorter stem is no evidence as the prefix of a word
 
 
@@ -46,6 +45,7 @@ class PathNames:
     gram_offsets: NDArray[np.int32]  # their offsets, in the order of `grams`
     depth: Floats  # (F,)
     test: Floats  # (F,) 0 or 1
+    aside: Floats  # (F,) 0 or 1
     prose: Floats  # (F,) 0 or 1
     hub: Floats  # (F,) 0 or 1
     path_hashes: NDArray[np.float64]  # (F,) 0 to 1: a hash of each path, the same in every index
@@ -82,6 +82,7 @@ def read_path_names(segment: Segment) -> PathNames:
         gram_offsets=order.astype(np.int32),
         depth=directory_depths(paths),
         test=np.fromiter(map(is_test, paths), np.float32, len(paths)),
+        aside=np.fromiter(map(is_aside, paths), np.float32, len(paths)),
         prose=np.fromiter(map(is_prose, languages), np.float32, len(paths)),
         hub=np.fromiter(map(HUBS.__contains__, names), np.float32, len(paths)),
         path_hashes=np.array(

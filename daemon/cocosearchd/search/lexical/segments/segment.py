@@ -10,7 +10,6 @@ Segments are kept on disk: if a column changes, raise `segment_files.FORMAT`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +21,7 @@ from cocosearchd.search.lexical.analysis.documents import (
     SymbolPostings,
 )
 from cocosearchd.search.lexical.analysis.terms import term_hash
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
-Mask = NDArray[np.bool_]
-Array = NDArray[Any]  # of the column's type
+from cocosearchd.search.lexical.array_types import Array, Floats, Ints, Mask, concatenate
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -315,7 +310,7 @@ def _sort_by_term(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], 
 
 def _join(batches: Sequence[object], column: str, kind: type) -> Array:
     """Join one column of all batches."""
-    return _concatenate([getattr(batch, column) for batch in batches], kind)
+    return concatenate([getattr(batch, column) for batch in batches], kind)
 
 
 def _join_vectors(vectors: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.int8]:
@@ -338,7 +333,7 @@ def _join_chunk_numbers(
 def _renumber(numbers: Sequence[NDArray[np.int32]], sizes: Sequence[int]) -> NDArray[np.int32]:
     """Renumber positions within documents through all of them; `sizes`: the counts per document."""
     firsts = np.cumsum([0, *sizes], dtype=np.int32)[:-1]
-    return _concatenate(
+    return concatenate(
         [part + first for part, first in zip(numbers, firsts, strict=True)], np.int32
     )
 
@@ -361,7 +356,3 @@ def _unpack_texts(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
         raw[start:end].decode("utf-8", "surrogatepass")
         for start, end in zip(starts, stops, strict=True)
     ]
-
-
-def _concatenate(arrays: Sequence[Array], kind: type) -> Array:
-    return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)

@@ -11,14 +11,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from cocosearchd.search.lexical.segments.segment import (
-    Array,
-    Ints,
-    Mask,
-    Segment,
-    SegmentView,
-    quantise_to_bits,
-)
+from cocosearchd.search.lexical.array_types import Array, Ints, Mask
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, quantise_to_bits
 
 # Limits of merges, in chunks: while commits come, and at rest. A merge of 100,000 chunks takes 0.4
 # s, for which a commit waits. One of 430,000 chunks takes 1.5 s of CPU and 0.6 GB, half of which is

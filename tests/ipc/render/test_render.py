@@ -520,3 +520,16 @@ def test_a_compact_list_of_symbols_has_one_line_a_symbol() -> None:
         "there are more: cursor Y3Vyc29y",
         "note: some are missing",
     ]
+
+
+def test_what_a_result_stands_for() -> None:
+    entry = {"start_line": 3, "end_line": 4, "symbol_name": "send", "similar_lines": [30, 40]}
+    assert answers.format_also([entry, entry | {"similar_lines": []}]) == (
+        "3-4 send (alike: 30, 40), 3-4 send"
+    )
+    files = {"similar": 4, "similar_paths": ["b.py", "c.py", "d.py", "e.py"]}
+    assert answers.format_similar(files) == "4 alike: b.py, c.py, d.py, …"
+    assert answers.format_similar({"similar_lines": [7, 9], **files}) == (
+        "alike in this file: 7, 9; 4 alike: b.py, c.py, d.py, …"
+    )
+    assert answers.format_similar({}) == ""

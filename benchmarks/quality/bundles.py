@@ -1,0 +1,72 @@
+"""The part of a fix that an answer within a budget of tokens shows: its files, and its lines.
+
+The lines come from the history of the repository: the change whose message names the number of
+the case, `#123`. Lines are those of the old side; a line that is only added counts as the line
+above it. Cases without such a change, and files that a change only adds, have no lines.
+"""
+
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cocosearchd.search.answers.context import ELLIPSIS, GAP
+
+Lines = Mapping[str, set[int]]  # path -> numbers of lines, from 1
+TOKENS = 8000
+_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? ", re.MULTILINE)
+
+
+def changed_lines(repository: Path, number: str, paths: Sequence[str]) -> dict[str, set[int]]:
+    """Return the lines of files that the change with a number has changed."""
+    if not number.isdecimal():
+        return {}
+    command = ("log", "--all", "--format=%H %P", "-E", f"--grep=#{number}([^0-9]|$)")
+    entries = [line.split() for line in _git(repository, *command).splitlines()]
+    merges = [entry for entry in entries if len(entry) == 3]
+    singles = [entry for entry in entries if len(entry) == 2]
+    if merges:
+        _, ours, theirs = merges[-1]
+        revisions = f"{ours}...{theirs}"
+    elif singles:
+        commit, parent = singles[-1]
+        revisions = f"{parent}..{commit}"
+    else:
+        return {}
+    lines = defaultdict[str, set[int]](set)
+    for path in paths:
+        for start, count in _HUNK.findall(_git(repository, "diff", "-U0", revisions, "--", path)):
+            first = max(1, int(start))
+            lines[path].update(range(first, first + max(1, int(count or 1))))
+    return dict(lines)
+
+
+def shown_lines(reply: Mapping[str, Any]) -> dict[str, set[int]]:
+    """Return the lines that an answer shows, without lines of code in its lists of places."""
+    lines = defaultdict[str, set[int]](set)
+    for hit in reply["results"]:
+        context = hit.get("context_before") or ""
+        near = context.split(f"{GAP}\n")[-1] if context else ""
+        after = hit.get("context_after") or ""
+        content = hit["content"].split("\n")
+        count = len(content) - (content[-1] == ELLIPSIS)
+        first = hit["start_line"] - (near.count("\n") + 1 if near else 0)
+        last = hit["start_line"] + count - 1 + (after.count("\n") + 1 if after else 0)
+        lines[hit["path"]].update(range(first, last + 1))
+    return dict(lines)
+
+
+def share_shown(changed: Lines, visible: Lines) -> float | None:
+    """Return the share of the changed lines that are shown; None without any."""
+    total = sum(map(len, changed.values()))
+    if not total:
+        return None
+    return sum(len(lines & visible.get(path, set())) for path, lines in changed.items()) / total
+
+
+def _git(repository: Path, *arguments: str) -> str:
+    command = ["git", f"--git-dir={repository}", *arguments]
+    output = subprocess.run(command, check=True, capture_output=True).stdout
+    return output.decode("utf-8", "replace")

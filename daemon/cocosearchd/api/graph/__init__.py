@@ -1,0 +1,1 @@
+"""Questions about the code graph: the index that is asked, its freshness, texts of lines."""

@@ -1,0 +1,275 @@
+"""Questions about the code graph of one index: which index, how fresh, in a thread, in bounded time
+
+All verbs about the graph go through `GraphQuestions.ask`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+import anyio
+
+from cocosearch_ipc import graph_protocol as g
+from cocosearchd.api import file_references, replies
+from cocosearchd.api.graph.nearest_names import find_nearest_names
+from cocosearchd.api.graph.unsaved_code import unsaved_files
+from cocosearchd.api.index_sync import IndexSync
+from cocosearchd.api.overlay_sessions import OverlaySessions
+from cocosearchd.errors import TIMED_OUT, InvalidInput, NotFound
+from cocosearchd.filters.filter_fields import Filter, make_filter, make_relative
+from cocosearchd.freshness import Freshness, stale_reason
+from cocosearchd.graph.code_files import WHOLE_FILE, CodeFiles, DefinitionKey
+from cocosearchd.graph.questions.target import Target, parse_target
+from cocosearchd.graph.questions.target_search import UnknownName
+from cocosearchd.graph.questions.time_limit import IsOver, OutOfTime, TimedFiles
+from cocosearchd.graph.resolution.resolver import Resolver
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
+from cocosearchd.model import Symbol, named_glob, named_path
+from cocosearchd.search.answers import file_content
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.query_bounds import check_budget, check_filters
+from cocosearchd.store.connection.database import Database
+
+QUESTION_S = 10.0  # for one question in its thread; the command line waits for a minute
+PENDING_SHOWN = 20  # paths
+
+T = TypeVar("T")
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphMoment:
+    """All that a question reads: the files of one moment, its target, and its limits.
+
+    `where` are the files that an answer may name; `is_over` tells that the time is over.
+    """
+
+    files: CodeFiles
+    resolver: Resolver
+    target: Target
+    where: Filter
+    is_over: IsOver
+
+
+# Synchronous and without effects: it may run again if files change meanwhile.
+Question = Callable[[GraphMoment], T]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphAnswer(Generic[T]):
+    """The value of a question, with the index that was asked and how fresh it was.
+
+    No file of a later `generation` is as the question saw it.
+    """
+
+    value: T
+    index: RunningIndex
+    generation: int
+    overlay: Overlay | None
+    freshness: Freshness
+    timings_ms: dict[str, float]
+
+    def with_changes(self, paths: list[str]) -> "GraphAnswer[T]":
+        """Return the answer with files that have changed meanwhile: it is not fresh with them."""
+        self.index.root.suspect(paths)
+        if not paths or not self.freshness.fresh:
+            return self
+        stale = stale_reason("changed_meanwhile")
+        pending = tuple(paths[:PENDING_SHOWN])
+        return replace(self, freshness=Freshness(self.freshness.as_of, stale, pending))
+
+
+class GraphQuestions:
+    """Asks the code graphs of the running indexes."""
+
+    def __init__(
+        self, db: Database, indexes: IndexRegistry, overlays: OverlaySessions, sync: IndexSync
+    ) -> None:
+        self._db = db
+        self._indexes = indexes
+        self._overlays = overlays
+        self._sync = sync
+
+    async def ask(self, request: g.GraphRequest, question: Question[T]) -> GraphAnswer[T]:
+        """Ask one index, after every change made before the request.
+
+        Raises what `question` raises; a name that is not known gets similar ones.
+        """
+        check_request(request)
+        deadline = self._sync.deadline(request.sync_timeout_ms)
+        began = anyio.current_time()
+        index, target = await self._select(request, parse_target(request.target), deadline)
+        if index.error is not None:
+            raise index.error
+        freshness = await self._sync.wait(index, deadline)
+        synced = anyio.current_time()
+        overlay = await self._overlays.overlay(request.session, index.record)
+        where = make_file_filter(request, index.record.root)
+        generation = index.record.generation
+        value = await self._run(index, overlay, target, where, question)
+        timings = {
+            "sync": (synced - began) * 1000,
+            "total": (anyio.current_time() - began) * 1000,
+        }
+        return GraphAnswer(value, index, generation, overlay, freshness, timings)
+
+    async def _run(
+        self,
+        index: RunningIndex,
+        overlay: Overlay | None,
+        target: Target,
+        where: Filter,
+        question: Question[T],
+    ) -> T:
+        end = monotonic() + QUESTION_S
+
+        def is_over() -> bool:
+            return monotonic() > end
+
+        def answer(files: CodeFiles) -> T:
+            timed = TimedFiles(files, is_over)
+            return question(GraphMoment(timed, Resolver(timed), target, where, is_over))
+
+        try:
+            return await index.graph.ask(answer, unsaved_files(overlay))
+        except OutOfTime:
+            raise NotFound(
+                f"{target.text!r} was not found in {QUESTION_S:.0f} seconds",
+                "give a place, as in src/a.py:12",
+                code=TIMED_OUT,
+            ) from None
+        except UnknownName as error:
+            if error.hint:
+                raise
+            names = await find_nearest_names(self._db, index.record, error.name)
+            hint = f"did you mean {' or '.join(names)}?" if names else "search for it instead"
+            raise NotFound(error.message, hint) from None
+
+    async def _select(
+        self, request: g.GraphRequest, target: Target, deadline: float | None
+    ) -> tuple[RunningIndex, Target]:
+        """Select the index of a request, and resolve the paths that its target may name."""
+        lookup = self._indexes.lookup
+        if target.path.startswith("/"):
+            reference = await file_references.resolve_file(lookup, target.path, request.index)
+            if reference is None:
+                raise NotFound(
+                    f"{target.path} is in no index", "`cocosearchctl list` shows the roots"
+                )
+            return reference[0], replace(target, paths=(reference[1],))
+        written = named_path(target.path.removeprefix("./"))
+        index = await self._select_index(request, target, written, deadline)
+        paths = [written]
+        if request.cwd is not None and target.path:
+            absolute = f"{request.cwd}/{target.path}"
+            reference = await file_references.resolve_file(lookup, absolute, index.record.name)
+            paths += [] if reference is None else [reference[1]]
+        return index, replace(target, paths=tuple(dict.fromkeys(paths)))
+
+    async def _select_index(
+        self, request: g.GraphRequest, target: Target, path: str, deadline: float | None
+    ) -> RunningIndex:
+        """Select the named index, else that around `cwd`, else that with the path of the target."""
+        lookup = self._indexes.lookup
+        running = lookup.all()
+        is_chosen = request.index is not None or len(running) < 2
+        if is_chosen or not target.is_path:
+            return await lookup.select(request.index, request.cwd)
+        if request.cwd is not None and (around := await lookup.around(request.cwd)) is not None:
+            return around
+        records = [index.record for index in running]
+        overlays = await self._overlays.overlays(request.session, records)
+        try:
+            name = await file_content.find_owner(self._db, records, path, overlays)
+        except NotFound:
+            await self._sync.catch_up(running, deadline)
+            name = await file_content.find_owner(self._db, records, path, overlays)
+        return lookup.get(name)
+
+
+def check_request(request: g.GraphRequest) -> None:
+    """Check the common parameters of a request. Raises `InvalidInput`."""
+    if not 1 <= request.limit <= g.GRAPH_MAX_LIMIT:
+        raise InvalidInput(f"limit is {request.limit}", f"use 1 to {g.GRAPH_MAX_LIMIT}")
+    if request.min_confidence not in g.CONFIDENCES:
+        raise InvalidInput(
+            f"unknown confidence {request.min_confidence!r}",
+            f"use one of {', '.join(g.CONFIDENCES)}",
+        )
+    check_budget(request.budget_tokens)
+    check_filters([*request.languages, *request.paths, *request.not_paths])
+
+
+def make_file_filter(request: g.GraphRequest, root: bytes) -> Filter:
+    """Return the filter of a request on the files of its answer. Raises `InvalidInput`."""
+    where = make_filter(
+        {
+            "languages": request.languages,
+            "paths": tuple(map(named_glob, request.paths)),
+            "not_paths": tuple(map(named_glob, request.not_paths)),
+        }
+    )
+    return make_relative(where, root)
+
+
+def make_reply_fields(answer: GraphAnswer[Any]) -> dict[str, Any]:
+    """Make the fields that all replies share, without `complete`, `cursor` and `notes`."""
+    freshness = answer.freshness
+    return {
+        "index": answer.index.record.name,
+        "fresh": freshness.fresh,
+        "stale_reason": freshness.reason,
+        "stale_code": freshness.code,
+        "as_of": replies.as_of(freshness.as_of),
+        "pending": freshness.pending,
+        "timings_ms": {name: round(value, 3) for name, value in answer.timings_ms.items()},
+    }
+
+
+def make_symbol_entry(path: str, language: str, symbol: Symbol | None) -> g.GraphSymbol:
+    """Make a definition of a reply; without a symbol it is the file as a whole."""
+    if symbol is None:
+        return g.GraphSymbol(path, language, "file", path, 0, 0)
+    return g.GraphSymbol(
+        path=path,
+        language=language,
+        kind=symbol.kind,
+        name=symbol.qualified_name,
+        start_line=symbol.start_line,
+        end_line=symbol.end_line,
+        signature=symbol.signature,
+    )
+
+
+def make_definition_entries(
+    files: CodeFiles, keys: Sequence[DefinitionKey]
+) -> tuple[g.GraphSymbol, ...]:
+    """Make the definitions of a reply, in order."""
+    loaded = files.load({key.path for key in keys})
+    return tuple(
+        make_symbol_entry(
+            key.path,
+            loaded[key.path].language,
+            None if key.symbol == WHOLE_FILE else loaded[key.path].symbols[key.symbol],
+        )
+        for key in keys
+        if key.path in loaded
+    )
+
+
+def fit_budget(
+    entries: Sequence[Entry], budget_tokens: int | None, text_of: Callable[[Entry], str]
+) -> tuple[Entry, ...]:
+    """Return the first entries whose texts fit into a budget, at least one."""
+    if budget_tokens is None:
+        return tuple(entries)
+    fitting = list[Entry]()
+    for entry in entries:
+        budget_tokens -= estimate_tokens(text_of(entry))
+        if budget_tokens < 0 and fitting:
+            break
+        fitting.append(entry)
+    return tuple(fitting)

@@ -1,0 +1,44 @@
+"""Names of definitions that are similar to one that does not exist, for the hint of an error."""
+
+import difflib
+
+from cocosearchd.filters.filter_fields import Filter
+from cocosearchd.languages import symbol_table
+from cocosearchd.languages.identifiers import fold_name, split_parts
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.file_symbols import file_symbols, symbol_files
+from cocosearchd.store.connection.database import Database
+
+MAX_FILES = 50  # that are looked at for each part of a name
+MAX_PARTS = 4
+MIN_PART = 3  # characters; shorter parts are in too many names
+MAX_NAMES = 3
+CUTOFF = 0.6  # of `difflib`, whose default it is
+
+
+async def find_nearest_names(db: Database, record: IndexRecord, name: str) -> list[str]:
+    """Return the most similar names, best first, each with its place.
+
+    Only names are compared that share a part or the first characters. Raises `StoreUnavailable`.
+    """
+    places = dict[str, str]()
+    parts = [part for part in split_parts(name) if len(part) >= MIN_PART and part.isalnum()]
+    globs = [f"*{part}*" for part in parts[:MAX_PARTS]]
+    start = name.lstrip("_")[:MIN_PART]
+    globs += [f"{start}*"] if start.isalnum() else []
+    for glob in globs:
+        places |= await _find_places(db, record, glob)
+    folded = {fold_name(candidate): candidate for candidate in places}
+    matches = difflib.get_close_matches(fold_name(name), folded, MAX_NAMES, CUTOFF)
+    return [f"{folded[match]} ({places[folded[match]]})" for match in matches]
+
+
+async def _find_places(db: Database, record: IndexRecord, glob: str) -> dict[str, str]:
+    """Return the names in the files that match a glob best, each with the place of one definition."""
+    files = await symbol_files(db, record, Filter(symbol_name=glob), "", MAX_FILES)
+    stored = await file_symbols(db, record, [file.path for file in files])
+    return {
+        symbol.name: f"{path}:{symbol.start_line}"
+        for path, file in stored.items()
+        for symbol in symbol_table.unpack(file.symbols or b"") or ()
+    }

@@ -1,0 +1,69 @@
+"""Pages, directories and filters of questions about the structure of code. Pure."""
+
+import posixpath
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from cocosearchd.errors import InvalidInput
+from cocosearchd.filters.filter_fields import Filter, PathAndLanguage, file_passes
+from cocosearchd.graph.code_files import CodeFiles
+from cocosearchd.graph.questions.target import Target
+from cocosearchd.languages.detect import detect
+
+MAX_CURSOR_DIGITS = 9
+
+
+def check_range(name: str, value: int, low: int, high: int) -> None:
+    """Raise `InvalidInput` for a value outside of its range."""
+    if not low <= value <= high:
+        raise InvalidInput(f"{name} is {value}", f"use {low:,} to {high:,}")
+
+
+def read_offset(cursor: str | None) -> int:
+    """Return the position of the first entry of a page. Raises `InvalidInput`."""
+    offset = cursor or "0"
+    if not (offset.isascii() and offset.isdigit() and len(offset) <= MAX_CURSOR_DIGITS):
+        raise InvalidInput(
+            f"{offset[:60]!r} is not a cursor", "use the cursor of the previous reply, unchanged"
+        )
+    return int(offset)
+
+
+def find_directory(files: CodeFiles, target: Target) -> str | None:
+    """Return the directory that a target names, "" for the root; None if no file is below it."""
+    paths = files.paths()
+    return next((path for path in _directories(target) if not path or _below(paths, path)), None)
+
+
+def paths_below(files: CodeFiles, directory: str) -> Sequence[str]:
+    """Return the paths of the files below a directory, sorted."""
+    return _below(files.paths(), directory)
+
+
+def is_selected(path: str, target: Target) -> bool:
+    """Return True for a file that a target names, or that is below the directory it names."""
+    return any(
+        not directory or path == directory or path.startswith(f"{directory}/")
+        for directory in _directories(target)
+    )
+
+
+def passing_paths(where: Filter, paths: Iterable[str]) -> list[str]:
+    """Return the paths that pass a filter, by the languages that their names tell."""
+    if where == Filter():
+        return list(paths)
+    return [path for path in paths if file_passes(where, PathAndLanguage(path, detect(path, b"")))]
+
+
+def _directories(target: Target) -> list[str]:
+    """Return the directories that a target may name, "" for the root."""
+    normal = [posixpath.normpath(path.strip("/")) for path in target.paths]
+    return ["" if path == "." else path for path in normal]
+
+
+def _below(paths: Sequence[str], directory: str) -> Sequence[str]:
+    if not directory:
+        return paths
+    # "0" is the sign after "/": all that begins with the directory and "/" is between them
+    first = bisect_left(paths, f"{directory}/")
+    return paths[first : bisect_left(paths, f"{directory}0")]

@@ -1,0 +1,330 @@
+"""Verbs about uses: `definition`, `references`, `callers` and `callees`, as of this moment."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from cocosearch_ipc import graph_protocol as g
+from cocosearchd.api.graph.graph_questions import (
+    GraphAnswer,
+    GraphMoment,
+    GraphQuestions,
+    fit_budget,
+    make_definition_entries,
+    make_reply_fields,
+    make_symbol_entry,
+)
+from cocosearchd.api.graph.line_texts import FileLines, LineTexts, clip_line
+from cocosearchd.errors import InvalidInput
+from cocosearchd.graph.code_files import CodeFiles, DefinitionKey
+from cocosearchd.graph.questions import calls, name_meanings, reference_pages
+from cocosearchd.graph.questions.target_search import find_definitions
+from cocosearchd.graph.questions.time_limit import IsOver
+from cocosearchd.graph.resolution.reasons import REASONS
+from cocosearchd.graph.resolution.resolver import Resolver
+
+_PARTIAL = "the time was not enough for all of them: a path or a language narrows the question"
+_NAMED_SENTENCE = "it is the definition itself"
+MAX_CURSOR_DIGITS = 5
+_WORD = r"(?<!\w){}(?!\w)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Meanings:
+    """The definitions of a target, for a reply."""
+
+    path: str
+    names: tuple[g.ResolvedName, ...]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """The references of a target."""
+
+    definitions: tuple[g.GraphSymbol, ...]
+    notes: tuple[str, ...]
+    page: reference_pages.ReferencePage
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """The tree of calls of a target."""
+
+    definitions: tuple[g.GraphSymbol, ...]
+    notes: tuple[str, ...]
+    tree: calls.CallTree
+
+
+FindCalls = Callable[
+    [CodeFiles, Resolver, Sequence[DefinitionKey], calls.CallQuery, IsOver], calls.CallTree
+]
+
+
+class ReferenceVerbs:
+    """Implements the verbs about definitions and their uses."""
+
+    def __init__(self, questions: GraphQuestions, texts: LineTexts) -> None:
+        self._questions = questions
+        self._texts = texts
+
+    async def definition(self, request: g.DefinitionRequest) -> g.DefinitionReply:
+        """The definition of a name, or of what is used at a place."""
+        answer = await self._questions.ask(request, _find_meanings)
+        meanings = answer.value
+        names = fit_budget(meanings.names[: request.limit], request.budget_tokens, _name_text)
+        is_complete = meanings.is_complete and len(names) == len(meanings.names)
+        return g.DefinitionReply(
+            **make_reply_fields(answer),
+            complete=is_complete,
+            notes=() if is_complete else ("there are more: a place with a column names one",),
+            path=meanings.path,
+            names=names,
+        )
+
+    async def references(self, request: g.ReferencesRequest) -> g.ReferencesReply:
+        """All uses of a definition, page by page, with their number."""
+        kinds = _check_kinds(request.kinds)
+        after = _read_position(request.cursor)
+
+        def find(moment: GraphMoment) -> _Uses:
+            query = reference_pages.ReferenceQuery(
+                moment.where, kinds, request.min_confidence, request.limit, after
+            )
+            target = find_definitions(moment.files, moment.resolver, moment.target)
+            page = reference_pages.find_references(
+                moment.files, moment.resolver, target.keys, query, moment.is_over
+            )
+            entries = make_definition_entries(moment.files, target.keys)
+            return _Uses(entries, target.notes, page)
+
+        answer = await self._questions.ask(request, find)
+        return await self._references_reply(request, answer)
+
+    async def callers(self, request: g.CallsRequest) -> g.CallsReply:
+        """The functions that call a function, and their callers, to a depth."""
+        return await self._calls(request, calls.find_callers)
+
+    async def callees(self, request: g.CallsRequest) -> g.CallsReply:
+        """The functions that a function calls, and what these call, to a depth."""
+        return await self._calls(request, calls.find_callees)
+
+    async def _references_reply(
+        self, request: g.ReferencesRequest, answer: GraphAnswer[_Uses]
+    ) -> g.ReferencesReply:
+        page = answer.value.page
+        places = [(item.position.path, item.position.line) for item in page.references]
+        texts = await self._read_lines(answer, places)
+        changed_paths = [path for path, lines in texts.items() if lines.changed]
+        answer = answer.with_changes(changed_paths)
+        entries = [_reference(item, texts[item.position.path]) for item in page.references]
+        rows = list(zip(page.references, entries, strict=True))
+        fitting = fit_budget(rows, request.budget_tokens, _reference_text)
+        is_last = page.is_last and len(fitting) == len(rows)
+        return g.ReferencesReply(
+            **make_reply_fields(answer),
+            complete=page.is_complete,
+            cursor=None if is_last else _write_position(fitting[-1][0].position),
+            notes=(*answer.value.notes, *(() if page.is_complete else (_PARTIAL,))),
+            definitions=answer.value.definitions,
+            files=tuple(_group_by_file(fitting, page.file_counts, texts)),
+            total=sum(page.counts.values()),
+            total_files=len(page.file_counts),
+            counts={name: page.counts[name] for name in g.CONFIDENCES if name in page.counts},
+        )
+
+    async def _calls(self, request: g.CallsRequest, find_calls: FindCalls) -> g.CallsReply:
+        if not 1 <= request.depth <= g.MAX_DEPTH:
+            raise InvalidInput(f"depth is {request.depth}", f"use 1 to {g.MAX_DEPTH:,}")
+        offset = _read_offset(request.cursor)
+
+        def find(moment: GraphMoment) -> _Calls:
+            query = calls.CallQuery(
+                moment.where, request.min_confidence, request.depth, request.limit, offset
+            )
+            target = find_definitions(moment.files, moment.resolver, moment.target)
+            tree = find_calls(moment.files, moment.resolver, target.keys, query, moment.is_over)
+            entries = make_definition_entries(moment.files, target.keys)
+            return _Calls(entries, target.notes, tree)
+
+        answer = await self._questions.ask(request, find)
+        return await self._calls_reply(request, answer, offset)
+
+    async def _calls_reply(
+        self, request: g.CallsRequest, answer: GraphAnswer[_Calls], offset: int
+    ) -> g.CallsReply:
+        tree = answer.value.tree
+        places = [(site.path, site.line) for node in tree.nodes for site in node.sites]
+        texts = await self._read_lines(answer, places)
+        answer = answer.with_changes([path for path, lines in texts.items() if lines.changed])
+        entries = [_call_entry(*row, texts) for row in enumerate(tree.nodes, offset)]
+        fitting = fit_budget(entries, request.budget_tokens, _call_text)
+        is_last = tree.is_last and len(fitting) == len(entries)
+        return g.CallsReply(
+            **make_reply_fields(answer),
+            complete=tree.is_complete,
+            cursor=None if is_last else json.dumps(offset + len(fitting)),
+            notes=(*answer.value.notes, *(() if tree.is_complete else (_PARTIAL,))),
+            definitions=answer.value.definitions,
+            calls=fitting,
+            total=tree.total,
+            external=tree.external,
+        )
+
+    async def _read_lines(
+        self,
+        answer: GraphAnswer[_Uses] | GraphAnswer[_Calls],
+        places: Iterable[tuple[str, int]],
+    ) -> dict[str, FileLines]:
+        lines = dict[str, set[int]]()
+        for path, line in places:
+            lines.setdefault(path, set()).add(line)
+        record = answer.index.record
+        return await self._texts.read(record, answer.overlay, lines, answer.generation)
+
+
+def _find_meanings(moment: GraphMoment) -> _Meanings:
+    meanings = name_meanings.find_meanings(moment.files, moment.resolver, moment.target)
+    names = tuple(
+        g.ResolvedName(
+            name=meaning.name,
+            line=meaning.line,
+            column=meaning.column,
+            definitions=make_definition_entries(moment.files, meaning.keys),
+            confidence=meaning.confidence,
+            reason=meaning.reason,
+            explanation=_explain(meaning.reason),
+        )
+        for meaning in meanings.names
+    )
+    return _Meanings(meanings.path, names, meanings.is_complete)
+
+
+def _explain(reason: str) -> str:
+    return _NAMED_SENTENCE if reason == name_meanings.NAMED else REASONS[reason].sentence
+
+
+def _reference(item: reference_pages.FoundReference, lines: FileLines) -> g.Reference:
+    position = item.position
+    text = lines.lines.get(position.line, "")
+    column = position.column or _find_column(text, position.name)
+    return g.Reference(
+        line=position.line,
+        column=column,
+        text=clip_line(text, column),
+        kind=position.kind,
+        confidence=item.confidence,
+        reason=item.reason,
+        explanation=_explain(item.reason),
+        symbol_type=item.symbol.kind if item.symbol else None,
+        symbol_name=item.symbol.qualified_name if item.symbol else None,
+    )
+
+
+def _find_column(text: str, name: str) -> int:
+    """Return the column of a name in the line of an import, whose facts have only the line."""
+    match = re.search(_WORD.format(re.escape(name)), text)
+    return match.start() + 1 if match else 1
+
+
+def _group_by_file(
+    rows: Iterable[tuple[reference_pages.FoundReference, g.Reference]],
+    counts: Mapping[str, int],
+    texts: Mapping[str, FileLines],
+) -> Iterable[g.ReferenceFile]:
+    for path, group in groupby(rows, key=lambda row: row[0].position.path):
+        file_rows = list(group)
+        yield g.ReferenceFile(
+            path=path,
+            language=file_rows[0][0].language,
+            count=counts[path],
+            references=tuple(entry for _, entry in file_rows),
+            changed=texts[path].changed,
+            overlay=texts[path].overlay,
+        )
+
+
+def _call_entry(position: int, node: calls.CallNode, texts: Mapping[str, FileLines]) -> g.CallEntry:
+    sites = tuple(
+        g.CallSite(
+            site.path,
+            site.line,
+            site.column,
+            clip_line(texts[site.path].lines.get(site.line, ""), site.column),
+        )
+        for site in node.sites
+    )
+    return g.CallEntry(
+        symbol=make_symbol_entry(node.key.path, node.language, node.symbol),
+        position=position,
+        depth=node.depth,
+        parent=node.parent,
+        confidence=node.confidence,
+        reason=node.reason,
+        explanation=_explain(node.reason),
+        sites=sites,
+        site_count=node.site_count,
+        repeats=node.repeats,
+        is_cycle=node.is_cycle,
+    )
+
+
+def _name_text(name: g.ResolvedName) -> str:
+    definitions = (f"{item.path}:{item.start_line} {item.signature}" for item in name.definitions)
+    return "\n".join((name.name, *definitions))
+
+
+def _reference_text(row: tuple[reference_pages.FoundReference, g.Reference]) -> str:
+    position, entry = row[0].position, row[1]
+    return f"{position.line}:{entry.column}: {entry.text}  [{entry.symbol_name}]\n"
+
+
+def _call_text(entry: g.CallEntry) -> str:
+    sites = (f"{site.path}:{site.line} {site.text}" for site in entry.sites)
+    return "\n".join((entry.symbol.name, entry.symbol.path, *sites))
+
+
+def _check_kinds(kinds: Sequence[str]) -> frozenset[str]:
+    unknown = sorted(set(kinds) - set(reference_pages.KINDS))
+    if unknown:
+        raise InvalidInput(
+            f"unknown kind of use {unknown[0]!r}", f"use some of {', '.join(reference_pages.KINDS)}"
+        )
+    return frozenset(kinds)
+
+
+def _write_position(position: reference_pages.ReferencePosition) -> str:
+    return json.dumps(position)
+
+
+def _read_position(cursor: str | None) -> reference_pages.ReferencePosition | None:
+    """Read a cursor of references. Raises `InvalidInput`."""
+    if cursor is None:
+        return None
+    types = (bool, str, int, int, str, str)
+    try:
+        values = json.loads(cursor)
+        is_valid = len(values) == len(types) and all(map(isinstance, values, types))
+    except (ValueError, TypeError, RecursionError):
+        is_valid = False
+    if not is_valid:
+        raise _not_a_cursor(cursor)
+    return reference_pages.ReferencePosition(*values)
+
+
+def _read_offset(cursor: str | None) -> int:
+    """Read a cursor of a tree of calls. Raises `InvalidInput`."""
+    if cursor is None:
+        return 0
+    is_number = cursor.isascii() and cursor.isdecimal() and len(cursor) <= MAX_CURSOR_DIGITS
+    if not is_number or int(cursor) > calls.MAX_ENTRIES:
+        raise _not_a_cursor(cursor)
+    return int(cursor)
+
+
+def _not_a_cursor(cursor: str) -> InvalidInput:
+    return InvalidInput(
+        f"{cursor[:60]!r} is not a cursor", "use the cursor of the previous reply, unchanged"
+    )

@@ -1,0 +1,296 @@
+"""Verbs about the structure of code: dependencies, outlines, and maps of central definitions."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import structure_protocol as s
+from cocosearch_ipc.graph_protocol import MAX_DEPTH
+from cocosearchd.api.graph.graph_questions import GraphMoment, GraphQuestions, make_reply_fields
+from cocosearchd.api.graph.structure_pages import (
+    check_range,
+    find_directory,
+    passing_paths,
+    paths_below,
+)
+from cocosearchd.errors import InvalidInput
+from cocosearchd.graph.questions.target_search import find_file, missing_file
+from cocosearchd.graph.structure.central_symbols import MapScope, RepositoryMap, map_repository
+from cocosearchd.graph.structure.dependencies import (
+    Direction,
+    ModuleEdge,
+    ModuleGraph,
+    Reach,
+    file_cycles,
+    module_graph,
+    module_of,
+    reach,
+)
+from cocosearchd.graph.structure.file_imports import ImportGraph
+from cocosearchd.graph.structure.outline import Outline, outline_files
+from cocosearchd.model import Symbol
+
+DIRECTIONS = ("both", "imports", "importers")
+MAX_FILES = 10_000  # of a walk along imports
+MAX_PACKAGES = 200
+MAX_CYCLES = 50
+MAX_EDGES = 5_000  # of a reply
+MAX_OUTLINED = 2_000  # files whose definitions are read for an outline
+QUERY_HITS = 20  # results of a question that a map is drawn to
+ALL_LEVELS = 1_000
+_PARTIAL_MAP = "the time was not enough to check all central definitions"
+
+Search = Callable[[p.SearchRequest], Awaitable[p.SearchReply]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Dependencies:
+    """The findings of a question: `modules` of a directory, and walks of those asked for."""
+
+    target: str
+    imports: Reach | None = None
+    importers: Reach | None = None
+    modules: ModuleGraph | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _MapFinding:
+    """A map, and the number of all files of the index."""
+
+    repository_map: RepositoryMap
+    file_count: int
+
+
+class StructureVerbs:
+    """Implements `dependencies`, `outline` and `map`."""
+
+    def __init__(self, questions: GraphQuestions, search: Search) -> None:
+        """`search` answers the questions that maps are drawn to."""
+        self._questions = questions
+        self._search = search
+
+    async def dependencies(self, request: s.DependenciesRequest) -> s.DependenciesReply:
+        """The imports of files or modules, those that import them, and cycles."""
+        check_range("depth", request.depth, 1, MAX_DEPTH)
+        check_range("level", request.level, 1, s.MAX_LEVEL)
+        if request.direction not in DIRECTIONS:
+            raise InvalidInput(
+                f"unknown direction {request.direction!r}", f"use one of {', '.join(DIRECTIONS)}"
+            )
+        answer = await self._questions.ask(request, partial(_find_dependencies, request))
+        fields = _dependency_fields(answer.value, request)
+        return s.DependenciesReply(**make_reply_fields(answer), **fields)
+
+    async def outline(self, request: s.OutlineRequest) -> s.OutlineReply:
+        """The definitions of a file, or the files of a directory with theirs."""
+        check_range("depth", request.depth, 0, MAX_DEPTH)
+        budget = _budget(request.budget_tokens, s.OUTLINE_TOKENS)
+        answer = await self._questions.ask(request, partial(_find_outline, request, budget))
+        return s.OutlineReply(
+            **make_reply_fields(answer),
+            files=tuple(
+                s.OutlineFile(
+                    file.path,
+                    file.language,
+                    tuple(_outline_symbol(item.symbol, item.depth) for item in file.symbols),
+                    file.omitted,
+                )
+                for file in answer.value.files
+            ),
+            omitted_files=answer.value.omitted_files,
+        )
+
+    async def map(self, request: s.MapRequest) -> s.MapReply:
+        """The central definitions of an index within a budget of tokens."""
+        budget = _budget(request.budget_tokens, s.MAP_TOKENS)
+        preferred = await self._matching_paths(request) if request.query else []
+        answer = await self._questions.ask(request, partial(_find_map, preferred, budget))
+        repository_map = answer.value.repository_map
+        return s.MapReply(
+            **make_reply_fields(answer),
+            complete=repository_map.complete,
+            notes=() if repository_map.complete else (_PARTIAL_MAP,),
+            files=tuple(
+                s.MapFile(
+                    file.path,
+                    file.language,
+                    round(file.rank, 6),
+                    tuple(_outline_symbol(item.symbol, 0) for item in file.symbols),
+                )
+                for file in repository_map.files
+            ),
+            total_files=answer.value.file_count,
+            tokens=repository_map.tokens,
+        )
+
+    async def _matching_paths(self, request: s.MapRequest) -> list[str]:
+        """Return the files of the best results of a question."""
+        reply = await self._search(
+            p.SearchRequest(
+                query=request.query,
+                index=request.index,
+                cwd=request.cwd,
+                limit=QUERY_HITS,
+                sync_timeout_ms=request.sync_timeout_ms,
+                session=request.session,
+            )
+        )
+        return [result.path for result in reply.results]
+
+
+def _budget(tokens: int | None, default: int) -> int:
+    budget = default if tokens is None else tokens
+    check_range("the budget", budget, 1, s.MAX_TOKENS)
+    return budget
+
+
+def _find_dependencies(request: s.DependenciesRequest, moment: GraphMoment) -> _Dependencies:
+    graph = ImportGraph(moment.files, moment.resolver)
+    path = find_file(moment.files, moment.target)
+    if path is not None:
+        walks = {
+            direction: reach(graph, [path], direction, request.depth, MAX_FILES, moment.is_over)
+            for direction in _directions(request)
+        }
+        return _Dependencies(path, walks.get("imports"), walks.get("importers"))
+    directory = _directory(moment)
+    paths = passing_paths(moment.where, paths_below(moment.files, directory))
+    modules = module_graph(graph, directory, paths, request.level, moment.is_over)
+    importers = None
+    if directory and "importers" in _directions(request):
+        importers = reach(graph, paths, "importers", 1, MAX_FILES, moment.is_over)
+    return _Dependencies(directory, importers=importers, modules=modules)
+
+
+def _directory(moment: GraphMoment) -> str:
+    """Return the directory that a target names. Raises `NotFound`."""
+    directory = find_directory(moment.files, moment.target)
+    if directory is None:
+        raise missing_file(moment.files, moment.target)
+    return directory
+
+
+def _directions(request: s.DependenciesRequest) -> Sequence[Direction]:
+    if request.direction == "both":
+        return ("imports", "importers")
+    return (request.direction,)
+
+
+def _find_outline(request: s.OutlineRequest, budget: int, moment: GraphMoment) -> Outline:
+    path = find_file(moment.files, moment.target)
+    if path is not None:
+        paths = [path]
+    else:
+        below = paths_below(moment.files, _directory(moment))
+        paths = passing_paths(moment.where, below)
+    loaded = moment.files.load(paths[:MAX_OUTLINED])
+    return outline_files(paths, loaded, request.depth or ALL_LEVELS, budget)
+
+
+def _find_map(matching: Sequence[str], budget: int, moment: GraphMoment) -> _MapFinding:
+    scope = MapScope([*matching, *_target_paths(moment)], partial(passing_paths, moment.where))
+    chosen = map_repository(moment.files, moment.resolver, scope, budget, moment.is_over)
+    return _MapFinding(chosen, len(moment.files.paths()))
+
+
+def _target_paths(moment: GraphMoment) -> Sequence[str]:
+    """Return the files that a map is drawn to; none without a target."""
+    if not moment.target.text:
+        return ()
+    path = find_file(moment.files, moment.target)
+    if path is not None:
+        return (path,)
+    directory = _directory(moment)
+    return paths_below(moment.files, directory) if directory else ()
+
+
+def _dependency_fields(finding: _Dependencies, request: s.DependenciesRequest) -> dict[str, Any]:
+    """Return the fields of a reply."""
+    walks = [walk for walk in (finding.imports, finding.importers) if walk is not None]
+    if finding.modules is None:
+        fields = _file_fields(finding, walks)
+    else:
+        fields = _module_fields(finding, finding.modules, request)
+    notes = list[str]()
+    for name in ("imports", "importers", "modules"):
+        nodes = fields.get(name, ())
+        if len(nodes) > request.limit:
+            notes.append(
+                f"{len(nodes) - request.limit:,} further {name} are not listed: raise the limit"
+            )
+            fields[name] = nodes[: request.limit]
+    if len(fields["edges"]) > MAX_EDGES:
+        notes.append(f"{len(fields['edges']) - MAX_EDGES:,} further edges are not listed")
+    complete = all(walk.complete for walk in walks)
+    complete = complete and (finding.modules is None or finding.modules.complete)
+    if not complete:
+        notes.append("not all files were read: a directory narrows the question")
+    return fields | {
+        "target": finding.target,
+        "edges": fields["edges"][:MAX_EDGES],
+        "packages": tuple(s.PackageUse(*use) for use in fields["packages"][:MAX_PACKAGES]),
+        "cycles": fields["cycles"][:MAX_CYCLES],
+        "complete": complete,
+        "notes": tuple(notes),
+    }
+
+
+def _file_fields(finding: _Dependencies, walks: Sequence[Reach]) -> dict[str, Any]:
+    edges = sorted({edge for walk in walks for edge in walk.edges})
+    imports = _nodes(finding.imports)
+    importers = _nodes(finding.importers)
+    return {
+        "kind": "file",
+        "imports": imports,
+        "importers": importers,
+        "edges": tuple(s.DependencyEdge(edge.source, edge.target, edge.line) for edge in edges),
+        "packages": finding.imports.packages if finding.imports is not None else (),
+        "cycles": file_cycles(edges),
+        "total_imports": len(imports),
+        "total_importers": len(importers),
+    }
+
+
+def _module_fields(
+    finding: _Dependencies, modules: ModuleGraph, request: s.DependenciesRequest
+) -> dict[str, Any]:
+    names = {name for name, _ in modules.modules}
+    outside = sorted({edge.target for edge in modules.edges} - names)
+    counts = dict[tuple[str, str], int]()
+    for edge in finding.importers.edges if finding.importers is not None else ():
+        ends = [module_of(end, finding.target, request.level) for end in (edge.source, edge.target)]
+        if ends[0] not in names and ends[1] in names:
+            counts[ends[0], ends[1]] = counts.get((ends[0], ends[1]), 0) + 1
+    inbound = [ModuleEdge(source, target, count) for (source, target), count in counts.items()]
+    edges = sorted([*modules.edges, *inbound], key=lambda edge: (edge.source, edge.target))
+    importers = sorted({edge.source for edge in inbound})
+    return {
+        "kind": "directory",
+        "modules": tuple(s.DependencyNode(name, 0, count) for name, count in modules.modules),
+        "imports": tuple(s.DependencyNode(name, 1) for name in outside),
+        "importers": tuple(s.DependencyNode(name, 1) for name in importers),
+        "edges": tuple(s.DependencyEdge(e.source, e.target, 0, e.count) for e in edges),
+        "packages": modules.packages,
+        "cycles": modules.cycles,
+        "total_imports": len(outside),
+        "total_importers": len(importers),
+    }
+
+
+def _nodes(walk: Reach | None) -> tuple[s.DependencyNode, ...]:
+    """Return the files of a walk without its start."""
+    files = walk.files if walk is not None else ()
+    return tuple(s.DependencyNode(file.path, file.depth) for file in files if file.depth)
+
+
+def _outline_symbol(symbol: Symbol, depth: int) -> s.OutlineSymbol:
+    return s.OutlineSymbol(
+        kind=symbol.kind,
+        name=symbol.qualified_name,
+        signature=symbol.signature,
+        start_line=symbol.start_line,
+        end_line=symbol.end_line,
+        depth=depth,
+    )

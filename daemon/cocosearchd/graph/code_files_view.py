@@ -1,0 +1,138 @@
+"""The files of an index at one moment, with unsaved text in place of stored files."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cocosearchd.graph.code_file_cache import CodeFileCache
+from cocosearchd.graph.code_files import CodeFile, NameGraph
+from cocosearchd.graph.name_table import NameTable
+from cocosearchd.graph.scip import precise_uses
+from cocosearchd.languages import symbol_table
+from cocosearchd.languages.code_facts import NO_FACTS, CodeFacts
+from cocosearchd.languages.references import fact_table
+from cocosearchd.store.file_facts import StoredCode, StoredNames
+
+# Files in one query: their packed code is some two megabytes.
+BATCH_FILES = 500
+_UNSAVED = -1  # generation of unsaved text
+
+ReadCode = Callable[[Sequence[str]], Sequence[StoredCode]]
+
+
+class FilesChanged(Exception):
+    """Files are no longer stored as the table of names says: the question has to be asked again."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths = tuple(paths)
+        super().__init__(f"{len(self.paths)} files changed, such as {self.paths[:1]}")
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedFile:
+    """Unsaved text in the code graph, as the file would be stored."""
+
+    file: CodeFile
+    name_hashes: bytes  # packed by `languages.name_hashes`
+
+
+class CodeFilesView:
+    """The port `CodeFiles` over a table of names, for one question in one thread.
+
+    Each stored file is checked to be of the generation that the table has. So all files are as of
+    the moment of the table.
+    """
+
+    def __init__(
+        self,
+        table: NameTable,
+        read: ReadCode,
+        cache: CodeFileCache,
+        unsaved: Iterable[UnsavedFile] = (),
+    ) -> None:
+        """`read` may wait for the store."""
+        self._unsaved = {overlay.file.path: overlay.file for overlay in unsaved}
+        names = [
+            StoredNames(overlay.file.path, _UNSAVED, overlay.name_hashes) for overlay in unsaved
+        ]
+        self._table = table.replace(self._unsaved, names) if names else table
+        self._read = read
+        self._cache = cache
+
+    def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
+        """See `CodeFiles`. Raises `FilesChanged`, and the errors of the store."""
+        files = dict[str, CodeFile]()
+        missing = dict[str, int]()
+        for path in dict.fromkeys(paths):
+            generation = self._table.generation_of(path)
+            if generation is None:
+                continue
+            file = self._unsaved.get(path) or self._cache.get(path, generation)
+            if file is None:
+                missing[path] = generation
+            else:
+                files[path] = file
+        unread = list(missing)
+        for first in range(0, len(unread), BATCH_FILES):
+            batch = unread[first : first + BATCH_FILES]
+            files |= self._load_stored({path: missing[path] for path in batch})
+        return files
+
+    def _load_stored(self, generations: Mapping[str, int]) -> dict[str, CodeFile]:
+        rows = {row.path: row for row in self._read(list(generations))}
+        changed = [
+            path
+            for path, generation in generations.items()
+            if path not in rows or rows[path].generation != generation
+        ]
+        if changed:
+            raise FilesChanged(changed)
+        files = {path: unpack_file(row) for path, row in rows.items()}
+        for path, file in files.items():
+            self._cache.put(file, generations[path])
+        return files
+
+    def files_defining(self, name: str) -> Sequence[str]:
+        """See `CodeFiles`."""
+        return self._table.files_defining(name)
+
+    def files_using(self, name: str) -> Sequence[str]:
+        """See `CodeFiles`."""
+        return self._table.files_using(name)
+
+    def has_path(self, path: str) -> bool:
+        """See `CodeFiles`."""
+        return self._table.generation_of(path) is not None
+
+    def paths_ending(self, suffix: str) -> Sequence[str]:
+        """See `CodeFiles`."""
+        return self._table.paths_ending(suffix)
+
+    def paths_in(self, directory: str) -> Sequence[str]:
+        """See `CodeFiles`."""
+        return self._table.paths_in(directory)
+
+    def paths(self) -> Sequence[str]:
+        """See `CodeFiles`."""
+        return self._table.paths()
+
+    def name_graph(self) -> NameGraph:
+        """See `CodeFiles`."""
+        return self._table.name_graph()
+
+
+def unpack_file(row: StoredCode) -> CodeFile:
+    """Unpack a stored file; what cannot be unpacked counts as not known."""
+    symbols = symbol_table.unpack(row.symbols) or ()
+    return CodeFile(
+        row.path,
+        row.language,
+        symbols,
+        unpack_facts(row.facts, len(symbols)),
+        row.content_hash,
+        precise_uses.unpack(row.precise_uses),
+    )
+
+
+def unpack_facts(packed: bytes | None, symbol_count: int) -> CodeFacts:
+    """Unpack the facts of a file with so many symbols; what cannot be unpacked is not known."""
+    return fact_table.unpack(packed or b"", symbol_count) or NO_FACTS

@@ -1,0 +1,209 @@
+"""The names and paths of all files of an index, at one moment: an immutable table. Pure.
+
+It has hashes only, two bytes for each use of a name: no facts are read to find the files of a name.
+A change makes a new table, which shares all but the changed files.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.graph.code_files import NameFiles, NameGraph
+from cocosearchd.graph.hash_files import MAX_FILES, HashFiles, first_positions
+from cocosearchd.graph.name_segment import (
+    MAX_PAIRS,
+    NameSegment,
+    NameView,
+    build_segment,
+    ending_key,
+    merge_segments,
+    size_of_names,
+)
+from cocosearchd.languages.name_hashes import hash_name
+from cocosearchd.store.file_facts import StoredNames
+
+_HALF = np.uint64(32)
+# Bytes up to which a name graph stays with its table: some 3 million names of files.
+_MAX_GRAPH_BYTES = 16 << 20
+
+
+class NameTable:
+    """Segments without common paths. For any thread."""
+
+    def __init__(self, views: Sequence[NameView] = ()) -> None:
+        self._views = tuple(views)
+        self._graph: NameGraph | None = None
+
+    @property
+    def file_count(self) -> int:
+        """Number of files."""
+        return sum(int(view.live.sum()) for view in self._views)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of the arrays, without the paths."""
+        return sum(view.segment.nbytes + view.live.nbytes for view in self._views)
+
+    def replace(self, paths: Iterable[str], files: Sequence[StoredNames]) -> "NameTable":
+        """Return the table without the files at `paths`, and with `files`.
+
+        The paths of `files` must be among `paths`, or not be in the table.
+        """
+        views = list(_without(self._views, paths))
+        views += [_all_live(build_segment(part)) for part in split_files(files)]
+        return NameTable(tuple(_merge(views)))
+
+    def files_defining(self, name: str) -> list[str]:
+        """Return the paths of files that define a name of this hash, sorted."""
+        return self._find(hash_name(name), [view.segment.definitions for view in self._views])
+
+    def files_using(self, name: str) -> list[str]:
+        """Return the paths of files that use a name of this hash, sorted."""
+        return self._find(hash_name(name), [view.segment.uses for view in self._views])
+
+    def generation_of(self, path: str) -> int | None:
+        """Return the generation of a file; None if it is not indexed."""
+        for view in self._views:
+            number = view.segment.position(path)
+            if number is not None and view.live[number]:
+                return int(view.segment.generations[number])
+        return None
+
+    def changed_paths(self, generations: Mapping[str, int]) -> set[str]:
+        """Return the paths of files that have another generation, or are in one of both only."""
+        present = dict[str, int]()
+        for view in self._views:
+            present.update(
+                zip(view.live_paths(), view.segment.generations[view.live].tolist(), strict=True)
+            )
+        return {path for path, _ in present.items() ^ generations.items()}
+
+    def paths_ending(self, suffix: str) -> list[str]:
+        """Return the paths that are `suffix` or end with "/" and `suffix`, sorted."""
+        endings = self._find_by_path(ending_key(suffix))
+        return [path for path in endings if path == suffix or path.endswith(f"/{suffix}")]
+
+    def paths_in(self, directory: str) -> list[str]:
+        """Return the paths of the files directly in a directory ("" is the root), sorted."""
+        inside = self._find_by_path(f"{directory}/")
+        return [path for path in inside if path.rpartition("/")[0] == directory]
+
+    def paths(self) -> list[str]:
+        """Return all paths, sorted."""
+        return sorted(chain.from_iterable(view.live_paths() for view in self._views))
+
+    def name_graph(self) -> NameGraph:
+        """Return the names of all files as arrays; computed once for a table that is not large."""
+        if self._graph is not None:
+            return self._graph
+        graph = _make_graph(self._views)
+        if graph.uses.files.nbytes + graph.definitions.files.nbytes <= _MAX_GRAPH_BYTES:
+            self._graph = graph
+        return graph
+
+    def _find_by_path(self, key: str) -> list[str]:
+        return self._find(hash_name(key), [view.segment.endings for view in self._views])
+
+    def _find(self, hashed: int, tables: Sequence[HashFiles]) -> list[str]:
+        paths = list[str]()
+        for view, table in zip(self._views, tables, strict=True):
+            numbers = table.find(hashed)
+            paths += [view.segment.paths[number] for number in numbers[view.live[numbers]].tolist()]
+        return sorted(paths)
+
+
+def split_files(files: Iterable[StoredNames]) -> Iterator[list[StoredNames]]:
+    """Split files into parts that fit into a segment each."""
+    part = list[StoredNames]()
+    size = 0
+    for file in files:
+        size += size_of_names(file)
+        if part and (size > MAX_PAIRS or len(part) == MAX_FILES):
+            yield part
+            part = []
+            size = size_of_names(file)
+        part.append(file)
+    if part:
+        yield part
+
+
+def _all_live(segment: NameSegment) -> NameView:
+    return NameView(segment, np.ones(len(segment.paths), np.bool_))
+
+
+def _without(views: Iterable[NameView], paths: Iterable[str]) -> Iterator[NameView]:
+    """Yield the views without some files."""
+    removed = set(paths)
+    for view in views:
+        positions = [view.segment.position(path) for path in removed]
+        dead = [number for number in positions if number is not None]
+        if not dead:
+            yield view
+            continue
+        live = view.live.copy()
+        live[dead] = False
+        yield view._replace(live=live)
+
+
+def _merge(views: list[NameView]) -> Iterator[NameView]:
+    """Merge the last segments while they are of about the same size, and rewrite hollow ones.
+
+    So each file is moved a few times only, however many changes there are.
+    """
+    while len(views) > 1 and _fit_together(*views[-2:]):
+        views[-2:] = [_all_live(merge_segments(views[-2:]))]
+    for view in views:
+        live = int(view.live.sum())
+        if live:
+            is_hollow = 2 * live < len(view.live)
+            yield _all_live(merge_segments([view])) if is_hollow else view
+
+
+def _fit_together(first: NameView, second: NameView) -> bool:
+    sizes = [view.segment.size for view in (first, second)]
+    files = len(first.live) + len(second.live)
+    return sizes[0] <= 2 * sizes[1] and sum(sizes) <= MAX_PAIRS and files <= MAX_FILES
+
+
+def _make_graph(views: Sequence[NameView]) -> NameGraph:
+    """Number the live files of all segments through, by path."""
+    origins = sorted((path, part) for part, view in enumerate(views) for path in view.live_paths())
+    parts = np.array([part for _, part in origins], np.int64)
+    numbers = list[NDArray[np.int64]]()
+    for part, view in enumerate(views):
+        graph_numbers = np.full(len(view.live), -1, np.int64)
+        graph_numbers[view.live] = np.flatnonzero(parts == part)
+        numbers.append(graph_numbers)
+    return NameGraph(
+        paths=[path for path, _ in origins],
+        definitions=_number_through([view.segment.definitions for view in views], numbers),
+        uses=_number_through([view.segment.uses for view in views], numbers),
+    )
+
+
+def _number_through(tables: Sequence[HashFiles], numbers: Sequence[NDArray[np.int64]]) -> NameFiles:
+    """Join tables of several segments, with other numbers of their files; -1: left out."""
+    counts = [
+        int((new[table.files] >= 0).sum()) for table, new in zip(tables, numbers, strict=True)
+    ]
+    pairs = np.empty(sum(counts), np.uint64)  # a hash in the high half, a file in the low one
+    first = 0
+    for table, new_numbers, count in zip(tables, numbers, counts, strict=True):
+        targets = new_numbers[table.files]
+        part = pairs[first : first + count]
+        part[:] = np.repeat(table.hashes, np.diff(table.starts))[targets >= 0]
+        part <<= _HALF
+        part |= targets[targets >= 0].astype(np.uint32)
+        first += count
+    pairs.sort()
+    files = pairs.astype(np.uint32)
+    pairs >>= _HALF
+    names = pairs.astype(np.uint32)
+    firsts = first_positions(names)
+    return NameFiles(
+        names=names[firsts],
+        starts=np.append(firsts, len(pairs)).astype(np.int64),
+        files=files,
+    )

@@ -1,0 +1,108 @@
+"""Definitions of a name, or of the names that are used at a place; re-exports are followed"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cocosearchd.graph.code_files import (
+    WHOLE_FILE,
+    CodeFile,
+    CodeFiles,
+    Confidence,
+    DefinitionKey,
+)
+from cocosearchd.graph.questions.file_places import imports_at, starting_symbol, uses_at
+from cocosearchd.graph.questions.named_definitions import find_named
+from cocosearchd.graph.questions.target import Target, require_target
+from cocosearchd.graph.questions.target_search import (
+    NameResolver,
+    find_file,
+    load_file,
+    nothing_at,
+    unknown_name,
+)
+
+MAX_NAMES = 50  # that are resolved on a line
+MAX_DEFINITIONS = 50  # of one name
+# Reasons beside those of resolutions: the target is the definition.
+NAMED = "named"
+
+
+@dataclass(frozen=True, slots=True)
+class NameMeaning:
+    """A name and the definitions that it may mean, best first. Line and column 0: no place."""
+
+    name: str
+    line: int
+    column: int
+    keys: tuple[DefinitionKey, ...]
+    confidence: Confidence
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Meanings:
+    """The names of a target with their definitions. `path` is the file of a place, or ""."""
+
+    path: str
+    names: tuple[NameMeaning, ...]
+    is_complete: bool = True
+
+
+def find_meanings(files: CodeFiles, resolver: NameResolver, target: Target) -> Meanings:
+    """Find the definitions of a target. Raises `NotFound` and `InvalidInput`."""
+    require_target(target)
+    if target.is_place:
+        return _find_at_place(resolver, load_file(files, target), target)
+    path = find_file(files, target)
+    if path is not None:
+        keys: tuple[DefinitionKey, ...] = (DefinitionKey(path, WHOLE_FILE),)
+        return Meanings("", (NameMeaning(path, 0, 0, keys, "certain", NAMED),))
+    definitions = find_named(files, target.name_parts)
+    if not definitions.matches:
+        raise unknown_name(files, target, definitions.similar)
+    shown_matches = definitions.matches[:MAX_DEFINITIONS]
+    keys = tuple(key for match in shown_matches for key in match.keys)
+    name = NameMeaning(target.text, 0, 0, keys, "certain", NAMED)
+    return Meanings(
+        "", (name,), definitions.complete and len(shown_matches) == len(definitions.matches)
+    )
+
+
+def _find_at_place(resolver: NameResolver, file: CodeFile, target: Target) -> Meanings:
+    names = list(_names_at(resolver, file, target))
+    if not names:
+        raise nothing_at(file, target, "nothing is defined or used")
+    return Meanings(file.path, tuple(names[:MAX_NAMES]), len(names) <= MAX_NAMES)
+
+
+def _names_at(resolver: NameResolver, file: CodeFile, target: Target) -> Iterator[NameMeaning]:
+    """Yield the name at a column, or all names on a line: defined, used or imported there."""
+    uses = uses_at(file, target.line, target.column)
+    starting = starting_symbol(file, target.line)
+    if starting != WHOLE_FILE and not (target.column and uses):
+        keys = (DefinitionKey(file.path, starting),)
+        yield NameMeaning(file.symbols[starting].name, target.line, 0, keys, "certain", NAMED)
+    texts = set[tuple[str, str]]()
+    for use in uses:
+        if (use.receiver, use.name) not in texts and len(texts) <= MAX_NAMES:
+            texts.add((use.receiver, use.name))
+            resolution = resolver.resolve(file, use)
+            yield NameMeaning(
+                use.name,
+                use.line,
+                use.column,
+                resolution.definitions,
+                resolution.confidence,
+                resolution.reason,
+            )
+    if not uses:
+        yield from _imported_names(resolver, file, target.line)
+
+
+def _imported_names(resolver: NameResolver, file: CodeFile, line: int) -> Iterator[NameMeaning]:
+    for item in imports_at(file, line):
+        resolution = resolver.definitions_of_import(file, item)
+        name = item.name if item.name not in ("", "*") else item.module
+        yield NameMeaning(
+            name, line, 0, resolution.definitions, resolution.confidence, resolution.reason
+        )

@@ -1,0 +1,176 @@
+"""Definitions by name: qualified or not, with the overloads of a name as one definition. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey
+from cocosearchd.graph.questions.target import split_name
+from cocosearchd.languages.patterns.path_kinds import is_test
+from cocosearchd.model import Symbol
+
+# Files with a name that are read for one target: 2,000 take about a second.
+MAX_FILES = 2000
+_BATCH = 64
+# Stems of files that stand for their directory in the name of a module.
+_INDEX_STEMS = frozenset({"__init__", "index", "mod", "lib"})
+# Languages that declare in one file what another one defines.
+_DECLARING = frozenset({"c", "cpp", "objective_c", "cuda"})
+
+
+class NamedDefinition(NamedTuple):
+    """A definition with its overloads and declarations, the first of which is described."""
+
+    path: str
+    symbol: Symbol
+    keys: tuple[DefinitionKey, ...]
+
+    @property
+    def place(self) -> str:
+        """Path and line, as a target."""
+        return f"{self.path}:{self.symbol.start_line}"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDefinitions:
+    """The definitions that a name means, code before tests, then by path.
+
+    `similar` have the last part of the name, but other qualifiers. `complete` is False if the name
+    is in more files than are read.
+    """
+
+    matches: tuple[NamedDefinition, ...]
+    similar: tuple[NamedDefinition, ...]
+    complete: bool = True
+
+
+class _Match(NamedTuple):
+    """A symbol with the last part of a name. `is_direct`: the qualifiers are next to each other."""
+
+    file: CodeFile
+    position: int
+    is_qualified: bool
+    is_direct: bool
+
+
+def find_named(files: CodeFiles, parts: Sequence[str]) -> NamedDefinitions:
+    """Find the definitions of a qualified name. Leading underscores may be missing in its parts.
+
+    Qualifiers are enclosing definitions, then parts of the path or of the package.
+    """
+    *qualifiers, name = parts or [""]
+    similar: tuple[NamedDefinition, ...] = ()
+    complete = True
+    for spelling in (name, f"_{name}", f"__{name}"):
+        paths = _select_paths(files, spelling, qualifiers)
+        complete = complete and len(paths) <= MAX_FILES
+        matches = list(_find_symbols(files, paths[:MAX_FILES], spelling, qualifiers))
+        best_matches = _select_best(matches)
+        if best_matches:
+            return NamedDefinitions(_group(best_matches), similar, complete)
+        similar = similar or _group(matches)
+    return NamedDefinitions((), similar, complete)
+
+
+def _select_best(matches: Sequence[_Match]) -> Sequence[_Match]:
+    """Return the matches with all qualifiers; without gaps between them, if there are some."""
+    qualified_matches = [match for match in matches if match.is_qualified]
+    return [match for match in qualified_matches if match.is_direct] or qualified_matches
+
+
+def _select_paths(files: CodeFiles, name: str, qualifiers: Sequence[str]) -> Sequence[str]:
+    """Return the files that define a name; of too many, those with the qualifier come first."""
+    paths = files.files_defining(name)
+    if len(paths) <= MAX_FILES or not qualifiers:
+        return paths
+    owners = set(files.files_defining(qualifiers[-1]))
+    is_near = [path in owners or qualifiers[-1] in path for path in paths]
+    near_paths = [path for path, near in zip(paths, is_near, strict=True) if near]
+    return near_paths or paths
+
+
+def _find_symbols(
+    files: CodeFiles, paths: Sequence[str], name: str, qualifiers: Sequence[str]
+) -> Iterator[_Match]:
+    remaining = iter(paths)
+    while batch := list(islice(remaining, _BATCH)):
+        for file in files.load(batch).values():
+            for position, symbol in enumerate(file.symbols):
+                if symbol.name == name or symbol.qualified_name == name:
+                    yield _Match(file, position, *_compare(file, symbol, qualifiers))
+
+
+def _compare(file: CodeFile, symbol: Symbol, qualifiers: Sequence[str]) -> tuple[bool, bool]:
+    """Compare the qualifiers of a name with a symbol: are they all there, and without gaps."""
+    if not qualifiers:
+        return True, True
+    written = [_plain(part) for part in qualifiers]
+    enclosing = [_plain(part) for part in split_name(symbol.qualified_name)[:-1]]
+    homes = (_module_parts(file.path), split_name(file.facts.package))
+    complete_names = [[*map(_plain, home), *enclosing] for home in homes]
+    is_direct = any(parts[-len(written) :] == written for parts in complete_names)
+    return is_direct or any(_is_subsequence(written, parts) for parts in complete_names), is_direct
+
+
+def _is_subsequence(written: Sequence[str], parts: Iterable[str]) -> bool:
+    remaining = iter(parts)
+    return all(part in remaining for part in written)
+
+
+def _plain(part: str) -> str:
+    return part.lstrip("_") or part
+
+
+def _module_parts(path: str) -> list[str]:
+    *directories, base = path.split("/")
+    stem = base.partition(".")[0]
+    return directories if stem in _INDEX_STEMS else [*directories, stem]
+
+
+def _group(matches: Sequence[_Match]) -> tuple[NamedDefinition, ...]:
+    """Group overloads: symbols of one file with one name, and declarations with a definition."""
+    groups = dict[tuple[str, str], list[_Match]]()
+    for match in matches:
+        symbol = match.file.symbols[match.position]
+        groups.setdefault((match.file.path, symbol.qualified_name), []).append(match)
+    definitions = [_make_definition(group) for group in _join_declarations(groups)]
+    return tuple(sorted(definitions, key=lambda item: (is_test(item.path), item.path, item.keys)))
+
+
+def _join_declarations(
+    groups: dict[tuple[str, str], list[_Match]],
+) -> list[list[_Match]]:
+    """Add the declarations of C and its relatives to the one definition of their name."""
+    by_name = dict[str, list[list[_Match]]]()
+    for (_, name), group in groups.items():
+        by_name.setdefault(name, []).append(group)
+    joined = list[list[_Match]]()
+    for same_name in by_name.values():
+        bodies = [group for group in same_name if not _is_declaration(group)]
+        if len(bodies) == 1 and bodies[0][0].file.language in _DECLARING:
+            rest = [match for group in same_name if group is not bodies[0] for match in group]
+            joined.append([*bodies[0], *rest])
+        else:
+            joined += same_name
+    return joined
+
+
+def _is_declaration(group: Sequence[_Match]) -> bool:
+    return all(
+        (
+            match.file.language in _DECLARING
+            and match.file.symbols[match.position].signature.endswith(";")
+        )
+        or match.file.symbols[match.position].kind == "prototype"
+        for match in group
+    )
+
+
+def _make_definition(group: Sequence[_Match]) -> NamedDefinition:
+    first = group[0]
+    return NamedDefinition(
+        first.file.path,
+        first.file.symbols[first.position],
+        tuple(DefinitionKey(match.file.path, match.position) for match in group),
+    )

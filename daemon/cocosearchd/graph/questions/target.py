@@ -1,0 +1,77 @@
+"""Targets of questions as people write them: a name, a place in a file, or a path. Pure."""
+
+import re
+from dataclasses import dataclass
+
+from cocosearchd.errors import InvalidInput
+
+MAX_TARGET = 4096  # characters
+MAX_NUMBER = 1 << 31  # of a line or a column
+
+_PLACE = re.compile(r"(?P<path>.+?):(?P<line>[0-9]{1,10})(?::(?P<column>[0-9]{1,10}))?:?")
+_SEPARATOR = re.compile(r"::|\\|->|\.|#|/")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target as written.
+
+    `paths` are the files that it may name: relative to the root first, then to the user's
+    directory. Line and column are from 1, 0 if they are not written.
+    """
+
+    text: str
+    path: str
+    line: int = 0
+    column: int = 0
+    paths: tuple[str, ...] = ()
+
+    @property
+    def is_place(self) -> bool:
+        """True for a line of a file."""
+        return self.line > 0
+
+    @property
+    def is_path(self) -> bool:
+        """True if it can only be a path; a name without slashes may be one as well."""
+        return self.is_place or "/" in self.path
+
+    @property
+    def name_parts(self) -> list[str]:
+        """The parts of a qualified name: `A::b()` has A and b."""
+        return split_name(self.text)
+
+
+def parse_target(text: str) -> Target:
+    """Parse a target; "" is no target. Raises `InvalidInput`."""
+    text = text.strip()
+    if len(text) > MAX_TARGET:
+        raise InvalidInput(
+            f"the target has {len(text):,} characters", f"use {MAX_TARGET:,} at most"
+        )
+    match = _PLACE.fullmatch(text)
+    if match is None:
+        return Target(text, text)
+    line = int(match["line"])
+    column = int(match["column"] or 0)
+    is_valid = 0 < line < MAX_NUMBER and column < MAX_NUMBER and match["column"] != "0"
+    if not is_valid:
+        raise InvalidInput(f"{text!r} names no line", "lines and columns begin with 1")
+    return Target(text, match["path"], line, column)
+
+
+def require_target(target: Target) -> None:
+    """Check that there is a target. Raises `InvalidInput`."""
+    if not target.text:
+        raise InvalidInput(
+            "the target is empty", "give a name, as in Client.retry, or a place, as in src/a.py:12"
+        )
+
+
+def split_name(text: str) -> list[str]:
+    """Split a qualified name at the separators of any language.
+
+    >>> split_name("ns::Client.retry()")
+    ['ns', 'Client', 'retry']
+    """
+    return [part for part in _SEPARATOR.split(text.rstrip("()").strip()) if part]

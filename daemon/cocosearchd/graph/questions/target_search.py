@@ -1,0 +1,235 @@
+"""From targets to definitions: by name, at a place, or a file as a whole. Never a silent guess"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.graph.code_files import (
+    WHOLE_FILE,
+    CodeFile,
+    CodeFiles,
+    DefinitionKey,
+    Resolution,
+)
+from cocosearchd.graph.questions.file_places import (
+    enclosing_symbol,
+    imports_at,
+    near_symbols,
+    starting_symbol,
+    uses_at,
+)
+from cocosearchd.graph.questions.named_definitions import NamedDefinition, find_named
+from cocosearchd.graph.questions.target import Target, require_target
+from cocosearchd.languages.code_facts import Import, Use
+from cocosearchd.languages.patterns.path_kinds import is_test
+
+MAX_SUGGESTIONS = 8
+_NEAR = 3  # definitions that are named for a place without any
+
+
+class NameResolver(Protocol):
+    """Resolves the names of a file to definitions."""
+
+    def resolve(self, file: CodeFile, use: Use) -> Resolution:
+        """Return the definitions that a use may mean, best first."""
+
+    def definitions_of_import(self, file: CodeFile, item: Import) -> Resolution:
+        """Return the definitions or the files that an import means."""
+
+
+class UnknownName(NotFound):
+    """No definition has the name of a target. `name` is its last part."""
+
+    def __init__(self, message: str, hint: str, name: str) -> None:
+        super().__init__(message, hint)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDefinitions:
+    """The definition that a target means, with its overloads. `notes` say what was assumed."""
+
+    keys: tuple[DefinitionKey, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find_file(files: CodeFiles, target: Target) -> str | None:
+    """Return the indexed file that a target names; None if there is none."""
+    return next((path for path in target.paths if files.has_path(path)), None)
+
+
+def find_definitions(files: CodeFiles, resolver: NameResolver, target: Target) -> TargetDefinitions:
+    """Find what a target means: a definition, or a file as a whole.
+
+    Raises `NotFound` with the nearest names, `InvalidInput` for a name of several definitions.
+    """
+    require_target(target)
+    path = find_file(files, target)
+    if target.is_place:
+        file = load_file(files, target)
+        return _find_at_place(files, resolver, file, target)
+    if path is not None:
+        return TargetDefinitions((DefinitionKey(path, WHOLE_FILE),))
+    return find_by_name(files, target)
+
+
+def find_by_name(files: CodeFiles, target: Target) -> TargetDefinitions:
+    """Find the one definition with a name. Raises like `find_definitions`."""
+    definitions = find_named(files, target.name_parts)
+    if not definitions.matches:
+        raise unknown_name(files, target, definitions.similar)
+    code = [
+        match for match in definitions.matches if not is_test(match.path)
+    ] or definitions.matches
+    if len(code) > 1 or not definitions.complete:
+        raise _ambiguous(target, definitions.matches, is_complete=definitions.complete)
+    note: tuple[str, ...] = ()
+    if len(definitions.matches) > 1:
+        rest = ", ".join(match.place for match in definitions.matches[1 : 1 + _NEAR])
+        count = len(definitions.matches) - 1
+        note = (f"{count} more of this name in tests: {rest}",)
+    return TargetDefinitions(code[0].keys, note)
+
+
+def load_file(files: CodeFiles, target: Target) -> CodeFile:
+    """Load the file of a place. Raises `NotFound` with similar paths."""
+    path = find_file(files, target)
+    file = files.load([path]).get(path) if path is not None else None
+    if file is None:
+        raise missing_file(files, target)
+    return file
+
+
+def missing_file(files: CodeFiles, target: Target) -> NotFound:
+    """Return the error for a path that is not indexed, with files of the same name."""
+    similar = files.paths_ending(target.path.rpartition("/")[2])[:_NEAR]
+    hint = f"did you mean {' or '.join(similar)}?" if similar else "`cocosearchctl files` lists all"
+    return NotFound(f"the index has no file {target.path}", hint)
+
+
+def unknown_name(files: CodeFiles, target: Target, similar: Sequence[NamedDefinition]) -> NotFound:
+    """Return the error for a name without a definition, with similar ones."""
+    if "/" in target.path and not similar:
+        return missing_file(files, target)
+    name = (target.name_parts or [""])[-1]
+    message = f"no definition is named {target.text!r}"
+    if similar:
+        return UnknownName(message, f"did you mean {_list_places(similar)}?", name)
+    users = files.files_using(name)
+    hint = f"it is used in {users[0]}, and defined outside of the index" if users else ""
+    return UnknownName(message, hint, name)
+
+
+def describe_key(file: CodeFile, key: DefinitionKey) -> str:
+    """Return the name and place of a definition, for hints."""
+    if key.symbol == WHOLE_FILE:
+        return file.path
+    symbol = file.symbols[key.symbol]
+    return f"{symbol.qualified_name} ({file.path}:{symbol.start_line})"
+
+
+def nothing_at(file: CodeFile, target: Target, problem: str) -> NotFound:
+    """Return the error for a place without what is asked, with what is near it."""
+    near = near_symbols(file, target.line, _NEAR)
+    names = ", ".join(describe_key(file, DefinitionKey(file.path, position)) for position in near)
+    hint = f"near it: {names}" if names else f"{file.path} has no definitions"
+    return NotFound(f"{problem} at {file.path}:{_position(target)}", hint)
+
+
+def _find_at_place(
+    files: CodeFiles, resolver: NameResolver, file: CodeFile, target: Target
+) -> TargetDefinitions:
+    if target.column and (uses := uses_at(file, target.line, target.column)):
+        return _find_used(files, resolver, file, uses[0])
+    starting = starting_symbol(file, target.line)
+    if starting != WHOLE_FILE:
+        return TargetDefinitions((DefinitionKey(file.path, starting),))
+    if imported := _find_imported(resolver, file, target.line):
+        return imported
+    enclosing = enclosing_symbol(file, target.line)
+    if enclosing != WHOLE_FILE:
+        name = file.symbols[enclosing].qualified_name
+        note = f"{file.path}:{target.line} is in {name}"
+        return TargetDefinitions((DefinitionKey(file.path, enclosing),), (note,))
+    uses = uses_at(file, target.line)
+    if len({(use.receiver, use.name) for use in uses}) == 1:
+        return _find_used(files, resolver, file, uses[0])
+    if uses:
+        places = ", ".join(f"{use.name} ({target.line}:{use.column})" for use in uses[:_NEAR])
+        raise InvalidInput(
+            f"{file.path}:{target.line} uses {len(uses)} names: {places}",
+            "add the column of one, as in path:line:column",
+        )
+    raise nothing_at(file, target, "nothing is defined or used")
+
+
+def _find_used(
+    files: CodeFiles, resolver: NameResolver, file: CodeFile, use: Use
+) -> TargetDefinitions:
+    resolution = resolver.resolve(file, use)
+    position = f"{file.path}:{use.line}:{use.column}"
+    if not resolution.definitions:
+        raise UnknownName(
+            f"{use.name} at {position} has no definition in the index",
+            "it is of another project, or its definition was not recognised: search for the name",
+            use.name,
+        )
+    note: tuple[str, ...] = ()
+    if resolution.confidence != "certain":
+        note = (f"{use.name} at {position} means this definition: {resolution.confidence}",)
+    first, *rest = resolution.definitions
+    if rest and not _are_overloads(files, resolution.definitions):
+        described = ", ".join(_describe_keys(files, resolution.definitions[:MAX_SUGGESTIONS]))
+        raise InvalidInput(
+            f"{use.name} at {position} may mean {1 + len(rest)} definitions",
+            f"name one: {described}",
+        )
+    return TargetDefinitions((first, *rest), note)
+
+
+def _find_imported(resolver: NameResolver, file: CodeFile, line: int) -> TargetDefinitions | None:
+    """Return what the only import on a line means; None without one that is in the index."""
+    items = imports_at(file, line)
+    keys = {key for item in items for key in resolver.definitions_of_import(file, item).definitions}
+    return TargetDefinitions(tuple(keys)) if len(keys) == 1 else None
+
+
+def _are_overloads(files: CodeFiles, keys: Sequence[DefinitionKey]) -> bool:
+    if any(key.symbol == WHOLE_FILE for key in keys):
+        return False
+    loaded = files.load({key.path for key in keys})
+    names = {
+        (key.path, loaded[key.path].symbols[key.symbol].qualified_name)
+        for key in keys
+        if key.path in loaded
+    }
+    return len(names) == 1
+
+
+def _describe_keys(files: CodeFiles, keys: Iterable[DefinitionKey]) -> list[str]:
+    listed = list(keys)
+    loaded = files.load({key.path for key in listed})
+    return [describe_key(loaded[key.path], key) for key in listed if key.path in loaded]
+
+
+def _ambiguous(
+    target: Target, matches: Sequence[NamedDefinition], *, is_complete: bool
+) -> InvalidInput:
+    count = f"{len(matches):,}" if is_complete else f"more than {len(matches):,}"
+    return InvalidInput(
+        f"{target.text!r} names {count} definitions",
+        f"name one by its place or a longer name: {_list_places(matches)}",
+    )
+
+
+def _list_places(matches: Sequence[NamedDefinition]) -> str:
+    listed = [
+        f"{match.symbol.qualified_name} ({match.place})" for match in matches[:MAX_SUGGESTIONS]
+    ]
+    rest = len(matches) - len(listed)
+    return ", ".join(listed) + (f" and {rest:,} more" if rest else "")
+
+
+def _position(target: Target) -> str:
+    return f"{target.line}:{target.column}" if target.column else str(target.line)

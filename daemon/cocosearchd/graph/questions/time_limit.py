@@ -1,0 +1,80 @@
+"""A limit of time for questions: after it, no more files are read, and the answer is partial"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from cocosearchd.graph.code_files import CodeFile, CodeFiles, NameGraph
+
+T = TypeVar("T")
+
+IsOver = Callable[[], bool]
+STEP = 64  # values between two looks at the clock
+
+
+class OutOfTime(Exception):
+    """The time for a question is over."""
+
+
+class TimedFiles:
+    """The files of a question, which raise `OutOfTime` when its time is over.
+
+    A search for uses may read a hundred thousand files before it finds one.
+    """
+
+    def __init__(self, files: CodeFiles, is_over: IsOver) -> None:
+        """`is_over` tells if the time is over."""
+        self._files = files
+        self._is_over = is_over
+
+    def load(self, paths: Iterable[str]) -> Mapping[str, CodeFile]:
+        """Return files by path."""
+        if self._is_over():
+            raise OutOfTime
+        return self._files.load(paths)
+
+    def files_defining(self, name: str) -> Sequence[str]:
+        """Return the files that define a name."""
+        return self._files.files_defining(name)
+
+    def files_using(self, name: str) -> Sequence[str]:
+        """Return the files that use, import or export a name."""
+        return self._files.files_using(name)
+
+    def has_path(self, path: str) -> bool:
+        """Return True if a file is indexed."""
+        return self._files.has_path(path)
+
+    def paths_ending(self, suffix: str) -> Sequence[str]:
+        """Return the paths with this end."""
+        return self._files.paths_ending(suffix)
+
+    def paths_in(self, directory: str) -> Sequence[str]:
+        """Return the paths directly in a directory."""
+        return self._files.paths_in(directory)
+
+    def paths(self) -> Sequence[str]:
+        """Return all paths."""
+        return self._files.paths()
+
+    def name_graph(self) -> NameGraph:
+        """Return the names of all files."""
+        return self._files.name_graph()
+
+
+class TimedSearch:
+    """Yields what a search finds until the time is over; then `is_complete` is False."""
+
+    def __init__(self, is_over: IsOver) -> None:
+        """`is_over` tells if the time is over."""
+        self._is_over = is_over
+        self.is_complete = True
+
+    def limit(self, values: Iterable[T]) -> Iterator[T]:
+        """Yield values, which may raise `OutOfTime`, as long as there is time."""
+        try:
+            for number, value in enumerate(values, 1):
+                yield value
+                if number % STEP == 0 and self._is_over():
+                    raise OutOfTime
+        except OutOfTime:
+            self.is_complete = False

@@ -1,0 +1,73 @@
+"""Paths of modules: joined, normalised and compared as strings, for all languages. Pure"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from cocosearchd.graph.code_files import CodeFiles
+
+
+def directory_of(path: str) -> str:
+    """Return the directory of a path, "" for the root; of "a/b/" it is "a/b" itself."""
+    return path.rpartition("/")[0]
+
+
+def join(directory: str, path: str) -> str | None:
+    """Return a relative path with its "." and ".." resolved, None if it leaves the root."""
+    parts = directory.split("/") if directory else []
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def first_indexed(files: CodeFiles, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the first path that is indexed, as a tuple; empty if none is."""
+    return next(((path,) for path in paths if files.has_path(path)), ())
+
+
+def nearest(paths: Sequence[str], path: str) -> tuple[str, ...]:
+    """Return the paths that share the most leading directories with `path`."""
+    shared = [_shared_directories(candidate, path) for candidate in paths]
+    most = max(shared, default=0)
+    return tuple(p for p, count in zip(paths, shared, strict=True) if count == most)
+
+
+def _shared_directories(first: str, second: str) -> int:
+    pairs = zip(first.split("/")[:-1], second.split("/")[:-1], strict=False)
+    count = 0
+    for first_part, second_part in pairs:
+        if first_part != second_part:
+            break
+        count += 1
+    return count
+
+
+def directories_above(path: str) -> Iterator[str]:
+    """Yield the directory of a path and those around it, innermost first; "" is the last one."""
+    directory = directory_of(path)
+    while directory:
+        yield directory
+        directory = directory_of(directory)
+    yield ""
+
+
+def files_with_suffix(files: CodeFiles, directory: str, suffix: str) -> tuple[str, ...]:
+    """Return the files directly in a directory whose names end with a suffix."""
+    return tuple(path for path in files.paths_in(directory) if path.endswith(suffix))
+
+
+def nearest_file(files: CodeFiles, path: str, name: str) -> str | None:
+    """Return the directory at or above a path that has a file with a name, None without one."""
+    for directory in directories_above(path):
+        if files.has_path(f"{directory}/{name}" if directory else name):
+            return directory
+    return None
+
+
+def tails(parts: Sequence[str]) -> Iterator[str]:
+    """Yield the ends of a path, longest first, without the empty one."""
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])

@@ -1,0 +1,19 @@
+"""Module rules of Swift: a file sees all files of its module, without an import"""
+
+from cocosearchd.graph.resolution.modules.base import ModuleRules
+
+_BUILTIN_MEMBERS = (
+    "append count map filter reduce forEach first last contains insert remove removeAll isEmpty "
+    "sorted index split joined init description hash encode decode get set start stop run close "
+    "read write value key keys values resume cancel update add wait sync async lock unlock"
+)
+
+# The names of a module are found by name: most names are unique in it.
+SWIFT = ModuleRules(
+    family="swift",
+    instance_names=frozenset({"self", "Self"}),
+    parent_names=frozenset({"super"}),
+    builtin_members=frozenset(_BUILTIN_MEMBERS.split()),
+    constructor_names=frozenset({"init"}),
+    members_visible=True,
+)

@@ -1,0 +1,167 @@
+"""Resolves uses to definitions, layer by layer, each with a reason; never a silent guess"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cocosearchd.graph.code_files import CodeFile, CodeFiles, DefinitionKey, Resolution
+from cocosearchd.graph.resolution.block_bindings import ANYWHERE
+from cocosearchd.graph.resolution.candidates import NameCandidates, resolution
+from cocosearchd.graph.resolution.inferred_value import Value
+from cocosearchd.graph.resolution.modules.rules_table import rules_of
+from cocosearchd.graph.resolution.precise_resolution import PreciseResolver
+from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
+from cocosearchd.graph.resolution.type_inference import TypeInference
+from cocosearchd.graph.resolution.use_search import ImportOf, UseOf, UseSearch
+from cocosearchd.languages.code_facts import Import, Use
+from cocosearchd.languages.references.chain_text import first_name
+from cocosearchd.languages.symbols import TYPE_KINDS
+
+_TYPE_USES = frozenset({"type", "inherit"})
+_SCOPE_REASONS = frozenset({"same_scope", "same_file"})
+# Objects of several classes: more are no answer.
+_MAX_CLASSES = 8
+
+
+class Resolver:
+    """Resolves uses of one moment. Make one for a question: it keeps what it has looked up."""
+
+    def __init__(self, files: CodeFiles) -> None:
+        self._precise = PreciseResolver(files)
+        self._names = ScopeLookup(files)
+        self._types = TypeInference(self._names)
+        self._candidates = NameCandidates(self._names)
+        self._search = UseSearch(files, self)
+        self._resolutions: dict[tuple[str, int, str, str, str, bool, int], Resolution] = {}
+
+    def resolve(self, file: CodeFile, use: Use) -> Resolution:
+        """Return the definitions that a use may mean, best first."""
+        precise = self._precise.resolve(file, use) if file.precise_uses is not None else None
+        if precise is not None:
+            return precise
+        region = self._region(file, use)
+        key = (file.path, use.symbol, use.receiver, use.name, use.kind, use.is_local, region)
+        if key not in self._resolutions:
+            self._resolutions[key] = self._resolve(file, use, region)
+        return self._nearest(file, use, self._resolutions[key])
+
+    def imported_files(self, file: CodeFile, item: Import) -> tuple[str, ...]:
+        """Return the indexed files that the module of an import means; none if it is external."""
+        if not item.module:
+            return ()
+        if rules_of(file.language).has_packages and item.name not in ("", "*"):
+            value = self._names.find_import(file.path, item)
+            return tuple(dict.fromkeys(key.path for key in value.definitions))
+        paths = list(self._names.find_module(file, item.module))
+        if item.name not in ("", "*"):
+            value = self._names.find_import(file.path, item)
+            # `from package import module` means the module
+            if value.kind == "module":
+                paths = list(value.paths)
+        return tuple(path for path in paths if not path.endswith("/"))
+
+    def definitions_of_import(self, file: CodeFile, item: Import) -> Resolution:
+        """Return what an import means: definitions, or files as a whole."""
+        value = self._names.find_import(file.path, item)
+        if value.kind == "module":
+            return self._module_resolution(value)
+        return self._choose(value, "name", "import")
+
+    def uses_of(self, definition: DefinitionKey) -> Iterator[UseOf]:
+        """Yield the uses that mean a definition, by path, as they are found."""
+        return self._search.uses_of(definition)
+
+    def imports_of(self, definition: DefinitionKey) -> Iterator[ImportOf]:
+        """Yield the imports that mean a definition, or a file as a whole."""
+        return self._search.imports_of(definition)
+
+    def _region(self, file: CodeFile, use: Use) -> int:
+        """Return the block of the variable that the receiver of a use begins with."""
+        scope = self._names.scope(file.path) if use.receiver else None
+        if scope is None:
+            return ANYWHERE
+        return scope.blocks.region(first_name(use.receiver), use.line)
+
+    def _resolve(self, file: CodeFile, use: Use, region: int) -> Resolution:
+        if use.receiver:
+            return self._resolve_member(file, use, region)
+        resolved = self._resolve_name(file, use)
+        if use.kind != "name" or not rules_of(file.language).methods_need_calls:
+            return resolved
+        keys = tuple(key for key in resolved.definitions if not self._names.is_method(key))
+        return replace(resolved, definitions=keys) if keys else resolution((), "unresolved")
+
+    def _resolve_name(self, file: CodeFile, use: Use) -> Resolution:
+        value = self._names.find_name(file.path, use.symbol, use.name)
+        if rules_of(file.language).members_visible and value.reason != "same_scope":
+            member = self._types.member_of_scope(file.path, use.symbol, use.name)
+            if member.kind == "definition":
+                return self._choose(member, use.kind, member.reason)
+        if value.kind == "module":
+            return self._module_resolution(value)
+        if value.is_usable:
+            return self._choose(value, use.kind, value.reason)
+        if value.kind == "foreign" or rules_of(file.language).needs_import:
+            return resolution((), "foreign")
+        return self._candidates.find(file.path, use)
+
+    def _nearest(self, file: CodeFile, use: Use, resolved: Resolution) -> Resolution:
+        """Return the definitions that are nearest before a use, of several in its own scope.
+
+        Callbacks without a name may each define the same name.
+        """
+        keys = resolved.definitions
+        scope = self._names.scope(file.path)
+        if len(keys) < 2 or resolved.reason not in _SCOPE_REASONS or scope is None:
+            return resolved
+        lines = [(file.symbols[key.symbol].start_line, key.symbol) for key in keys]
+        earlier = [position for line, position in lines if line <= use.line]
+        alike = scope.same_definition(max(earlier) if earlier else min(lines)[1])
+        return replace(resolved, definitions=tuple(key for key in keys if key.symbol in alike))
+
+    def _resolve_member(self, file: CodeFile, use: Use, region: int) -> Resolution:
+        value = self._types.evaluate(file.path, use.symbol, use.receiver, use.is_local, region)
+        member = self._types.member(value, use.name)
+        if member.kind == "module":
+            return self._module_resolution(member)
+        if member.kind == "definition" and not member.is_content:
+            return self._choose(member, use.kind, self._member_reason(value, member))
+        if member.is_usable:  # an attribute without a definition of its own
+            return resolution((), "unresolved")
+        if member.kind == "foreign" or value.kind in ("module", "foreign"):
+            return resolution((), "foreign")
+        return self._resolve_by_name(file, use, value)
+
+    def _resolve_by_name(self, file: CodeFile, use: Use, value: Value) -> Resolution:
+        """Return the definitions with the name, unless the language has no others than found."""
+        rules = rules_of(file.language)
+        is_path = value.kind == "definition" and rules.has_static_paths
+        if value.is_usable and (rules.is_static or is_path):
+            return resolution((), "unresolved")
+        return self._candidates.find(file.path, use)
+
+    def _member_reason(self, value: Value, member: Value) -> str:
+        has_several = value.kind == "instance" and len(value.definitions) > 1
+        if has_several and len(self._meanings(member.definitions)) > 1:
+            return "several_types"
+        return "inferred_member" if member.is_inferred else member.reason
+
+    def _choose(self, value: Value, kind: str, reason: str) -> Resolution:
+        """Return the definitions of a value that fit the kind of use."""
+        keys = value.definitions
+        types = [key for key in keys if self._is_type(key)]
+        values = [key for key in keys if not self._is_type(key)]
+        if types and values:
+            keys = tuple(types if kind in _TYPE_USES else values)
+        return resolution(keys, reason)
+
+    def _is_type(self, key: DefinitionKey) -> bool:
+        symbol = self._types.symbol(key)
+        return symbol is not None and symbol.kind in TYPE_KINDS - {"class", "enum"}
+
+    def _meanings(self, keys: tuple[DefinitionKey, ...]) -> set[tuple[str, str]]:
+        symbols = ((key.path, self._types.symbol(key)) for key in keys[:_MAX_CLASSES])
+        return {(path, symbol.qualified_name) for path, symbol in symbols if symbol is not None}
+
+    def _module_resolution(self, value: Value) -> Resolution:
+        keys = (DefinitionKey(path, -1) for path in value.paths if not path.endswith("/"))
+        return resolution(keys, "import")

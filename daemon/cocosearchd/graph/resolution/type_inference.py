@@ -1,0 +1,543 @@
+"""Infers values of expressions: receivers, variables with written types, results, members"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from cocosearchd.graph.code_files import DefinitionKey
+from cocosearchd.graph.resolution.block_bindings import ANYWHERE
+from cocosearchd.graph.resolution.expression import ExpressionStep, parse_expression
+from cocosearchd.graph.resolution.file_names import CONTAINER_KINDS, VALUE_KINDS, FileNames
+from cocosearchd.graph.resolution.inferred_value import FOREIGN, UNKNOWN, Value, WrittenType, merge
+from cocosearchd.graph.resolution.modules.rules_table import rules_of
+from cocosearchd.graph.resolution.scope_lookup import ScopeLookup
+from cocosearchd.graph.resolution.type_text import TypeName, parse_type
+from cocosearchd.languages.code_facts import TOP_LEVEL, Binding, Import, Use
+from cocosearchd.languages.references.chain_text import first_name
+from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
+from cocosearchd.model import Symbol
+
+# Values that depend on each other: more are a circle or generated code.
+MAX_DEPTH = 24
+# Classes that one member is looked for in, through base classes.
+MAX_CLASSES = 200
+# Values of one name that are looked at.
+_MAX_BINDINGS = 6
+# Files with the name of a class that are looked at.
+_MAX_DEFINING = 50
+_SELF_TYPES = frozenset({"Self", "this", "self", "static"})
+
+
+class TypeInference:
+    """Infers values for one question. Each expression of a scope is evaluated once."""
+
+    def __init__(self, names: ScopeLookup) -> None:
+        self._names = names
+        self._values: dict[tuple[str, int, str, bool, int], Value] = {}
+        self._members: dict[tuple[tuple[DefinitionKey, ...], str], Value] = {}
+        self._depth = 0
+
+    def evaluate(
+        self, path: str, symbol: int, text: str, is_local: bool = False, region: int = ANYWHERE
+    ) -> Value:
+        """Return the value of an expression in the body of a symbol.
+
+        `is_local`: it begins with a variable of a function, which is no name of the file. `region`:
+        the block of that variable, see `BlockBindings`.
+        """
+        key = (path, symbol, text, is_local, region)
+        if key not in self._values:
+            self._values[key] = UNKNOWN  # for circles
+            self._values[key] = self._within_depth(
+                lambda: self._evaluate(path, symbol, text, is_local, region)
+            )
+        return self._values[key]
+
+    def member(self, value: Value, name: str) -> Value:
+        """Return the member with a name of a value."""
+        if value.kind == "module":
+            rules = self._names.rules(value.paths[0])
+            member = self._names.find_export(rules, value.paths, name)
+            return member.because("module_member") if member.is_usable else member
+        if not value.is_usable:
+            return value
+        if value.kind == "definition" and self._names_itself(value, name):
+            return replace(value, kind="instance")
+        member = self._member_of_definitions(value, name)
+        owners = value.definitions if value.kind == "instance" else ()
+        return replace(
+            member,
+            owners=value.owners or owners or value.definitions,
+            is_inferred=member.is_inferred or value.is_inferred,
+        )
+
+    def _member_of_definitions(self, value: Value, name: str) -> Value:
+        key = (value.definitions, name)
+        if key not in self._members:
+            self._members[key] = UNKNOWN  # for circles
+            self._members[key] = self._within_depth(
+                lambda: self._find_member(value.definitions, name)
+            )
+        member = self._members[key]
+        if not member.is_usable and value.definitions:
+            member = self._member_of_namespace(value, name) or member
+        if not member.is_usable and value.kind == "definition":
+            member = self._member_of_content(value, name)
+        return member
+
+    def _member_of_namespace(self, value: Value, name: str) -> Value | None:
+        """Return what a namespace has in the other files that are visible, None if nothing."""
+        key = value.definitions[0]
+        symbol = self.symbol(key)
+        if symbol is None or symbol.kind not in CONTAINER_KINDS:
+            return None
+        if not self._names.rules(key.path).has_namespaces:
+            return None
+        origin = value.paths[0] if value.paths else key.path
+        member = self._names.find_visible(origin, name)
+        return member if member.is_usable else None
+
+    def _names_itself(self, value: Value, name: str) -> bool:
+        """Return True for the object of an outer class: `Outer.this`."""
+        rules = self._names.rules(value.definitions[0].path) if value.definitions else None
+        return rules is not None and name in rules.instance_names
+
+    def member_of_scope(self, path: str, symbol: int, name: str) -> Value:
+        """Return the member that a name without receiver means, of the class around a symbol."""
+        scope = self._names.scope(path)
+        if scope is None or symbol == TOP_LEVEL:
+            return UNKNOWN
+        owner = scope.enclosing_type(symbol)
+        member = self.member(self._enclosing_object(scope, symbol), name)
+        while owner is not None and not member.is_usable:
+            owner = scope.enclosing_type(scope.parents[owner])
+            if owner is not None:
+                outer = self.member(self._enclosing_object(scope, owner), name)
+                member = outer if outer.is_usable else member
+        return member
+
+    def symbol(self, key: DefinitionKey) -> Symbol | None:
+        """Return the symbol of a definition, None for a file or an unknown one."""
+        scope = self._names.scope(key.path)
+        if scope is None or not 0 <= key.symbol < len(scope.file.symbols):
+            return None
+        return scope.file.symbols[key.symbol]
+
+    def _within_depth(self, infer: Callable[[], Value]) -> Value:
+        """Return an inferred value; unknown if too many values wait for it.
+
+        All inference comes through here before it comes to itself again.
+        """
+        if self._depth >= MAX_DEPTH:
+            return UNKNOWN
+        self._depth += 1
+        value = infer()
+        self._depth -= 1
+        return value
+
+    def _evaluate(self, path: str, symbol: int, text: str, is_local: bool, region: int) -> Value:
+        steps = parse_expression(text)
+        if not steps:
+            is_literal = text[:1] in ("'", '"', "`", "[", "{", "/") or text[:1].isdigit()
+            return FOREIGN if is_literal else UNKNOWN
+        value, width = self._first_value(path, symbol, steps, is_local, region)
+        for step in steps[width:]:
+            if step.kind == "name":
+                value = self.member(value, step.text)
+            elif step.kind == "call":
+                value = self._call(value)
+            else:
+                value = self._element(value)
+        return value
+
+    def _first_value(
+        self,
+        path: str,
+        symbol: int,
+        steps: Sequence[ExpressionStep],
+        is_local: bool,
+        region: int,
+    ) -> tuple[Value, int]:
+        """Return the value that an expression begins with, and how many steps it takes."""
+        scope = self._names.scope(path)
+        if scope is None:
+            return UNKNOWN, 1
+        first = self._reserved_value(scope, symbol, steps)
+        first = first or self._attribute_of_scope(scope, symbol, steps, region)
+        if first is not None:
+            return first
+        if is_local:
+            return self._same_named_variable(scope, symbol, steps, region), 1
+        rules = rules_of(scope.file.language)
+        name = steps[0].text
+        if rules.members_visible:
+            member = self.member_of_scope(path, symbol, name)
+            if member.is_usable:
+                return member, 1
+        if name in rules.library_names and not scope.imports.get(name):
+            return FOREIGN, 1
+        return self._imported_value(scope, symbol, steps)
+
+    def _reserved_value(
+        self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep]
+    ) -> tuple[Value, int] | None:
+        """Return the value of a written type, or of a word of the language such as `self`."""
+        rules = rules_of(scope.file.language)
+        name = steps[0].text
+        if steps[0].kind == "type":
+            return self.instance_of(WrittenType(name, scope.file.path, symbol)), 1
+        if name in rules.path_heads:
+            paths = self._names.find_module(scope.file, name)
+            return (Value("module", paths=paths) if paths else FOREIGN), 1
+        if name in rules.instance_names:
+            return self._enclosing_object(scope, symbol), 1
+        if name in rules.parent_names:
+            width = 2 if len(steps) > 1 and steps[1].kind == "call" else 1
+            return self._parent_object(scope, symbol), width
+        return None
+
+    def _attribute_of_scope(
+        self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep], region: int
+    ) -> tuple[Value, int] | None:
+        """Return the value of a variable of the enclosing definitions; None if there is none."""
+        for outer in (*scope.enclosing(symbol), TOP_LEVEL):
+            is_type = outer != TOP_LEVEL and scope.file.symbols[outer].kind in TYPE_KINDS
+            if is_type and outer != symbol:
+                continue
+            bindings = scope.bindings(outer, steps[0].text, region)
+            if bindings:
+                value = self._bound_value(scope, bindings)
+                # a class or function that is also assigned to keeps its definition
+                if value.is_usable or outer != TOP_LEVEL:
+                    return value, 1
+        return None
+
+    def _same_named_variable(
+        self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep], region: int
+    ) -> Value:
+        """Return the value that a variable of the same name has in other blocks around a symbol.
+
+        Callbacks often have the same parameters, and the type is written in one of them.
+        """
+        if region == ANYWHERE:
+            return UNKNOWN
+        namesake = self._attribute_of_scope(scope, symbol, steps, ANYWHERE)
+        return UNKNOWN if namesake is None else replace(namesake[0], is_inferred=True)
+
+    def _imported_value(
+        self, scope: FileNames, symbol: int, steps: Sequence[ExpressionStep]
+    ) -> tuple[Value, int]:
+        """Return the value of the longest dotted name that is imported, or of the first name."""
+        for count, item in _dotted_imports(scope, steps):
+            value = self._names.find_import(scope.file.path, item)
+            if value.is_usable:
+                return value, count
+        name = steps[0].text
+        value = self._names.find_name(scope.file.path, symbol, name)
+        if not value.is_usable and rules_of(scope.file.language).modules_visible:
+            paths = self._names.find_module(scope.file, name)
+            value = Value("module", paths=paths) if paths else value
+        # a namespace has what this file sees of it
+        return replace(value, paths=value.paths or (scope.file.path,)), 1
+
+    def _enclosing_object(self, scope: FileNames, symbol: int) -> Value:
+        owner = scope.enclosing_type(symbol)
+        if owner is None:
+            return self._owner_elsewhere(scope, symbol)
+        keys = tuple(self._same_definitions(scope, owner))
+        if not any(self._is_type(key) for key in keys):
+            # the type of an `impl` or an extension is defined elsewhere
+            name = scope.file.symbols[owner].qualified_name
+            elsewhere = self._type_elsewhere(name, scope.file.path)
+            keys = (*keys, *elsewhere.definitions)
+        return Value("instance", keys, "class_member")
+
+    def _is_type(self, key: DefinitionKey) -> bool:
+        symbol = self.symbol(key)
+        return symbol is not None and symbol.kind in TYPE_KINDS - {"extension"}
+
+    def _type_elsewhere(self, name: str, path: str) -> Value:
+        """Return an object of a class that a file names by its qualified name, or its last part."""
+        value = self.instance_of(WrittenType(name, path, TOP_LEVEL))
+        if value.is_usable or "." not in name:
+            return value
+        return self.instance_of(WrittenType(name.rpartition(".")[2], path, TOP_LEVEL))
+
+    def _owner_elsewhere(self, scope: FileNames, symbol: int) -> Value:
+        """Return an object of the class that a method names that is written outside of it."""
+        for outer in scope.enclosing(symbol):
+            for item in scope.bindings(outer, scope.file.symbols[outer].name):
+                if item.kind == "type":  # a test, which is a method of its fixture
+                    return self.instance_of(WrittenType(item.text, scope.file.path, TOP_LEVEL))
+            parent = scope.file.symbols[outer].parent
+            if parent and scope.file.symbols[outer].kind in FUNCTION_KINDS:
+                return self._type_elsewhere(parent, scope.file.path)
+        return UNKNOWN
+
+    def _parent_object(self, scope: FileNames, symbol: int) -> Value:
+        owner = scope.enclosing_type(symbol)
+        if owner is None:
+            return UNKNOWN
+        keys = self._bases(DefinitionKey(scope.file.path, owner))
+        return Value("instance", tuple(keys), "inherited_member") if keys else FOREIGN
+
+    def _same_definitions(self, scope: FileNames, position: int) -> Iterator[DefinitionKey]:
+        """Yield a definition and those of its file with the same qualified name."""
+        for item in scope.same_definition(position):
+            yield DefinitionKey(scope.file.path, item)
+
+    def _bound_value(self, scope: FileNames, bindings: Sequence[Binding]) -> Value:
+        """Return the value of a variable: of its written type, or of what is assigned to it."""
+        written = [item for item in bindings if item.kind == "type"]
+        items = (written or bindings)[:_MAX_BINDINGS]
+        return merge([self._value_of_binding(scope, item) for item in items])
+
+    def _value_of_binding(self, scope: FileNames, item: Binding) -> Value:
+        path = scope.file.path
+        if item.kind in ("type", "return"):
+            return self.instance_of(WrittenType(item.text, path, item.symbol))
+        # `x = x.strip()` says nothing of x
+        if item.text == item.name:
+            return UNKNOWN
+        value = self._value_of_text(scope, item)
+        if item.kind == "call" and not item.text.endswith(")"):
+            value = self._call(value)
+        if item.kind == "element":
+            value = self._element(value)
+        return value
+
+    def _value_of_text(self, scope: FileNames, item: Binding) -> Value:
+        """Return the value of what is assigned: of an attribute, first in the constructor."""
+        path = scope.file.path
+        if "." in item.name and item.symbol != TOP_LEVEL:
+            owner = scope.file.symbols[item.symbol]
+            for name in sorted(rules_of(scope.file.language).constructor_names):
+                for position in scope.members(owner.qualified_name, name):
+                    value = self.evaluate(path, position, item.text)
+                    if value.is_usable:
+                        return value
+        region = scope.blocks.region_of_value(item, first_name(item.text))
+        return self.evaluate(path, item.symbol, item.text, region=region)
+
+    def instance_of(self, written: WrittenType, owners: tuple[DefinitionKey, ...] = ()) -> Value:
+        """Return an object of a written type."""
+        names = parse_type(written.text)
+        return self._within_depth(
+            lambda: merge([self._instance(name, written, owners) for name in names])
+        )
+
+    def _instance(
+        self, name: TypeName, written: WrittenType, owners: tuple[DefinitionKey, ...]
+    ) -> Value:
+        if name.name in _SELF_TYPES and owners:
+            return Value("instance", owners, "class_member")
+        if name.is_value:
+            return self.evaluate(written.path, written.symbol, name.name)
+        value = self._named_type(name.name, written)
+        arguments = tuple(replace(written, text=text) for text in name.arguments)
+        if value.kind != "definition":
+            return Value("foreign", arguments=arguments, reason="foreign")
+        if name.is_class:
+            return value
+        return replace(value, kind="instance", arguments=arguments)
+
+    def _named_type(self, name: str, written: WrittenType) -> Value:
+        """Return the definitions of a type's name, with aliases followed."""
+        steps = parse_expression(name)
+        scope = self._names.scope(written.path)
+        if not steps or scope is None:
+            return UNKNOWN
+        bound = self._bound_type(scope, written.symbol, name)
+        if bound is not None:
+            return self._within_depth(lambda: self._named_type(bound.text, written))
+        rules = rules_of(scope.file.language)
+        reserved = self._reserved_value(scope, written.symbol, steps)
+        value, width = reserved or self._imported_value(scope, written.symbol, steps)
+        for step in steps[width:]:
+            value = self.member(value, step.text) if step.kind == "name" else UNKNOWN
+        if (
+            not value.is_usable
+            and not rules.needs_import
+            and steps[0].text not in rules.library_names
+        ):
+            return self._unique_type(rules.family, steps[-1].text)
+        return value
+
+    def _unique_type(self, family: str, name: str) -> Value:
+        """Return the only class with a name: headers often declare a class that they do not see."""
+        keys = self._names.definitions_of(family, name, _MAX_DEFINING)
+        types = {key: self.symbol(key) for key in keys if self._is_type(key)}
+        if len({symbol.qualified_name for symbol in types.values() if symbol is not None}) != 1:
+            return UNKNOWN
+        return Value("definition", tuple(types), "unique_name", is_inferred=True)
+
+    def _bound_type(self, scope: FileNames, symbol: int, name: str) -> Binding | None:
+        """Return the bound of a type parameter, or the type that an alias inside stands for."""
+        for outer in scope.enclosing(symbol):
+            for item in scope.bindings(outer, name):
+                if item.kind == "value" and item.text != name:
+                    return item
+        return None
+
+    def _call(self, value: Value) -> Value:
+        """Return the result of a call of a value."""
+        if value.kind != "definition":
+            return UNKNOWN
+        results = [self._result(key, value) for key in value.definitions[:_MAX_BINDINGS]]
+        result = merge(results)
+        return replace(result, is_inferred=result.is_inferred or value.is_inferred)
+
+    def _result(self, key: DefinitionKey, value: Value) -> Value:
+        symbol = self.symbol(key)
+        scope = self._names.scope(key.path)
+        if symbol is None or scope is None:
+            return UNKNOWN
+        if symbol.kind in TYPE_KINDS:
+            return Value("instance", (key,), value.reason)
+        if symbol.kind in VALUE_KINDS:
+            content = self._content(key, value)
+            return self._call(content) if content.definitions != (key,) else UNKNOWN
+        if symbol.kind not in FUNCTION_KINDS | {"prototype"}:
+            return UNKNOWN
+        if symbol.name in rules_of(scope.file.language).constructor_names and value.owners:
+            return Value("instance", value.owners, value.reason)
+        return self._declared_result(scope, key, value)
+
+    def _declared_result(self, scope: FileNames, key: DefinitionKey, value: Value) -> Value:
+        returns = [item for item in scope.bindings(key.symbol, "") if item.kind == "return"]
+        if not returns:
+            return UNKNOWN
+        written = WrittenType(returns[0].text, key.path, key.symbol)
+        return self.instance_of(written, value.owners)
+
+    def _element(self, value: Value) -> Value:
+        """Return an element of a container: of its last type in brackets."""
+        if not value.arguments:
+            return UNKNOWN
+        return self.instance_of(value.arguments[-1])
+
+    def _find_member(self, keys: Sequence[DefinitionKey], name: str) -> Value:
+        """Return a member of classes or of their base classes, nearest first."""
+        waiting = deque((key, False) for key in keys)
+        visited = set(keys)
+        is_open = False
+        while waiting and len(visited) <= MAX_CLASSES:
+            key, is_inherited = waiting.popleft()
+            value = self._own_member(key, name)
+            if value.is_usable:
+                return value.because("inherited_member") if is_inherited else value
+            bases = self._bases(key)
+            is_open = is_open or self._has_foreign_base(key, bases)
+            waiting += [(base, True) for base in bases if base not in visited]
+            visited.update(bases)
+        return FOREIGN if is_open else UNKNOWN
+
+    def _own_member(self, key: DefinitionKey, name: str) -> Value:
+        """Return a member that a class itself defines: a definition, or a variable's value."""
+        scope = self._names.scope(key.path)
+        symbol = self.symbol(key)
+        if scope is None or symbol is None:
+            return UNKNOWN
+        positions = scope.members(symbol.qualified_name, name)
+        if positions and not self._is_result(scope, key.symbol):
+            members = tuple(DefinitionKey(key.path, position) for position in positions)
+            return Value("definition", members, "class_member")
+        bindings = list(scope.bindings(key.symbol, name))
+        for prefix in sorted(rules_of(scope.file.language).instance_names):
+            bindings += self._attributes(scope, key.symbol, f"{prefix}.{name}")
+        if bindings:
+            return replace(self._bound_value(scope, bindings), is_content=True)
+        return self._member_elsewhere(scope, symbol, name)
+
+    def _is_result(self, scope: FileNames, position: int) -> bool:
+        """Return True for a variable that holds a result: functions in it are arguments."""
+        symbol = scope.file.symbols[position]
+        bindings = scope.bindings(scope.parents[position], symbol.name)
+        return symbol.kind in VALUE_KINDS and any(item.kind == "call" for item in bindings)
+
+    def _attributes(self, scope: FileNames, owner: int, name: str) -> Iterator[Binding]:
+        """Yield the assignments of an attribute in a class and its methods."""
+        yield from scope.bindings(owner, name)
+        for item in scope.attributes(name):
+            if item.symbol != owner and scope.enclosing_type(item.symbol) == owner:
+                yield item
+
+    def _member_elsewhere(self, scope: FileNames, owner: Symbol, name: str) -> Value:
+        """Return a member that is written outside of the file of its class."""
+        neighbours = set(self._names.neighbours(scope.file))
+        keys: list[DefinitionKey] = []
+        if neighbours:
+            paths = [path for path in self._names.files.files_defining(name) if path in neighbours]
+            self._names.load(paths)
+            for path in paths:
+                outer = self._names.scope(path)
+                if outer is not None:
+                    positions = outer.members(owner.qualified_name, name)
+                    keys += [DefinitionKey(path, position) for position in positions]
+        return Value("definition", tuple(keys), "class_member") if keys else UNKNOWN
+
+    def _bases(self, key: DefinitionKey) -> list[DefinitionKey]:
+        """Return the base classes of a class that the index defines, in their order."""
+        scope = self._names.scope(key.path)
+        if scope is None:
+            return []
+        keys: dict[DefinitionKey, None] = {}
+        outer = scope.parents[key.symbol] if key.symbol >= 0 else TOP_LEVEL
+        for use in self._base_uses(scope, key):
+            text = f"{use.receiver}.{use.name}" if use.receiver else use.name
+            value = self._named_type(text, WrittenType(text, key.path, outer))
+            keys.update(dict.fromkeys(value.definitions))
+        symbol = self.symbol(key)
+        if symbol is not None and symbol.kind == "type":
+            content = self._within_depth(lambda: self._content(key, UNKNOWN))
+            keys.update(dict.fromkeys(content.definitions))
+        keys.pop(key, None)
+        return list(keys)
+
+    def _base_uses(self, scope: FileNames, key: DefinitionKey) -> list[Use]:
+        """Return the uses that name bases: of a class, and of its parts in the same file."""
+        if key.symbol < 0:
+            return []
+        parts = self._same_definitions(scope, key.symbol)
+        return [use for part in parts for use in scope.bases(part.symbol)]
+
+    def _has_foreign_base(self, key: DefinitionKey, bases: Sequence[DefinitionKey]) -> bool:
+        scope = self._names.scope(key.path)
+        return scope is not None and len(self._base_uses(scope, key)) > len(bases)
+
+    def _member_of_content(self, value: Value, name: str) -> Value:
+        """Return a member of what a definition stands for: a variable's value, a result."""
+        for key in value.definitions[:_MAX_BINDINGS]:
+            content = self._content(key, value)
+            if content.is_usable and content.definitions != value.definitions:
+                member = self._find_member(content.definitions, name)
+                if content.kind == "module":
+                    member = self.member(content, name)
+                if member.is_usable:
+                    return replace(member, owners=content.definitions)
+        return UNKNOWN
+
+    def _content(self, key: DefinitionKey, value: Value) -> Value:
+        symbol = self.symbol(key)
+        scope = self._names.scope(key.path)
+        if symbol is None or scope is None:
+            return UNKNOWN
+        bindings = scope.bindings(scope.parents[key.symbol], symbol.name)
+        if symbol.kind == "type":
+            texts = [WrittenType(item.text, key.path, item.symbol) for item in bindings[:1]]
+            return merge([self.instance_of(written) for written in texts])
+        if symbol.kind in VALUE_KINDS:
+            return self._bound_value(scope, bindings) if bindings else UNKNOWN
+        if symbol.kind in FUNCTION_KINDS:  # a property
+            return self._result(key, value)
+        return UNKNOWN
+
+
+def _dotted_imports(
+    scope: FileNames, steps: Sequence[ExpressionStep]
+) -> Iterator[tuple[int, Import]]:
+    """Yield the imports under dotted names that an expression begins with, the longest first."""
+    width = next((i for i, step in enumerate(steps) if step.kind != "name"), len(steps))
+    for count in range(min(width, 8), 1, -1):
+        dotted = ".".join(step.text for step in steps[:count])
+        yield from ((count, item) for item in scope.imports.get(dotted, ()))

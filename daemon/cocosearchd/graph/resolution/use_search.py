@@ -1,0 +1,153 @@
+"""The reverse direction: from a definition to its uses, by its name and its aliases, lazily"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from cocosearchd.graph.code_files import WHOLE_FILE, CodeFile, CodeFiles, DefinitionKey, Resolution
+from cocosearchd.graph.resolution.file_names import mentions_of, names_of
+from cocosearchd.graph.resolution.modules.rules_table import rules_of
+from cocosearchd.languages.code_facts import Import, Use
+from cocosearchd.model import Symbol
+
+# Names under which one definition is imported; more are generated.
+MAX_ALIASES = 100
+# Files with a name that are looked at for its declaration and its definitions.
+_MAX_DECLARING = 200
+# Files that are loaded at once.
+_BATCH = 64
+# Names of files that stand for their directory.
+_INDEX_STEMS = frozenset({"index", "__init__", "mod", "lib", "main"})
+_DEFAULT = "default"
+
+
+class UseOf(NamedTuple):
+    """A use that means a definition, with the file that it is in."""
+
+    file: CodeFile
+    use: Use
+    resolution: Resolution
+
+
+class ImportOf(NamedTuple):
+    """An import that means a definition, with the file that it is in."""
+
+    file: CodeFile
+    item: Import
+    resolution: Resolution
+
+
+class ForwardResolver(Protocol):
+    """The forward direction, which decides each candidate."""
+
+    def resolve(self, file: CodeFile, use: Use) -> Resolution:
+        """Return the definitions that a use may mean."""
+
+    def definitions_of_import(self, file: CodeFile, item: Import) -> Resolution:
+        """Return what an import means."""
+
+
+class UseSearch:
+    """Searches files that mention a definition's names, and resolves each mention there."""
+
+    def __init__(self, files: CodeFiles, resolver: ForwardResolver) -> None:
+        self._files = files
+        self._resolver = resolver
+
+    def uses_of(self, definition: DefinitionKey) -> Iterator[UseOf]:
+        """Yield the uses that mean a definition, by path."""
+        meanings = self._meanings(definition)
+        names = self._names_of(definition, meanings)
+        for file in self._mentioning(names):
+            for use in file.facts.uses_named(names):
+                resolution = self._resolver.resolve(file, use)
+                if not meanings.isdisjoint(resolution.definitions):
+                    yield UseOf(file, use, resolution)
+
+    def imports_of(self, definition: DefinitionKey) -> Iterator[ImportOf]:
+        """Yield the imports that mean a definition, by path."""
+        meanings = self._meanings(definition)
+        names = self._names_of(definition, meanings)
+        for file in self._mentioning(names):
+            yield from self._matching_imports(file, names, meanings)
+
+    def _matching_imports(
+        self, file: CodeFile, names: set[str], meanings: frozenset[DefinitionKey]
+    ) -> Iterator[ImportOf]:
+        for item in mentions_of(file).find(names):
+            resolution = self._resolver.definitions_of_import(file, item)
+            if not meanings.isdisjoint(resolution.definitions):
+                yield ImportOf(file, item, resolution)
+
+    def _meanings(self, definition: DefinitionKey) -> frozenset[DefinitionKey]:
+        """Return a definition with its overloads: those of its file with its qualified name."""
+        file = self._files.load([definition.path]).get(definition.path)
+        if file is None or definition.symbol == WHOLE_FILE:
+            return frozenset({definition})
+        if not rules_of(file.language).has_prototypes:
+            positions = names_of(file).same_definition(definition.symbol)
+            return frozenset(DefinitionKey(definition.path, position) for position in positions)
+        return self._declarations(definition, file.symbols[definition.symbol])
+
+    def _declarations(self, definition: DefinitionKey, symbol: Symbol) -> frozenset[DefinitionKey]:
+        """Return a definition with its overloads, and with the declarations in other files."""
+        paths = [definition.path, *self._files.files_defining(symbol.name)[:_MAX_DECLARING]]
+        keys = {
+            DefinitionKey(path, position): item.kind
+            for path, code_file in self._files.load(paths).items()
+            for position, item in enumerate(code_file.symbols)
+            if item.qualified_name == symbol.qualified_name
+        }
+        # definitions of several files are one only if it is declared
+        if "prototype" not in keys.values():
+            return frozenset(key for key in keys if key.path == definition.path)
+        return frozenset(keys)
+
+    def _names_of(self, definition: DefinitionKey, meanings: frozenset[DefinitionKey]) -> set[str]:
+        """Return the names that a definition is used by: its own, and those of its imports."""
+        file = self._files.load([definition.path]).get(definition.path)
+        if file is None:
+            return set()
+        stem = module_name(definition.path)
+        is_file = definition.symbol == WHOLE_FILE
+        names = {stem} if is_file else {file.symbols[definition.symbol].name}
+        waiting = [*names]
+        # a default export is imported under any name, by files that name the module
+        if any(item.local == _DEFAULT and not item.module for item in file.facts.imports):
+            waiting.append(stem)
+        while waiting and len(names) < MAX_ALIASES:
+            name = waiting.pop()
+            for alias in self._aliases(name, names, meanings):
+                if alias not in names:
+                    names.add(alias)
+                    waiting.append(alias)
+        return names
+
+    def _aliases(
+        self, name: str, names: set[str], meanings: frozenset[DefinitionKey]
+    ) -> Iterator[str]:
+        """Yield the other names by which files import what they know by a name."""
+        for file in self._mentioning([name]):
+            for match in self._matching_imports(file, {*names, name}, meanings):
+                if match.item.local and match.item.local != _DEFAULT:
+                    yield match.item.local
+
+    def _mentioning(self, names: Iterable[str]) -> Iterator[CodeFile]:
+        """Yield the files that use, import or export a name, by path."""
+        paths = sorted({path for name in names for path in self._files.files_using(name)})
+        for batch in _batches(paths):
+            code_files = self._files.load(batch)
+            yield from (code_files[path] for path in batch if path in code_files)
+
+
+def module_name(path: str) -> str:
+    """Return the name that imports use for a file: its stem, or its directory's."""
+    parts = path.split("/")
+    stem = parts[-1].partition(".")[0]
+    return parts[-2] if stem in _INDEX_STEMS and len(parts) > 1 else stem
+
+
+def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
+    items = iter(paths)
+    while batch := list(islice(items, _BATCH)):
+        yield batch

@@ -1,0 +1,179 @@
+"""Dependencies of files and of modules, in both directions, with their cycles."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cocosearchd.graph.questions.time_limit import IsOver, OutOfTime
+from cocosearchd.graph.structure.cycles import find_cycles
+from cocosearchd.graph.structure.file_imports import LOADED_AT_ONCE, FileEdge, ImportGraph
+
+Direction = Literal["imports", "importers"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedFile:
+    """A file, and how many imports lie between it and the nearest start."""
+
+    path: str
+    depth: int  # 0: a start
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The files that are reached from some files along imports in one direction.
+
+    `edges` are all the imports that were followed. `complete` is False if a limit ended the walk;
+    files at the last depth may lead further.
+    """
+
+    files: tuple[ReachedFile, ...]  # by depth and path
+    edges: tuple[FileEdge, ...]
+    packages: tuple[tuple[str, int], ...]  # outside of the index: name, importing files
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleEdge:
+    """Imports from files of one module to files of another; a module is a directory or a file."""
+
+    source: str
+    target: str
+    count: int  # pairs of files
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleGraph:
+    """The modules of a directory, and the imports between them and to the rest of the index."""
+
+    modules: tuple[tuple[str, int], ...]  # name, files that were read
+    edges: tuple[ModuleEdge, ...]
+    packages: tuple[tuple[str, int], ...]
+    cycles: tuple[tuple[str, ...], ...]
+    complete: bool
+
+
+def reach(
+    graph: ImportGraph,
+    starts: Sequence[str],
+    direction: Direction,
+    depth: int,
+    max_files: int,
+    is_over: IsOver,
+) -> Reach:
+    """Follow imports from some files, breadth first, up to a depth."""
+    depths = dict.fromkeys(sorted(starts)[:max_files], 0)
+    complete = len(starts) <= max_files
+    edges = set[FileEdge]()
+    level = list(depths)
+    for distance in range(1, depth + 1):
+        step, step_complete = _follow(graph, level, direction, is_over)
+        complete = complete and step_complete
+        edges.update(step)
+        ends = {_end(edge, direction) for edge in step} - depths.keys()
+        level = sorted(ends)[: max(0, max_files - len(depths))]
+        complete = complete and len(level) == len(ends)
+        depths |= dict.fromkeys(level, distance)
+        if not level:
+            break
+    files = tuple(ReachedFile(path, distance) for path, distance in depths.items())
+    return Reach(
+        files,
+        tuple(sorted(edge for edge in edges if {edge.source, edge.target} <= depths.keys())),
+        _count_packages(graph, starts if direction == "imports" else ()),
+        complete,
+    )
+
+
+def module_graph(
+    graph: ImportGraph, directory: str, paths: Sequence[str], level: int, is_over: IsOver
+) -> ModuleGraph:
+    """Group the imports of the files below a directory by modules.
+
+    `paths` are the files below it. A module of `level` 1 is a file or a directory directly in it, of
+    level 2 one deeper. Files elsewhere are grouped alike, from the root on.
+    """
+    read = _resolve_in_time(graph, paths, is_over)
+    modules = Counter(module_of(path, directory, level) for path in read)
+    counts = Counter(
+        (module_of(edge.source, directory, level), module_of(edge.target, directory, level))
+        for path in read
+        for edge in graph.imports(path).edges
+    )
+    edges = tuple(
+        ModuleEdge(source, target, count)
+        for (source, target), count in sorted(counts.items())
+        if source != target
+    )
+    return ModuleGraph(
+        tuple(sorted(modules.items())),
+        edges,
+        _count_packages(graph, read),
+        tuple(find_cycles(_neighbours(edges))),
+        complete=len(read) == len(paths),
+    )
+
+
+def module_of(path: str, directory: str, level: int) -> str:
+    """Return the module of a file: its first `level` parts below a directory, or below the root."""
+    prefix = f"{directory}/" if directory else ""
+    base = prefix if path.startswith(prefix) else ""
+    return base + "/".join(path.removeprefix(base).split("/")[:level])
+
+
+def file_cycles(edges: Collection[FileEdge]) -> tuple[tuple[str, ...], ...]:
+    """Return the sets of files that import each other in a circle."""
+    return tuple(find_cycles(_neighbours(edges)))
+
+
+def _follow(
+    graph: ImportGraph, level: Sequence[str], direction: Direction, is_over: IsOver
+) -> tuple[list[FileEdge], bool]:
+    """Return the imports from or to some files, and False if the time or a limit ended this."""
+    if direction == "imports":
+        read = _resolve_in_time(graph, level, is_over)
+        return [edge for path in read for edge in graph.imports(path).edges], len(read) == len(
+            level
+        )
+    edges = list[FileEdge]()
+    complete = True
+    try:
+        for path in level:
+            if is_over():
+                raise OutOfTime
+            importers = graph.importers(path)
+            edges += importers.edges
+            complete = complete and importers.complete
+    except OutOfTime:
+        return edges, False
+    return edges, complete
+
+
+def _resolve_in_time(graph: ImportGraph, paths: Sequence[str], is_over: IsOver) -> Sequence[str]:
+    """Resolve the imports of files; returns those that were resolved before the time was over."""
+    for first in range(0, len(paths), LOADED_AT_ONCE):
+        try:
+            if is_over():
+                raise OutOfTime
+            graph.resolve(paths[first : first + LOADED_AT_ONCE])
+        except OutOfTime:
+            return paths[:first]
+    return paths
+
+
+def _end(edge: FileEdge, direction: Direction) -> str:
+    return edge.target if direction == "imports" else edge.source
+
+
+def _count_packages(graph: ImportGraph, paths: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Return the packages that files import, the most used first."""
+    counts = Counter(package for imports in graph.resolved(paths) for package in imports.packages)
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _neighbours(edges: Collection[FileEdge] | Collection[ModuleEdge]) -> Mapping[str, list[str]]:
+    neighbours = dict[str, list[str]]()
+    for edge in edges:
+        neighbours.setdefault(edge.source, []).append(edge.target)
+    return neighbours

@@ -1,0 +1,169 @@
+"""PageRank of files over the names that they define and use, and of the definitions in them. Pure.
+
+A file passes its rank on through the names it uses, more through rare ones, and each name to the
+files that define it. No edge between two files is built: a step costs as much as there are names in
+files.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.graph.code_files import NameFiles, NameGraph
+
+DAMPING = 0.85  # of the paper: Brin and Page, 1998
+TOLERANCE = 1e-6  # sum of the changes of all ranks that ends the iteration
+MAX_STEPS = 50  # .85 ** 50 = .0003
+# A name that more files define, such as `get`, says little about what its users use.
+MAX_DEFINING_FILES = 8
+MAX_SAMPLE = 8  # files that use a name
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedName:
+    """A name in a file that defines it, with its share of all rank."""
+
+    path: str
+    name: int  # hash, as in `NameFiles`
+    rank: float
+    users: tuple[str, ...]  # some of the files that use the name
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Ranks of the files of a graph, in the order of its paths, and of names in files."""
+
+    files: Floats  # (files,), sum 1
+    names: Floats  # of the definitions of `NameLinks`
+
+
+class NameLinks:
+    """The links of a graph: which files use and define the names that link files.
+
+    A name links files if few files define it, and a file uses it that does not define it.
+    """
+
+    def __init__(self, graph: NameGraph) -> None:
+        self.paths = graph.paths
+        names, definition_rows, use_rows = _common_names(graph.definitions, graph.uses)
+        self._definition_counts = np.diff(graph.definitions.starts)[definition_rows]
+        self.defining_names, self.defining_files = _pairs(graph.definitions, definition_rows)
+        using_names, using_files = _pairs(graph.uses, use_rows)
+        outside = _outside(
+            using_names, using_files, self.defining_names, self.defining_files, len(self.paths)
+        )
+        self.using_names, self.using_files = using_names[outside], using_files[outside]
+        self.names = names  # hashes
+
+    def rank(self, preferred: Collection[int] = ()) -> Ranks:
+        """Rank files; `preferred` are positions of files that rank is given to at random."""
+        count = len(self.paths)
+        if not count:
+            return Ranks(np.zeros(0), np.zeros(len(self.defining_names)))
+        restart = np.zeros(count)
+        restart[list(preferred) or slice(None)] = 1.0
+        restart /= restart.sum()
+        ranks = restart
+        for _ in range(MAX_STEPS):
+            linked = self._step(ranks)
+            # files without links pass their rank on at random
+            following = DAMPING * linked + (1 - DAMPING * linked.sum()) * restart
+            change = float(np.abs(following - ranks).sum())
+            ranks = following
+            if change < TOLERANCE:
+                break
+        return Ranks(ranks, self._definition_ranks(ranks))
+
+    def best_names(self, ranks: Ranks, count: int) -> Iterator[RankedName]:
+        """Yield the definitions with the highest ranks, best first."""
+        for position in _largest(ranks.names, count):
+            if ranks.names[position] <= 0:
+                return
+            yield RankedName(
+                self.paths[self.defining_files[position]],
+                int(self.names[self.defining_names[position]]),
+                float(ranks.names[position]),
+                tuple(self._sample_users(int(self.defining_names[position]))),
+            )
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """The share of the rank of a file that each of its uses gets: more for a rarer name."""
+        users = np.bincount(self.using_names, minlength=len(self.names))
+        weights = np.log1p(len(self.paths) / np.maximum(users, 1))[self.using_names]
+        totals = _sum_by(self.using_files, weights, len(self.paths))
+        return np.asarray(weights / totals[self.using_files])
+
+    def _definition_ranks(self, ranks: Floats) -> Floats:
+        passed = ranks[self.using_files] * self._shares
+        shares = _sum_by(self.using_names, passed, len(self.names)) / self._definition_counts
+        return shares[self.defining_names]
+
+    def _sample_users(self, name: int) -> Iterator[str]:
+        """Yield some of the files that use a name, at even distances among all of them."""
+        first, last = np.searchsorted(self.using_names, [name, name + 1])
+        for position in np.unique(np.linspace(first, last - 1, MAX_SAMPLE).astype(np.int64)):
+            yield self.paths[self.using_files[position]]
+
+    def _step(self, ranks: Floats) -> Floats:
+        return _sum_by(self.defining_files, self._definition_ranks(ranks), len(self.paths))
+
+
+def _sum_by(groups: Positions, values: Floats, count: int) -> Floats:
+    """Return the sums of the values of each group."""
+    # without values, `bincount` returns integers
+    return np.bincount(groups, weights=values, minlength=count).astype(np.float64)
+
+
+def _common_names(
+    definitions: NameFiles, uses: NameFiles
+) -> tuple[NDArray[np.uint32], Positions, Positions]:
+    """Return the names that few files define and any file uses, with their rows in both."""
+    few = np.flatnonzero(np.diff(definitions.starts) <= MAX_DEFINING_FILES)
+    names, defined, used = np.intersect1d(
+        definitions.names[few], uses.names, assume_unique=True, return_indices=True
+    )
+    return names, few[defined], used
+
+
+def _pairs(postings: NameFiles, rows: Positions) -> tuple[Positions, Positions]:
+    """Return the pairs of a name (its position in `rows`) and a file, by name and file."""
+    starts = postings.starts[rows]
+    counts = postings.starts[rows + 1] - starts
+    names = np.repeat(np.arange(len(rows)), counts)
+    ends = np.cumsum(counts)
+    offsets = np.arange(len(names)) - np.repeat(ends - counts, counts)
+    return names, postings.files[np.repeat(starts, counts) + offsets].astype(np.int64)
+
+
+def _outside(
+    using_names: Positions,
+    using_files: Positions,
+    defining_names: Positions,
+    defining_files: Positions,
+    file_count: int,
+) -> NDArray[np.bool_]:
+    """Return which uses are in files that do not define the name themselves."""
+    uses = using_names * file_count + using_files
+    definitions = defining_names * file_count + defining_files  # ascending
+    if not len(definitions):
+        return np.zeros(len(uses), np.bool_)
+    places = np.minimum(np.searchsorted(definitions, uses), len(definitions) - 1)
+    return np.asarray(definitions[places] != uses)
+
+
+def _largest(values: Floats, count: int) -> Positions:
+    """Return the positions of the largest values, largest first; equal ones by position."""
+    if count < len(values):
+        threshold = np.partition(values, len(values) - count)[len(values) - count]
+        candidates = np.flatnonzero(values >= threshold)
+    else:
+        candidates = np.arange(len(values))
+    order = np.argsort(-values[candidates], kind="stable")
+    return candidates[order][:count]

@@ -1,0 +1,17 @@
+"""Packs what is stored of the code of a file: definitions, facts and hashes of names. Pure."""
+
+from collections.abc import Sequence
+
+from cocosearchd.languages import name_hashes, scopes, symbol_table
+from cocosearchd.languages.references import fact_table
+from cocosearchd.model import PackedCode, Symbol
+
+
+def pack_code(symbols: Sequence[Symbol], facts: bytes) -> PackedCode:
+    """Pack the symbols of a file, with its packed facts."""
+    return PackedCode(
+        scopes=scopes.pack(symbols),
+        symbols=symbol_table.pack(symbols),
+        facts=facts,
+        name_hashes=name_hashes.pack((symbol.name for symbol in symbols), fact_table.names(facts)),
+    )

@@ -1,0 +1,73 @@
+"""Queries for code facts: references/<language>.scm, extended by the user.
+
+Captures of **uses**; a use is a name, or a chain such as `a.b.c` whose last part is the name:
+- `@name`, `@call`, `@type`, `@inherit`: a use of this kind. If several patterns match the same
+  name, the later of these four kinds wins, and the longest chain. `@receiver` in the same match is
+  the text before the name, where both are not one node.
+- `@types`: names inside of it are types; `@quoted_type`: text with names of types, except inside
+  of a `@no_types`.
+- `@ignored`: no use begins inside of it. `@definition`: the name of a definition: no use, and no
+  variable.
+
+Captures of **variables**, which have no uses of their own:
+- `@scope`: where variables that are declared inside are valid; with `@parameters` in the same
+  match, those that are declared in there too. `@scope.members`: valid directly inside, and not in
+  scopes inside of it.
+- `@variable`: a declared name. `@outer`: a name that is not declared here.
+- `@scope.type_parameters`: where the `@type_parameter`s that are declared inside are valid.
+
+Captures of **types and values**: `@binding` is the name and one of `@binding.type`,
+`@binding.call`, `@binding.value`, `@binding.element` its text; `@binding.return` has no name.
+`(#set! binding.receiver "this")` makes an attribute of the name: a parameter that declares one.
+
+Captures of **imports**: `@import.module`, `@import.name`, `@import.local`, any of them; `#set!`
+gives those that are not in the text: `(#set! import.name "default")`, and `import.exported "true"`.
+A name without a module takes that of the `@import.statement` around it, which is captured with the
+`@import.module`: a pattern with many names before its module takes the square of their number.
+`@import.tree` is a whole declaration, which `import_trees` splits. `@package` is the declared
+package.
+
+A query whose first line is `; inherits: a, b` begins with the text of those.
+"""
+
+import re
+from functools import cache
+from importlib import resources
+
+# Ending of the names of the user's files, without `.scm`: "python.references".
+SUFFIX = ".references"
+# A text that starts with it replaces the built-in query, any other text extends it.
+REPLACE = "; replace"
+
+# A query that captures none of these finds nothing.
+CAPTURE = re.compile(r"@(?:name|call|type|inherit|binding|import|package)\b")
+_INHERITS = re.compile(r"; inherits: ([\w, ]+)\n")
+# Value of `import.local`: the last part of the module, without its version.
+LAST_PART = "(last)"
+
+# Pairs of a name of a file, without `.scm`, and its text.
+Overrides = tuple[tuple[str, str], ...]
+
+
+def reference_query_text(language: str, grammar: str, overrides: Overrides = ()) -> str:
+    """Return the query of a language with the user's additions; "" without one.
+
+    A grammar that differs from its language may have a query of its own: tsx.
+    """
+    text = _built_in(grammar) or _built_in(language)
+    for name, addition in overrides:
+        if name == language + SUFFIX:
+            text = addition if addition.lstrip().startswith(REPLACE) else f"{text}\n{addition}"
+    return text
+
+
+@cache
+def _built_in(name: str) -> str:
+    """Return a built-in query with those that its first line names, "; inherits: a, b"."""
+    file = resources.files("cocosearchd.languages") / "references" / f"{name}.scm"
+    if not file.is_file():
+        return ""
+    text = file.read_text("utf-8")
+    inherits = _INHERITS.match(text)
+    bases = inherits[1].split(", ") if inherits else []
+    return "\n".join([*map(_built_in, bases), text])

@@ -1,0 +1,225 @@
+"""Makes the uses of a file of the byte ranges that its query captured. Pure.
+
+This is the inner loop of the first index: work is done where scopes and symbols change, and little
+for each use.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from cocosearchd.languages.code_facts import UseColumns
+from cocosearchd.languages.references.chain_text import (
+    LONG_TEXT,
+    MAX_TEXT,
+    first_name,
+    split_chain,
+)
+from cocosearchd.languages.references.enclosing_symbols import EnclosingSymbols
+from cocosearchd.languages.references.fact_collector import (
+    USE_KINDS,
+    WHOLE_CHAIN,
+    FactCollector,
+    Range,
+)
+from cocosearchd.languages.references.text_positions import Regions, TextPositions
+from cocosearchd.languages.references.variable_scopes import ValidVariables, declare_variables
+from cocosearchd.model import Symbol
+
+# A file with more is generated: only its first ones are extracted.
+MAX_USES = 50_000
+# Characters of a name, as of the names of symbols.
+MAX_NAME = 400
+# Characters of all long receivers of a file: a chain of 1,000 names has 1,000 receivers.
+MAX_RECEIVERS = 1_000_000
+
+_CHAIN_BYTES = MAX_NAME + 5 * MAX_TEXT
+_TYPE_RANK = USE_KINDS.index("type")
+# A written type in quotes, and the names in it.
+_QUOTED_TYPE = re.compile(rb"[\w.\[\], |\x80-\xff]+")
+_TYPE_NAME = re.compile(rb"[A-Za-z_\x80-\xff][\w.\x80-\xff]*")
+
+
+def make_uses(
+    collector: FactCollector, data: bytes, positions: TextPositions, symbols: Sequence[Symbol]
+) -> UseColumns:
+    """Make the first uses of a file, in the order of the text."""
+    _add_quoted_types(collector, data)
+    _drop_declared(collector)
+    ends = _drop_ignored(sorted(collector.uses), collector.ranges("ignored"))
+    _rank_types(ends, collector)
+    variables = _valid_variables(collector, data)
+    maker = _UseMaker(collector, data, EnclosingSymbols(symbols), variables)
+    maker.make(ends)
+    return maker.columns(positions)
+
+
+def _add_quoted_types(collector: FactCollector, data: bytes) -> None:
+    verbatim = Regions(collector.ranges("no_types"))
+    for start, end in sorted(collector.ranges("quoted_type")):
+        text = data[start : min(end, start + MAX_NAME)]
+        if not verbatim.cover(start) and _QUOTED_TYPE.fullmatch(text):
+            for match in _TYPE_NAME.finditer(text):
+                collector.uses[start + match.end()] = start + match.start()
+                collector.ranks[start + match.end()] = _TYPE_RANK
+
+
+def _drop_declared(collector: FactCollector) -> None:
+    """Drop names where they are declared."""
+    uses = collector.uses
+    for _, end in collector.ranges("definition"):
+        uses.pop(end, None)
+    for capture in ("variable", "type_parameter"):
+        for start, end in collector.ranges(capture):
+            if uses.get(end) == start:
+                del uses[end]
+
+
+def _merge(ranges: Iterable[Range]) -> Iterator[Range]:
+    """Merge ranges that nest or overlap, in order."""
+    last_start, last_end = -1, -1
+    for start, end in sorted(ranges):
+        if start >= last_end:
+            if last_end > 0:
+                yield last_start, last_end
+            last_start, last_end = start, end
+        else:
+            last_end = max(last_end, end)
+    if last_end > 0:
+        yield last_start, last_end
+
+
+def _drop_ignored(ends: list[int], ranges: Iterable[Range]) -> list[int]:
+    """Return the ends of names, in order, that are outside of all ranges."""
+    remaining: list[int] = []
+    position = 0
+    for start, end in _merge(ranges):
+        first = bisect_right(ends, start, position)
+        remaining += ends[position:first]
+        position = bisect_right(ends, end, first)
+    return remaining + ends[position:] if remaining or position else ends
+
+
+def _rank_types(ends: list[int], collector: FactCollector) -> None:
+    """Make types of the plain names inside of types."""
+    ranks = collector.ranks
+    position = 0
+    for start, end in _merge(collector.ranges("types")):
+        first = bisect_right(ends, start, position)
+        position = bisect_right(ends, end, first)
+        for name_end in ends[first:position]:
+            ranks.setdefault(name_end, _TYPE_RANK)
+
+
+def _valid_variables(collector: FactCollector, data: bytes) -> ValidVariables:
+    variables = collector.ranges("variable") - collector.ranges("definition")
+    imported = {item.local for item in collector.imports() if not isinstance(item.local, str)}
+    outer_names = _positions_of_names(collector.ranges("outer") | imported, data)
+    scopes = collector.scopes.values()
+    declare_variables(scopes, _positions_of_names(variables, data), outer_names)
+    type_parameters = _positions_of_names(collector.ranges("type_parameter"), data)
+    type_scopes = collector.type_scopes.values() if type_parameters else ()
+    declare_variables(type_scopes, type_parameters, ())
+    return ValidVariables([*scopes, *(scope for scope in type_scopes if scope.names)])
+
+
+def _positions_of_names(ranges: Iterable[Range], data: bytes) -> list[tuple[int, str]]:
+    return [(start, data[start:end].decode("utf-8", "replace")) for start, end in ranges]
+
+
+# A name, its receiver, the variable that both begin with, and the offset of the name in bytes.
+_Chain = tuple[str, str, str, int]
+
+
+class _UseMaker:
+    """Makes the uses of one file, in the order of the text."""
+
+    def __init__(
+        self,
+        collector: FactCollector,
+        data: bytes,
+        enclosing: EnclosingSymbols,
+        variables: ValidVariables,
+    ) -> None:
+        self._collector = collector
+        self._data = data
+        self._enclosing = enclosing
+        self._variables = variables
+        self._receiver_characters = 0
+        self._plain_chains: dict[bytes, _Chain] = {}
+        self._chains: list[_Chain] = []
+        self._ends: list[int] = []
+        self._starts: list[int] = []  # of names
+        self._is_local: list[bool] = []
+        self._symbols: list[int] = []
+
+    def make(self, ends: Iterable[int]) -> None:
+        """Make the uses whose names end there."""
+        starts, data, plain_chains = self._collector.uses, self._data, self._plain_chains
+        names, members = self._variables.names, self._variables.members
+        symbol = change = -1
+        for end in ends:
+            if end > change:  # the name ends in another scope or symbol than the last one
+                members, symbol, change = self._move_to(end - 1)
+            start = starts[end]
+            # the text of a longer chain is long to read, and there may be many
+            text = data[start:end] if end - start <= MAX_TEXT else b""
+            chain = plain_chains.get(text) or self._split(start, end)
+            name, receiver, variable, offset = chain
+            is_local = variable in names or variable in members
+            if (receiver or not is_local) and 0 < len(name) <= MAX_NAME:
+                self._chains.append(chain)
+                self._ends.append(end)
+                self._starts.append(start + offset)
+                self._is_local.append(is_local)
+                self._symbols.append(symbol)
+
+    def _move_to(self, position: int) -> tuple[set[str], int, int]:
+        """Return members and symbol at a position, and the position up to which they are valid."""
+        variables, enclosing = self._variables, self._enclosing
+        variables.move_to(position)
+        symbol = enclosing.innermost(position)
+        return variables.members, symbol, min(variables.next_change, enclosing.next_change)
+
+    def columns(self, positions: TextPositions) -> UseColumns:
+        """Return the first `MAX_USES`."""
+        lines, columns = positions.locate(self._starts[:MAX_USES])
+        ranks = self._collector.ranks
+        return UseColumns(
+            kind=[USE_KINDS[ranks.get(end, 0)] for end in self._ends[:MAX_USES]],
+            name=[chain[0] for chain in self._chains[:MAX_USES]],
+            receiver=[chain[1] for chain in self._chains[:MAX_USES]],
+            is_local=self._is_local[:MAX_USES],
+            line=lines,
+            column=columns,
+            symbol=self._symbols[:MAX_USES],
+        )
+
+    def _split(self, start: int, end: int) -> _Chain:
+        if end - start <= MAX_TEXT:
+            text = self._data[start:end]
+            plain_chain = _split_names(text)
+            if plain_chain is not None:
+                self._plain_chains[text] = plain_chain
+                return plain_chain
+        name_start = self._collector.name_starts.get(end, WHOLE_CHAIN)
+        # the receiver of a longer chain is too long, whatever it is
+        first = max(start, end - _CHAIN_BYTES)
+        offset = name_start - first if name_start >= first else WHOLE_CHAIN
+        offset, name, receiver = split_chain(self._data[first:end], offset)
+        self._receiver_characters += len(receiver)
+        if self._receiver_characters > MAX_RECEIVERS and receiver:
+            receiver = LONG_TEXT
+        variable = first_name(receiver) if receiver else name
+        return name, receiver, variable, first + offset - start
+
+
+def _split_names(text: bytes) -> _Chain | None:
+    """Split a chain of plain names with dots; return None for any other one."""
+    chain = text.decode("utf-8", "replace")
+    if chain.isidentifier():
+        return chain, "", chain, 0
+    receiver, _, name = chain.rpartition(".")
+    if name.isidentifier() and receiver.replace(".", "_").isidentifier():
+        return name, receiver, first_name(receiver), len(text) - len(name.encode())
+    return None

@@ -1,0 +1,271 @@
+"""Reads a file of an index: its lines from disk, from stored chunks or from unsaved text.
+
+Content comes from disk only while it is the indexed content; otherwise it is assembled from the
+stored chunks and marked so. So nothing outside of a root is ever returned, wherever links point.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.exclusion import find_exclusion
+from cocosearchd.filters.globs import exact_glob
+from cocosearchd.languages.patterns.token_estimate import estimate_tokens
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.answers.context import cut_line
+from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
+from cocosearchd.search.answers.file_listing import MAX_FILES, list_files
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.store import index_records
+from cocosearchd.store.chunks import queries
+from cocosearchd.store.chunks.file_states import file_states
+from cocosearchd.store.connection.database import Database
+
+MAX_SUGGESTIONS = 3  # files of the same name
+MAX_TOKEN_CHARS = 10  # characters of a token in text, at most on average
+LIST_HINT = "`cocosearchctl files` lists what is indexed"
+# Stands between two chunks that are not adjacent, in assembled content.
+GAP = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` counts all its lines.
+
+    `source` is `disk` when the file is unchanged since it was indexed. It is `index` when the file
+    has changed, is gone or cannot be read: then the content is assembled from chunks, with a line
+    `…` for each gap. `overlay`: a client's unsaved text.
+    """
+
+    index: str
+    path: str
+    language: str
+    content: str
+    first_line: int
+    last_line: int
+    lines: int
+    source: Literal["disk", "index", "overlay"]
+
+
+async def get_file(
+    db: Database,
+    indexes: Sequence[IndexRecord],
+    path: str,
+    disk: VerifiedFiles,
+    *,
+    first_line: int = 1,
+    last_line: int | None = None,
+    overlays: Mapping[str, Overlay] | None = None,
+) -> FileContent:
+    """Read a file of one of the indexes, with its unsaved text if the index's overlay has it.
+
+    Raises `NotFound`, and `InvalidInput` when several indexes have that path.
+    """
+    path = path.removeprefix("./")
+    _check_range(first_line, last_line)
+    overlays = overlays or {}
+    lines = (first_line, last_line)
+    name, content_hash = await _locate(db, indexes, path, overlays)
+    if content_hash is None:
+        file = overlays[name].files[path]
+        return _content(name, path, file.language, file.text, lines, "overlay")
+    record = next(index for index in indexes if index.name == name)
+    text = await disk.run_bounded(
+        record.root, partial(disk.verified, record.root, path, content_hash)
+    )
+    stored = [file async for file in queries.file_chunks(db, record, [path])]
+    language = stored[0].language if stored else ""
+    chunks = stored[0].chunks if stored else ()
+    if not chunks:
+        await _check_text(db, record, path, readable=text is not None)
+    if text is not None:
+        return _content(name, path, language, text, lines, "disk")
+    return _assemble_content(name, path, language, chunks, lines)
+
+
+def fit_content(content: FileContent, budget_tokens: int) -> FileContent:
+    """Return the first lines that fit into a budget of tokens; of a longer line, its beginning."""
+    window = content.content[: budget_tokens * MAX_TOKEN_CHARS]
+    lines = window.split("\n")
+    is_complete = len(window) == len(content.content)
+    used = count = 0
+    for line in lines:
+        used += estimate_tokens(f"{line}\n")
+        if used > budget_tokens:
+            break
+        count += 1
+    if count == len(lines) and is_complete:
+        return content
+    count = min(count, len(lines) - 1)  # the window may end within its last line
+    if count == 0:
+        beginning = cut_line(lines[0], budget_tokens, estimate_tokens)
+        return replace(content, content=beginning, last_line=content.first_line)
+    text = "".join(f"{line}\n" for line in lines[:count])
+    return replace(content, content=text, last_line=content.first_line + count - 1)
+
+
+def _check_range(first_line: int, last_line: int | None) -> None:
+    if first_line < 1 or (last_line is not None and last_line < first_line):
+        raise InvalidInput(
+            f"lines {first_line} to {last_line} are not a range",
+            "lines count from 1; the last one is included",
+        )
+
+
+def _content(
+    index: str,
+    path: str,
+    language: str,
+    text: FileContents,
+    lines: tuple[int, int | None],
+    source: Literal["disk", "overlay"],
+) -> FileContent:
+    """Return lines of a text; without a last line, the whole text, line ends included."""
+    first, last = lines
+    selected = text.lines(first, last or text.line_count)
+    content = (
+        text.data.decode("utf-8", "replace") if (first, last) == (1, None) else "\n".join(selected)
+    )
+    return FileContent(
+        index=index,
+        path=path,
+        language=language,
+        content=content,
+        first_line=first,
+        last_line=first + len(selected) - 1,
+        lines=text.line_count,
+        source=source,
+    )
+
+
+def _assemble_content(
+    index: str,
+    path: str,
+    language: str,
+    chunks: Sequence[queries.StoredChunk],
+    lines: tuple[int, int | None],
+) -> FileContent:
+    """Return lines of a file that are assembled from its chunks."""
+    first, last = lines
+    all_lines = assemble_lines(chunks)
+    selected = all_lines[first - 1 : last]
+    content = "\n".join(selected)
+    last_shown = first + len(selected) - 1
+    return FileContent(
+        index=index,
+        path=path,
+        language=language,
+        content=content,
+        first_line=first,
+        last_line=last_shown,
+        lines=len(all_lines),
+        source="index",
+    )
+
+
+async def _check_text(db: Database, record: IndexRecord, path: str, *, readable: bool) -> None:
+    """Raise `NotFound` for a skipped file if none of it can be shown."""
+    row = next(
+        (row for row in await index_records.file_records(db, record, path) if row.path == path),
+        None,
+    )
+    skipped = row.skip_reason if row is not None else None
+    if skipped is not None and (skipped == "binary" or not readable):
+        raise NotFound(
+            f"{path} is not in index {record.name}: {find_exclusion(skipped).cause}",
+            find_exclusion(skipped).remedy,
+        )
+
+
+async def find_owner(
+    db: Database,
+    indexes: Sequence[IndexRecord],
+    path: str,
+    overlays: Mapping[str, Overlay] | None = None,
+) -> str:
+    """Return the name of the index that has a file. Raises like `get_file`."""
+    return (await _locate(db, indexes, path, overlays or {}))[0]
+
+
+async def _locate(
+    db: Database, indexes: Sequence[IndexRecord], path: str, overlays: Mapping[str, Overlay]
+) -> tuple[str, bytes | None]:
+    """Return the index that has a file, and the hash of its content; None for unsaved text."""
+    unsaved = [name for name, overlay in overlays.items() if path in overlay.files]
+    if len(unsaved) == 1:
+        return unsaved[0], None
+    owners = list[tuple[str, bytes]]()
+    for record in indexes:
+        if state := (await file_states(db, record, [path])).files.get(path):
+            owners.append((record.name, state.content_hash))
+    if len(owners) > 1:
+        names = ", ".join(name for name, _ in owners)
+        raise InvalidInput(f"{path} is in several indexes: {names}", "name one of them")
+    if not owners:
+        raise await _not_found(db, indexes, path)
+    return owners[0]
+
+
+async def _not_found(db: Database, indexes: Sequence[IndexRecord], path: str) -> NotFound:
+    searched = f"index {indexes[0].name} has no" if len(indexes) == 1 else "no index has a"
+    return NotFound(f"{searched} file {path}", await _suggest_paths(db, indexes, path))
+
+
+async def _suggest_paths(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:
+    """Return a hint with files that end like an unknown path: often, only the end of a path is
+    right.
+    """
+    name = path.rpartition("/")[2]
+    if not name:
+        return LIST_HINT
+    same_name = (
+        await list_files(db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_FILES)
+    ).files
+    suggestions = sorted(
+        {file.path for file in same_name if file.path.rpartition("/")[2] == name},
+        key=_by_common_tail(path),
+    )
+    return (
+        f"did you mean {' or '.join(suggestions[:MAX_SUGGESTIONS])}?" if suggestions else LIST_HINT
+    )
+
+
+def _by_common_tail(path: str) -> Callable[[str], tuple[int, str]]:
+    """Return a sort key for paths: those with the longest common end come first."""
+    parts = path.split("/")[::-1]
+
+    def key(candidate: str) -> tuple[int, str]:
+        pairs = zip(parts, candidate.split("/")[::-1], strict=False)
+        return -next(
+            (n for n, (part, other_part) in enumerate(pairs) if part != other_part), len(parts)
+        ), candidate
+
+    return key
+
+
+def assemble_lines(chunks: Sequence[queries.StoredChunk]) -> list[str]:
+    """Assemble the lines of a file from its chunks, in order; overlaps are taken once.
+
+    A chunk may begin inside of a line, and only blanks are between chunks. Its text has as many
+    bytes as its range, except where the file is not UTF-8.
+    """
+    lines: dict[int, str] = {}
+    end = 0
+    for chunk in chunks:
+        if chunk.start_line in lines:
+            lines[chunk.start_line] += " " * (chunk.start_byte - end)
+        raw = chunk.content.encode()
+        overlap = raw[: max(0, end - chunk.start_byte)]
+        rest = raw[max(0, end - chunk.start_byte) :]
+        for number, piece in enumerate(
+            rest.decode("utf-8", "replace").split("\n"), chunk.start_line + overlap.count(b"\n")
+        ):
+            lines[number] = lines.get(number, "") + piece
+        end = max(end, chunk.end_byte)
+    if lines and not lines[max(lines)]:
+        del lines[max(lines)]  # the empty text after the last line end
+    return [
+        lines.get(number, GAP).removesuffix("\r") for number in range(1, max(lines, default=0) + 1)
+    ]

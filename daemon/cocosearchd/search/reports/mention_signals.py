@@ -1,0 +1,169 @@
+"""Signals of the files that a long question mentions, in one snapshot of a lexical index. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from cocosearchd.search.lexical.array_types import Floats, Ints
+from cocosearchd.search.lexical.features import file_stem
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
+from cocosearchd.search.lexical.scoring.name_scores import find_defining_files
+from cocosearchd.search.reports.mentions import GROUPS, Frame, Mentions
+
+# Files that define a name, or have a name of a file: more say nothing about the question.
+MAX_DEFINING = 30
+MAX_NAMESAKES = 4
+# A word that is no spelling of code counts as a name only where few files define it, and for less.
+MAX_DEFINING_PLAIN = 3
+PLAIN_SHARE = 0.5
+HUB_STEMS = frozenset({"__init__", "index", "mod", "lib", "main"})
+
+MENTION_SIGNALS = frozenset(
+    {f"{kind}_{group}" for kind in ("defines", "path", "stem") for group in GROUPS.values()}
+    | {"frame"}
+)
+
+
+class MentionedFiles:
+    """The files of a snapshot by their names, for mentions of paths."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = paths
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[int]]:
+        files = defaultdict[str, list[int]](list)
+        for number, path in enumerate(self.paths):
+            files[path.rpartition("/")[2]].append(number)
+        return files
+
+    @cached_property
+    def _by_stem(self) -> Mapping[str, list[int]]:
+        files = defaultdict[str, list[int]](list)
+        for number, path in enumerate(self.paths):
+            files[file_stem(path)].append(number)
+        return files
+
+    def of_path(self, path: str) -> list[int]:
+        """Return the files whose paths share the longest end with a path."""
+        path_parts = path.split("/")[::-1]
+        best = list[int]()
+        most = 0
+        for number in self._by_name.get(path_parts[0], ()):
+            parts = self.paths[number].split("/")[::-1]
+            shared = _count_equal(parts, path_parts)
+            if shared > most:
+                best, most = [], shared
+            if shared == most:
+                best.append(number)
+        return best if most == len(path_parts) or most > 1 or len(best) == 1 else []
+
+    def of_dotted(self, parts: Sequence[str]) -> list[int]:
+        """Return the files of the module that a dotted name begins with; its end may be a symbol."""
+        for length in range(len(parts), 1, -1):
+            directory, name = parts[length - 2], parts[length - 1]
+            numbers = [
+                number
+                for number in self._by_stem.get(name, ())
+                if self.paths[number].split("/")[-2:-1] == [directory]
+            ]
+            numbers += [
+                number
+                for number in self._by_stem.get("__init__", ())
+                if self.paths[number].split("/")[-3:-1] == [directory, name]
+            ]
+            if numbers:
+                return numbers
+        return []
+
+    def of_stem(self, name: str) -> list[int]:
+        """Return the files with this name, with or without a leading underscore."""
+        if name in HUB_STEMS:
+            return []
+        return [*self._by_stem.get(name, ()), *self._by_stem.get(f"_{name}", ())]
+
+
+def mention_signals(
+    mentions: Mentions, snapshot: IndexSnapshot, names: MentionedFiles
+) -> dict[str, Floats]:
+    """Return the signals `MENTION_SIGNALS` of all live files, each (F,), 0 where nothing is said."""
+    count = snapshot.file_count
+    signals = dict[str, Floats]()
+    for group in GROUPS.values():
+        signals[f"defines_{group}"] = _definition_signal(mentions.names[group], snapshot)
+        signals[f"path_{group}"] = _share_signal(
+            (
+                *(names.of_path(path) for path in mentions.paths[group]),
+                *(names.of_dotted(parts) for parts in mentions.dotted[group]),
+            ),
+            count,
+        )
+        signals[f"stem_{group}"] = _share_signal(
+            (names.of_stem(name) for name in mentions.names[group]), count
+        )
+    signals["frame"] = _frame_signal(mentions.frames, names, count)
+    return signals
+
+
+def _definition_signal(names: Sequence[str], snapshot: IndexSnapshot) -> Floats:
+    """Sum over names of the share of each file that defines it, as a logarithm."""
+    signal = np.zeros(snapshot.file_count, np.float32)
+    for name in names:
+        files = _defining_files(snapshot, name)
+        is_plain = name.islower() and "_" not in name
+        if not 0 < len(files) <= (MAX_DEFINING_PLAIN if is_plain else MAX_DEFINING):
+            continue
+        signal[files] += (PLAIN_SHARE if is_plain else 1.0) / len(files)
+    return np.log1p(signal)
+
+
+def _defining_files(snapshot: IndexSnapshot, name: str) -> Ints:
+    """Return the numbers of the live files that define a name as written."""
+    live = snapshot.live_documents
+    by_view = find_defining_files(snapshot.views, name)
+    return np.concatenate(
+        [
+            start + np.searchsorted(numbers, files)
+            for start, numbers, files in zip(live.starts, live.segment_files, by_view, strict=True)
+        ]
+        or [np.zeros(0, np.int64)]
+    )
+
+
+def _share_signal(mentioned: Iterable[Sequence[int]], count: int) -> Floats:
+    """The largest share of each file in one mention; mentions of many files are left out."""
+    signal = np.zeros(count, np.float32)
+    for files in mentioned:
+        if 0 < len(files) <= MAX_NAMESAKES:
+            share = np.float32(1 / len(files))
+            for file in files:
+                signal[file] = max(signal[file], share)
+    return signal
+
+
+def _frame_signal(frames: Sequence[Frame], names: MentionedFiles, count: int) -> Floats:
+    """1 for the file of the innermost frame, 1/2 for the next file, and so on."""
+    files = dict.fromkeys(file for file, _ in resolve_frames(frames, names))
+    signal = np.zeros(count, np.float32)
+    for rank, file in enumerate(files):
+        signal[file] = 1 / (1 + rank)
+    return signal
+
+
+def resolve_frames(frames: Sequence[Frame], names: MentionedFiles) -> Iterator[tuple[int, Frame]]:
+    """Yield the frames whose file is certain, innermost first, with the number of the file."""
+    for frame in frames:
+        files = names.of_path(frame.path)
+        if len(files) == 1:
+            yield files[0], frame
+
+
+def _count_equal(first: Sequence[str], second: Sequence[str]) -> int:
+    count = 0
+    for part, other_part in zip(first, second, strict=False):
+        if part != other_part:
+            break
+        count += 1
+    return count

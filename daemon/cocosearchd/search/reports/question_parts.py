@@ -1,0 +1,213 @@
+"""Split a long question into parts: title, prose, code, output, environment. Pure.
+
+The author of a report writes Markdown, or nothing but text. Each line belongs to one part. Time is
+linear in the text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+PartKind = Literal["title", "prose", "heading", "inline_code", "code", "output", "environment"]
+
+# From this length on, a question of one line is read as a document.
+MIN_REPORT = 300  # characters
+MAX_HEADING = 200  # characters: also of a line about the environment
+MAX_VERSION_WORDS = 6
+
+_FENCE = re.compile(r"\s{0,3}(?:```+|~~~+)\s*([\w+.#-]*)")
+_HEADING = re.compile(r"#{1,6}\s(.*)|\*\*([^*]{2,80})\*\*:?|__([^_]{2,80})__:?")
+_UNDERLINE = re.compile(r"\s*(?:-{3,}|={3,})\s*$")
+_COMMENT_MARKS = re.compile(r"<!--|-->")
+_TAG = re.compile(
+    r"</?(?:details|summary|p|br|pre|code|b|i|em|strong|sub|sup|kbd|li|ul|ol|h\d|table|tr|td|th|a|img)\b[^<>]{0,300}>",
+    re.IGNORECASE,
+)
+_CHECKBOX = re.compile(r"\s*[-*]\s*\[[ xX]\]")
+_INLINE = re.compile(r"``([^`\n]{1,300})``|`([^`\n]{1,300})`")
+_PROMPT = re.compile(r"\s*(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|\$ |# |> )")
+_OUTPUT_LINE = re.compile(
+    r"""\s*File\ "[^"\n]{1,300}",\ line\ \d+          # Python
+    |\s*at\ .{1,300}:\d+(?::\d+)?\)?\s*$              # JavaScript, Java, C#
+    |\s*\S{1,300}\.\w{1,5}:\d+(?::\d+)?(?::|\ |$)     # compilers, Go, Rust, Ruby, pytest
+    |\s*\#\d+\ .{1,300}                               # PHP, gdb
+    |goroutine\ \d+|Traceback\ \(most\ recent|Caused\ by:|Exception\ in\ thread|thread\ '.{1,80}'\ panicked
+    |E\ {2,}\S|\[?(?:ERROR|WARN|WARNING|INFO|DEBUG|FATAL)\]?[:\s]""",
+    re.VERBOSE,
+)
+_LINE_OF_FILE = re.compile(r"/[\w.-]{1,100}\.\w{1,6}:\d")
+# A name and its version: `numpy 1.13.1`, `numpy: 1.13`, `python=3.8`, `sphinx==3.0`.
+_VERSION = re.compile(r"[-*|]* ?[\w.\[\] +()-]{1,40}? ?(?:[:=|~]+| ) ?[vV]?\d+(?:\.\w+)+")
+_ENVIRONMENT_NAMES = (
+    *("OS", "Operating system", "Platform", "Python", "Node", "Browser", "Compiler", "GCC"),
+    *("Linux", "Windows", "Darwin", "macOS", r"LC_\w+", "LANG", "LOCALE", "byteorder", "commit"),
+    *("machine", "processor", "executable", "libhdf5", "libnetcdf", "python-bits", "OS-release"),
+    *("System", "Versions?", "Backend", r"[\w .-]{1,30} version"),
+)
+_ENVIRONMENT_LINE = re.compile(
+    rf"[-*|]* ?(?:{'|'.join(_ENVIRONMENT_NAMES)})\b[^.!?]{{0,120}}$", re.IGNORECASE
+)
+_ENVIRONMENT_HEADING = re.compile(
+    r"(?:your |my |output of .*)?(?:environment|versions?|system|setup|installed|show_versions"
+    r"|platform|package|operating|(?:\w+ )?version(?:s| info\w*)?$|os$|dependencies"
+    r"|pip (?:list|freeze))",
+    re.IGNORECASE,
+)
+# Headings of the templates of trackers: they say what follows, not what it is about.
+_TEMPLATE_WORDS = (
+    *("describe the bug", "description", "bug (?:report|summary|description)", "possible"),
+    *("steps?(?:/code)? to reproduce", "to reproduce", "how to reproduce", r"reproduc\w+"),
+    *("expected", "actual", "observed", "current", "desired", "code (?:for|sample)", "minimal"),
+    *("what (?:happened|did you|i did|were you|is)", "complete", "example", "additional"),
+    *("context", "screenshots?", "anything else", "problem(?: description)?", "proposed"),
+    *("solution", "suggested", "summary", "details?", "checklist", "logs?", "relevant", "error"),
+    *("traceback", "output", "motivation", "feature request", "is your feature", "new issue"),
+    *("describe (?:the|alternatives)", "mve", "mcve", "your project", "severity"),
+    # of changes: what one asks for is often written as one
+    *("before submitting", "please (?:make sure|note)", "prerequisites", "(?:pull request|pr)$"),
+    *(
+        r"tests? and lint\w*",
+        "types? of change",
+        "(?:what|which) (?:kind|type|issue)",
+        "validations",
+    ),
+    *("how has this been tested", "special notes", "release notes?", "(?:issue|change) type$"),
+    *("component name", "related issues?", "breaking change", "testing instructions"),
+)
+# First letters are looked at before the words: three times as fast.
+_TEMPLATE = re.compile(rf"(?<!\w)(?=[a-z])(?:{'|'.join(_TEMPLATE_WORDS)})\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPart:
+    """A part of a long question. `line` is its first line, from 1."""
+
+    kind: PartKind
+    text: str
+    line: int
+
+
+def split_question(text: str) -> tuple[QuestionPart, ...]:
+    """Split a question into parts, in order. Repeated lines of prose count once."""
+    parts = list(_split_lines(_without_comments(text)))
+    return tuple(_take_title(_without_repeats(parts)))
+
+
+def _without_comments(text: str) -> str:
+    """Blank out the HTML comments, which are instructions of templates; lines stay lines."""
+    pieces = list[str]()
+    depth = 0
+    end = 0
+    for mark in _COMMENT_MARKS.finditer(text):
+        piece = text[end : mark.start()]
+        pieces.append("\n" * piece.count("\n") if depth else piece)
+        depth = 1 if mark[0] == "<!--" else 0
+        end = mark.end()
+    pieces.append(text[end:])  # an open comment is text
+    return "".join(pieces)
+
+
+def _split_lines(text: str) -> Iterator[QuestionPart]:
+    """Yield parts, consecutive lines of the same kind together."""
+    block = list[str]()
+    block_line = 0
+    fence: str | None = None
+    in_environment = False
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = _FENCE.match(line)
+        if fence is not None:
+            if mark and not mark[1]:
+                yield _block_part(block, fence, block_line, in_environment=in_environment)
+                fence = None
+            else:
+                block.append(line)
+            continue
+        if mark:
+            fence = mark[1].lower()
+            block = []
+            block_line = number + 1
+            continue
+        heading = _HEADING.fullmatch(line.strip()) if len(line) <= MAX_HEADING else None
+        if heading:
+            title = next(group for group in heading.groups() if group is not None).strip(" #")
+            in_environment = bool(_ENVIRONMENT_HEADING.match(title.strip()))
+            is_template = in_environment or _TEMPLATE.search(title)
+            yield QuestionPart("heading" if is_template else "prose", title, number)
+        elif line.strip() and not _UNDERLINE.match(line):
+            yield from _line_parts(line, number, in_environment=in_environment)
+    if fence is not None:
+        yield _block_part(block, fence, block_line, in_environment=in_environment)
+
+
+def _line_parts(line: str, number: int, *, in_environment: bool) -> Iterator[QuestionPart]:
+    """Yield the parts of a line outside of blocks."""
+    if in_environment or _CHECKBOX.match(line):
+        yield QuestionPart("environment", line, number)
+    elif _is_output(line):
+        yield QuestionPart("output", line, number)
+    elif _is_environment(line):
+        yield QuestionPart("environment", line, number)
+    elif _PROMPT.match(line) or line.startswith(("    ", "\t")):
+        yield QuestionPart("code", line, number)
+    else:
+        plain = _TAG.sub(" ", line)
+        for match in _INLINE.finditer(plain):
+            yield QuestionPart("inline_code", match[1] or match[2], number)
+        yield QuestionPart("prose", _INLINE.sub(lambda match: match[1] or match[2], plain), number)
+
+
+def _is_output(line: str) -> bool:
+    """Return whether a program printed a line: a frame of an application may have its version."""
+    return bool(_OUTPUT_LINE.match(line)) or (
+        _is_environment(line) and bool(_LINE_OF_FILE.search(line[:MAX_HEADING]))
+    )
+
+
+def _is_environment(line: str) -> bool:
+    """Return whether a line names a version or a system."""
+    words = line[:MAX_HEADING].split()
+    text = " ".join(words)
+    return bool(_ENVIRONMENT_LINE.match(text)) or (
+        bool(_VERSION.match(text)) and len(words) <= MAX_VERSION_WORDS
+    )
+
+
+def _block_part(
+    lines: Sequence[str], language: str, number: int, *, in_environment: bool
+) -> QuestionPart:
+    """Return the part of a fenced block; `language` is that of its fence."""
+    text = "\n".join(lines)
+    written = [line for line in lines if line.strip()]
+    unprinted = [line for line in written if not _is_output(line)]
+    frames = len(written) - len(unprinted)
+    versions = sum(map(_is_environment, unprinted))
+    if written and (in_environment or versions * 2 > len(written)):
+        return QuestionPart("environment", text, number)
+    is_output = (
+        "traceback" in language
+        or frames * 4 > len(written)
+        or language in {"console", "text", "log", "pytb"}
+    )
+    return QuestionPart("output" if is_output else "code", text, number)
+
+
+def _without_repeats(parts: Sequence[QuestionPart]) -> Iterator[QuestionPart]:
+    """Leave out parts that repeat: some texts hold a report twice."""
+    earlier_keys = set[tuple[str, str]]()
+    for part in parts:
+        key = part.kind, " ".join(part.text.split())
+        if key not in earlier_keys:
+            earlier_keys.add(key)
+            yield part
+
+
+def _take_title(parts: Iterator[QuestionPart]) -> Iterator[QuestionPart]:
+    """Make the first prose part the title."""
+    has_title = False
+    for part in parts:
+        if not has_title and part.kind == "prose":
+            has_title = True
+            yield QuestionPart("title", part.text, part.line)
+        else:
+            yield part

@@ -1,0 +1,52 @@
+"""Rows of precise uses: the meanings of uses in files, as a precise index gave them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import statement
+
+# Files of one statement: their packed uses are some two megabytes.
+_BATCH_ROWS = 500
+
+
+class PreciseUseRow(NamedTuple):
+    """The precise uses of a file, packed, and the content that they were made for."""
+
+    path: str
+    content_hash: bytes
+    uses: bytes
+
+
+class PreciseUseCounts(NamedTuple):
+    """Numbers of files with precise uses: all, and those that have changed since."""
+
+    files: int = 0
+    changed: int = 0
+
+
+async def replace_precise_uses(
+    db: Database, record: IndexRecord, rows: Sequence[PreciseUseRow]
+) -> None:
+    """Write rows in place of those of the same files, and delete those of changed files."""
+    async with db.connection() as connection, connection.transaction():
+        for first in range(0, len(rows), _BATCH_ROWS):
+            paths, hashes, uses = zip(*rows[first : first + _BATCH_ROWS], strict=True)
+            values = {"filenames": list(paths), "content_hashes": list(hashes), "uses": list(uses)}
+            await connection.execute(statement("replace_precise_uses", record), values)
+        await connection.execute(statement("delete_changed_precise_uses", record))
+
+
+async def delete_precise_uses(db: Database, record: IndexRecord) -> int:
+    """Delete all rows of an index; returns their number."""
+    async with db.connection() as connection:
+        return (await connection.execute(statement("delete_precise_uses", record))).rowcount
+
+
+async def count_precise_uses(db: Database, record: IndexRecord) -> PreciseUseCounts:
+    """Count the files with precise uses."""
+    async with db.connection() as connection:
+        rows = await connection.execute(statement("count_precise_uses", record))
+        row = await rows.fetchone()
+    return PreciseUseCounts(*row) if row else PreciseUseCounts()

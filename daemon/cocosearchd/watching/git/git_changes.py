@@ -1,0 +1,318 @@
+"""The changed lines of a repository: of its work tree, or between two of its commits.
+
+git reads the repository's objects, references and index, and compares them with the files. Its
+configuration stays out, as for all calls: see `git_command`.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from cocosearchd.model import encode_path
+from cocosearchd.runtime.files.regular_files import read_regular
+from cocosearchd.watching.git.git_command import (
+    GitCall,
+    GitRefused,
+    GitUnresponsive,
+    run_git,
+)
+from cocosearchd.watching.git.git_config import UserConfig, read_git_config, read_user_config
+from cocosearchd.watching.git.git_index import open_index, tracked_paths
+from cocosearchd.watching.git.repository import Repository, refuse_owner, repository_around
+
+ChangeKind = Literal["added", "deleted", "modified"]
+
+MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
+MAX_LIST_BYTES = 32 << 20  # of the list of changed files: some 200,000
+MAX_DIFF_BYTES = 32 << 20
+# Changed files whose lines are compared; of further files only the names are given.
+MAX_COMPARED = 2_000
+MAX_REVISION = 200  # characters
+_OBJECT_ID_BYTES = 256  # of an answer that is one object id
+_STATUS: Mapping[bytes, ChangeKind] = {b"A": "added", b"D": "deleted"}
+_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_ESCAPED = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+}
+# A file that is not compared is read as changed in all its lines.
+_DIFF = (
+    "-c",
+    "core.bigFileThreshold=16m",
+    "-c",
+    "core.commitGraph=false",
+    "-c",
+    "core.multiPackIndex=false",
+    "diff",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+    "--no-relative",
+    "--ignore-submodules=all",
+    "--ignore-cr-at-eol",
+)
+
+
+class NoRepository(Exception):
+    """The directory is in no git repository."""
+
+
+class UnknownRevision(Exception):
+    """A name means no commit of the repository. The argument is a sentence."""
+
+
+class LineHunk(NamedTuple):
+    """Changed lines from 1; a side without lines (its count is 0) names the line before them."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GitFileChange:
+    """A changed file, with its path below the root, as in an index.
+
+    `hunks` lead from the first commit to the second, or to the file on disk; `later` from the
+    second commit to the file on disk. Only modified files are compared, and at most `MAX_COMPARED`:
+    without a comparison `hunks` is None.
+    """
+
+    path: str
+    kind: ChangeKind
+    hunks: tuple[LineHunk, ...] | None = None
+    later: tuple[LineHunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GitChanges:
+    """Changed files by path. `head` is None if the files on disk were compared with `base`.
+
+    `tracked` has the paths that git tracks below the root; others are new, or ignored.
+    """
+
+    base: str  # object ids of commits
+    head: str | None
+    files: tuple[GitFileChange, ...]
+    tracked: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Revisions:
+    """Two revisions as a user names them; without `head`, the files on disk are meant."""
+
+    base: str
+    head: str | None
+    from_common: bool = False  # from the last common ancestor of both
+
+
+def read_changes(root: bytes, revisions: str) -> GitChanges:
+    """Compare commits, or one commit with the files on disk. Blocking: some processes of git.
+
+    `revisions` is one revision, such as "HEAD", or a range such as "main..HEAD" or "main...topic".
+    Raises `NoRepository`, `UnknownRevision`, `GitRefused` and `GitUnresponsive`.
+    """
+    names = _parse_revisions(revisions)
+    try:
+        repository = repository_around(root)
+        if repository is None:
+            raise NoRepository
+        reader = _Reader.open(repository)
+        return reader.read(os.path.relpath(root, repository.top), names)
+    except OSError as error:
+        raise GitUnresponsive(
+            f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}"
+        ) from error
+
+
+def _parse_revisions(text: str) -> _Revisions:
+    """Parse a revision or a range. Raises `UnknownRevision`."""
+    if not text.isprintable() or len(text) > MAX_REVISION:
+        raise UnknownRevision(f"{text[:60]!r} is not a revision")
+    base, dots, head = text.partition("...")
+    if not dots:
+        base, dots, head = text.partition("..")
+    return _Revisions(base or "HEAD", (head or "HEAD") if dots else None, dots == "...")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Calls of git over one repository."""
+
+    repository: Repository
+    call: GitCall  # with what all calls need
+    object_format: str
+
+    @classmethod
+    def open(cls, repository: Repository) -> "_Reader":
+        """Check a repository, and find its files for git. Raises `GitRefused`."""
+        user = _read_user()
+        refusal = refuse_owner(repository, user)
+        if refusal is not None:
+            raise refusal
+        directories = (repository.top, repository.git_dir, repository.common_dir)
+        config = read_git_config(*directories, user, trusted=True)
+        head = os.path.join(repository.git_dir, b"HEAD")
+        links = {
+            name: os.path.join(repository.common_dir, name.encode())
+            for name in ("refs", "packed-refs", "shallow")
+        }
+        call = GitCall(
+            arguments=(),
+            output_limit=_OBJECT_ID_BYTES,
+            object_format=config.object_format,
+            texts={"HEAD": read_regular(head, limit=MAX_HEAD_BYTES, follow_links=True)},
+            path_links={name: path for name, path in links.items() if _is_readable(name, path)},
+            objects=os.path.join(repository.common_dir, b"objects"),
+        )
+        return cls(repository, call, config.object_format)
+
+    def read(self, root: bytes, names: _Revisions) -> GitChanges:
+        """Compare two commits, or a commit with the files on disk, below a directory."""
+        base = self._commit(names.base)
+        head = self._commit(names.head) if names.head is not None else None
+        if names.from_common and head is not None:
+            base = self._common_ancestor(base, head, names)
+        prefix = b"" if root == b"." else root + b"/"
+        commits = (base,) if head is None else (base, head)
+        kinds = self._kinds(commits, prefix)
+        compared = [path for path, kind in kinds.items() if kind == "modified"][:MAX_COMPARED]
+        # a file in which only its mode or its line ends differ has no changed lines
+        hunks = {**dict.fromkeys(compared, ()), **self._hunks(commits, compared)}
+        later = self._hunks((head,), list(kinds)[:MAX_COMPARED]) if head is not None else {}
+        tracked = tracked_paths(self.repository.git_dir, self.object_format)
+        return GitChanges(
+            base,
+            head,
+            tuple(
+                GitFileChange(_below(path, prefix), kind, hunks.get(path), later.get(path, ()))
+                for path, kind in sorted(kinds.items())
+            ),
+            frozenset(_below(path, prefix) for path in tracked if path.startswith(prefix)),
+        )
+
+    def _commit(self, name: str) -> str:
+        """Return the object id of a commit. Raises `UnknownRevision`."""
+        arguments = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        try:
+            return run_git(replace(self.call, arguments=arguments)).decode("ascii").strip()
+        except GitUnresponsive as error:
+            if not str(error).startswith(("fatal:", "error:")):
+                raise
+            raise UnknownRevision(f"{name} is no commit of this repository") from error
+
+    def _common_ancestor(self, base: str, head: str, names: _Revisions) -> str:
+        arguments = ("merge-base", base, head)
+        try:
+            return run_git(replace(self.call, arguments=arguments)).decode("ascii").strip()
+        except GitUnresponsive as error:
+            raise UnknownRevision(
+                f"{names.base} and {names.head} have no common ancestor here"
+            ) from error
+
+    def _kinds(self, commits: tuple[str, ...], prefix: bytes) -> dict[bytes, ChangeKind]:
+        """Return the changed paths below a directory with the kinds of their changes."""
+        scope = (os.fsdecode(prefix),) if prefix else ()
+        arguments = ("--raw", "-z", "--abbrev=40", *commits, "--", *scope)
+        fields = self._diff(arguments, MAX_LIST_BYTES, len(commits) == 1).split(b"\0")
+        return {
+            path: _STATUS.get(entry.rpartition(b" ")[2][:1], "modified")
+            for entry, path in zip(fields[::2], fields[1::2], strict=False)
+        }
+
+    def _hunks(
+        self, commits: tuple[str, ...], paths: Sequence[bytes]
+    ) -> dict[bytes, tuple[LineHunk, ...]]:
+        """Return the changed lines of some files."""
+        if not paths:
+            return {}
+        arguments = ("--patch", "--unified=0", "--src-prefix=a/", "--dst-prefix=b/", *commits, "--")
+        names = tuple(map(os.fsdecode, paths))
+        patch = self._diff((*arguments, *names), MAX_DIFF_BYTES, len(commits) == 1)
+        return dict(parse_patch(patch))
+
+    def _diff(self, arguments: tuple[str, ...], limit: int, with_files: bool) -> bytes:
+        """Run `git diff`; with the files on disk it reads the index, too."""
+        call = replace(self.call, arguments=(*_DIFF, *arguments), output_limit=limit)
+        call = replace(call, memory=call.memory + 8 * limit)
+        if not with_files:
+            return run_git(call)
+        with open_index(self.repository.git_dir, self.object_format) as index:
+            if index is None:
+                raise GitRefused("the repository has no index: nothing was added to it yet")
+            return run_git(
+                replace(
+                    call,
+                    arguments=(*index.options, *call.arguments),
+                    texts={**call.texts, **index.texts},
+                    links=index.shared,
+                    index=index.descriptor,
+                    work_tree=self.repository.top,
+                    memory=call.memory + index.memory,
+                )
+            )
+
+
+def parse_patch(patch: bytes) -> Iterator[tuple[bytes, tuple[LineHunk, ...]]]:
+    """Yield each file of a patch without context, with its changed lines.
+
+    The lines of a hunk are counted, so that no content is read as a header. A binary file has none.
+    """
+    path: bytes | None = None
+    hunks = list[LineHunk]()
+    content = 0  # lines of the hunk that are still to come
+    for line in patch.split(b"\n"):
+        if content:
+            content -= not line.startswith(b"\\")
+        elif line.startswith(b"--- "):
+            if path is not None:
+                yield path, tuple(hunks)
+            path, hunks = _header_path(line[4:], b"a/"), []
+        elif line.startswith(b"+++ "):
+            path = _header_path(line[4:], b"b/") or path
+        elif match := _HUNK.match(line):
+            numbers = [int(group) if group is not None else 1 for group in match.groups()]
+            hunks.append(LineHunk(*numbers))
+            content = numbers[1] + numbers[3]
+    if path is not None:
+        yield path, tuple(hunks)
+
+
+def _header_path(text: bytes, prefix: bytes) -> bytes | None:
+    """Return the path of a header, None for `/dev/null`. Strange names are quoted as in C."""
+    name = text.rstrip(b"\t")  # git ends a name with blanks by a tab
+    if name.startswith(b'"') and name.endswith(b'"'):
+        name = _ESCAPE.sub(_unescape, name[1:-1])
+    return name.removeprefix(prefix) if name.startswith(prefix) else None
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else _ESCAPED.get(code, code)
+
+
+def _is_readable(name: str, path: bytes) -> bool:
+    """Return True for the directory `refs`, and for the other names if they are regular files."""
+    return os.path.isdir(path) if name == "refs" else os.path.isfile(path)
+
+
+def _below(path: bytes, prefix: bytes) -> str:
+    return encode_path(path.removeprefix(prefix))
+
+
+def _read_user() -> UserConfig:
+    """Return the user's configuration; a refused one trusts nothing further."""
+    try:
+        return read_user_config()
+    except GitRefused:
+        return UserConfig()

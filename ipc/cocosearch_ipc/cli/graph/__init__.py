@@ -1,0 +1,1 @@
+"""Verbs about the code graph: who defines, uses, calls and needs what."""

@@ -1,0 +1,118 @@
+"""Tools about the structure of code: impact of changes, dependencies, outlines and maps."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
+
+import mcp_types
+from fastmcp import Context
+from pydantic import Field
+
+from cocosearch_ipc import graph_protocol, structure_protocol
+from cocosearch_ipc.error_codes import INVALID_PARAMS
+from cocosearch_ipc.failure import Failure
+from cocosearch_ipc.mcp import tool_calls
+from cocosearch_ipc.mcp.tools import parameters
+from cocosearch_ipc.mcp.tools.tool_registry import ToolRegistry
+from cocosearch_ipc.render import output
+from cocosearch_ipc.render.graph import structure_text
+from cocosearch_ipc.render.visible import CONTENT_NOTICE, fenced, visible_name
+from cocosearch_ipc.rpc import shapes
+
+AFFECTED_SHOWN = 50  # definitions, unless the budget is smaller
+VIEWS = ("map", "outline", "imports")
+_PLAIN = output.Style(colour=False, links=False)
+_ELSEWHERE = ("depth", "index_name", "budget_tokens", "cursor")  # as in find_references
+
+Depth = Annotated[int | None, Field(ge=1, le=graph_protocol.MAX_DEPTH)]
+Render = Callable[[Mapping[str, Any], output.Style], Iterator[str]]
+
+
+def register(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
+    """Add the tools to `registry`. `page_tokens` is the default budget of an answer."""
+    _impact(registry, engine, page_tokens)
+    _code_map(registry, engine, page_tokens)
+
+
+def _impact(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
+    @registry.tool("Find the impact", tool_calls.READS, unlisted=_ELSEWHERE)
+    async def impact(
+        ctx: Context,
+        target: Annotated[str, Field(description="As for find_references.")] = "",
+        revisions: Annotated[str, Field(description="Or main...HEAD.")] = "HEAD",
+        depth: Depth = None,
+        index_name: parameters.IndexName = None,
+        budget_tokens: parameters.BudgetTokens = None,
+        cursor: parameters.Cursor = None,
+    ) -> Any:
+        """List what a change of target, or of all files since a commit, affects, with its tests."""
+        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
+        common: dict[str, Any] = {
+            "target": target,
+            "index": scope.index,
+            "cwd": scope.cwd,
+            "depth": depth or structure_protocol.IMPACT_DEPTH,
+            "limit": AFFECTED_SHOWN,
+            "budget_tokens": budget_tokens or page_tokens,
+            "cursor": cursor,
+        }
+        if target:
+            request = tool_calls.validate_request(structure_protocol.ImpactRequest(**common))
+            as_text = _as_text(structure_text.impact)
+            return await tool_calls.await_result(engine.impact(request), as_text, scope)
+        changes_request = structure_protocol.ChangesRequest(**common, revisions=revisions)
+        answer = engine.changes(tool_calls.validate_request(changes_request))
+        return await tool_calls.await_result(answer, _as_text(structure_text.changes), scope)
+
+
+def _code_map(registry: ToolRegistry, engine: Any, page_tokens: int) -> None:
+    @registry.tool("Map code", tool_calls.READS, unlisted=_ELSEWHERE)
+    async def code_map(
+        ctx: Context,
+        path: Annotated[str, Field(description="Of a file or directory.")] = "",
+        view: Annotated[str, Field(description="map, outline or imports.")] = "map",
+        depth: Depth = None,
+        index_name: parameters.IndexName = None,
+        budget_tokens: parameters.BudgetTokens = None,
+    ) -> Any:
+        """Show the central definitions, an outline, or imports both ways."""
+        scope = await tool_calls.resolve_scope(ctx, engine, index_name)
+        if isinstance(scope, mcp_types.InputRequiredResult):
+            return scope
+        common: dict[str, Any] = {
+            "target": path,
+            "index": scope.index,
+            "cwd": scope.cwd,
+            "budget_tokens": budget_tokens or page_tokens,
+        }
+        request: graph_protocol.GraphRequest
+        if view == "map":
+            request = structure_protocol.MapRequest(**common)
+            call, render = engine.map, structure_text.repository_map
+        elif view == "outline":
+            request = structure_protocol.OutlineRequest(**common, depth=depth or 0)
+            call, render = engine.outline, structure_text.outline
+        elif view == "imports":
+            request = structure_protocol.DependenciesRequest(**common, depth=depth or 1)
+            call, render = engine.dependencies, structure_text.dependencies
+        else:
+            failure = Failure(
+                f"unknown view {view!r}", f"use one of {', '.join(VIEWS)}", code=INVALID_PARAMS
+            )
+            raise tool_calls.tool_error(failure)
+        answer = call(tool_calls.validate_request(request))
+        return await tool_calls.await_result(answer, _as_text(render), scope)
+
+
+def _as_text(render: Render) -> Callable[[Any], str]:
+    """Return a function that formats a reply: a notice, then the text in a block."""
+
+    def as_text(reply: Any) -> str:
+        values = json.loads(shapes.to_json(reply))
+        block = fenced("\n".join(render(values, _PLAIN)), "")
+        more = [f'The next page: cursor="{visible_name(reply.cursor)}".'] if reply.cursor else []
+        return "\n\n".join([CONTENT_NOTICE, block, *more])
+
+    return as_text

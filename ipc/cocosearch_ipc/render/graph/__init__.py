@@ -1,0 +1,1 @@
+"""Answers about the code graph as text for people."""

@@ -1,0 +1,162 @@
+"""Parts of long questions: what is the author's, what a program printed, what a template asked."""
+
+import time
+
+import pytest
+
+from cocosearchd.search.reports.mentions import find_mentions
+from cocosearchd.search.reports.question_parts import split_question
+
+REPORT = """\
+Session drops cookies after a redirect
+
+<!-- Please search existing issues
+before you open one. -->
+### Describe the bug
+When `Session.send` follows a redirect, the cookies of the jar are lost.
+
+```python
+session = requests.Session()
+session.get("http://example.org")
+```
+
+**Actual results**
+```pytb
+Traceback (most recent call last):
+  File "/home/me/app.py", line 3, in <module>
+    session.get(url)
+  File "/usr/lib/python3/site-packages/requests/sessions.py", line 546, in get
+    return self.request("GET", url)
+KeyError: 'cookies'
+```
+
+### Environment
+- OS: Linux
+requests 2.31.0
+"""
+
+
+def kinds(text: str) -> list[tuple[str, str]]:
+    return [(part.kind, part.text) for part in split_question(text)]
+
+
+def test_a_report_is_split_by_who_wrote_what() -> None:
+    parts = kinds(REPORT)
+    assert parts[0] == ("title", "Session drops cookies after a redirect")
+    assert ("heading", "Describe the bug") in parts
+    assert ("inline_code", "Session.send") in parts
+    by_kind = dict(parts)
+    assert by_kind["code"].startswith("session = requests.Session()")
+    assert "KeyError" in by_kind["output"]
+    assert [text for kind, text in parts if kind == "environment"] == [
+        "- OS: Linux",
+        "requests 2.31.0",
+    ]
+    assert not any("search existing issues" in text for _, text in parts)
+
+
+def test_lines_keep_their_numbers() -> None:
+    lines = REPORT.splitlines()
+    for part in split_question(REPORT):
+        assert part.text.splitlines()[0] in lines[part.line - 1].replace("`", "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    (my_app 0.1.0) lib/my_app/worker.ex:12: MyApp.Worker.run/1",
+        "flask 2.0.1 src/flask/app.py:12: in run",
+        "node 18.1.0 src/app.js:12:3 failed",
+    ],
+)
+def test_a_frame_with_a_version_is_output(line: str) -> None:
+    assert kinds(f"It stops\n{line}\n")[1] == ("output", line)
+    assert kinds(f"It stops\n```\n{line}\n```\n")[1] == ("output", line)
+    mentions = find_mentions(split_question(f"It stops\n{line}\n"))
+    assert [frame.line for frame in mentions.frames] == [12]
+
+
+def test_repeated_parts_count_once() -> None:
+    parts = kinds("broken save\nIt fails.\nIt fails.\n")
+    assert parts == [("title", "broken save"), ("prose", "It fails.")]
+
+
+def test_an_open_block_ends_with_the_text() -> None:
+    assert kinds("broken\n```\nx = f()\n") == [("title", "broken"), ("code", "x = f()")]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "line", "function"),
+    [
+        ('  File "src/app/store.py", line 12, in save', "src/app/store.py", 12, "save"),
+        ("tests/test_store.py:31: AssertionError", "tests/test_store.py", 31, ""),
+        ("    at save (/srv/app/store.js:12:7)", "/srv/app/store.js", 12, ""),
+        ("\tat org.app.Store.save(Store.java:44)", "Store.java", 44, ""),
+        ("\t/go/src/app/store.go:12 +0x1d", "/go/src/app/store.go", 12, ""),
+        ("  at src/store.rs:9:5", "src/store.rs", 9, ""),
+        ("src/store.cc:12:3: error: no member named 'x'", "src/store.cc", 12, ""),
+        ("   at App.Store.Save() in C:\\app\\Store.cs:line 12", "/app/Store.cs", 12, ""),
+        ("store.rb:12:in `save'", "store.rb", 12, ""),
+        ("#0 /srv/app/store.php(12): Store->save()", "/srv/app/store.php", 12, ""),
+    ],
+)
+def test_frames_of_many_languages(text: str, path: str, line: int, function: str) -> None:
+    frames = find_mentions(split_question(f"it fails\n```\n{text}\n```")).frames
+    assert [(frame.path, frame.line, frame.function) for frame in frames] == [
+        (path, line, function)
+    ]
+
+
+def test_the_innermost_frame_comes_first() -> None:
+    frames = find_mentions(split_question(REPORT)).frames
+    assert [frame.line for frame in frames] == [546, 3]
+    java = "it fails\n```\n\tat a.B.c(B.java:1)\n\tat a.D.e(D.java:2)\n```"
+    assert [frame.line for frame in find_mentions(split_question(java)).frames] == [1, 2]
+
+
+def test_paths_and_dotted_names_are_mentions_of_their_parts() -> None:
+    mentions = find_mentions(
+        split_question(
+            "pkg.core.Engine fails\nsee src/core/engine.py::test_it and https://example.org/"
+            "a/b/blob/main/lib/x.py#L3, not https://example.org/docs/y.py\n"
+        )
+    )
+    assert mentions.dotted["title"] == [("pkg", "core", "Engine")]
+    assert mentions.paths["prose"] == ["lib/x.py", "src/core/engine.py"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(" " * 200_000, "a" * 200_000, "a." * 100_000, "#" * 200_000, "<p " * 66_000),
+        *("`" * 200_000, "a/" * 100_000, "x:1\n" * 50_000, "a.py:1:" * 28_000, "- " * 100_000),
+        *("a(" * 100_000, "1." * 100_000, "<!--" * 50_000, '  File "a' * 20_000),
+        *("**a" * 60_000, "\n```" * 50_000, "  at a:" * 28_000, "[ x" * 60_000),
+    ],
+)
+def test_hostile_texts_take_time_in_proportion(text: str) -> None:
+    """Half of a text takes about half of the time: CPU time, with room for one slow start."""
+
+    def seconds(size: int) -> float:
+        best = 10.0
+        for _ in range(3):
+            began = time.thread_time()
+            find_mentions(split_question(f"title\n{text[:size]}"))
+            best = min(best, time.thread_time() - began)
+        return best
+
+    assert seconds(len(text)) < 8 * seconds(len(text) // 4) + 0.05
+
+
+def test_headings_of_templates_of_changes_are_no_words_of_the_author() -> None:
+    parts = kinds(
+        "Save twice\n### Before submitting the PR, please make sure\n- [x] run the tests\n"
+        "### Tests and linting\n### Keys of the store\n"
+    )
+    assert parts == [
+        ("title", "Save twice"),
+        ("heading", "Before submitting the PR, please make sure"),
+        ("environment", "- [x] run the tests"),
+        ("heading", "Tests and linting"),
+        ("prose", "Keys of the store"),
+    ]

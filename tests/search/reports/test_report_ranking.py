@@ -1,0 +1,180 @@
+"""Ranking of long questions: what is mentioned is found, whatever else the text has."""
+
+import numpy as np
+
+from cocosearchd.config.settings import SearchSettings
+from cocosearchd.search.code.code_profile import load_weights, rank_code
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, compute_features, make_snapshot
+from cocosearchd.search.lexical.segments.segment import SegmentView, build_segment
+from cocosearchd.search.plan import make_plan, parse_query, split_text
+from cocosearchd.search.reports.mention_signals import MENTION_SIGNALS, MentionedFiles
+from cocosearchd.search.reports.report import Report, read_report
+from cocosearchd.search.reports.report_signals import REPORT_SIGNALS, ReportScorer, make_scorer
+from cocosearchd.search.reports.report_terms import MAX_TERMS, report_query_terms
+from tests.search.lexical.toy import DIMENSION, documents
+
+FILES = {
+    "src/shop/basket.py": "class Basket:\n    def add(self, item): ...\n",
+    "src/shop/payment.py": "def charge_card(amount): ...\nRETRY_LIMIT = 3\n",
+    "src/shop/__init__.py": "from shop.basket import Basket\n",
+    "src/shop/log_format.py": 'DEFAULT_LOG_FORMAT = "%(name)s"\n',
+    "tests/test_basket.py": "def test_add():\n    Basket().add(1)\n",
+    "src/shop/rules.py": "def check(tag):\n    raise ValueError('attributes have to be unique here')\n",
+    "docs/versions.md": "numpy scipy pandas platform python version linux\n",
+}
+
+
+def snapshot(files: dict[str, str] = FILES) -> IndexSnapshot:
+    return make_snapshot((SegmentView(build_segment(documents(files, {}), DIMENSION)),), 1)
+
+
+def paths_for(text: str) -> list[str]:
+    state = snapshot()
+    terms = TermCache()
+    report = read_report(text)
+    query = report_query_terms(report, terms)
+    matrix = compute_features(
+        state,
+        query,
+        terms,
+        report_signals=make_scorer(report, terms),
+    )
+    ranked = rank_code(matrix, query.symbol, load_weights(), 10)
+    return list(dict.fromkeys(chunk.path for chunk in ranked))
+
+
+def test_the_innermost_frame_of_the_project_is_found_first() -> None:
+    trace = (
+        "Something is wrong\n```\nTraceback (most recent call last):\n"
+        '  File "/home/me/run.py", line 3, in <module>\n'
+        '  File "/site-packages/shop/payment.py", line 9, in charge_card\n'
+        "ValueError: broken\n```\n"
+    )
+    assert paths_for(trace)[0] == "src/shop/payment.py"
+
+
+def test_a_constant_in_code_leads_to_its_definition() -> None:
+    text = "Log lines are too long\nWith\n```python\nDEFAULT_LOG_FORMAT = 'x'\n```\nnothing works\n"
+    assert paths_for(text)[0] == "src/shop/log_format.py"
+
+
+def test_versions_do_not_lead_to_files_about_versions() -> None:
+    text = (
+        "Adding an item to the basket twice fails\n### Versions\n"
+        "python 3.11.2\nnumpy 1.26.1\nscipy 1.11.3\npandas 2.1.0\nplatform linux\n"
+    )
+    assert paths_for(text)[0] == "src/shop/basket.py"
+
+
+def test_a_message_leads_to_the_place_that_says_it() -> None:
+    text = (
+        "Saving a tag twice fails\nThe console shows\n```\nValueError: attributes 'id' have to be "
+        "unique here (5:16)\n```\nafter adding an item to the basket\n"
+    )
+    assert paths_for(text)[0] == "src/shop/rules.py"
+    report = read_report(text)
+    signals = make_scorer(report, TermCache())(snapshot())
+    assert [path for path, value in zip(FILES, signals["message"], strict=True) if value] == [
+        "src/shop/rules.py"
+    ]
+
+
+def test_a_report_about_a_failing_test_leads_to_the_code() -> None:
+    text = "The test of adding to a basket fails\nRun the tests with two baskets\nand see\n"
+    assert paths_for(text)[0] == "src/shop/basket.py"
+
+
+def test_words_that_are_everywhere_are_no_message() -> None:
+    files = {f"src/m{number}.py": "raise ValueError('no such file here')" for number in range(20)}
+    report = read_report("It fails\nwith ValueError: no such file here\nand stops\n")
+    assert report.messages == ("no such file here",)
+    assert not make_scorer(report, TermCache())(snapshot(files))["message"].any()
+
+
+def test_addresses_are_no_words_of_a_question() -> None:
+    report = read_report("Broken page\nsee https://shop.example.org/basket/payment now\n")
+    assert "basket" not in report.summary
+    terms = report_query_terms(report, TermCache()).terms
+    assert terms == report_query_terms(read_report("Broken page\nsee now\n"), TermCache()).terms
+    assert read_report("https://example.org/basket\n").title == "https://example.org/basket"
+
+
+def test_dotted_names_lead_to_modules_and_packages() -> None:
+    names = MentionedFiles(tuple(FILES))
+    paths = list(FILES)
+    assert [paths[n] for n in names.of_dotted(("shop", "basket", "Basket", "add"))] == [
+        "src/shop/basket.py"
+    ]
+    assert [paths[n] for n in names.of_dotted(("src", "shop"))] == ["src/shop/__init__.py"]
+    assert names.of_dotted(("numpy", "linalg")) == []
+
+
+def test_paths_are_found_by_their_longest_end() -> None:
+    paths = ("a/models.py", "b/models.py", "b/views.py")
+    names = MentionedFiles(paths)
+    assert names.of_path("/srv/x/b/models.py") == [1]
+    assert names.of_path("models.py") == [0, 1]
+    assert names.of_path("other/models.py") == []  # one end of two: it says nothing
+    assert names.of_path("other/views.py") == [2]  # the only file of that name
+
+
+def test_signals_are_those_that_weights_may_have() -> None:
+    report = read_report("Basket fails\nin shop.basket")
+    signals = ReportScorer(report, TermCache().parse_query(report.title))(snapshot())
+    assert set(signals) == REPORT_SIGNALS == MENTION_SIGNALS | {"title", "message"}
+    assert all(values.shape == (len(FILES),) for values in signals.values())
+    assert all(np.isfinite(values).all() and (values >= 0).all() for values in signals.values())
+
+
+def test_an_empty_index_has_no_signals_to_compute() -> None:
+    report = read_report("Basket fails\nin shop.basket")
+    signals = ReportScorer(report, TermCache().parse_query(report.title))(make_snapshot((), 1))
+    assert all(len(values) == 0 for values in signals.values())
+
+
+def test_terms_are_bounded() -> None:
+    report = read_report("many names\n" + " ".join(f"name_{number}" for number in range(5000)))
+    assert len(report_query_terms(report, TermCache()).terms) == MAX_TERMS
+
+
+def split(text: str) -> tuple[str, bool, bool]:
+    inline, report = split_text(text)
+    return inline.words, bool(inline.values), report is not None
+
+
+def test_short_questions_are_no_reports() -> None:
+    assert split("where is the basket") == ("where is the basket", False, False)
+    assert split("lang:go\nbasket") == ("basket", True, False)
+    assert split('"two\nlines"') == ("two lines", True, False)
+
+
+def test_filters_of_one_line_hold_for_a_report_of_one_line() -> None:
+    words, has_filters, is_report = split(f"lang:go {'it fails ' * 60}")
+    assert words.startswith("it fails")
+    assert has_filters
+    assert is_report
+
+
+def test_nothing_inside_of_several_lines_is_a_filter() -> None:
+    body = 'it fails with "no such thing" at path:src\n' * 20
+    assert split(f"a title\n{body}")[1:] == (False, True)
+    words, has_filters, is_report = split(f"lang:go\n{body}")
+    assert has_filters
+    assert is_report
+    assert "lang:go" not in words
+
+
+def test_reports_with_other_parts_have_other_plans() -> None:
+    first, second = (
+        make_plan(parse_query(f"it fails\n```\n{code}\n```"), SearchSettings()) for code in "ab"
+    )
+    assert first.text == second.text == "it fails"
+    assert first != second
+    assert isinstance(first.report, Report)
+
+
+def test_a_log_without_prose_has_a_title() -> None:
+    report = read_report("ERROR save failed\nERROR again\n  at a.b.C.d(C.java:3)")
+    assert report.title
+    assert report.summary
