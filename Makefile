@@ -22,11 +22,14 @@ JOBS := 6
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
+# The lock file is complete, so nothing is resolved: pip 23 takes the newest release for a requirement with an extra
+# (`pydantic[email]`), whatever the pin says, and then refuses it for want of a hash.
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV) || { command -v apt-get >/dev/null && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
 	@echo "installing into $(VENV): a minute or two, once"
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip check
 	touch $@
 
 up: $(STAMP) ## watch ROOT=~/code/project and show progress until it is searchable

@@ -61,11 +61,14 @@ def test_wheels_of_every_platform_are_known(name: str) -> None:
     assert ENTRIES[canonicalize_name(name)]["hashes"].count("--hash") >= 4
 
 
-def test_make_installs_by_hash_alone() -> None:
+def test_make_installs_by_hash_alone_and_resolves_nothing() -> None:
     rule = (ROOT / "Makefile").read_text("utf-8").partition("$(STAMP): ")[2].partition("\n\n")[0]
     installs = [line for line in rule.splitlines() if "pip install" in line]
     assert len(installs) == 2
-    assert "--require-hashes --requirement requirements.lock" in installs[0]
+    assert "--no-deps --require-hashes --requirement requirements.lock" in installs[0], (
+        "a new release of a package cannot break the installation"
+    )
     assert "--no-deps --no-build-isolation --editable ." in installs[1], (
         "nothing is fetched for the project itself"
     )
+    assert "pip check" in rule, "a package that the lock file lacks ends the installation"
