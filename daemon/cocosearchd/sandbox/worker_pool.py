@@ -235,6 +235,8 @@ class WorkerPool:
         if not isinstance(error, WorkerUnavailable):
             raise error
         log.warning("worker_process_missing", extra={"worker": self._name, "error": str(error)})
+        if self._starting:
+            return  # a process that starts at the same time serves the waiting requests
         if (waiter := self._next_waiter()) is not None:
             waiter.set_exception(error)
         if self._waiting and not self._lives:
