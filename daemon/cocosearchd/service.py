@@ -316,8 +316,7 @@ async def _engine(
     )
     indexes = IndexRegistry(db, updater, embedder, running.loaded, paths.state, running.tasks)
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.get)
-    # What is read of an index must have in it what a daemon that was killed has sent: nobody tells
-    # of that any more.
+    # Wait until commits that a killed daemon sent have ended: no event will announce them.
     await db.wait_for_predecessors(spec.series)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()

@@ -117,7 +117,7 @@ def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(
             ("generated/new/a.py", "generated/ is left out by .gitignore:1: generated/"),
             ("src/a.parquet", "its type is not one that is indexed"),
             (".env", "files with secrets"),
-            ("src/scratch", "unsupported"),
+            ("src/scratch", "its type is not one that is indexed"),
         ):
             with pytest.raises(
                 client.CallFailed, match="would not be searched on disk either"

@@ -64,7 +64,7 @@ class Source:
         self._under_way -= 1
         self._moved.set()
 
-    def quarantine(self, path: str, error: str) -> None:
+    def set_aside(self, path: str, error: str) -> None:
         self.aside[path] = error
 
     def give(self, change: Change) -> None:

@@ -128,10 +128,10 @@ async def test_an_outage_ends_for_all_at_the_first_success(dirty: Reconciler) ->
     assert sorted(paths(dirty)) == ["a", "b", "c"]
 
 
-async def test_quarantine_ends_with_a_change_only(dirty: Reconciler) -> None:
+async def test_a_path_that_is_set_aside_comes_back_with_a_change_only(dirty: Reconciler) -> None:
     dirty.mark("a")
     dirty.settle(take(dirty).id, {}, now=0)
-    dirty.quarantine("a", "it kills")
+    dirty.set_aside("a", "it kills")
     dirty.retry_due(math.inf)
     assert dirty.take(10) is None
     assert [(f.path, f.retry_in_s) for f in dirty.failures.report(0)] == [("a", None)]
@@ -139,14 +139,14 @@ async def test_quarantine_ends_with_a_change_only(dirty: Reconciler) -> None:
     assert paths(dirty) == ["a"]
 
 
-async def test_a_path_that_changed_while_it_did_harm_is_not_quarantined(dirty: Reconciler) -> None:
-    """It was not applied either: who asked before it changed again still waits for it."""
+async def test_a_path_that_changed_while_it_did_harm_is_not_set_aside(dirty: Reconciler) -> None:
+    """It was not applied either, so a question from before the second change still waits for it."""
     dirty.mark("a")
     waiting = asyncio.ensure_future(dirty.clock.wait(dirty.clock.seq))
     first = take(dirty)
     dirty.mark("a")
     dirty.settle(first.id, {"a": "it kills"}, now=0)
-    dirty.quarantine("a", "it kills")
+    dirty.set_aside("a", "it kills")
     second = take(dirty)
     assert list(second.seqs) == ["a"]
     await asyncio.sleep(0)
@@ -160,7 +160,7 @@ async def test_paths_that_did_harm_together_are_not_taken_for_an_outage(dirty: R
         dirty.mark(name)
     dirty.settle(take(dirty).id, dict.fromkeys("ab", "it kills"), now=0)
     for name in "ab":
-        dirty.quarantine(name, "it kills")
+        dirty.set_aside(name, "it kills")
     assert [failed.tries for failed in dirty.failures.report(0)] == [1, 1]
     dirty.mark("c")
     dirty.settle(take(dirty).id, {}, now=0)

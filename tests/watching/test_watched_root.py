@@ -201,7 +201,7 @@ async def test_a_quarantined_file_comes_back_when_it_changes(
     put(root, a="1")
     async with following(root, tmp_path / "sync", backend) as (live, index):
         await in_sync(live)
-        live.quarantine("a.py", "it kills")
+        live.set_aside("a.py", "it kills")
         index.batches.clear()
         live.rescan("test", force=False)
         await live.sync(5)

@@ -17,6 +17,7 @@ import numpy as np
 
 from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
+from cocosearchd.exclusion import find_exclusion
 from cocosearchd.indexing.pipeline.chunker import ChunkLimits
 from cocosearchd.indexing.pipeline.embedding_text import build_embedding_texts
 from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_parsed_file
@@ -117,7 +118,7 @@ class OverlaySessions:
         language = detect.detect(path, data[: detect.HEAD_BYTES])
         reason = skip_reason(data, language, rules.skip)
         if reason is not None:
-            raise not_searchable(path, reason)
+            raise not_searchable(path, find_exclusion(reason).cause)
         self._check_limits(unsaved, key, data)
         unsaved.latest[key] = change
         parsed, parse_warning = await self._parse(path, language, data, rules)
@@ -259,6 +260,9 @@ def _by_text(file: OverlayFile, embedder: Pairs) -> Mapping[str, Vectors]:
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
 
 
-def not_searchable(path: str, reason: str) -> Refused:
-    """Make the error for text that would not be searched if it were saved."""
-    return Refused(f"{path} would not be searched on disk either: {reason}", "leave it out")
+def not_searchable(path: str, cause: str) -> Refused:
+    """Make the error for text that would not be searched if it were saved.
+
+    `cause` is a clause whose subject is the file.
+    """
+    return Refused(f"{path} would not be searched on disk either: {cause}", "leave it out")

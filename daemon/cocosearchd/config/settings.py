@@ -87,9 +87,9 @@ class EmbedderSettings:
     max_tokens: int = _number(0, 0, 1_000_000)
     batch_size: int = _number(32, 1, 10_000)
     timeout_s: float = _number(60.0, 0.1, 3600)
-    # then a question is answered without its vector
+    # after this time a question is answered without its vector
     query_timeout_s: float = _number(5.0, 0.1, 3600)
-    # of vectors kept by text, for each embedder; 0: none
+    # size of the vector cache of each embedder; 0: no cache
     cache_bytes: int = _number(256 << 20, 0, _TERABYTE)
 
 
@@ -99,25 +99,25 @@ class IndexingSettings:
 
     chunker: Chunker = "definitions"
     chunk_size: int = _number(1000, 100, 100_000)
-    # used by `recursive` only: overlap buys nothing for aligned chunks
+    # for the chunker `recursive` only: chunks of `definitions` need no overlap
     chunk_overlap: int = _number(300, 0, 50_000)
     max_file_bytes: int = _number(1 << 20, 1, LARGEST_FILE_BYTES)
     include: tuple[str, ...] = ()  # globs; empty: every supported type
     exclude: tuple[str, ...] = ()
-    # beside what `include` says, or beside the supported types
+    # added to `include`, or to the supported types if that is empty
     extend_include: tuple[str, ...] = ()
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
     index_secrets: bool = False
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
-    # between read and commit: what a kill may lose (fewer cost more each)
+    # files between read and commit: a kill loses their work, and fewer files cost more each
     inflight_files: int = _number(256, 1, 4096)
-    # of what parsing found, by content, for all indexes; 0: none
+    # size of the parse cache of all indexes; 0: no cache
     cache_bytes: int = _number(256 << 20, 0, _TERABYTE)
     nice: int = _number(5, 0, 19)
-    # that do bulk work beside the indexing process; None: by the cores
+    # worker processes of the bulk pool; None: by the number of cores
     processes: int | None = _number(None, 0, 16)
-    # with less room for the state directory, bulk work waits
+    # bulk work waits while the disk of the state directory has less room
     min_free_bytes: int = _number(512 << 20, 0, _TERABYTE)
     pause_on_battery: bool = False  # bulk work waits while the computer runs on its battery
 
@@ -128,14 +128,14 @@ class SearchSettings:
 
     profile: Profile = "code"
     limit: int = _number(10, 1, 200)
-    # at most half of what clients wait for an answer by themselves
+    # at most half of the time that clients wait for an answer
     sync_timeout_ms: int = _number(2000, 0, 30_000)
     reranker: RerankerName = "disabled"
     cache_bytes: int = _number(64 << 20, 0, _TERABYTE)
     cache_ttl_s: float = _number(86_400.0, 0, 3650 * _DAY_S)
     context_lines: int = _number(50, 0, 10_000)
     line_width: int = _number(200, 10, 100_000)
-    # of the profile `code`, as training.ranking.fit writes it; empty: those that ship
+    # weights of the profile `code`, as training.ranking.fit writes them; empty: the shipped weights
     weights_file: str = ""
 
 
@@ -145,7 +145,7 @@ class WatchingSettings:
 
     backend: Literal["auto", "inotify", "watchfiles", "polling"] = "auto"
     sources: tuple[str, ...] = ()  # directories that are watched from the start; see `sources`
-    # watchfiles only; measured: below 50 it costs idle CPU
+    # for the backend `watchfiles` only; a value below 50 costs CPU at rest (measured)
     debounce_ms: int = _number(100, 1, 60_000)
     rescan_s: float = _number(600.0, 1, 365 * _DAY_S)
     idle_rescan_s: float = _number(60.0, 1, 365 * _DAY_S)
@@ -165,13 +165,14 @@ class ServerSettings:
     port: int = _number(8765, 0, 65_535)
     enabled: bool = True
     remote: bool = False
-    # names by which clients reach it, beside `host` and those of loopback
+    # further names of this host that clients use, beside `host` and the names of loopback
     hosts: tuple[str, ...] = ()
     tls_cert: str = ""
     tls_key: str = ""
     max_body_bytes: int = _number(1 << 20, 1024, 1 << 30)
-    allowed_roots: tuple[str, ...] = ("~",)  # below which assistants may have directories indexed
-    answer_tokens: int = _number(1500, 300, 100_000)  # of an answer over MCP, about
+    # assistants may add directories below these to the indexes
+    allowed_roots: tuple[str, ...] = ("~",)
+    answer_tokens: int = _number(1500, 300, 100_000)  # approximate size of an answer over MCP
     watchdog_s: float = _number(30, 0, 3600)  # 0: never
 
 

@@ -135,7 +135,8 @@ def settings_for(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
 def _has_present_url(settings: EmbedderSettings, provider: Provider) -> bool:
     """Return whether `embedder.url` is that of this provider's server.
 
-    Where no server is configured, a provider with a public default has left it there.
+    If the configured provider has no server, an earlier provider with a public default may have
+    set the URL.
     """
     if PROVIDERS[settings.provider].is_server:
         return provider == settings.provider

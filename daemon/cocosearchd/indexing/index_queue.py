@@ -60,7 +60,7 @@ class BatchSource(Protocol[B]):
         The paths of `failed` (path -> reason) are exceptions: the source offers them again later.
         """
 
-    def quarantine(self, path: str, error: str) -> None:
+    def set_aside(self, path: str, error: str) -> None:
         """Withhold a path, which was just settled as failed, until the file changes."""
 
 

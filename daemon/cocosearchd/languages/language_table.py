@@ -69,7 +69,7 @@ def _row(
 
 
 _LANGUAGES = (
-    # The languages that were planned. `cocosearchctl languages` lists them first.
+    # Fully supported languages. `cocosearchctl languages` lists them first.
     _row(
         "python",
         ".py .pyi .pyw",

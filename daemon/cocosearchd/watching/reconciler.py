@@ -99,7 +99,7 @@ class FailedPaths:
         self._retry_from = min(self._retry_from, entry.retry_at)
         self._entries[path] = entry
 
-    def quarantine(self, path: str, entry: DirtyPath, error: str) -> None:
+    def set_aside(self, path: str, entry: DirtyPath, error: str) -> None:
         """Record a failure that only a change of the file can end."""
         entry.error = error
         entry.retry_at = None
@@ -456,7 +456,7 @@ class Reconciler:
             self._retry(self.failures.outages())
         self.clock.wake()
 
-    def quarantine(self, path: str, error: str) -> None:
+    def set_aside(self, path: str, error: str) -> None:
         """Hold back a path that has just been settled as failed until it is marked again."""
         entry = self._entries.get(path)
         if entry is None:
@@ -466,7 +466,7 @@ class Reconciler:
             )
         elif entry.error is None:
             return  # changed meanwhile: it gets another chance
-        self.failures.quarantine(path, entry, error)
+        self.failures.set_aside(path, entry, error)
         self.clock.wake()
 
     def retry_due(self, now: float) -> None:

@@ -387,10 +387,10 @@ class WatchedRoot:
         paths = (*batch.paths, *batch.gone)
         self.changes.record(number, (path for path in paths if path not in failed))
 
-    def quarantine(self, path: str, error: str) -> None:
+    def set_aside(self, path: str, error: str) -> None:
         """Hold back a path that does harm when it is applied, until the file changes."""
         self._coordinator.record_failure(path)
-        self._dirty.quarantine(path, error)
+        self._dirty.set_aside(path, error)
 
     # -- freshness
 

@@ -19,7 +19,7 @@ EVERYTHING = IndexingSettings(include=("*",), index_secrets=True)
 @pytest.fixture
 def only_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without what is excluded beside git's rules, so that git's answer is the whole answer."""
-    monkeypatch.setattr(default_patterns, "EXCLUDED", EMPTY)
+    monkeypatch.setattr(default_patterns, "LEFT_OUT", EMPTY)
     monkeypatch.setattr(default_patterns, "OUTPUT_DIRECTORIES", EMPTY)
 
 

@@ -365,7 +365,7 @@ class Updater:
             queue.source.settle(batch, failed)
         for path in answer.set_aside:
             log.error("path_set_aside", extra={"index": queue.record.name, "path": path})
-            queue.source.quarantine(path, answer.failed[path])
+            queue.source.set_aside(path, answer.failed[path])
 
     async def _request_answer(self, job: _BatchJob, part: BatchPart) -> _BatchReply:
         """Return the answer to a batch, of this indexer process or a later one.

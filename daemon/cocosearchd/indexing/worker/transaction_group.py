@@ -170,9 +170,9 @@ class GroupWriter(Generic[S]):
         for part in _split_group(group):
             # two transactions of one index end one after the other
             await self._work_priority.pause()
-            await self._settle(part)
+            await self._write_part(part)
 
-    async def _settle(self, group: Sequence[_PendingFile[S]]) -> None:
+    async def _write_part(self, group: Sequence[_PendingFile[S]]) -> None:
         # A file whose caller was cancelled may be older than a later write of the same path.
         group = [file for file in group if not file.done.done()]
         if not group:
@@ -180,11 +180,11 @@ class GroupWriter(Generic[S]):
         (outcome,) = await asyncio.gather(self._begin_transaction(group), return_exceptions=True)
         if isinstance(outcome, OutdatedManifest):
             await self._fill(group, all_chunks=True)
-            await self._settle(group)
+            await self._write_part(group)
             return
         if _may_split(outcome) and len(group) > 1:
             for file in group:
-                await self._settle([file])
+                await self._write_part([file])
             return
         for file in group:
             _end_file(file, outcome)

@@ -370,8 +370,8 @@ def sole_definitions(
 ) -> Floats:
     """Return what a name with one definition adds to the score of its file, (F,), for relevance.
 
-    A name that no file defines as written counts as written for the files that define it in another
-    case: their order is no surer for that, but that they are what was meant is.
+    If no file defines the name as written, the files that define it in another case count. Their
+    order is not surer, but it is surer that they were meant.
     """
     values = by_signal.get("sole", np.zeros(len(matrix.paths), np.float32))
     if not symbol or values.any():

@@ -13,7 +13,7 @@ LONGEST_NAME = 255  # bytes of one part of a path (NAME_MAX in limits.h)
 
 # Version control, installed dependencies, caches, generated text. Only the user's own patterns can
 # take these back.
-EXCLUDED = patterns.parse(
+LEFT_OUT = patterns.parse(
     b"""\
 .git
 .hg/

@@ -134,7 +134,7 @@ def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> Rule:
     line = _deciding_line(scope.root, entry, name, b".cocosearchignore", above_root=False)
     if line:
         return Rule("cocosearchignore", line)
-    if default_patterns.EXCLUDED.ignores(entry, name):
+    if default_patterns.LEFT_OUT.ignores(entry, name):
         return Rule("built_in", default_patterns.TOOL_FILES_RULE)
     if default_patterns.OUTPUT_DIRECTORIES.ignores(entry, name):
         return Rule("built_in", default_patterns.OUTPUT_RULE)

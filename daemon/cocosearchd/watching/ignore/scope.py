@@ -333,7 +333,7 @@ class Scope:
             decision = first_decision(folder.own_layers, path, name)
         if decision is not None:
             return decision
-        return default_patterns.EXCLUDED.ignores(path, name) is True or (
+        return default_patterns.LEFT_OUT.ignores(path, name) is True or (
             by_git(folder, path, name) and not folder.tracks(path)
         )
 

@@ -101,7 +101,7 @@ class TermCache(Splitter):
     def chunk_cache(self) -> ChunkTermCache:
         """Return the cache for reading chunks and numbering words.
 
-        It serves one call: a full cache is replaced by a new one at the next.
+        Use the result for one call: the next call replaces a full cache by a new one.
         """
         if self._chunk_cache.table.full:
             self._chunk_cache = _new_chunk_cache()
