@@ -1,8 +1,6 @@
 """The table of languages: names, file names, comments, definitions and chunking.
 
-To add a language, add a row here with its comment style and, where they are not the common ones, the
-rules of its definitions. If it has symbols, add `queries/<name>.scm` and a golden case. `make map`
-then tells the highlighter of its comments, `python -m tests.versions` records its golden results.
+ARCHITECTURE.md, "To add something", names the further steps for a new language.
 """
 
 from dataclasses import dataclass

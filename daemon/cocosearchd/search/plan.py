@@ -189,7 +189,7 @@ def _take(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def fill_defaults(query: Query, settings: SearchSettings) -> Query:
-    """Fill the options of ranking that a query leaves open from settings: the only place for that.
+    """Fill the options of ranking that a query leaves open from settings.
 
     The settings of an index are filled in first, where one is asked, then those of the daemon.
     """
